@@ -1,0 +1,317 @@
+//! The one envelope of all signed objects: DSSE, bytes kept as received, distinct keys counted.
+
+use std::collections::BTreeSet;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Digest, OrgId, sha256};
+use crate::key::{BadKey, PublicKey, Sign};
+use crate::text::Bytes;
+
+/// No object of ours comes near this; what does is not ours.
+pub const MAX_PAYLOAD: usize = 4 << 20;
+const MAX_SIGNATURES: usize = 64;
+
+/// What can be put into an envelope. `KIND` and `SCHEMA` are written into the payload and checked on opening.
+pub trait Payload: Serialize + DeserializeOwned {
+    const KIND: &'static str;
+    const SCHEMA: u32;
+}
+
+/// A signed object: payload type, payload bytes, signatures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Envelope {
+    payload_type: String,
+    payload: Bytes,
+    signatures: Vec<Signature>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signature {
+    keyid: PublicKey,
+    sig: Bytes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadEnvelope {
+    #[error("expected a signed `{expected}`, got `{found}`")]
+    OtherKind { expected: &'static str, found: String },
+    #[error("this `{kind}` has schema {found}; this program knows up to {known}: upgrade freehold on this machine")]
+    NewerSchema { kind: &'static str, found: u32, known: u32 },
+    #[error("the signed `{kind}` belongs to another org ({found})")]
+    OtherOrg { kind: &'static str, found: String },
+    #[error("the signed `{kind}` is of another plane")]
+    OtherPlane { kind: &'static str },
+    #[error("the signed `{kind}` cannot be read: {why}")]
+    Malformed { kind: &'static str, why: String },
+    #[error("the signed `{kind}` is too large")]
+    TooLarge { kind: &'static str },
+    #[error("the `{kind}` carries {found} of the {needed} signatures that it needs")]
+    NotEnoughSignatures { kind: &'static str, found: usize, needed: usize },
+}
+
+/// What stands around every body.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Frame<T> {
+    /// The org's id; absent only in the founding record, whose digest it is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    org: Option<OrgId>,
+    plane: Plane,
+    kind: String,
+    schema: u32,
+    body: T,
+}
+
+/// Read first, so that a newer schema is named as such before its body fails to parse.
+#[derive(Deserialize)]
+struct Label {
+    #[serde(default)]
+    org: Option<OrgId>,
+    plane: Plane,
+    kind: String,
+    schema: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Plane {
+    Mgmt,
+    Ctrl,
+}
+
+impl Envelope {
+    /// Wraps a body, unsigned.
+    pub fn seal<T: Payload>(org: Option<OrgId>, body: &T) -> Result<Self, BadEnvelope> {
+        let frame = Frame { org, plane: Plane::Mgmt, kind: T::KIND.to_owned(), schema: T::SCHEMA, body };
+        let payload = serde_json::to_vec(&frame)
+            .map_err(|why| BadEnvelope::Malformed { kind: T::KIND, why: why.to_string() })?;
+        Ok(Self { payload_type: payload_type::<T>(), payload: Bytes(payload), signatures: Vec::new() })
+    }
+
+    /// Adds a signature; a second one by the same key replaces the first.
+    pub fn sign(&mut self, key: &dyn Sign) -> Result<(), BadKey> {
+        let keyid = key.public();
+        let sig = Bytes(key.sign(&self.preauth())?);
+        self.signatures.retain(|signature| signature.keyid != keyid);
+        self.signatures.push(Signature { keyid, sig });
+        Ok(())
+    }
+
+    #[must_use = "an unsigned envelope means nothing"]
+    pub fn signed(mut self, key: &dyn Sign) -> Result<Self, BadKey> {
+        self.sign(key)?;
+        Ok(self)
+    }
+
+    /// The object's name: independent of who has signed it.
+    pub fn digest(&self) -> Digest {
+        Digest(sha256(&self.preauth()))
+    }
+
+    pub fn kind(&self) -> &str {
+        self.payload_type
+            .strip_prefix("application/vnd.freehold.")
+            .and_then(|rest| rest.strip_suffix("+json"))
+            .unwrap_or(&self.payload_type)
+    }
+
+    /// Opens only if every one of `keys` has signed.
+    pub fn open_signed_by<T: Payload>(&self, org: Option<OrgId>, keys: &[PublicKey]) -> Result<T, BadEnvelope> {
+        let wanted: BTreeSet<PublicKey> = keys.iter().copied().collect();
+        self.open_with_threshold(org, &wanted, wanted.len())
+    }
+
+    /// Opens only if at least `threshold` distinct keys of `keys` have signed.
+    pub fn open_with_threshold<T: Payload>(
+        &self,
+        org: Option<OrgId>,
+        keys: &BTreeSet<PublicKey>,
+        threshold: usize,
+    ) -> Result<T, BadEnvelope> {
+        self.check_type::<T>()?;
+        let found = self.signers_among(keys).len();
+        // A threshold of nothing would be met by anybody.
+        if threshold == 0 || found < threshold {
+            return Err(BadEnvelope::NotEnoughSignatures { kind: T::KIND, found, needed: threshold.max(1) });
+        }
+        self.peek(org)
+    }
+
+    /// The distinct keys of `keys` whose signature holds.
+    pub fn signers_among(&self, keys: &BTreeSet<PublicKey>) -> BTreeSet<PublicKey> {
+        let message = self.preauth();
+        self.signatures
+            .iter()
+            .take(MAX_SIGNATURES)
+            .filter(|signature| keys.contains(&signature.keyid))
+            .filter(|signature| signature.keyid.verify(&message, &signature.sig.0).is_ok())
+            .map(|signature| signature.keyid)
+            .collect()
+    }
+
+    /// Reads the body without believing it: to learn which keys it should be checked against.
+    pub fn peek<T: Payload>(&self, org: Option<OrgId>) -> Result<T, BadEnvelope> {
+        let kind = T::KIND;
+        self.check_type::<T>()?;
+        let malformed = |why: serde_json::Error| BadEnvelope::Malformed { kind, why: why.to_string() };
+        let label: Label = serde_json::from_slice(&self.payload.0).map_err(malformed)?;
+        if label.kind != kind {
+            return Err(BadEnvelope::OtherKind { expected: kind, found: label.kind.chars().take(40).collect() });
+        }
+        if label.org != org {
+            let found = label.org.map_or_else(|| "none named".to_owned(), |id| id.to_string());
+            return Err(BadEnvelope::OtherOrg { kind, found });
+        }
+        match label.plane {
+            Plane::Mgmt => {}
+            Plane::Ctrl => return Err(BadEnvelope::OtherPlane { kind }),
+        }
+        if label.schema > T::SCHEMA {
+            return Err(BadEnvelope::NewerSchema { kind, found: label.schema, known: T::SCHEMA });
+        }
+        if label.schema < T::SCHEMA {
+            return Err(BadEnvelope::Malformed { kind, why: format!("schema {} is no longer read", label.schema) });
+        }
+        let frame: Frame<T> = serde_json::from_slice(&self.payload.0).map_err(malformed)?;
+        Ok(frame.body)
+    }
+
+    fn check_type<T: Payload>(&self) -> Result<(), BadEnvelope> {
+        if self.payload_type != payload_type::<T>() {
+            return Err(BadEnvelope::OtherKind { expected: T::KIND, found: self.kind().chars().take(40).collect() });
+        }
+        if self.payload.0.len() > MAX_PAYLOAD || self.signatures.len() > MAX_SIGNATURES {
+            return Err(BadEnvelope::TooLarge { kind: T::KIND });
+        }
+        Ok(())
+    }
+
+    /// DSSE's pre-authentication encoding: what is signed and hashed.
+    fn preauth(&self) -> Vec<u8> {
+        let (kind, body) = (self.payload_type.as_bytes(), &self.payload.0);
+        let mut out = Vec::with_capacity(body.len() + kind.len() + 40);
+        out.extend_from_slice(format!("DSSEv1 {} ", kind.len()).as_bytes());
+        out.extend_from_slice(kind);
+        out.extend_from_slice(format!(" {} ", body.len()).as_bytes());
+        out.extend_from_slice(body);
+        out
+    }
+}
+
+fn payload_type<T: Payload>() -> String {
+    format!("application/vnd.freehold.{}+json", T::KIND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::EdKey;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Note {
+        text: String,
+    }
+    impl Payload for Note {
+        const KIND: &'static str = "note";
+        const SCHEMA: u32 = 1;
+    }
+    #[derive(Debug, Serialize, Deserialize)]
+    struct NewerNote {
+        text: String,
+        more: u32,
+    }
+    impl Payload for NewerNote {
+        const KIND: &'static str = "note";
+        const SCHEMA: u32 = 2;
+    }
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Other {}
+    impl Payload for Other {
+        const KIND: &'static str = "other";
+        const SCHEMA: u32 = 1;
+    }
+
+    const ORG: OrgId = OrgId([7; 32]);
+
+    fn key(n: u8) -> EdKey {
+        EdKey::from_seed(&[n; 32])
+    }
+    fn note() -> Envelope {
+        Envelope::seal(Some(ORG), &Note { text: "hi".into() }).unwrap()
+    }
+    fn keys(of: &[u8]) -> BTreeSet<PublicKey> {
+        of.iter().map(|n| key(*n).public()).collect()
+    }
+
+    #[test]
+    fn a_threshold_counts_distinct_keys_never_signatures() {
+        let mut envelope = note().signed(&key(1)).unwrap();
+        let again = envelope.signatures[0].clone();
+        envelope.signatures.push(again);
+        let opened: Result<Note, _> = envelope.open_with_threshold(Some(ORG), &keys(&[1, 2, 3]), 2);
+        assert_eq!(opened, Err(BadEnvelope::NotEnoughSignatures { kind: "note", found: 1, needed: 2 }));
+        envelope.sign(&key(2)).unwrap();
+        let opened: Result<Note, _> = envelope.open_with_threshold(Some(ORG), &keys(&[1, 2, 3]), 2);
+        assert_eq!(opened, Ok(Note { text: "hi".into() }));
+    }
+
+    #[test]
+    fn a_threshold_of_nothing_is_never_met() {
+        let unsigned = note();
+        assert!(unsigned.open_with_threshold::<Note>(Some(ORG), &BTreeSet::new(), 0).is_err());
+        assert!(unsigned.open_signed_by::<Note>(Some(ORG), &[]).is_err());
+    }
+
+    #[test]
+    fn strangers_signatures_and_changed_bytes_count_for_nothing() {
+        let stranger = note().signed(&key(9)).unwrap();
+        assert!(stranger.open_with_threshold::<Note>(Some(ORG), &keys(&[1]), 1).is_err());
+        let mut changed = note().signed(&key(1)).unwrap();
+        changed.payload.0.push(b' ');
+        assert!(changed.open_with_threshold::<Note>(Some(ORG), &keys(&[1]), 1).is_err());
+    }
+
+    #[test]
+    fn kind_org_and_schema_are_checked() {
+        let envelope = note().signed(&key(1)).unwrap();
+        let signed_by = [key(1).public()];
+        assert!(matches!(
+            envelope.open_signed_by::<Other>(Some(ORG), &signed_by),
+            Err(BadEnvelope::OtherKind { expected: "other", .. })
+        ));
+        assert!(matches!(
+            envelope.open_signed_by::<Note>(Some(OrgId([8; 32])), &signed_by),
+            Err(BadEnvelope::OtherOrg { .. })
+        ));
+        let newer = Envelope::seal(Some(ORG), &NewerNote { text: "hi".into(), more: 1 }).unwrap();
+        let newer = newer.signed(&key(1)).unwrap();
+        assert!(matches!(
+            newer.open_signed_by::<Note>(Some(ORG), &signed_by),
+            Err(BadEnvelope::NewerSchema { found: 2, known: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_inside_and_out() {
+        let mut json = serde_json::to_value(note()).unwrap();
+        json["extra"] = 1.into();
+        assert!(serde_json::from_value::<Envelope>(json).is_err());
+    }
+
+    #[test]
+    fn the_digest_does_not_depend_on_signatures() {
+        assert_eq!(note().digest(), note().signed(&key(1)).unwrap().digest());
+    }
+
+    #[test]
+    fn the_preauthentication_encoding_is_dsses() {
+        let envelope =
+            Envelope { payload_type: "http://example.com/HelloWorld".into(), payload: Bytes(b"hello world".to_vec()), signatures: vec![] };
+        assert_eq!(envelope.preauth(), b"DSSEv1 29 http://example.com/HelloWorld 11 hello world");
+    }
+}

@@ -1,0 +1,231 @@
+//! The head: the one signed object that says what is true now, and the only thing that a node ratchets.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bundle::Domain;
+use crate::envelope::{BadEnvelope, Envelope, Payload};
+use crate::id::{Digest, InviteId, KeyId, Serial};
+use crate::key::PublicKey;
+use crate::principal::{Author, Host, Kind, NodeName, Principal};
+use crate::signers::{SignerSet, SignersRef};
+use crate::time::{Seconds, Timestamp};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    pub version: u64,
+    pub reverts: Option<u64>,
+    pub issued_at: Timestamp,
+    pub fresh_until: Timestamp,
+    /// Root of the members' map; absent until members are published.
+    pub members: Option<Digest>,
+    pub members_floor: u64,
+    pub mandates: Vec<Mandate>,
+    /// Users and services that a node may hold an SVID for.
+    pub placements: Vec<Placement>,
+    pub revocations: Revocations,
+    pub trust: Vec<TrustLine>,
+    pub signers: SignersRef,
+    /// The agent release, by digest; absent until one is published.
+    pub release: Option<Digest>,
+}
+
+impl Payload for Head {
+    const KIND: &'static str = "head";
+    const SCHEMA: u32 = 1;
+}
+
+/// What a gateway may do, and with which keys, until when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mandate {
+    pub gateway: NodeName,
+    /// Signs the gateway's ledger chain and its admissions.
+    pub voice: PublicKey,
+    pub identity_issuer: KeyId,
+    pub endpoint_issuer: KeyId,
+    /// Names for which it may hold an endpoint certificate.
+    pub hosts: Vec<Host>,
+    /// Kinds of principals for which it may issue.
+    pub kinds: BTreeSet<Kind>,
+    /// The longest life of an SVID.
+    pub svid_ttl: Seconds,
+    pub not_before: Timestamp,
+    pub not_after: Timestamp,
+}
+
+impl Mandate {
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now < self.not_after
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    pub principal: Principal,
+    pub node: NodeName,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustLine {
+    pub domain: Domain,
+    pub version: u64,
+    pub bundle: Digest,
+    pub state: TrustState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrustState {
+    Staged,
+    Active,
+    Grace,
+    Retired,
+}
+
+impl TrustState {
+    pub const fn is_trusted(self) -> bool {
+        match self {
+            Self::Staged | Self::Active | Self::Grace => true,
+            Self::Retired => false,
+        }
+    }
+}
+
+/// Everything that was ever taken back. Cumulative: it only grows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revocations {
+    /// Digests of node keys.
+    pub node_keys: BTreeSet<Digest>,
+    pub issuing_keys: BTreeSet<KeyId>,
+    pub serials: BTreeSet<Serial>,
+    pub principals: BTreeSet<Principal>,
+    pub invites: BTreeSet<InviteCut>,
+    /// Authors of the ledger: what they signed beyond the cut is void.
+    pub authors: BTreeSet<Cut>,
+}
+
+/// A place in an author's chain.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cut {
+    pub author: Author,
+    pub epoch: u32,
+    pub seq: u64,
+}
+
+/// A revoked invite; admissions under it that lie beyond `seen` wait for approval.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InviteCut {
+    pub invite: InviteId,
+    pub seen: Vec<Cut>,
+}
+
+impl Revocations {
+    pub fn includes(&self, older: &Self) -> bool {
+        self.node_keys.is_superset(&older.node_keys)
+            && self.issuing_keys.is_superset(&older.issuing_keys)
+            && self.serials.is_superset(&older.serials)
+            && self.principals.is_superset(&older.principals)
+            && self.invites.is_superset(&older.invites)
+            && self.authors.is_superset(&older.authors)
+    }
+
+    pub fn absorb(&mut self, other: &Self) {
+        self.node_keys.extend(&other.node_keys);
+        self.issuing_keys.extend(&other.issuing_keys);
+        self.serials.extend(&other.serials);
+        self.principals.extend(other.principals.iter().cloned());
+        self.invites.extend(other.invites.iter().cloned());
+        self.authors.extend(other.authors.iter().cloned());
+    }
+
+    pub fn invite_is_revoked(&self, invite: InviteId) -> bool {
+        self.invites.iter().any(|cut| cut.invite == invite)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadHead {
+    #[error(transparent)]
+    Envelope(#[from] BadEnvelope),
+    #[error("the head was signed under signer set {found}, but set {known} is in force")]
+    OtherSigners { found: u64, known: u64 },
+    #[error("head {found} is older than head {known}, which is known to exist")]
+    Regression { found: u64, known: u64 },
+    #[error("there are two different heads with version {version}")]
+    Forked { version: u64 },
+    #[error("head {version} forgets revocations that an earlier head made")]
+    ForgetsRevocations { version: u64 },
+    #[error("the head is no longer fresh: it was good until {until}")]
+    Stale { until: Timestamp },
+    #[error("the head was issued at {issued_at}, which is in the future here")]
+    FromTheFuture { issued_at: Timestamp },
+}
+
+/// A head whose threshold was checked, with its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedHead {
+    pub head: Head,
+    pub digest: Digest,
+}
+
+impl SignedHead {
+    pub fn open(signers: &SignerSet, envelope: &Envelope) -> Result<Self, BadHead> {
+        let head: Head = signers.open(envelope)?;
+        if head.signers != signers.as_ref() {
+            return Err(BadHead::OtherSigners { found: head.signers.version, known: signers.version });
+        }
+        Ok(Self { head, digest: envelope.digest() })
+    }
+
+    /// The ratchet: a node never goes back, and never forgets a revocation.
+    pub fn may_follow(&self, known: &Self) -> Result<(), BadHead> {
+        let (new, old) = (&self.head, &known.head);
+        if new.version < old.version {
+            return Err(BadHead::Regression { found: new.version, known: old.version });
+        }
+        if new.version == old.version && self.digest != known.digest {
+            return Err(BadHead::Forked { version: new.version });
+        }
+        if !new.revocations.includes(&old.revocations) {
+            return Err(BadHead::ForgetsRevocations { version: new.version });
+        }
+        Ok(())
+    }
+}
+
+impl Head {
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        now < self.fresh_until
+    }
+
+    /// What joiners demand: a floor, and freshness.
+    pub fn check_for_joiner(&self, floor: u64, now: Timestamp) -> Result<(), BadHead> {
+        if self.version < floor {
+            return Err(BadHead::Regression { found: self.version, known: floor });
+        }
+        if !self.is_fresh(now) {
+            return Err(BadHead::Stale { until: self.fresh_until });
+        }
+        // An hour's grace for clocks that are a little apart.
+        if self.issued_at > now + Seconds::HOUR {
+            return Err(BadHead::FromTheFuture { issued_at: self.issued_at });
+        }
+        Ok(())
+    }
+
+    pub fn mandate_for_voice(&self, voice: PublicKey) -> Option<&Mandate> {
+        self.mandates.iter().find(|mandate| mandate.voice == voice)
+    }
+
+    pub fn trusted_bundles(&self, domain: Domain) -> impl Iterator<Item = &TrustLine> {
+        self.trust.iter().filter(move |line| line.domain == domain && line.state.is_trusted())
+    }
+}

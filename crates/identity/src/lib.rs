@@ -1,0 +1,15 @@
+//! Who is who: the names, keys, certificates and signed objects of an org. Pure: no clock, no disk, no socket.
+
+pub mod text;
+pub mod time;
+pub mod id;
+pub mod principal;
+pub mod key;
+pub mod envelope;
+pub mod signers;
+pub mod bundle;
+pub mod binding;
+pub mod head;
+pub mod certificate;
+pub mod authority;
+pub mod verifier;

@@ -1,0 +1,310 @@
+//! Names: orgs, nodes, users, services, signers, hosts, and the SPIFFE ids made from them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text_form;
+
+/// Why a text is not a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadName {
+    #[error("`{0}` is not a name: use 1 to 63 of a-z, 0-9 and `-`, beginning and ending with a letter or digit")]
+    NotALabel(String),
+    #[error("`{0}` is reserved and cannot be a name")]
+    Reserved(String),
+    #[error("`{0}` is not a SPIFFE id of the form spiffe://ORG/node|user|service/NAME")]
+    NotAPrincipal(String),
+    #[error("`{0}` is not a host name or address")]
+    NotAHost(String),
+    #[error("`{0}` is not of the form HOST:PORT")]
+    NotAnAddress(String),
+}
+
+/// Words that mean a kind, and names that some file systems keep for devices.
+const RESERVED: [&str; 13] =
+    ["node", "user", "service", "signer", "con", "prn", "aux", "nul", "com1", "com2", "lpt1", "lpt2", "localhost"];
+
+fn label(text: &str) -> Result<String, BadName> {
+    let edge = |c: Option<u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let bytes = text.as_bytes();
+    let inner = bytes.iter().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-');
+    if bytes.len() > 63 || !inner || !edge(bytes.first().copied()) || !edge(bytes.last().copied()) {
+        return Err(BadName::NotALabel(text.chars().take(80).collect()));
+    }
+    if RESERVED.contains(&text) {
+        return Err(BadName::Reserved(text.to_owned()));
+    }
+    Ok(text.to_owned())
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(String);
+
+        impl $type {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl FromStr for $type {
+            type Err = BadName;
+            fn from_str(text: &str) -> Result<Self, BadName> {
+                label(text).map(Self)
+            }
+        }
+        text_form!($type);
+    };
+}
+
+name!(
+    /// An org's name: its SPIFFE trust domain.
+    OrgName
+);
+name!(
+    /// A node's name within its org.
+    NodeName
+);
+name!(
+    /// A user's or service's name within its org.
+    Name
+);
+name!(
+    /// An operator's name as a signer.
+    SignerName
+);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Node,
+    User,
+    Service,
+}
+
+impl Kind {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::User => "user",
+            Self::Service => "service",
+        }
+    }
+}
+
+/// Something that can hold an SVID: `spiffe://<org>/{node|user|service}/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Principal {
+    org: OrgName,
+    kind: Kind,
+    name: String,
+}
+
+impl Principal {
+    pub fn node(org: &OrgName, name: &NodeName) -> Self {
+        Self { org: org.clone(), kind: Kind::Node, name: name.as_str().to_owned() }
+    }
+
+    pub fn user(org: &OrgName, name: &Name) -> Self {
+        Self { org: org.clone(), kind: Kind::User, name: name.as_str().to_owned() }
+    }
+
+    pub const fn org(&self) -> &OrgName {
+        &self.org
+    }
+
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The node's name, if this is a node.
+    pub fn node_name(&self) -> Option<NodeName> {
+        (self.kind == Kind::Node).then(|| NodeName(self.name.clone()))
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "spiffe://{}/{}/{}", self.org, self.kind.word(), self.name)
+    }
+}
+
+impl FromStr for Principal {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let bad = || BadName::NotAPrincipal(text.chars().take(200).collect());
+        let rest = text.strip_prefix("spiffe://").ok_or_else(bad)?;
+        let mut parts = rest.split('/');
+        let (Some(org), Some(kind), Some(name), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+            return Err(bad());
+        };
+        let kind = match kind {
+            "node" => Kind::Node,
+            "user" => Kind::User,
+            "service" => Kind::Service,
+            _ => return Err(bad()),
+        };
+        Ok(Self { org: org.parse()?, kind, name: label(name)? })
+    }
+}
+
+text_form!(Principal);
+
+/// Who writes a chain of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Author {
+    Signer(SignerName),
+    Gateway(NodeName),
+}
+
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signer(name) => write!(f, "signer/{name}"),
+            Self::Gateway(name) => write!(f, "node/{name}"),
+        }
+    }
+}
+
+impl FromStr for Author {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        match text.split_once('/') {
+            Some(("signer", name)) => Ok(Self::Signer(name.parse()?)),
+            Some(("node", name)) => Ok(Self::Gateway(name.parse()?)),
+            _ => Err(BadName::NotAPrincipal(text.chars().take(80).collect())),
+        }
+    }
+}
+
+text_form!(Author);
+
+/// A DNS name or an IP address, as a certificate names it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    Dns(String),
+    Ip(std::net::IpAddr),
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dns(name) => f.write_str(name),
+            Self::Ip(ip) => write!(f, "{ip}"),
+        }
+    }
+}
+
+impl FromStr for Host {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        if let Ok(ip) = text.parse() {
+            return Ok(Self::Ip(ip));
+        }
+        let part = |part: &str| {
+            (1..=63).contains(&part.len())
+                && part.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-')
+                && !part.starts_with('-')
+                && !part.ends_with('-')
+        };
+        if text.len() <= 253 && text.split('.').all(part) {
+            Ok(Self::Dns(text.to_ascii_lowercase()))
+        } else {
+            Err(BadName::NotAHost(text.chars().take(80).collect()))
+        }
+    }
+}
+
+text_form!(Host);
+
+/// Where a gateway answers: `HOST:PORT`, an IPv6 address in brackets.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    pub host: Host,
+    pub port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Ip(std::net::IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
+            host => write!(f, "{host}:{}", self.port),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let bad = || BadName::NotAnAddress(text.chars().take(80).collect());
+        let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
+        let port = port.parse().map_err(|_| bad())?;
+        let host = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+            Some(v6) => Host::Ip(std::net::IpAddr::V6(v6.parse().map_err(|_| bad())?)),
+            None if host.contains(':') => return Err(bad()),
+            None => host.parse()?,
+        };
+        Ok(Self { host, port })
+    }
+}
+
+text_form!(Address);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_principal_is_exactly_org_kind_and_name() {
+        let ok: Principal = "spiffe://harbor/node/web-1".parse().unwrap();
+        assert_eq!((ok.org().as_str(), ok.kind(), ok.name()), ("harbor", Kind::Node, "web-1"));
+        assert_eq!(ok.to_string(), "spiffe://harbor/node/web-1");
+        for bad in [
+            "spiffe://harbor/node/",
+            "spiffe://harbor/node/web-1/",
+            "spiffe://harbor/node/web-1/x",
+            "spiffe://harbor/signer/ann",
+            "spiffe://HARBOR/node/web-1",
+            "spiffe://harbor/node/web_1",
+            "spiffe://harbor/node/../node/a",
+            "https://harbor/node/web-1",
+            "spiffe://harbor/node/web-1?x",
+            "spiffe://har%62or/node/web-1",
+            "",
+        ] {
+            assert!(bad.parse::<Principal>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_labels_and_never_reserved_words() {
+        for good in ["a", "web-1", "0", &"x".repeat(63)] {
+            assert!(good.parse::<NodeName>().is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "a-", "A", "a.b", "a b", "nul", "node", "é", &"x".repeat(64), "a\n", "../a"] {
+            assert!(bad.parse::<NodeName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_print_as_they_parse() {
+        for text in ["gw.example:7443", "127.0.0.1:1", "[::1]:7443"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for bad in ["gw.example", "gw.example:", "gw.example:99999", "::1:7443", "[gw]:1", "-gw:1", ":1"] {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Whom to believe over TLS: chain, mandated issuer, kind and name, binding, revocations, time. One for all.
+
+use pki_types::{CertificateDer, ServerName, UnixTime};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+
+use crate::bundle::{Endpoint, Identity, InDomain, Roots};
+use crate::certificate::{self, Reading};
+use crate::head::{Head, Mandate};
+use crate::id::{Fingerprint, KeyId, OrgId, Serial};
+use crate::key::PublicKey;
+use crate::principal::{Host, NodeName, OrgName, Principal};
+use crate::time::Timestamp;
+
+/// Why a certificate is not believed: one reason per layer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Untrusted {
+    #[error("the certificate cannot be read")]
+    Malformed,
+    #[error("the certificate does not lead to a root that is trusted here")]
+    UnknownRoot,
+    #[error("the certificate is not made by an issuing key directly below the root")]
+    NotByAnIssuer,
+    #[error("the certificate expired at {0}")]
+    Expired(Timestamp),
+    #[error("the certificate is valid only from {0}: is a clock wrong?")]
+    NotYetValid(Timestamp),
+    #[error("the certificate is not for `{0}`")]
+    WrongName(String),
+    #[error("the certificate must have exactly one name, a SPIFFE id of this org")]
+    NotOnePrincipal,
+    #[error("no mandate in the head names the issuing key {0}")]
+    UnmandatedIssuer(KeyId),
+    #[error("the mandate of `{0}` does not cover this")]
+    BeyondMandate(NodeName),
+    #[error("the mandate of `{0}` is not in force at this time")]
+    MandateNotActive(NodeName),
+    #[error("the certificate carries no binding by a node key")]
+    NoBinding,
+    #[error("the certificate's binding does not hold")]
+    BadBinding,
+    #[error("it was revoked")]
+    Revoked,
+    #[error("the certificate is not fit for this use")]
+    WrongUsage,
+}
+
+/// Against what an SVID is judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Standard<'a> {
+    pub org: OrgId,
+    pub name: &'a OrgName,
+    pub roots: &'a Roots<Identity>,
+    pub head: &'a Head,
+}
+
+/// An SVID that passed everything that TLS can see. Membership also needs the node key's admission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BelievedSvid {
+    pub principal: Principal,
+    pub node: NodeName,
+    pub node_key: PublicKey,
+    pub serial: Serial,
+    pub not_after: Timestamp,
+    pub issued_by: NodeName,
+}
+
+/// Which side of the TLS connection the SVID's holder is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Client,
+    Server,
+}
+
+pub fn check_svid(
+    chain: &[CertificateDer<'_>],
+    side: Side,
+    standard: Standard<'_>,
+    now: Timestamp,
+) -> Result<BelievedSvid, Untrusted> {
+    let (leaf, issuer) = check_chain(chain, standard.roots, side, now)?;
+    let leaf_reading = certificate::read(leaf).map_err(|_| Untrusted::Malformed)?;
+    let principal = sole_principal(&leaf_reading, standard.name)?;
+    let mandate = mandate_of(standard.head, now, |mandate| mandate.identity_issuer == issuer, issuer)?;
+    if !mandate.kinds.contains(&principal.kind()) {
+        return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
+    }
+    let binding = leaf_reading.binding.as_ref().ok_or(Untrusted::NoBinding)?;
+    binding.check(standard.org, &principal, leaf_reading.key).map_err(|_| Untrusted::BadBinding)?;
+    let life = leaf_reading.validity.not_after.since(leaf_reading.validity.not_before);
+    // Backdating makes a leaf a little longer than its mandated life.
+    if leaf_reading.validity.not_after > binding.not_after || life.0 > mandate.svid_ttl.0 + 600 {
+        return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
+    }
+    let serial = serial_of(&leaf_reading)?;
+    let revoked = &standard.head.revocations;
+    if revoked.node_keys.contains(&binding.node_key.digest())
+        || revoked.issuing_keys.contains(&issuer)
+        || revoked.serials.contains(&serial)
+        || revoked.principals.contains(&principal)
+    {
+        return Err(Untrusted::Revoked);
+    }
+    Ok(BelievedSvid {
+        principal,
+        node: binding.node.clone(),
+        node_key: binding.node_key,
+        serial,
+        not_after: leaf_reading.validity.not_after,
+        issued_by: mandate.gateway.clone(),
+    })
+}
+
+/// A gateway's certificate that leads to a known endpoint root and fits the name that was dialled. The gateway is
+/// not believed yet: that takes a mandate in a verified head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvisionalEndpoint {
+    issuer: KeyId,
+    host: Host,
+}
+
+pub fn check_endpoint(
+    chain: &[CertificateDer<'_>],
+    roots: &Roots<Endpoint>,
+    host: &Host,
+    now: Timestamp,
+) -> Result<ProvisionalEndpoint, Untrusted> {
+    let (leaf, issuer) = check_chain(chain, roots, Side::Server, now)?;
+    let wrong = || Untrusted::WrongName(host.to_string());
+    let name = ServerName::try_from(host.to_string()).map_err(|_| wrong())?;
+    let parsed = EndEntityCert::try_from(leaf).map_err(|_| Untrusted::Malformed)?;
+    parsed.verify_is_valid_for_subject_name(&name).map_err(|_| wrong())?;
+    Ok(ProvisionalEndpoint { issuer, host: host.clone() })
+}
+
+/// Picks the pinned root out of what a gateway presented: how a joiner, who knows only its fingerprint, begins.
+pub fn pinned_root(chain: &[CertificateDer<'_>], pin: Fingerprint) -> Result<Roots<Endpoint>, Untrusted> {
+    let root = chain.iter().find(|cert| Fingerprint::of_certificate(cert.as_ref()) == pin);
+    root.map(|cert| Roots::from_certificates(vec![cert.clone().into_owned()])).ok_or(Untrusted::UnknownRoot)
+}
+
+impl ProvisionalEndpoint {
+    /// The second half: an active mandate in a verified head names the issuing key and this host.
+    pub fn believe<'a>(&self, head: &'a Head, now: Timestamp) -> Result<&'a Mandate, Untrusted> {
+        if head.revocations.issuing_keys.contains(&self.issuer) {
+            return Err(Untrusted::Revoked);
+        }
+        let mandate = mandate_of(head, now, |mandate| mandate.endpoint_issuer == self.issuer, self.issuer)?;
+        if !mandate.hosts.contains(&self.host) {
+            return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
+        }
+        Ok(mandate)
+    }
+}
+
+fn mandate_of(
+    head: &Head,
+    now: Timestamp,
+    names_key: impl Fn(&Mandate) -> bool,
+    issuer: KeyId,
+) -> Result<&Mandate, Untrusted> {
+    let mandate = head.mandates.iter().find(|mandate| names_key(mandate)).ok_or(Untrusted::UnmandatedIssuer(issuer))?;
+    if mandate.is_active(now) { Ok(mandate) } else { Err(Untrusted::MandateNotActive(mandate.gateway.clone())) }
+}
+
+/// Leaf, one issuing certificate, root: exactly that. Returns the leaf and the issuing key.
+fn check_chain<'a, D: InDomain>(
+    chain: &'a [CertificateDer<'a>],
+    roots: &Roots<D>,
+    side: Side,
+    now: Timestamp,
+) -> Result<(&'a CertificateDer<'a>, KeyId), Untrusted> {
+    let [leaf, issuer, ..] = chain else {
+        return Err(Untrusted::NotByAnIssuer);
+    };
+    let anchors: Vec<_> =
+        roots.certificates().iter().filter_map(|root| anchor_from_trusted_cert(root).ok()).collect();
+    let parsed = EndEntityCert::try_from(leaf).map_err(|_| Untrusted::Malformed)?;
+    let usage = match side {
+        Side::Client => KeyUsage::client_auth(),
+        Side::Server => KeyUsage::server_auth(),
+    };
+    let moment = UnixTime::since_unix_epoch(std::time::Duration::from_secs(u64::try_from(now.unix()).unwrap_or(0)));
+    let algorithms = [webpki::aws_lc_rs::ECDSA_P256_SHA256];
+    let path = parsed
+        .verify_for_usage(&algorithms, &anchors, std::slice::from_ref(issuer), moment, usage, None, None)
+        .map_err(|why| untrusted(&why, chain))?;
+    if path.intermediate_certificates().count() != 1 {
+        return Err(Untrusted::NotByAnIssuer);
+    }
+    let issuer = certificate::read(issuer).map_err(|_| Untrusted::Malformed)?;
+    Ok((leaf, issuer.key))
+}
+
+fn untrusted(why: &webpki::Error, chain: &[CertificateDer<'_>]) -> Untrusted {
+    let leaf = chain.first().and_then(|leaf| certificate::read(leaf).ok());
+    match (why, leaf) {
+        (webpki::Error::CertExpired { .. }, Some(leaf)) => Untrusted::Expired(leaf.validity.not_after),
+        (webpki::Error::CertNotValidYet { .. }, Some(leaf)) => Untrusted::NotYetValid(leaf.validity.not_before),
+        (webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey, _) => Untrusted::UnknownRoot,
+        (
+            webpki::Error::RequiredEkuNotFoundContext(_)
+            | webpki::Error::CaUsedAsEndEntity
+            | webpki::Error::EndEntityUsedAsCa,
+            _,
+        ) => Untrusted::WrongUsage,
+        _ => Untrusted::Malformed,
+    }
+}
+
+fn sole_principal(reading: &Reading, org: &OrgName) -> Result<Principal, Untrusted> {
+    let [uri] = reading.uris.as_slice() else {
+        return Err(Untrusted::NotOnePrincipal);
+    };
+    let principal: Principal = uri.parse().map_err(|_| Untrusted::NotOnePrincipal)?;
+    if reading.other_names > 0 || reading.is_ca || principal.org() != org {
+        return Err(Untrusted::NotOnePrincipal);
+    }
+    Ok(principal)
+}
+
+/// DER drops leading zeros and adds one before a high bit; serials are sixteen bytes whatever stands there.
+pub fn serial_of(reading: &Reading) -> Result<Serial, Untrusted> {
+    let significant: Vec<u8> = reading.serial.iter().copied().skip_while(|byte| *byte == 0).collect();
+    let mut serial = [0; 16];
+    let start = serial.len().checked_sub(significant.len()).ok_or(Untrusted::Malformed)?;
+    serial.get_mut(start..).ok_or(Untrusted::Malformed)?.copy_from_slice(&significant);
+    Ok(Serial(serial))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! Each layer of the verifier, broken alone.
+
+use super::*;
