@@ -75,12 +75,11 @@ impl Binding {
     pub fn to_der(&self) -> Vec<u8> {
         let json = serde_json::to_vec(self).unwrap_or_default();
         let mut out = vec![0x0c];
-        match u8::try_from(json.len()) {
-            Ok(short @ ..0x80) => out.push(short),
-            _ => {
-                out.push(0x82);
-                out.extend_from_slice(&u16::try_from(json.len()).unwrap_or(u16::MAX).to_be_bytes());
-            }
+        if let Ok(short @ ..0x80) = u8::try_from(json.len()) {
+            out.push(short);
+        } else {
+            out.push(0x82);
+            out.extend_from_slice(&u16::try_from(json.len()).unwrap_or(u16::MAX).to_be_bytes());
         }
         out.extend_from_slice(&json);
         out

@@ -123,8 +123,7 @@ pub(crate) fn rcgen_key(key: &P256Key) -> Result<rcgen::KeyPair, BadCertificate>
 pub fn make_request(key: &P256Key) -> Result<Vec<u8>, BadCertificate> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    let request =
-        params.serialize_request(&rcgen_key(key)?).map_err(|why| BadCertificate::NotMade(why.to_string()))?;
+    let request = params.serialize_request(&rcgen_key(key)?).map_err(|why| BadCertificate::NotMade(why.to_string()))?;
     Ok(request.der().to_vec())
 }
 

@@ -87,8 +87,8 @@ impl Envelope {
     /// Wraps a body, unsigned.
     pub fn seal<T: Payload>(org: Option<OrgId>, body: &T) -> Result<Self, BadEnvelope> {
         let frame = Frame { org, plane: Plane::Mgmt, kind: T::KIND.to_owned(), schema: T::SCHEMA, body };
-        let payload = serde_json::to_vec(&frame)
-            .map_err(|why| BadEnvelope::Malformed { kind: T::KIND, why: why.to_string() })?;
+        let payload =
+            serde_json::to_vec(&frame).map_err(|why| BadEnvelope::Malformed { kind: T::KIND, why: why.to_string() })?;
         Ok(Self { payload_type: payload_type::<T>(), payload: Bytes(payload), signatures: Vec::new() })
     }
 
@@ -310,8 +310,11 @@ mod tests {
 
     #[test]
     fn the_preauthentication_encoding_is_dsses() {
-        let envelope =
-            Envelope { payload_type: "http://example.com/HelloWorld".into(), payload: Bytes(b"hello world".to_vec()), signatures: vec![] };
+        let envelope = Envelope {
+            payload_type: "http://example.com/HelloWorld".into(),
+            payload: Bytes(b"hello world".to_vec()),
+            signatures: vec![],
+        };
         assert_eq!(envelope.preauth(), b"DSSEv1 29 http://example.com/HelloWorld 11 hello world");
     }
 }

@@ -122,7 +122,12 @@ pub struct SignersRef {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenChain {
     #[error("signer set {version} is not signed by the threshold of set {by}")]
-    NotSigned { version: u64, by: u64, #[source] why: BadEnvelope },
+    NotSigned {
+        version: u64,
+        by: u64,
+        #[source]
+        why: BadEnvelope,
+    },
     #[error("signer set {found} follows set {known}, but is not its successor")]
     NotASuccessor { known: u64, found: u64 },
     #[error("the chain of signer sets ends at version {reached}, but version {floor} is known to exist")]
@@ -142,8 +147,11 @@ impl SignerSet {
 
     /// One step: the successor, if this set's threshold signed it.
     pub fn succeed(&self, envelope: &Envelope) -> Result<Self, BrokenChain> {
-        let next: Succession =
-            self.open(envelope).map_err(|why| BrokenChain::NotSigned { version: self.version + 1, by: self.version, why })?;
+        let next: Succession = self.open(envelope).map_err(|why| BrokenChain::NotSigned {
+            version: self.version + 1,
+            by: self.version,
+            why,
+        })?;
         if next.version != self.version + 1 || next.previous != self.id {
             return Err(BrokenChain::NotASuccessor { known: self.version, found: next.version });
         }

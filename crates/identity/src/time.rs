@@ -82,6 +82,7 @@ impl Seconds {
     pub const HOUR: Self = Self(3_600);
     pub const DAY: Self = Self(86_400);
 
+    #[must_use]
     pub const fn times(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }

@@ -172,8 +172,7 @@ fn check_chain<'a, D: InDomain>(
     let [leaf, issuer, ..] = chain else {
         return Err(Untrusted::NotByAnIssuer);
     };
-    let anchors: Vec<_> =
-        roots.certificates().iter().filter_map(|root| anchor_from_trusted_cert(root).ok()).collect();
+    let anchors: Vec<_> = roots.certificates().iter().filter_map(|root| anchor_from_trusted_cert(root).ok()).collect();
     let parsed = EndEntityCert::try_from(leaf).map_err(|_| Untrusted::Malformed)?;
     let usage = match side {
         Side::Client => KeyUsage::client_auth(),

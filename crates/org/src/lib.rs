@@ -1,1 +1,16 @@
-//! Soon.
+//! What an org decides: who may join, what its signed history says, what is true now. Pure.
+
+pub mod refusal;
+pub mod founding;
+pub mod glob;
+pub mod code;
+pub mod invite;
+pub mod admission;
+pub mod frontier;
+pub mod entry;
+pub mod state;
+pub mod effect;
+pub mod fold;
+pub mod enroll;
+pub mod renew;
+pub mod audit;

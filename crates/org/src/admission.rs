@@ -1,0 +1,193 @@
+//! The claim that a joiner signs, the proof on the connection, and the admission that anyone can check for ever.
+
+use std::collections::BTreeSet;
+
+use identity::binding::Binding;
+use identity::envelope::{BadEnvelope, Envelope, Payload};
+use identity::id::{Digest, InviteId, OrgId};
+use identity::key::{BadKey, PublicKey, Sign};
+use identity::principal::{Name, NodeName};
+use identity::signers::SignerSet;
+use identity::text::Bytes;
+use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::invite::{Invite, Label};
+
+/// What a joiner says of itself; stable across reconnects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    pub authority: ClaimAuthority,
+    pub node_key: PublicKey,
+    pub seal_key: SealKey,
+    pub name: NodeName,
+    pub labels: BTreeSet<Label>,
+    pub roles: BTreeSet<Name>,
+}
+
+impl Payload for Claim {
+    const KIND: &'static str = "claim";
+    const SCHEMA: u32 = 1;
+}
+
+/// What entitles to the claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClaimAuthority {
+    Invite(InviteId),
+    /// The threshold of signers over this very claim: the founder.
+    Signers,
+}
+
+/// An X25519 public key, to which manifests are sealed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SealKey(pub Bytes);
+
+/// What both keys sign on one connection; discarded afterwards.
+#[derive(Debug, Clone, Copy)]
+pub struct Transcript {
+    pub challenge: [u8; 32],
+    pub nonce: [u8; 32],
+    pub subject: Digest,
+    pub request: Digest,
+    pub binding: Digest,
+    pub exporter: [u8; 32],
+}
+
+/// Why the transcript is signed: a proof for one purpose is worth nothing for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Enroll,
+    Return,
+}
+
+impl Transcript {
+    pub fn new(
+        (challenge, nonce): ([u8; 32], [u8; 32]),
+        subject: Digest,
+        request: &[u8],
+        binding: &Binding,
+        exporter: [u8; 32],
+    ) -> Self {
+        Self { challenge, nonce, subject, request: Digest::of(request), binding: binding.digest(), exporter }
+    }
+
+    fn message(&self, purpose: Purpose) -> Vec<u8> {
+        let label: &[u8] = match purpose {
+            Purpose::Enroll => b"freehold enroll transcript v1\0",
+            Purpose::Return => b"freehold return transcript v1\0",
+        };
+        let parts: [&[u8]; 7] =
+            [label, &self.challenge, &self.nonce, &self.subject.0, &self.request.0, &self.binding.0, &self.exporter];
+        parts.concat()
+    }
+
+    pub fn sign(&self, purpose: Purpose, key: &dyn Sign) -> Result<Bytes, BadKey> {
+        key.sign(&self.message(purpose)).map(Bytes)
+    }
+
+    pub fn is_signed(&self, purpose: Purpose, key: PublicKey, signature: &Bytes) -> bool {
+        key.verify(&self.message(purpose), &signature.0).is_ok()
+    }
+}
+
+/// The proof that a node joined under an authority; signed by the gateway's voice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admission {
+    pub claim: Envelope,
+    /// Present exactly if the claim's authority is an invite.
+    pub invite: Option<Envelope>,
+    pub gateway: NodeName,
+    pub at: Timestamp,
+}
+
+impl Payload for Admission {
+    const KIND: &'static str = "admission";
+    const SCHEMA: u32 = 1;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAdmission {
+    #[error(transparent)]
+    Envelope(#[from] BadEnvelope),
+    #[error("the admission names no authority that fits its claim")]
+    NoAuthority,
+    #[error("the admission's invite was signed by signer set {0}, which is not known here")]
+    UnknownSigners(u64),
+    #[error("the invite does not cover the claim")]
+    BeyondInvite,
+    #[error("the node key is not P-256")]
+    NotANodeKey,
+}
+
+/// An admission, checked whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    pub digest: Digest,
+    pub claim: Claim,
+    /// With the digest of its envelope.
+    pub invite: Option<(Digest, Invite)>,
+    pub gateway: NodeName,
+    pub at: Timestamp,
+}
+
+impl Admission {
+    /// Checks gateway, invite and claim afresh from the bytes.
+    pub fn check(
+        envelope: &Envelope,
+        org: OrgId,
+        voice: PublicKey,
+        signers: &[SignerSet],
+    ) -> Result<Admitted, BadAdmission> {
+        let admission: Self = envelope.open_signed_by(Some(org), &[voice])?;
+        let claim: Claim = admission.claim.peek(Some(org))?;
+        if !matches!(claim.node_key, PublicKey::P256(_)) {
+            return Err(BadAdmission::NotANodeKey);
+        }
+        let invite = match (claim.authority, &admission.invite) {
+            (ClaimAuthority::Invite(id), Some(invite_envelope)) => {
+                let invite = open_invite(invite_envelope, org, signers)?;
+                let _: Claim = admission.claim.open_signed_by(Some(org), &[invite.key, claim.node_key])?;
+                if invite.id != id || invite.check_claim(&claim).is_err() || invite.check_time(admission.at).is_err() {
+                    return Err(BadAdmission::BeyondInvite);
+                }
+                Some((invite_envelope.digest(), invite))
+            }
+            (ClaimAuthority::Signers, None) => {
+                let _: Claim = admission.claim.open_signed_by(Some(org), &[claim.node_key])?;
+                if !signers.iter().any(|set| set.open::<Claim>(&admission.claim).is_ok()) {
+                    return Err(BadAdmission::NoAuthority);
+                }
+                None
+            }
+            (ClaimAuthority::Invite(_), None) | (ClaimAuthority::Signers, Some(_)) => {
+                return Err(BadAdmission::NoAuthority);
+            }
+        };
+        Ok(Admitted { digest: envelope.digest(), claim, invite, gateway: admission.gateway, at: admission.at })
+    }
+}
+
+/// Opens an invite under the signer set that it names.
+pub fn open_invite(envelope: &Envelope, org: OrgId, signers: &[SignerSet]) -> Result<Invite, BadAdmission> {
+    let named: Invite = envelope.peek(Some(org))?;
+    let set =
+        signers.iter().find(|set| set.version == named.signers).ok_or(BadAdmission::UnknownSigners(named.signers))?;
+    Ok(set.open(envelope)?)
+}
+
+/// A node's own word that it leaves; signed by its node key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leave {
+    pub node_key: PublicKey,
+    pub at: Timestamp,
+}
+
+impl Payload for Leave {
+    const KIND: &'static str = "leave";
+    const SCHEMA: u32 = 1;
+}

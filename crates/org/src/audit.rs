@@ -1,0 +1,124 @@
+//! The ledger in words: who did what to whom, when, with what result.
+
+use identity::head::Head;
+use identity::id::{Correlation, Digest, OrgId};
+use identity::principal::Author;
+use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::admission::{Admission, Claim, ClaimAuthority, Leave};
+use crate::entry::{Action, Cause, SignedEntry};
+use crate::invite::Invite;
+use crate::state::State;
+
+/// One line of the audit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    pub at: Timestamp,
+    pub actor: Author,
+    pub seq: u64,
+    pub action: String,
+    pub subject: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub version: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replaces: Option<u64>,
+    /// Digest of the object that was signed.
+    pub fingerprint: Digest,
+    pub correlation: Correlation,
+    /// `done`, or why it had no effect.
+    pub result: String,
+}
+
+pub fn line(state: &State, signed: &SignedEntry) -> Line {
+    let entry = &signed.entry;
+    let told = tell(state.org, &entry.action);
+    Line {
+        at: entry.at,
+        actor: entry.author.clone(),
+        seq: entry.seq,
+        action: told.action.to_owned(),
+        subject: told.subject,
+        version: told.version.0,
+        replaces: told.version.1,
+        fingerprint: told.fingerprint,
+        correlation: entry.correlation,
+        result: state.void.get(&signed.digest).map_or_else(|| "done".to_owned(), |void| format!("void: {void}")),
+    }
+}
+
+struct Told {
+    action: &'static str,
+    subject: String,
+    version: (Option<u64>, Option<u64>),
+    fingerprint: Digest,
+}
+
+fn tell(org: OrgId, action: &Action) -> Told {
+    let unreadable = || "unreadable".to_owned();
+    let plain = |action, subject, fingerprint| Told { action, subject, version: (None, None), fingerprint };
+    match action {
+        Action::OrgFound { founding } => plain("org.found", org.to_string(), founding.digest()),
+        Action::SignersInstall { signers } => {
+            let body = signers.peek::<identity::signers::Succession>(Some(org)).ok();
+            let version = body.map(|body| body.version);
+            Told {
+                action: "signers.install",
+                subject: "signers".to_owned(),
+                version: (version, version.map(|v| v - 1)),
+                fingerprint: signers.digest(),
+            }
+        }
+        Action::TrustPublish { bundle } => {
+            let body = bundle.peek::<identity::bundle::BundleBody>(Some(org)).ok();
+            Told {
+                action: "bootstrap_trust.publish",
+                subject: body.as_ref().map_or_else(unreadable, |body| body.domain.word().to_owned()),
+                version: body.map_or((None, None), |body| (Some(body.trust_bundle_version), body.replaces_version)),
+                fingerprint: bundle.digest(),
+            }
+        }
+        Action::HeadPublish { head, cause } => {
+            let version = head.peek::<Head>(Some(org)).ok().map(|head| head.version);
+            let (action, subject) = match cause {
+                Cause::Founding => ("head.publish", "founding".to_owned()),
+                Cause::Refresh => ("head.refresh", "head".to_owned()),
+                Cause::NodeRevoke { name, .. } => ("node.revoke", name.to_string()),
+                Cause::InviteRevoke { invite } => ("invite.revoke", invite.to_string()),
+            };
+            let replaces = version.filter(|version| *version > 1).map(|version| version - 1);
+            Told { action, subject, version: (version, replaces), fingerprint: head.digest() }
+        }
+        Action::InviteCreate { invite } => {
+            let body = invite.peek::<Invite>(Some(org)).ok();
+            plain("invite.create", body.map_or_else(unreadable, |body| body.id.to_string()), invite.digest())
+        }
+        Action::NodeAdmit { admission } => {
+            let claim = admission.peek::<Admission>(Some(org)).and_then(|body| body.claim.peek::<Claim>(Some(org)));
+            plain("node.admit", claim.map_or_else(|_| unreadable(), |claim| claim.name.to_string()), admission.digest())
+        }
+        Action::NodeJoin { node_key, name } => plain("node.join", name.to_string(), *node_key),
+        Action::NodeLeave { leave, name } => {
+            let key = leave.peek::<Leave>(Some(org)).map_or(leave.digest(), |leave| leave.node_key.digest());
+            plain("node.leave", name.to_string(), key)
+        }
+    }
+}
+
+impl Line {
+    /// Whether the line is about `subject`: its own subject, its actor, or the invite behind an admission.
+    pub fn concerns(&self, subject: &str, state: &State) -> bool {
+        let by_invite = || {
+            state.members.values().any(|member| match member.claim().authority {
+                ClaimAuthority::Invite(id) => {
+                    id.to_string() == subject
+                        && self.action.starts_with("node.")
+                        && member.claim().name.as_str() == self.subject
+                }
+                ClaimAuthority::Signers => false,
+            })
+        };
+        self.subject == subject || self.actor.to_string() == subject || by_invite()
+    }
+}

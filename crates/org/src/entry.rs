@@ -1,0 +1,113 @@
+//! One entry of the ledger: an action in its author's chain, with what the author had seen of the others.
+
+use identity::envelope::{BadEnvelope, Envelope, Payload};
+use identity::head::Cut;
+use identity::id::{Correlation, Digest, InviteId, OrgId};
+use identity::key::PublicKey;
+use identity::principal::{Author, NodeName};
+use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::frontier::{Frontier, Place};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    pub author: Author,
+    /// The key that signs it; that this key is the author's is the fold's to check.
+    pub key: PublicKey,
+    pub epoch: u32,
+    pub seq: u64,
+    pub previous: Option<Digest>,
+    pub seen: Frontier,
+    pub at: Timestamp,
+    pub correlation: Correlation,
+    pub action: Action,
+}
+
+impl Payload for Entry {
+    const KIND: &'static str = "entry";
+    const SCHEMA: u32 = 1;
+}
+
+/// What happened. What it needs in order to count is in the envelope inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all_fields = "snake_case", deny_unknown_fields)]
+pub enum Action {
+    #[serde(rename = "org.found")]
+    OrgFound { founding: Envelope },
+    #[serde(rename = "signers.install")]
+    SignersInstall { signers: Envelope },
+    #[serde(rename = "bootstrap_trust.publish")]
+    TrustPublish { bundle: Envelope },
+    #[serde(rename = "head.publish")]
+    HeadPublish { head: Envelope, cause: Cause },
+    #[serde(rename = "invite.create")]
+    InviteCreate { invite: Envelope },
+    #[serde(rename = "node.admit")]
+    NodeAdmit { admission: Envelope },
+    #[serde(rename = "node.join")]
+    NodeJoin { node_key: Digest, name: NodeName },
+    #[serde(rename = "node.leave")]
+    NodeLeave { leave: Envelope, name: NodeName },
+}
+
+/// Why a head was published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Cause {
+    Founding,
+    Refresh,
+    NodeRevoke { name: NodeName, node_key: Digest },
+    InviteRevoke { invite: InviteId },
+}
+
+/// An entry whose own signature holds, with its digest and its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedEntry {
+    pub entry: Entry,
+    pub digest: Digest,
+    pub envelope: Envelope,
+}
+
+impl SignedEntry {
+    pub fn open(org: OrgId, envelope: Envelope) -> Result<Self, BadEnvelope> {
+        let named: Entry = envelope.peek(Some(org))?;
+        let entry: Entry = envelope.open_signed_by(Some(org), &[named.key])?;
+        Ok(Self { entry, digest: envelope.digest(), envelope })
+    }
+
+    pub fn cut(&self) -> Cut {
+        Cut { author: self.entry.author.clone(), epoch: self.entry.epoch, seq: self.entry.seq }
+    }
+
+    pub fn place(&self) -> Place {
+        Place { epoch: self.entry.epoch, seq: self.entry.seq, digest: self.digest }
+    }
+
+    /// Everything that lies before this entry.
+    pub fn past(&self) -> Past<'_> {
+        Past(&self.entry)
+    }
+
+    /// Grows along history; ties are broken by digest.
+    pub fn height(&self) -> u64 {
+        let mut inclusive = self.entry.seen.clone();
+        inclusive.0.insert(self.entry.author.clone(), self.place());
+        inclusive.height()
+    }
+}
+
+/// The causal past of an entry: what its author had seen, and its own chain below it.
+#[derive(Debug, Clone, Copy)]
+pub struct Past<'a>(&'a Entry);
+
+impl Past<'_> {
+    pub fn holds(&self, at: &Cut) -> bool {
+        if at.author == self.0.author {
+            (at.epoch, at.seq) < (self.0.epoch, self.0.seq)
+        } else {
+            self.0.seen.covers(at)
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! How far each author's chain is known.
+
+use std::collections::BTreeMap;
+
+use identity::envelope::Payload;
+use identity::head::Cut;
+use identity::id::Digest;
+use identity::principal::Author;
+use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A place in one author's chain, with the digest of the entry there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    pub epoch: u32,
+    pub seq: u64,
+    pub digest: Digest,
+}
+
+impl Place {
+    const fn order(&self) -> (u32, u64) {
+        (self.epoch, self.seq)
+    }
+}
+
+/// The last known place of each author.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Frontier(pub BTreeMap<Author, Place>);
+
+impl Frontier {
+    pub fn place_of(&self, author: &Author) -> Option<&Place> {
+        self.0.get(author)
+    }
+
+    /// True if `self` knows the place and all before it.
+    pub fn covers(&self, at: &Cut) -> bool {
+        self.0.get(&at.author).is_some_and(|known| known.order() >= (at.epoch, at.seq))
+    }
+
+    pub fn covers_all(&self, other: &Self) -> bool {
+        other.0.iter().all(|(author, place)| self.0.get(author).is_some_and(|known| known.order() >= place.order()))
+    }
+
+    /// Keeps the higher place of each author.
+    pub fn raise(&mut self, other: &Self) {
+        for (author, place) in &other.0 {
+            match self.0.get(author) {
+                Some(known) if known.order() >= place.order() => {}
+                _ => {
+                    self.0.insert(author.clone(), *place);
+                }
+            }
+        }
+    }
+
+    pub fn cuts(&self) -> Vec<Cut> {
+        let cut =
+            |(author, place): (&Author, &Place)| Cut { author: author.clone(), epoch: place.epoch, seq: place.seq };
+        self.0.iter().map(cut).collect()
+    }
+
+    /// Grows along every step of history: if A is in B's past, A's height is the smaller one.
+    pub fn height(&self) -> u64 {
+        self.0.values().fold(0, |sum, place| sum.saturating_add(place.seq).saturating_add(u64::from(place.epoch) << 40))
+    }
+}
+
+/// A gateway's signed word about its own chain, handed to nodes and operators, who show it again later: a gateway
+/// that was restored from an old copy is confronted with its own future.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tip {
+    pub author: Author,
+    pub place: Place,
+    pub at: Timestamp,
+}
+
+impl Payload for Tip {
+    const KIND: &'static str = "tip";
+    const SCHEMA: u32 = 1;
+}

@@ -1,0 +1,176 @@
+//! Every way in which a gateway says no. Data, not text: it travels, and both sides print the same words.
+
+use identity::id::InviteId;
+use identity::principal::{NodeName, Principal};
+use identity::time::{Seconds, Timestamp};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "code", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Refusal {
+    #[error("too many failed or unfinished attempts from this address")]
+    TooManyAttempts { retry_after: Seconds },
+    #[error("the gateway is busy")]
+    Busy { retry_after: Seconds },
+    #[error("this org has no invite `{invite}`")]
+    InviteUnknown { invite: InviteId },
+    #[error("the invite was revoked")]
+    InviteRevoked,
+    #[error("the invite expired at {at}")]
+    InviteExpired { at: Timestamp },
+    #[error("the invite is used up: all of its {uses} uses are spent")]
+    InviteUsedUp { uses: u32 },
+    #[error("the invite cannot be used at this gateway")]
+    InviteNotHere,
+    #[error("the invite cannot be used from this network")]
+    NetworkNotAllowed,
+    #[error("the invite does not allow the name `{name}`; it allows: {allowed}")]
+    NameNotAllowed { name: NodeName, allowed: String },
+    #[error("the invite does not give the {what} `{value}`")]
+    BeyondCeiling { what: Ceiling, value: String },
+    #[error("the name `{name}` belongs to another machine")]
+    NameTaken { name: NodeName },
+    #[error("the proof does not hold: the code's secret or the machine's key is not the right one")]
+    BadProof,
+    #[error("there is no open challenge on this connection")]
+    NoChallenge,
+    #[error("the certificate request is not acceptable: only a P-256 key that signed it counts")]
+    BadRequest,
+    #[error("the binding does not fit what the challenge offered")]
+    BadBinding,
+    #[error("this machine's key was revoked and can never return")]
+    KeyRevoked,
+    #[error("this machine's key left the org and can never return")]
+    KeyLeft,
+    #[error("this machine's admission waits for an operator's approval")]
+    Waiting,
+    #[error("this gateway does not know such an admission")]
+    NotAdmitted,
+    #[error("the machine was away for over a year: an operator must approve its return")]
+    AwayTooLong,
+    #[error("two machines use one node key, or a disk was restored: renewal {presented} does not follow {known}")]
+    CounterConflict { presented: u64, known: u64 },
+    #[error("`{node}` holds no place for `{principal}`")]
+    NotPlaced { principal: Principal, node: NodeName },
+    #[error("only a {needed} may ask this")]
+    NotPermitted { needed: String },
+    #[error("this connection does not use the key exchange that members need (X25519MLKEM768)")]
+    WeakKeyExchange,
+    #[error("the gateway's mandate is not in force: it cannot issue")]
+    NoMandate,
+    #[error("the gateway's ledger is older than what was shown to it: it issues nothing until an operator restores it")]
+    LedgerBehind,
+    #[error("no operator's signature over this request and this connection")]
+    NotAnOperator,
+    #[error("the ledger refuses it: {why}")]
+    LedgerRefuses { why: String },
+    #[error("there is no `{what}` here")]
+    NotFound { what: String },
+    #[error("the request cannot be read: {why}")]
+    Malformed { why: String },
+    #[error("the gateway could not do it: {why}")]
+    Failed { why: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ceiling {
+    Label,
+    Role,
+}
+
+impl std::fmt::Display for Ceiling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Label => "label",
+            Self::Role => "role",
+        })
+    }
+}
+
+impl Refusal {
+    /// What the person at the other end can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::InviteUnknown { .. }
+            | Self::InviteRevoked
+            | Self::InviteExpired { .. }
+            | Self::InviteUsedUp { .. }
+            | Self::InviteNotHere => Some("ask an operator for a new one: freehold invite create"),
+            Self::NetworkNotAllowed => {
+                Some("join from an allowed network, or ask an operator: freehold invite create --network")
+            }
+            Self::NameNotAllowed { .. } => Some("choose an allowed one: freehold-node join --name NAME"),
+            Self::BeyondCeiling { .. } => {
+                Some("leave it out, or ask an operator for an invite that gives it: freehold invite create")
+            }
+            Self::NameTaken { .. } => Some(
+                "choose another: freehold-node join --name NAME; if the old machine is gone, an operator frees the name: freehold node revoke NAME",
+            ),
+            Self::BadProof => {
+                Some("copy the whole code again, or ask an operator for a new one: freehold invite create")
+            }
+            Self::KeyRevoked | Self::KeyLeft => {
+                Some("join as a new machine: freehold-node leave --local, then freehold-node join with a fresh invite")
+            }
+            Self::TooManyAttempts { .. } | Self::Busy { .. } => Some("wait a little and try again"),
+            Self::CounterConflict { .. } => {
+                Some("an operator decides which machine stays: freehold node show NAME, freehold node revoke NAME")
+            }
+            Self::AwayTooLong | Self::NotAdmitted => {
+                Some("join again: freehold-node leave --local, then freehold-node join")
+            }
+            Self::NoMandate => Some("an operator renews it: freehold refresh"),
+            Self::LedgerBehind => Some("an operator must restore the newest copy of the gateway's folder"),
+            Self::NotAnOperator => Some("run this where a current signer's key is, or name it with --home"),
+            Self::Waiting
+            | Self::NoChallenge
+            | Self::BadRequest
+            | Self::BadBinding
+            | Self::NotPlaced { .. }
+            | Self::NotPermitted { .. }
+            | Self::WeakKeyExchange
+            | Self::LedgerRefuses { .. }
+            | Self::NotFound { .. }
+            | Self::Malformed { .. }
+            | Self::Failed { .. } => None,
+        }
+    }
+
+    /// True if it counts against the asker's address.
+    pub const fn counts_as_failed(&self) -> bool {
+        match self {
+            Self::InviteUnknown { .. }
+            | Self::InviteRevoked
+            | Self::InviteExpired { .. }
+            | Self::InviteUsedUp { .. }
+            | Self::InviteNotHere
+            | Self::NetworkNotAllowed
+            | Self::NameNotAllowed { .. }
+            | Self::BeyondCeiling { .. }
+            | Self::NameTaken { .. }
+            | Self::BadProof
+            | Self::NoChallenge
+            | Self::BadRequest
+            | Self::BadBinding
+            | Self::KeyRevoked
+            | Self::KeyLeft
+            | Self::NotAdmitted
+            | Self::AwayTooLong
+            | Self::CounterConflict { .. }
+            | Self::NotPlaced { .. }
+            | Self::NotPermitted { .. }
+            | Self::WeakKeyExchange
+            | Self::NotAnOperator
+            | Self::Malformed { .. } => true,
+            Self::TooManyAttempts { .. }
+            | Self::Busy { .. }
+            | Self::Waiting
+            | Self::NoMandate
+            | Self::LedgerBehind
+            | Self::LedgerRefuses { .. }
+            | Self::NotFound { .. }
+            | Self::Failed { .. } => false,
+        }
+    }
+}

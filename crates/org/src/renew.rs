@@ -1,0 +1,78 @@
+//! When a member gets its next SVID. Decides only.
+
+use identity::id::{Digest, Serial};
+use identity::time::{Seconds, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::refusal::Refusal;
+use crate::state::{MemberRecord, Standing, State};
+
+/// The last SVID that was made for a principal: one row of the issuance log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issuance {
+    /// Counts renewals; persisted by the node too, so that a clone shows itself.
+    pub counter: u64,
+    /// Digest of the certificate request.
+    pub request: Digest,
+    pub serial: Serial,
+    pub issued_at: Timestamp,
+    pub not_after: Timestamp,
+}
+
+/// After this long without an SVID a node needs an operator's word.
+const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
+
+/// May this counter and this request follow the last issuance?
+pub fn check_counter(last: Option<&Issuance>, counter: u64, request: Digest) -> Result<(), Refusal> {
+    let known = last.map_or(0, |last| last.counter);
+    let is_next = counter == known + 1;
+    let is_retry = last.is_some_and(|last| last.counter == counter && last.request == request);
+    if is_next || is_retry { Ok(()) } else { Err(Refusal::CounterConflict { presented: counter, known }) }
+}
+
+/// May this member have an SVID at all?
+pub fn check_standing(state: &State, member: &MemberRecord) -> Result<(), Refusal> {
+    match state.standing(member) {
+        Standing::Claimed | Standing::Issued | Standing::Member => Ok(()),
+        Standing::Waiting => Err(Refusal::Waiting),
+        Standing::Revoked if member.left => Err(Refusal::KeyLeft),
+        Standing::Revoked => Err(Refusal::KeyRevoked),
+    }
+}
+
+/// May a node whose SVID expired come back by its node key?
+pub fn check_absence(last: Option<&Issuance>, now: Timestamp) -> Result<(), Refusal> {
+    match last {
+        Some(last) if now.since(last.not_after) > RETURN_WINDOW => Err(Refusal::AwayTooLong),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last(counter: u64) -> Issuance {
+        let at = Timestamp::from_unix(1_000_000);
+        Issuance { counter, request: Digest([1; 32]), serial: Serial([0; 16]), issued_at: at, not_after: at }
+    }
+
+    #[test]
+    fn a_retry_is_harmless_and_a_clone_shows_itself() {
+        let (same, other) = (Digest([1; 32]), Digest([2; 32]));
+        assert_eq!(check_counter(None, 1, same), Ok(()));
+        assert_eq!(check_counter(Some(&last(4)), 5, other), Ok(()));
+        assert_eq!(check_counter(Some(&last(4)), 4, same), Ok(()));
+        for (counter, request) in [(4, other), (3, same), (6, other), (0, same)] {
+            let found = check_counter(Some(&last(4)), counter, request);
+            assert_eq!(found, Err(Refusal::CounterConflict { presented: counter, known: 4 }));
+        }
+    }
+
+    #[test]
+    fn a_node_returns_within_a_year_and_not_after() {
+        let expired = last(1).not_after;
+        assert_eq!(check_absence(Some(&last(1)), expired + Seconds::DAY.times(364)), Ok(()));
+        assert_eq!(check_absence(Some(&last(1)), expired + Seconds::DAY.times(366)), Err(Refusal::AwayTooLong));
+    }
+}
