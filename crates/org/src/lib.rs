@@ -11,6 +11,7 @@ pub mod entry;
 pub mod state;
 pub mod effect;
 pub mod fold;
+pub mod derived;
 pub mod enroll;
 pub mod renew;
 pub mod audit;

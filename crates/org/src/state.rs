@@ -75,7 +75,8 @@ pub struct InviteRecord {
     pub invite: Invite,
     pub envelope: Envelope,
     pub by: BTreeSet<Cut>,
-    /// Who joined, by digest of the node key. Spending is a fact that nothing undoes.
+    /// Who joined, by digest of the node key. Spending is a fact that nothing undoes. Kept in a table of its own.
+    #[serde(skip)]
     pub spent: BTreeMap<Digest, BTreeSet<Spend>>,
     /// How many node keys each gateway let in.
     pub spent_at: BTreeMap<Author, u32>,

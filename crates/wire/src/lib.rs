@@ -1,1 +1,10 @@
-//! Soon.
+//! Every conversation: who may ask what, over which TLS, in which words.
+
+pub mod permit;
+pub mod enroll;
+pub mod sync;
+pub mod control;
+pub mod tls;
+pub mod http;
+pub mod known;
+pub mod connect;

@@ -1,0 +1,189 @@
+//! Files that are whole or absent, private ones that stay private, and locks.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot {doing} `{}`", path.display())]
+    Io { doing: &'static str, path: PathBuf, #[source] source: io::Error },
+    #[error("`{}` can be read by others (mode {mode:o}); make it private: chmod 600", path.display())]
+    NotPrivate { path: PathBuf, mode: u32 },
+    #[error("`{}` is larger than anything that belongs there", path.display())]
+    TooLarge { path: PathBuf },
+}
+
+fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    let path = path.to_owned();
+    move |source| FileError::Io { doing, path, source }
+}
+
+/// Nothing that we keep in one file comes near this.
+const MAX_FILE: u64 = 16 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// 0600: keys, and everything that goes with them.
+    Private,
+    /// 0644: certificates and trust bundles, for other programs to read.
+    Readable,
+}
+
+/// Writes a file so that after a crash it is the old one or the new one, never a part.
+pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = folder.join(format!(".{name}.{}.draft", std::process::id()));
+    let mode = match access {
+        Access::Private => 0o600,
+        Access::Readable => 0o644,
+    };
+    let write = || -> io::Result<()> {
+        let _ = fs::remove_file(&draft);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    };
+    write().map_err(|source| {
+        let _ = fs::remove_file(&draft);
+        FileError::Io { doing: "write", path: path.to_owned(), source }
+    })?;
+    sync_folder(folder)
+}
+
+/// Makes renames and new files in a folder survive a power loss.
+pub fn sync_folder(folder: &Path) -> Result<(), FileError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("sync the folder", folder))
+}
+
+/// Makes a folder, and those above it, for this user alone.
+pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("make the folder", path))
+}
+
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    fs::rename(from, to).map_err(io("put in place", to))?;
+    sync_folder(to.parent().unwrap_or(Path::new(".")))
+}
+
+/// Points a link at a target, in one step.
+pub fn point_link(link: &Path, target: &Path) -> Result<(), FileError> {
+    let name = link.file_name().unwrap_or_default().to_string_lossy();
+    let draft = link.with_file_name(format!(".{name}.{}.draft", std::process::id()));
+    let _ = fs::remove_file(&draft);
+    std::os::unix::fs::symlink(target, &draft).map_err(io("write", &draft))?;
+    rename(&draft, link)
+}
+
+pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    let file = File::open(path).map_err(io("read", path))?;
+    let mut bytes = Vec::new();
+    let length = file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(io("read", path))?;
+    if length as u64 > MAX_FILE { Err(FileError::TooLarge { path: path.to_owned() }) } else { Ok(bytes) }
+}
+
+/// Like `read`, but nothing where there is no such file.
+pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    match read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+/// Reads a secret; one that others could have read is refused.
+pub fn read_secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    let mode = fs::metadata(path).map_err(io("read", path))?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(FileError::NotPrivate { path: path.to_owned(), mode });
+    }
+    read(path).map(Zeroizing::new)
+}
+
+/// Overwrites a secret before removing it: the least that can be done on a disk that forgets slowly.
+pub fn wipe(path: &Path) -> Result<(), FileError> {
+    if let Ok(length) = fs::metadata(path).map(|meta| meta.len()) {
+        let wiped = OpenOptions::new().write(true).open(path).and_then(|mut file| {
+            file.write_all(&vec![0; usize::try_from(length.min(MAX_FILE)).unwrap_or(0)])?;
+            file.sync_all()
+        });
+        wiped.map_err(io("wipe", path))?;
+        fs::remove_file(path).map_err(io("remove", path))?;
+    }
+    Ok(())
+}
+
+pub fn remove_folder(path: &Path) -> Result<(), FileError> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(io("remove", path)),
+    }
+}
+
+/// Held while this process is the only one to open what the lock guards; let go at its end, however it ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Nothing if another process holds it.
+    pub fn take(path: &Path) -> Result<Option<Self>, FileError> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+        let file = file.map_err(io("open the lock", path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(io("take the lock", path)(source)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_file_is_private_and_leaves_no_draft() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        write(&path, b"one", Access::Private).unwrap();
+        write(&path, b"two", Access::Private).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(&read_secret(&path).unwrap()[..], b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        write(&path, b"one", Access::Readable).unwrap();
+        assert!(matches!(read_secret(&path), Err(FileError::NotPrivate { mode: 0o644, .. })));
+    }
+
+    #[test]
+    fn a_lock_has_one_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = Lock::take(&path).unwrap();
+        assert!(held.is_some());
+        assert!(Lock::take(&path).unwrap().is_none());
+        drop(held);
+        assert!(Lock::take(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_link_is_moved_in_one_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("current");
+        point_link(&link, Path::new("1")).unwrap();
+        point_link(&link, Path::new("2")).unwrap();
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("2"));
+    }
+}

@@ -1,0 +1,174 @@
+//! The state as rows, so that a gateway can start without folding its whole history, and an auditor can compare.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::envelope::Envelope;
+use identity::head::Revocations;
+use identity::id::Digest;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::admission::{Admission, Claim, Leave};
+use crate::entry::{Action, SignedEntry};
+use crate::founding::Founding;
+use crate::frontier::Place;
+use crate::state::{InviteRecord, MemberRecord, Spend, State};
+
+/// Table and key, then the value as JSON.
+pub type Rows = BTreeMap<(String, String), String>;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the derived table `{table}` has a row that cannot be read: {key}")]
+pub struct BadRow {
+    pub table: String,
+    pub key: String,
+}
+
+/// Every row of every table.
+pub fn rows(state: &State) -> Rows {
+    let mut out = Rows::new();
+    let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
+    for installed in &state.later {
+        add("signers", format!("{:010} {}", installed.set.version, installed.set.id), json(installed));
+    }
+    for (version, record) in &state.heads {
+        add("heads", format!("{version:020}"), json(record));
+    }
+    add("revocations", String::new(), json(&state.revocations));
+    for (digest, record) in &state.bundles {
+        add("bundles", digest.to_string(), json(record));
+    }
+    for (voice, gateways) in &state.voices {
+        add("voices", voice.to_string(), json(gateways));
+    }
+    for (digest, record) in &state.invites {
+        add("invites", digest.to_string(), json(record));
+        for (key, spends) in &record.spent {
+            add("spends", format!("{digest} {key}"), json(spends));
+        }
+    }
+    for (key, record) in &state.members {
+        add("members", key.to_string(), json(record));
+    }
+    for (key, cuts) in &state.endings {
+        add("endings", key.to_string(), json(cuts));
+    }
+    for (author, place) in &state.frontier.0 {
+        add("frontier", author.to_string(), json(place));
+    }
+    for (digest, void) in &state.void {
+        add("void", digest.to_string(), json(void));
+    }
+    out
+}
+
+/// The rows that an entry of a gateway's can have changed. Operators' entries are rare and wide: nothing for them,
+/// which means all.
+pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
+    let key = match &signed.entry.action {
+        Action::NodeAdmit { admission } => claimed_key(state, admission)?,
+        Action::NodeJoin { node_key, .. } => *node_key,
+        Action::NodeLeave { leave, .. } => leave.peek::<Leave>(Some(state.org)).ok()?.node_key.digest(),
+        Action::OrgFound { .. }
+        | Action::SignersInstall { .. }
+        | Action::TrustPublish { .. }
+        | Action::HeadPublish { .. }
+        | Action::InviteCreate { .. } => return None,
+    };
+    let mut out = Rows::new();
+    let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
+    if let Some(member) = state.members.get(&key) {
+        // A claim to a name can unseat another's.
+        for rival in state.names.get(&member.claim().name).into_iter().flatten() {
+            if let Some(record) = state.members.get(rival) {
+                add("members", rival.to_string(), json(record));
+            }
+        }
+    }
+    for (digest, record) in state.invites.iter().filter(|(_, record)| record.spent.contains_key(&key)) {
+        add("invites", digest.to_string(), json(record));
+        add("spends", format!("{digest} {key}"), json(&record.spent.get(&key)));
+    }
+    if let Some(cuts) = state.endings.get(&key) {
+        add("endings", key.to_string(), json(cuts));
+    }
+    if let Some(place) = state.frontier.place_of(&signed.entry.author) {
+        add("frontier", signed.entry.author.to_string(), json(place));
+    }
+    if let Some(void) = state.void.get(&signed.digest) {
+        add("void", signed.digest.to_string(), json(void));
+    }
+    Some(out)
+}
+
+fn claimed_key(state: &State, admission: &Envelope) -> Option<Digest> {
+    let admission: Admission = admission.peek(Some(state.org)).ok()?;
+    let claim: Claim = admission.claim.peek(Some(state.org)).ok()?;
+    Some(claim.node_key.digest())
+}
+
+/// The state again, from all rows.
+pub fn restore(founding: &Founding, rows: &Rows) -> Result<State, BadRow> {
+    let mut state = State::of(founding);
+    for ((table, key), value) in rows {
+        let bad = || BadRow { table: table.clone(), key: key.clone() };
+        restore_row(&mut state, (table, key, value)).ok_or_else(bad)?;
+    }
+    for (key, member) in &state.members {
+        for admission in std::iter::once(&member.admission).chain(&member.rivals) {
+            state.names.entry(admission.claim.name.clone()).or_default().insert(*key);
+        }
+    }
+    for (digest, record) in &state.invites {
+        state.invite_ids.entry(record.invite.id).or_default().insert(*digest);
+    }
+    Ok(state)
+}
+
+fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Option<()> {
+    match table {
+        "signers" => state.later.push(read(value)?),
+        "heads" => {
+            state.heads.insert(key.parse().ok()?, read(value)?);
+        }
+        "revocations" => state.revocations = read::<Revocations>(value)?,
+        "bundles" => {
+            state.bundles.insert(key.parse().ok()?, read(value)?);
+        }
+        "voices" => {
+            state.voices.insert(key.parse().ok()?, read(value)?);
+        }
+        "invites" => {
+            state.invites.insert(key.parse().ok()?, read::<InviteRecord>(value)?);
+        }
+        // Sorted after `invites`, so the invite is there.
+        "spends" => {
+            let (invite, node_key) = key.split_once(' ')?;
+            let record = state.invites.get_mut(&invite.parse().ok()?)?;
+            record.spent.insert(node_key.parse().ok()?, read::<BTreeSet<Spend>>(value)?);
+        }
+        "members" => {
+            state.members.insert(key.parse().ok()?, read::<MemberRecord>(value)?);
+        }
+        "endings" => {
+            state.endings.insert(key.parse().ok()?, read(value)?);
+        }
+        "frontier" => {
+            state.frontier.0.insert(key.parse().ok()?, read::<Place>(value)?);
+        }
+        "void" => {
+            state.void.insert(key.parse().ok()?, read(value)?);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    // Our own records have string keys and no failing serializers.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
+}

@@ -1,0 +1,341 @@
+//! Calling a gateway. Everyone goes the same way: a provisional connection, the signer chain walked, the head
+//! verified, the mandate found in it; only then is the gateway believed, and asked.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ground::clock;
+use http_body_util::Full;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use identity::bundle::{Bundle, Endpoint, Identity, InDomain};
+use identity::envelope::Envelope;
+use identity::head::Mandate;
+use identity::id::OrgId;
+use identity::principal::{Address, Host};
+use identity::signers::SignersRef;
+use identity::verifier::{ProvisionalEndpoint, Untrusted};
+use org::founding::Founding;
+use org::refusal::Refusal;
+use pki_types::ServerName;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::http::{self, MAX_REPLY};
+use crate::known::{BadKnowledge, Known};
+use crate::permit::{Ask, Method};
+use crate::sync::Documents;
+use crate::tls::{self, EXPORTER_LABEL, Expect, OwnSvid, TlsSetup};
+
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+const REPLY_TIME: Duration = Duration::from_secs(30);
+
+/// Why a gateway could not be asked, or said no.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    #[error("cannot reach the gateway at {address}")]
+    Unreachable { address: Address, #[source] source: std::io::Error },
+    #[error("the gateway at {address} did not answer in time")]
+    Silent { address: Address },
+    #[error("the gateway at {address} is not one of this org's: {why}")]
+    NotBelieved { address: Address, why: Untrusted },
+    #[error("the gateway at {address} did not accept this machine's certificate: {why}")]
+    NotAccepted { address: Address, why: &'static str, alert: AlertKind },
+    #[error("the gateway at {address} broke off")]
+    BrokenOff { address: Address },
+    #[error("what the gateway at {address} says of the org does not hold")]
+    Knowledge { address: Address, #[source] source: BadKnowledge },
+    #[error("the gateway at {address} answered what cannot be read: {why}")]
+    Unreadable { address: Address, why: String },
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Setup(#[from] TlsSetup),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlertKind {
+    Revoked,
+    Expired,
+    Other,
+}
+
+impl CallError {
+    /// True if another gateway, or a later moment, may do better.
+    pub const fn is_worth_retrying(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Silent { .. } | Self::BrokenOff { .. } => true,
+            Self::Refused(refusal) => {
+                matches!(refusal, Refusal::Busy { .. } | Refusal::TooManyAttempts { .. } | Refusal::Failed { .. })
+            }
+            Self::NotBelieved { .. }
+            | Self::NotAccepted { .. }
+            | Self::Knowledge { .. }
+            | Self::Unreadable { .. }
+            | Self::Setup(_) => false,
+        }
+    }
+}
+
+/// A gateway's address, and, if another way leads there, the socket to dial instead of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gateway {
+    pub address: Address,
+    pub dial: Option<SocketAddr>,
+}
+
+impl From<Address> for Gateway {
+    fn from(address: Address) -> Self {
+        Self { address, dial: None }
+    }
+}
+
+/// What the caller goes by.
+#[derive(Debug, Clone, Copy)]
+pub enum Anchor<'a> {
+    /// A joiner: the code's floors.
+    Code { org: OrgId, signers: SignersRef, head: u64 },
+    Known(&'a Known),
+}
+
+/// A TLS connection to something that holds a certificate under the right endpoint root: not believed yet.
+#[derive(Debug)]
+pub struct Provisional {
+    conversation: Conversation,
+    endpoint: ProvisionalEndpoint,
+}
+
+/// A connection to a gateway that is mandated in a verified head.
+#[derive(Debug)]
+pub struct Believed {
+    conversation: Conversation,
+    pub mandate: Mandate,
+}
+
+#[derive(Debug)]
+struct Conversation {
+    sender: SendRequest<Full<Bytes>>,
+    exporter: [u8; 32],
+    address: Address,
+    own: bool,
+}
+
+impl Provisional {
+    pub async fn dial(gateway: &Gateway, expect: &Expect, own: Option<&OwnSvid>) -> Result<Self, CallError> {
+        let address = &gateway.address;
+        let silent = |_| CallError::Silent { address: address.clone() };
+        timeout(CONNECT_TIME, Self::dial_unbounded(gateway, expect, own)).await.map_err(silent)?
+    }
+
+    async fn dial_unbounded(gateway: &Gateway, expect: &Expect, own: Option<&OwnSvid>) -> Result<Self, CallError> {
+        let address = gateway.address.clone();
+        let failed = |source| explain(source, &address, own.is_some());
+        let stream = match (gateway.dial, &address.host) {
+            (Some(dial), _) => TcpStream::connect(dial).await,
+            (None, Host::Ip(ip)) => TcpStream::connect((*ip, address.port)).await,
+            (None, Host::Dns(name)) => TcpStream::connect((name.as_str(), address.port)).await,
+        }
+        .map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let config = tls::client(expect.clone(), address.host.clone(), own)?;
+        let unreadable = |why: &str| CallError::Unreadable { address: address.clone(), why: why.to_owned() };
+        let name = ServerName::try_from(address.host.to_string()).map_err(|_| unreadable("its name"))?;
+        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(failed)?;
+        let session = stream.get_ref().1;
+        let exporter = session
+            .export_keying_material([0; 32], EXPORTER_LABEL, None)
+            .map_err(|_| unreadable("TLS gave no exporter"))?;
+        // The verifier has seen this chain during the handshake; this reads its issuer out of it.
+        let chain = session.peer_certificates().unwrap_or_default();
+        let endpoint = expect
+            .check(chain, &address.host, clock::now())
+            .map_err(|why| CallError::NotBelieved { address: address.clone(), why })?;
+        let (sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|_| CallError::BrokenOff { address: address.clone() })?;
+        tokio::spawn(connection);
+        Ok(Self { conversation: Conversation { sender, exporter, address, own: own.is_some() }, endpoint })
+    }
+
+    /// Walks the chain, checks the head, finds the mandate. Returns what is now known.
+    pub async fn believe(mut self, anchor: Anchor<'_>) -> Result<(Believed, Known), CallError> {
+        let now = clock::now();
+        let known = match anchor {
+            Anchor::Code { org, signers, head } => self.learn(org, signers, head).await?,
+            Anchor::Known(known) => self.catch_up(known).await?,
+        };
+        let address = self.conversation.address.clone();
+        let mandate = self.endpoint.believe(&known.head.head, now).cloned();
+        let mandate = mandate.map_err(|why| CallError::NotBelieved { address, why })?;
+        Ok((Believed { conversation: self.conversation, mandate }, known))
+    }
+
+    async fn learn(&mut self, org: OrgId, floor: SignersRef, head_floor: u64) -> Result<Known, CallError> {
+        let founding = self.conversation.document(Ask::Founding).await?;
+        let founding = Founding::open_expecting(founding, org).map_err(|why| self.wrong(why))?;
+        let chain = self.conversation.documents(Ask::Signers).await?;
+        let first = founding.first_signers();
+        first.walk(&chain, floor).map_err(|why| self.wrong(why))?;
+        let head = self.conversation.document(Ask::Head).await?;
+        let known = Known::new(founding, chain, head).map_err(|why| self.wrong(why))?;
+        known.head.head.check_for_joiner(head_floor, clock::now()).map_err(|why| self.wrong(why))?;
+        Ok(known)
+    }
+
+    async fn catch_up(&mut self, known: &Known) -> Result<Known, CallError> {
+        let chain = self.conversation.documents(Ask::Signers).await?;
+        // The gateway sends the whole chain; what is known of it must be its beginning.
+        let behind = || BadKnowledge::Signers(identity::signers::BrokenChain::EndsTooEarly {
+            reached: chain.len() as u64 + 1,
+            floor: known.signers.version,
+        });
+        let more = chain.get(known.chain.len()..).ok_or_else(|| self.wrong(behind()))?;
+        let head = self.conversation.document(Ask::Head).await?;
+        known.advance(more, Some(&head)).map_err(|why| self.wrong(why))
+    }
+
+    fn wrong(&self, why: impl Into<BadKnowledge>) -> CallError {
+        CallError::Knowledge { address: self.conversation.address.clone(), source: why.into() }
+    }
+}
+
+impl Believed {
+    pub const fn exporter(&self) -> [u8; 32] {
+        self.conversation.exporter
+    }
+
+    pub const fn address(&self) -> &Address {
+        &self.conversation.address
+    }
+
+    pub async fn ask<Q: Serialize, A: DeserializeOwned>(&mut self, ask: Ask, question: &Q) -> Result<A, CallError> {
+        self.conversation.ask(ask, question).await
+    }
+
+    /// The active bundles of one domain; each must be the one that the head names.
+    pub async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
+        let sent = self.conversation.documents(Ask::Trust(D::DOMAIN)).await?;
+        let address = self.conversation.address.clone();
+        let wrong = |why: &str| CallError::Unreadable { address: address.clone(), why: why.to_owned() };
+        let mut bundles = Vec::new();
+        for line in known.head.head.trusted_bundles(D::DOMAIN) {
+            let envelope = sent.iter().find(|envelope| envelope.digest() == line.bundle);
+            let envelope = envelope.ok_or_else(|| wrong("a trust bundle that the head names is missing"))?;
+            let bundle = known.open_bundle(envelope).ok_or_else(|| wrong("a trust bundle does not hold"))?;
+            bundles.push(bundle);
+        }
+        if bundles.is_empty() { Err(wrong("the head names no trust bundle")) } else { Ok(bundles) }
+    }
+
+    pub async fn both_bundles(&mut self, known: &Known) -> Result<(Vec<Bundle<Identity>>, Vec<Bundle<Endpoint>>), CallError> {
+        Ok((self.bundles(known).await?, self.bundles(known).await?))
+    }
+}
+
+impl Known {
+    /// A bundle may have been signed by an earlier set than the one in force.
+    fn open_bundle<D: InDomain>(&self, envelope: &Envelope) -> Option<Bundle<D>> {
+        let mut set = self.founding.first_signers();
+        let mut rest = self.chain.iter();
+        loop {
+            if let Ok(bundle) = Bundle::open(&set, envelope) {
+                return Some(bundle);
+            }
+            set = set.succeed(rest.next()?).ok()?;
+        }
+    }
+}
+
+impl Conversation {
+    async fn document(&mut self, ask: Ask) -> Result<Envelope, CallError> {
+        let address = self.address.clone();
+        let missing = || CallError::Unreadable { address, why: format!("nothing at {}", ask.path()) };
+        self.documents(ask).await?.into_iter().next().ok_or_else(missing)
+    }
+
+    async fn documents(&mut self, ask: Ask) -> Result<Vec<Envelope>, CallError> {
+        let documents: Documents = self.ask(ask, &()).await?;
+        Ok(documents.documents)
+    }
+
+    async fn ask<Q: Serialize, A: DeserializeOwned>(&mut self, ask: Ask, question: &Q) -> Result<A, CallError> {
+        let address = self.address.clone();
+        let unreadable = |why: String| CallError::Unreadable { address: address.clone(), why };
+        let (method, body) = match ask.method() {
+            Method::Get => ("GET", Vec::new()),
+            Method::Post => ("POST", serde_json::to_vec(question).map_err(|why| unreadable(why.to_string()))?),
+        };
+        let request = hyper::Request::builder()
+            .method(method)
+            .uri(ask.path())
+            .header(hyper::header::HOST, address.to_string())
+            .header(hyper::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|why| unreadable(why.to_string()))?;
+        let own = self.own;
+        let exchange = async {
+            self.sender.ready().await.map_err(|why| from_hyper(&why, &address, own))?;
+            let response = self.sender.send_request(request).await.map_err(|why| from_hyper(&why, &address, own))?;
+            let status = response.status();
+            let bytes =
+                http::read(response.into_body(), MAX_REPLY).await.map_err(|why| unreadable(why.to_string()))?;
+            Ok::<_, CallError>((status, bytes))
+        };
+        let silent = |_| CallError::Silent { address: address.clone() };
+        let (status, bytes) = timeout(REPLY_TIME, exchange).await.map_err(silent)??;
+        if status == hyper::StatusCode::OK {
+            return serde_json::from_slice(&bytes).map_err(|why| unreadable(why.to_string()));
+        }
+        let refusal: Refusal = serde_json::from_slice(&bytes)
+            .map_err(|_| unreadable(format!("status {status} without a reason that this program knows")))?;
+        Err(refusal.into())
+    }
+}
+
+fn from_hyper(why: &hyper::Error, address: &Address, own: bool) -> CallError {
+    let mut source = std::error::Error::source(why);
+    while let Some(inner) = source {
+        if let Some(io) = inner.downcast_ref::<std::io::Error>()
+            && let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())
+        {
+            return from_tls(tls, address, own).unwrap_or(CallError::BrokenOff { address: address.clone() });
+        }
+        source = inner.source();
+    }
+    CallError::BrokenOff { address: address.clone() }
+}
+
+fn explain(source: std::io::Error, address: &Address, own: bool) -> CallError {
+    let tls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls.and_then(|tls| from_tls(tls, address, own)) {
+        Some(error) => error,
+        None => CallError::Unreachable { address: address.clone(), source },
+    }
+}
+
+/// Turns what TLS says into words: our own verifier's reason, or the alert that the gateway sent.
+fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Option<CallError> {
+    use rustls::AlertDescription as Alert;
+    let address = address.clone();
+    match tls {
+        rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other)) => {
+            let why = other.0.downcast_ref::<Untrusted>()?.clone();
+            Some(CallError::NotBelieved { address, why })
+        }
+        rustls::Error::AlertReceived(alert) if own => {
+            let (why, alert) = match *alert {
+                Alert::CertificateRevoked => ("it was revoked", AlertKind::Revoked),
+                Alert::CertificateExpired => ("it has expired", AlertKind::Expired),
+                Alert::UnknownCA => ("it leads to a root that the gateway does not trust", AlertKind::Other),
+                Alert::AccessDenied => ("its issuer, name or binding is not in order", AlertKind::Other),
+                Alert::BadCertificate => ("it is not valid yet or cannot be read", AlertKind::Other),
+                _ => ("the gateway does not say why", AlertKind::Other),
+            };
+            Some(CallError::NotAccepted { address, why, alert })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,123 @@
+//! The words between an operator's tool and a gateway. They admit; what they change is signed inside.
+
+use identity::envelope::Envelope;
+use identity::id::{Digest, InviteId, Serial};
+use identity::key::PublicKey;
+use identity::principal::{Address, Name, NodeName, Principal, SignerName};
+use identity::text::Bytes;
+use identity::time::Timestamp;
+use org::frontier::Frontier;
+use org::glob::NameGlob;
+use org::invite::{Label, Uses};
+use org::state::Standing;
+use serde::{Deserialize, Serialize};
+
+/// A question with a current signer's signature over it and over the connection.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedCall {
+    pub signer: SignerName,
+    /// JSON of a `Call`, as signed.
+    pub call: Bytes,
+    pub signature: Bytes,
+}
+
+impl SignedCall {
+    /// What is signed: a call is good on one connection only.
+    pub fn message(exporter: &[u8; 32], call: &[u8]) -> Vec<u8> {
+        [b"freehold operator call v1\0", &exporter[..], &Digest::of(call).0].concat()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Call {
+    Survey { tip: Option<Envelope> },
+    Append { entries: Vec<Envelope> },
+    Nodes {},
+    Invites {},
+    /// A page of the ledger, in the order of arrival.
+    Entries { after: u64 },
+    /// A page of the derived tables, in key order.
+    Derived { after: Option<(String, String)> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Answer {
+    Survey(Box<Survey>),
+    Appended {},
+    Nodes(Vec<NodeView>),
+    Invites(Vec<InviteView>),
+    Entries { entries: Vec<Envelope>, next: Option<u64> },
+    Derived { rows: Vec<DerivedRow>, more: bool },
+}
+
+/// What an operator's tool must know before it signs something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Survey {
+    pub frontier: Frontier,
+    pub head: Envelope,
+    pub signers: Vec<Envelope>,
+    pub tip: Envelope,
+    pub gateway: NodeName,
+    pub addresses: Vec<Address>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeView {
+    pub name: NodeName,
+    pub state: Standing,
+    pub spiffe_id: Principal,
+    pub invite: Option<InviteId>,
+    pub enrolled_at: Timestamp,
+    pub last_seen: Option<Timestamp>,
+    pub svid_expires_at: Option<Timestamp>,
+    pub svid_serial: Option<Serial>,
+    pub node_key: PublicKey,
+    pub admission: Digest,
+    pub admitted_by: NodeName,
+    pub labels: Vec<Label>,
+    pub roles: Vec<Name>,
+    pub left: bool,
+    /// Something that an operator should look at.
+    pub alarm: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InviteView {
+    pub id: InviteId,
+    pub label: String,
+    pub uses: Uses,
+    pub spent: u32,
+    pub created_at: Timestamp,
+    pub created_by: String,
+    pub expires_at: Timestamp,
+    pub revoked: bool,
+    pub names: Vec<NameGlob>,
+    pub networks: Vec<String>,
+    pub labels: Vec<Label>,
+    pub roles: Vec<Name>,
+    pub joined: Vec<JoinedView>,
+}
+
+/// One line of an invite's lineage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinedView {
+    pub name: NodeName,
+    pub at: Timestamp,
+    pub state: Standing,
+    pub node_key: Digest,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DerivedRow {
+    pub table: String,
+    pub key: String,
+    pub value: String,
+}

@@ -1,0 +1,69 @@
+//! The words of joining, returning and renewing.
+
+use identity::binding::Binding;
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::principal::Principal;
+use identity::text::Bytes;
+use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The gateway's challenge: good once, on this connection.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Challenge {
+    pub challenge: Bytes,
+    /// What the binding's end must be.
+    pub not_after: Timestamp,
+}
+
+/// A certificate request with the node key's word for it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SvidRequest {
+    /// PKCS#10; only its public key is used.
+    pub request: Bytes,
+    pub binding: Binding,
+    /// Counts this node's SVIDs.
+    pub counter: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnrollRequest {
+    /// Signed by the invite's key and the node key.
+    pub claim: Envelope,
+    pub nonce: Bytes,
+    pub svid: SvidRequest,
+    /// Signatures over the transcript.
+    pub by_invite: Bytes,
+    pub by_node: Bytes,
+}
+
+/// For a node whose SVID expired: by admission and node key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReturnRequest {
+    pub admission: Digest,
+    pub nonce: Bytes,
+    pub svid: SvidRequest,
+    pub by_node: Bytes,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewRequest {
+    pub principal: Principal,
+    pub svid: SvidRequest,
+}
+
+/// What a node gets in all three cases.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Issued {
+    pub admission: Envelope,
+    /// Leaf and issuing certificate, DER.
+    pub svid: Vec<Bytes>,
+    /// The gateway's word about its ledger, to be shown again later.
+    pub tip: Envelope,
+}

@@ -1,0 +1,86 @@
+//! Requests and replies as JSON over HTTP/1.1, with every size and time bounded.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::StatusCode;
+use hyper::body::Body;
+use org::refusal::Refusal;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Replies can be larger than requests: a page of the ledger.
+pub const MAX_REPLY: usize = 8 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadBody {
+    #[error("it is too large or was cut off")]
+    Incomplete,
+    #[error("{0}")]
+    NotJson(#[from] serde_json::Error),
+}
+
+/// Reads a body of at most `limit` bytes.
+pub async fn read<B>(body: B, limit: usize) -> Result<Bytes, BadBody>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    Limited::new(body, limit).collect().await.map(http_body_util::Collected::to_bytes).map_err(|_| BadBody::Incomplete)
+}
+
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(bytes).map_err(|why| Refusal::Malformed { why: why.to_string() })
+}
+
+pub fn reply<T: Serialize>(value: &T) -> hyper::Response<Full<Bytes>> {
+    match serde_json::to_vec(value) {
+        Ok(json) => response(StatusCode::OK, json),
+        Err(why) => refuse(&Refusal::Failed { why: why.to_string() }),
+    }
+}
+
+pub fn refuse(refusal: &Refusal) -> hyper::Response<Full<Bytes>> {
+    response(status(refusal), serde_json::to_vec(refusal).unwrap_or_default())
+}
+
+fn response(status: StatusCode, json: Vec<u8>) -> hyper::Response<Full<Bytes>> {
+    let mut response = hyper::Response::new(Full::new(Bytes::from(json)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    headers.insert(hyper::header::CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    response
+}
+
+const fn status(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::TooManyAttempts { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::Busy { .. } | Refusal::NoMandate | Refusal::LedgerBehind => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::NotFound { .. } => StatusCode::NOT_FOUND,
+        Refusal::Malformed { .. } | Refusal::BadRequest | Refusal::BadBinding | Refusal::NoChallenge => {
+            StatusCode::BAD_REQUEST
+        }
+        Refusal::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        Refusal::NameTaken { .. } | Refusal::CounterConflict { .. } | Refusal::LedgerRefuses { .. } => {
+            StatusCode::CONFLICT
+        }
+        Refusal::Waiting => StatusCode::ACCEPTED,
+        Refusal::InviteUnknown { .. }
+        | Refusal::InviteRevoked
+        | Refusal::InviteExpired { .. }
+        | Refusal::InviteUsedUp { .. }
+        | Refusal::InviteNotHere
+        | Refusal::NetworkNotAllowed
+        | Refusal::NameNotAllowed { .. }
+        | Refusal::BeyondCeiling { .. }
+        | Refusal::BadProof
+        | Refusal::KeyRevoked
+        | Refusal::KeyLeft
+        | Refusal::NotAdmitted
+        | Refusal::AwayTooLong
+        | Refusal::NotPlaced { .. }
+        | Refusal::NotPermitted { .. }
+        | Refusal::WeakKeyExchange
+        | Refusal::NotAnOperator => StatusCode::FORBIDDEN,
+    }
+}

@@ -1,0 +1,149 @@
+//! The one table of permissions: who may ask what. It has no default arm.
+
+use identity::bundle::Domain;
+
+/// Everything that can be asked of a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ask {
+    Founding,
+    Signers,
+    Head,
+    Trust(Domain),
+    Challenge,
+    Enroll,
+    Return,
+    CheckIn,
+    Renew,
+    Leave,
+    Control,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Caller {
+    Stranger,
+    /// Came with an SVID that the verifier believes, and an admission that the gateway knows.
+    Member,
+    /// Signed the request and this connection with a current signer's key. Admitted only: the envelope inside
+    /// carries the authority.
+    Operator,
+}
+
+impl Caller {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Stranger => "stranger",
+            Self::Member => "member",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+}
+
+impl Ask {
+    pub const ALL: [Self; 12] = [
+        Self::Founding,
+        Self::Signers,
+        Self::Head,
+        Self::Trust(Domain::Endpoint),
+        Self::Trust(Domain::Identity),
+        Self::Challenge,
+        Self::Enroll,
+        Self::Return,
+        Self::CheckIn,
+        Self::Renew,
+        Self::Leave,
+        Self::Control,
+    ];
+
+    pub const fn needs(self) -> Caller {
+        match self {
+            Self::Founding
+            | Self::Signers
+            | Self::Head
+            | Self::Trust(_)
+            | Self::Challenge
+            | Self::Enroll
+            | Self::Return => Caller::Stranger,
+            Self::CheckIn | Self::Renew | Self::Leave => Caller::Member,
+            Self::Control => Caller::Operator,
+        }
+    }
+
+    pub const fn method(self) -> Method {
+        match self {
+            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) => Method::Get,
+            Self::Challenge
+            | Self::Enroll
+            | Self::Return
+            | Self::CheckIn
+            | Self::Renew
+            | Self::Leave
+            | Self::Control => Method::Post,
+        }
+    }
+
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Founding => "/v1/founding",
+            Self::Signers => "/v1/signers",
+            Self::Head => "/v1/head",
+            Self::Trust(Domain::Endpoint) => "/v1/trust/endpoint",
+            Self::Trust(Domain::Identity) => "/v1/trust/identity",
+            Self::Challenge => "/v1/challenge",
+            Self::Enroll => "/v1/enroll",
+            Self::Return => "/v1/return",
+            Self::CheckIn => "/v1/check-in",
+            Self::Renew => "/v1/renew",
+            Self::Leave => "/v1/leave",
+            Self::Control => "/v1/control",
+        }
+    }
+
+    /// The largest body that is read.
+    pub const fn max_body(self) -> usize {
+        match self {
+            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::Challenge => 1 << 10,
+            Self::Enroll | Self::Return | Self::CheckIn | Self::Renew | Self::Leave => 32 << 10,
+            Self::Control => 1 << 20,
+        }
+    }
+
+    pub fn route(method: &str, path: &str) -> Option<Self> {
+        let fits = |ask: &Self| {
+            let word = match ask.method() {
+                Method::Get => "GET",
+                Method::Post => "POST",
+            };
+            ask.path() == path && word == method
+        };
+        Self::ALL.into_iter().find(fits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_has_its_own_path_and_finds_its_way_back() {
+        for ask in Ask::ALL {
+            let method = if ask.method() == Method::Get { "GET" } else { "POST" };
+            assert_eq!(Ask::route(method, ask.path()), Some(ask));
+            let other = if ask.method() == Method::Get { "POST" } else { "GET" };
+            assert_eq!(Ask::route(other, ask.path()), None);
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_does_not_exist() {
+        for path in ["/", "/v1", "/v1/control/", "/v1/trust", "/v1/trust/other", "/V1/head", "/v1/head?x=1"] {
+            assert_eq!(Ask::route("GET", path), None, "{path}");
+        }
+    }
+}

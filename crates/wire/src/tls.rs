@@ -1,0 +1,281 @@
+//! All TLS configuration: 1.3 only, no resumption, our one verifier on both sides.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use ground::clock;
+use identity::bundle::{Endpoint, Identity, Roots};
+use identity::head::Head;
+use identity::id::{Fingerprint, OrgId};
+use identity::key::P256Key;
+use identity::principal::{Host, OrgName};
+use identity::time::Timestamp;
+use identity::verifier::{self, ProvisionalEndpoint, Side, Standard, Untrusted};
+use pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError, ServerConfig,
+    SignatureScheme,
+};
+
+/// Binds proofs and operators' calls to one connection.
+pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-freehold-v1";
+const ALPN: &[u8] = b"http/1.1";
+
+/// What members and gateways speak; strangers' programs may fall back to X25519.
+fn provider(allow_classical: bool) -> Arc<CryptoProvider> {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.kx_groups = vec![aws_lc_rs::kx_group::X25519MLKEM768];
+    if allow_classical {
+        provider.kx_groups.push(aws_lc_rs::kx_group::X25519);
+    }
+    Arc::new(provider)
+}
+
+/// True if the connection used the key exchange that members need.
+pub fn is_post_quantum(connection: &rustls::CommonState) -> bool {
+    connection
+        .negotiated_key_exchange_group()
+        .is_some_and(|group| group.name() == rustls::NamedGroup::X25519MLKEM768)
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("TLS could not be set up")]
+pub struct TlsSetup(#[from] Error);
+
+// ---- the gateway's side ----
+
+/// Against what the gateway judges its callers right now; swapped whole when the head changes.
+#[derive(Debug, Clone)]
+pub struct Judgment {
+    pub org: OrgId,
+    pub name: OrgName,
+    pub roots: Roots<Identity>,
+    pub head: Head,
+}
+
+impl Judgment {
+    pub fn standard(&self) -> Standard<'_> {
+        Standard { org: self.org, name: &self.name, roots: &self.roots, head: &self.head }
+    }
+}
+
+pub fn server(
+    judgment: Arc<ArcSwap<Judgment>>,
+    certificate: Arc<dyn ResolvesServerCert>,
+) -> Result<Arc<ServerConfig>, TlsSetup> {
+    let provider = provider(true);
+    let verifier = Arc::new(CallerVerifier { judgment, provider: Arc::clone(&provider) });
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(certificate);
+    // A resumed session would bypass revocation.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// A certificate with its key, ready for TLS.
+pub fn certified(chain: Vec<CertificateDer<'static>>, key: &P256Key) -> Result<CertifiedKey, TlsSetup> {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.pkcs8().to_vec()));
+    Ok(CertifiedKey::new(chain, aws_lc_rs::sign::any_supported_type(&key)?))
+}
+
+struct CallerVerifier {
+    judgment: Arc<ArcSwap<Judgment>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl fmt::Debug for CallerVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallerVerifier")
+    }
+}
+
+impl ClientCertVerifier for CallerVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    /// Strangers are heard too; what they may ask is the permission table's to say.
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let chain = whole(leaf, rest);
+        let judgment = self.judgment.load();
+        match verifier::check_svid(&chain, Side::Client, judgment.standard(), timestamp(now)) {
+            Ok(_) => Ok(ClientCertVerified::assertion()),
+            Err(why) => {
+                tracing::info!(%why, "refused a caller's certificate");
+                Err(told_to_caller(&why))
+            }
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+    }
+}
+
+/// The alert that fits: the caller's program turns it back into words.
+fn told_to_caller(why: &Untrusted) -> Error {
+    Error::InvalidCertificate(match why {
+        Untrusted::Expired(_) => CertificateError::Expired,
+        Untrusted::NotYetValid(_) => CertificateError::NotValidYet,
+        Untrusted::Revoked => CertificateError::Revoked,
+        Untrusted::UnknownRoot => CertificateError::UnknownIssuer,
+        Untrusted::Malformed => CertificateError::BadEncoding,
+        Untrusted::NotByAnIssuer
+        | Untrusted::WrongName(_)
+        | Untrusted::NotOnePrincipal
+        | Untrusted::UnmandatedIssuer(_)
+        | Untrusted::BeyondMandate(_)
+        | Untrusted::MandateNotActive(_)
+        | Untrusted::NoBinding
+        | Untrusted::BadBinding
+        | Untrusted::WrongUsage => CertificateError::ApplicationVerificationFailure,
+    })
+}
+
+// ---- the caller's side ----
+
+/// What the caller knows of the gateway's certificate before it connects.
+#[derive(Debug, Clone)]
+pub enum Expect {
+    /// A joiner: only the root's fingerprint, from the code.
+    Pin(Fingerprint),
+    Roots(Roots<Endpoint>),
+}
+
+impl Expect {
+    pub fn check(
+        &self,
+        chain: &[CertificateDer<'_>],
+        host: &Host,
+        now: Timestamp,
+    ) -> Result<ProvisionalEndpoint, Untrusted> {
+        match self {
+            Self::Pin(pin) => verifier::check_endpoint(chain, &verifier::pinned_root(chain, *pin)?, host, now),
+            Self::Roots(roots) => verifier::check_endpoint(chain, roots, host, now),
+        }
+    }
+}
+
+/// A caller's own SVID and its key.
+#[derive(Debug)]
+pub struct OwnSvid {
+    pub chain: Vec<CertificateDer<'static>>,
+    pub key: P256Key,
+}
+
+pub fn client(expect: Expect, host: Host, own: Option<&OwnSvid>) -> Result<Arc<ClientConfig>, TlsSetup> {
+    let provider = provider(false);
+    let verifier = Arc::new(GatewayVerifier { expect, host, provider: Arc::clone(&provider) });
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match own {
+        None => builder.with_no_client_auth(),
+        Some(own) => {
+            let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(own.key.pkcs8().to_vec()));
+            builder.with_client_auth_cert(own.chain.clone(), key)?
+        }
+    };
+    config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(Arc::new(config))
+}
+
+struct GatewayVerifier {
+    expect: Expect,
+    host: Host,
+    provider: Arc<CryptoProvider>,
+}
+
+impl fmt::Debug for GatewayVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GatewayVerifier")
+    }
+}
+
+impl ServerCertVerifier for GatewayVerifier {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.expect.check(&whole(leaf, rest), &self.host, timestamp(now)) {
+            Ok(_) => Ok(ServerCertVerified::assertion()),
+            Err(why) => Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(why))))),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+    }
+}
+
+fn whole<'a>(leaf: &CertificateDer<'a>, rest: &[CertificateDer<'a>]) -> Vec<CertificateDer<'a>> {
+    std::iter::once(leaf).chain(rest).take(4).cloned().collect()
+}
+
+fn timestamp(now: UnixTime) -> Timestamp {
+    i64::try_from(now.as_secs()).map_or_else(|_| clock::now(), Timestamp::from_unix)
+}
