@@ -10,7 +10,12 @@ use zeroize::Zeroizing;
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot {doing} `{}`", path.display())]
-    Io { doing: &'static str, path: PathBuf, #[source] source: io::Error },
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("`{}` can be read by others (mode {mode:o}); make it private: chmod 600", path.display())]
     NotPrivate { path: PathBuf, mode: u32 },
     #[error("`{}` is larger than anything that belongs there", path.display())]

@@ -1,1 +1,60 @@
-fn main() {}
+//! `freehold-node`: a machine's own program.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use node::commands::join::Join;
+use node::commands::leave::Leave;
+use node::commands::roots::Common;
+use node::commands::run::Run;
+use node::commands::status::Status;
+use node::report::Failure;
+
+/// Joins this machine to an org and keeps it there.
+#[derive(Debug, Parser)]
+#[command(
+    name = "freehold-node",
+    version,
+    after_help = "Examples:
+  freehold-node join < code.txt     become a member
+  freehold-node run                 stay one: renew, check in
+  freehold-node status              how things stand
+  freehold-node leave               say goodbye and wipe the keys"
+)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Join an org with an invite code
+    Join(Join),
+    /// Run the agent: renew, check in, answer `status`
+    Run(Run),
+    /// Tell how this node stands
+    Status(Status),
+    /// Leave the org and wipe the keys
+    Leave(Leave),
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    node::report::log_to_stderr();
+    let cli = Cli::parse();
+    match run(cli.command, &cli.common).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.finish(cli.common.json),
+    }
+}
+
+async fn run(command: Command, common: &Common) -> Result<(), Failure> {
+    match command {
+        Command::Join(join) => join.run(common).await,
+        Command::Run(run) => run.run(common).await,
+        Command::Status(status) => status.run(common),
+        Command::Leave(leave) => leave.run(common).await,
+    }
+}

@@ -1,1 +1,11 @@
-//! Soon.
+//! What an operator does, as a library: sign, and hand over what was signed. It cannot found.
+
+pub mod folder;
+pub mod keys;
+pub mod desk;
+pub mod remote;
+pub mod session;
+pub mod head;
+pub mod invite;
+pub mod node;
+pub mod audit;

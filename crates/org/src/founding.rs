@@ -1,12 +1,15 @@
 //! The founding record: both roots, the first signer set, the recovery set. Its digest is the org's id.
 
+use aws_lc_rs::hkdf;
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::id::{Digest, Fingerprint, OrgId};
+use identity::key::EdKey;
 use identity::principal::OrgName;
 use identity::signers::{Quorum, SignerSet};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,4 +71,15 @@ impl Founding {
     pub fn endpoint_fingerprint(&self) -> Fingerprint {
         Fingerprint::of_certificate(&self.record.endpoint_root.0)
     }
+}
+
+/// The recovery key that a printed phrase stands for.
+pub fn recovery_key(entropy: &[u8; 16]) -> EdKey {
+    let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"freehold recovery v1").extract(entropy);
+    let mut seed = Zeroizing::new([0; 32]);
+    // Filling 32 bytes from HKDF-SHA256 cannot fail.
+    if let Ok(okm) = prk.expand(&[], hkdf::HKDF_SHA256) {
+        let _ = okm.fill(&mut seed[..]);
+    }
+    EdKey::from_seed(&seed)
 }

@@ -38,7 +38,11 @@ const REPLY_TIME: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     #[error("cannot reach the gateway at {address}")]
-    Unreachable { address: Address, #[source] source: std::io::Error },
+    Unreachable {
+        address: Address,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the gateway at {address} did not answer in time")]
     Silent { address: Address },
     #[error("the gateway at {address} is not one of this org's: {why}")]
@@ -48,7 +52,11 @@ pub enum CallError {
     #[error("the gateway at {address} broke off")]
     BrokenOff { address: Address },
     #[error("what the gateway at {address} says of the org does not hold")]
-    Knowledge { address: Address, #[source] source: BadKnowledge },
+    Knowledge {
+        address: Address,
+        #[source]
+        source: BadKnowledge,
+    },
     #[error("the gateway at {address} answered what cannot be read: {why}")]
     Unreadable { address: Address, why: String },
     #[error(transparent)]
@@ -98,7 +106,11 @@ impl From<Address> for Gateway {
 #[derive(Debug, Clone, Copy)]
 pub enum Anchor<'a> {
     /// A joiner: the code's floors.
-    Code { org: OrgId, signers: SignersRef, head: u64 },
+    Code {
+        org: OrgId,
+        signers: SignersRef,
+        head: u64,
+    },
     Known(&'a Known),
 }
 
@@ -188,10 +200,12 @@ impl Provisional {
     async fn catch_up(&mut self, known: &Known) -> Result<Known, CallError> {
         let chain = self.conversation.documents(Ask::Signers).await?;
         // The gateway sends the whole chain; what is known of it must be its beginning.
-        let behind = || BadKnowledge::Signers(identity::signers::BrokenChain::EndsTooEarly {
-            reached: chain.len() as u64 + 1,
-            floor: known.signers.version,
-        });
+        let behind = || {
+            BadKnowledge::Signers(identity::signers::BrokenChain::EndsTooEarly {
+                reached: chain.len() as u64 + 1,
+                floor: known.signers.version,
+            })
+        };
         let more = chain.get(known.chain.len()..).ok_or_else(|| self.wrong(behind()))?;
         let head = self.conversation.document(Ask::Head).await?;
         known.advance(more, Some(&head)).map_err(|why| self.wrong(why))
@@ -230,7 +244,10 @@ impl Believed {
         if bundles.is_empty() { Err(wrong("the head names no trust bundle")) } else { Ok(bundles) }
     }
 
-    pub async fn both_bundles(&mut self, known: &Known) -> Result<(Vec<Bundle<Identity>>, Vec<Bundle<Endpoint>>), CallError> {
+    pub async fn both_bundles(
+        &mut self,
+        known: &Known,
+    ) -> Result<(Vec<Bundle<Identity>>, Vec<Bundle<Endpoint>>), CallError> {
         Ok((self.bundles(known).await?, self.bundles(known).await?))
     }
 }
@@ -280,8 +297,7 @@ impl Conversation {
             self.sender.ready().await.map_err(|why| from_hyper(&why, &address, own))?;
             let response = self.sender.send_request(request).await.map_err(|why| from_hyper(&why, &address, own))?;
             let status = response.status();
-            let bytes =
-                http::read(response.into_body(), MAX_REPLY).await.map_err(|why| unreadable(why.to_string()))?;
+            let bytes = http::read(response.into_body(), MAX_REPLY).await.map_err(|why| unreadable(why.to_string()))?;
             Ok::<_, CallError>((status, bytes))
         };
         let silent = |_| CallError::Silent { address: address.clone() };

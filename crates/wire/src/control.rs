@@ -32,14 +32,22 @@ impl SignedCall {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
-    Survey { tip: Option<Envelope> },
-    Append { entries: Vec<Envelope> },
+    Survey {
+        tip: Option<Envelope>,
+    },
+    Append {
+        entries: Vec<Envelope>,
+    },
     Nodes {},
     Invites {},
     /// A page of the ledger, in the order of arrival.
-    Entries { after: u64 },
+    Entries {
+        after: u64,
+    },
     /// A page of the derived tables, in key order.
-    Derived { after: Option<(String, String)> },
+    Derived {
+        after: Option<(String, String)>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,9 +40,7 @@ fn provider(allow_classical: bool) -> Arc<CryptoProvider> {
 
 /// True if the connection used the key exchange that members need.
 pub fn is_post_quantum(connection: &rustls::CommonState) -> bool {
-    connection
-        .negotiated_key_exchange_group()
-        .is_some_and(|group| group.name() == rustls::NamedGroup::X25519MLKEM768)
+    connection.negotiated_key_exchange_group().is_some_and(|group| group.name() == rustls::NamedGroup::X25519MLKEM768)
 }
 
 #[derive(Debug, thiserror::Error)]

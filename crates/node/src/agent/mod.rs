@@ -1,0 +1,233 @@
+//! The agent: renews, checks in, answers `status`, until it is told to stop.
+
+pub mod status;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ground::{clock, random};
+use identity::time::{Seconds, Timestamp};
+use org::refusal::Refusal;
+use tokio::sync::watch;
+use wire::connect::{AlertKind, Believed, CallError, Gateway};
+use wire::known::Known;
+
+use crate::agent::status::Status;
+use crate::ask::call::AskError;
+use crate::ask::{renew, sync};
+use crate::store::scope::{NodeFile, Scope, ScopeError};
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub check_in_every: Seconds,
+    /// Other ways to the gateways than the node's own list.
+    pub doors: Option<Vec<Gateway>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { check_in_every: Seconds::MINUTE, doors: None }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("this machine is not a member yet")]
+    NotJoined,
+    #[error("another agent already runs for this scope")]
+    AlreadyRunning,
+    #[error("this machine's key was revoked by the operators; it can do nothing more here")]
+    Revoked,
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error(transparent)]
+    NoRandomness(#[from] random::NoRandomness),
+}
+
+/// The clock is looked at this often: after a sleep, what is due is done at once.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Seconds = Seconds(300);
+
+/// Runs until `stop`, or until the operators revoked this machine.
+pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>) -> Result<(), AgentError> {
+    let node = scope.node()?.ok_or(AgentError::NotJoined)?;
+    let _lock = scope.lock()?.ok_or(AgentError::AlreadyRunning)?;
+    let status = Arc::new(Mutex::new(Status::from_disk(&scope)?));
+    let _socket = status::answer(&scope, Arc::clone(&status));
+    let [jitter] = random::bytes::<1>()?;
+    let mut agent = Agent { scope, node, options, jitter, line: None, failures: 0, next_check_in: None, status };
+    loop {
+        let wait = agent.look().await?;
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            () = tokio::time::sleep(wait.min(LOOK_EVERY)) => {}
+        }
+    }
+}
+
+struct Agent {
+    scope: Scope,
+    node: NodeFile,
+    options: Options,
+    jitter: u8,
+    /// The open mTLS connection, with what was known when it was believed.
+    line: Option<(Believed, Known)>,
+    failures: u32,
+    next_check_in: Option<Timestamp>,
+    status: Arc<Mutex<Status>>,
+}
+
+impl Agent {
+    /// Does what is due. Returns how long nothing will be.
+    async fn look(&mut self) -> Result<Duration, AgentError> {
+        let now = clock::now();
+        if self.next_check_in.is_some_and(|at| now < at && at.since(now) <= LONGEST_WAIT) && !self.renewal_is_due()? {
+            return Ok(LOOK_EVERY.min(Duration::from_secs(1)));
+        }
+        match self.keep_up().await {
+            Ok(known) => {
+                self.failures = 0;
+                self.next_check_in = Some(now + self.spread(self.options.check_in_every));
+                self.tell(|status| {
+                    status.head = known.head.head.version;
+                    status.last_check_in = Some(now);
+                    status.problem = None;
+                });
+            }
+            Err(why) => self.cope(why, now).await?,
+        }
+        Ok(Duration::from_millis(500))
+    }
+
+    fn renewal_is_due(&self) -> Result<bool, AgentError> {
+        let svid = self.scope.seat(&self.node.principal()).svid()?;
+        // While gateways cannot be reached, the next attempt is the back-off's to say.
+        Ok(self.failures == 0 && svid.is_none_or(|svid| renew::is_due(&svid, self.jitter)))
+    }
+
+    async fn keep_up(&mut self) -> Result<Known, AskError> {
+        let gateways = self.gateways();
+        let principal = self.node.principal();
+        let svid = self.scope.seat(&principal).svid()?.ok_or(AskError::NotJoined)?;
+        if clock::now() >= svid.not_after {
+            self.line = None;
+            renew::come_back(&self.scope, &self.node, &gateways).await?;
+            tracing::info!("came back after the SVID had expired");
+        } else if renew::is_due(&svid, self.jitter) {
+            let (mut gateway, known) = self.open_line(&gateways).await?;
+            renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;
+            tracing::info!("renewed the SVID");
+            // The new SVID goes with a new connection.
+        }
+        let (mut gateway, known) = self.open_line(&gateways).await?;
+        let known = sync::check_in(&self.scope, &mut gateway, &known).await?;
+        self.check_own_key(&known)?;
+        self.renew_placed((&mut gateway, &known)).await?;
+        if !self.node.joined {
+            self.node.joined = true;
+            self.scope.save_node(&self.node)?;
+        }
+        self.line = Some((gateway, known.clone()));
+        let fresh = Status::from_disk(&self.scope)?;
+        self.tell(|status| {
+            status.svid_expires_at = fresh.svid_expires_at;
+            status.state = fresh.state;
+        });
+        Ok(known)
+    }
+
+    /// The users and services that the head places on this node.
+    async fn renew_placed(&self, (gateway, known): (&mut Believed, &Known)) -> Result<(), AskError> {
+        for place in known.head.head.placements.iter().filter(|place| place.node == self.node.name) {
+            let svid = self.scope.seat(&place.principal).svid()?;
+            if svid.is_none_or(|svid| renew::is_due(&svid, self.jitter)) {
+                renew::renew(&self.scope, &self.node, &place.principal, (&mut *gateway, known)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_line(&mut self, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
+        match self.line.take() {
+            Some(line) => Ok(line),
+            None => sync::connect(&self.scope, gateways).await,
+        }
+    }
+
+    fn check_own_key(&self, known: &Known) -> Result<(), AskError> {
+        use identity::key::Sign as _;
+        let key = self.scope.node_key()?.public().digest();
+        if known.head.head.revocations.node_keys.contains(&key) { Err(AskError::Revoked) } else { Ok(()) }
+    }
+
+    /// Something failed: say so, and wait longer each time. Only a signed head ends the agent.
+    async fn cope(&mut self, why: AskError, now: Timestamp) -> Result<(), AgentError> {
+        let had_line = self.line.take().is_some();
+        let revoked = match &why {
+            AskError::Revoked => true,
+            AskError::Call(
+                CallError::NotAccepted { alert: AlertKind::Revoked, .. }
+                | CallError::Refused(Refusal::KeyRevoked)
+                | CallError::BrokenOff { .. },
+            ) => self.is_revoked_for_certain().await,
+            _ => false,
+        };
+        if revoked {
+            self.tell(|status| status.state = "revoked".to_owned());
+            return Err(AgentError::Revoked);
+        }
+        if had_line && matches!(&why, AskError::Call(CallError::BrokenOff { .. })) {
+            // An idle connection that ended is no failure: open another at once.
+            self.next_check_in = None;
+            self.failures += 1;
+            return Ok(());
+        }
+        self.failures = self.failures.saturating_add(1);
+        let wait = Seconds(1_u64 << self.failures.min(9)).min(LONGEST_WAIT);
+        let wait = self.spread(wait.min(self.options.check_in_every.max(Seconds(2))));
+        self.next_check_in = Some(now + wait);
+        let problem = describe(&why);
+        tracing::warn!(problem, retry_in = %wait, "could not check in");
+        self.tell(|status| status.problem = Some(problem.clone()));
+        Ok(())
+    }
+
+    /// A refusal is only a word; the signed head, which any stranger may read, decides.
+    async fn is_revoked_for_certain(&self) -> bool {
+        let gateways = self.gateways();
+        match crate::ask::call::call_known(&self.scope, &gateways, None).await {
+            Ok((_, known)) => matches!(self.check_own_key(&known), Err(AskError::Revoked)),
+            Err(_) => false,
+        }
+    }
+
+    fn gateways(&self) -> Vec<Gateway> {
+        match &self.options.doors {
+            Some(doors) => doors.clone(),
+            None => self.node.gateways.iter().cloned().map(Gateway::from).collect(),
+        }
+    }
+
+    /// A tenth earlier or later, different on each node.
+    fn spread(&self, span: Seconds) -> Seconds {
+        Seconds((span.0 * (90 + u64::from(self.jitter) % 21) / 100).max(1))
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Status)) {
+        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// An error with its causes, on one line.
+pub fn describe(why: &dyn std::error::Error) -> String {
+    let mut out = why.to_string();
+    let mut source = why.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !out.contains(&text) {
+            out = format!("{out}: {text}");
+        }
+        source = cause.source();
+    }
+    out
+}

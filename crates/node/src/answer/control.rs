@@ -1,0 +1,147 @@
+//! An operator's tool asks. The same functions serve it here in-process and over the network.
+
+use identity::envelope::Envelope;
+use identity::key::PublicKey;
+use identity::principal::{Author, Principal};
+use org::admission::ClaimAuthority;
+use org::refusal::Refusal;
+use org::state::{InviteRecord, MemberRecord, Standing, State};
+use wire::control::{Answer, Call, DerivedRow, InviteView, JoinedView, NodeView, SignedCall, Survey};
+
+use crate::answer::gateway::Gateway;
+use crate::answer::writer::Desk;
+
+const ENTRIES_PER_PAGE: u32 = 500;
+const ROWS_PER_PAGE: u32 = 1_000;
+
+/// Admits a call that a current signer signed for this very connection.
+pub fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
+    let key: Option<PublicKey> = gateway.state().signer_set().quorum.key_of(&signed.signer);
+    let message = SignedCall::message(exporter, &signed.call.0);
+    let admitted = key.is_some_and(|key| key.verify(&message, &signed.signature.0).is_ok());
+    if !admitted {
+        return Err(Refusal::NotAnOperator);
+    }
+    wire::http::parse(&signed.call.0)
+}
+
+pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
+    match call {
+        Call::Survey { tip } => {
+            gateway.confront(tip.as_ref());
+            survey(gateway)
+        }
+        Call::Append { entries } => append(gateway, entries).await,
+        Call::Nodes {} => gateway.writer.run(|desk| nodes(desk).map(Answer::Nodes)).await,
+        Call::Invites {} => {
+            let state = gateway.state();
+            Ok(Answer::Invites(state.invites.values().map(|record| invite_view(&state, record)).collect()))
+        }
+        Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
+        Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
+    }
+}
+
+fn survey(gateway: &Gateway) -> Result<Answer, Refusal> {
+    let tip = gateway.tip()?;
+    let state = gateway.state();
+    let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
+    Ok(Answer::Survey(Box::new(Survey {
+        frontier: state.frontier.clone(),
+        head: head.envelope.clone(),
+        signers: state.signer_chain(1),
+        tip,
+        gateway: gateway.about.node.clone(),
+        addresses: gateway.about.addresses.clone(),
+    })))
+}
+
+async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
+    let org = gateway.about.org_id;
+    gateway.writer.run(move |desk| desk.append(org, entries)).await?;
+    gateway.take_effect();
+    Ok(Answer::Appended {})
+}
+
+fn nodes(desk: &mut Desk<'_>) -> Result<Vec<NodeView>, Refusal> {
+    let mut views = Vec::with_capacity(desk.state.members.len());
+    for (key, member) in &desk.state.members {
+        let claim = member.claim();
+        let spiffe_id = Principal::node(&desk.state.name, &claim.name);
+        let failed = |why: crate::store::ledger::LedgerError| Refusal::Failed { why: why.to_string() };
+        let issuance = desk.ledger.issuance(*key, &spiffe_id).map_err(failed)?;
+        views.push(NodeView {
+            name: claim.name.clone(),
+            state: standing(desk.state, member, issuance.is_some()),
+            spiffe_id,
+            invite: match claim.authority {
+                ClaimAuthority::Invite(id) => Some(id),
+                ClaimAuthority::Signers => None,
+            },
+            enrolled_at: member.admission.at,
+            last_seen: desk.ledger.seen(*key).map_err(failed)?,
+            svid_expires_at: issuance.as_ref().map(|row| row.not_after),
+            svid_serial: issuance.map(|row| row.serial),
+            node_key: claim.node_key,
+            admission: member.admission.digest,
+            admitted_by: member.admission.gateway.clone(),
+            labels: claim.labels.iter().cloned().collect(),
+            roles: claim.roles.iter().cloned().collect(),
+            left: member.left,
+            alarm: desk.ledger.alarm(*key).map_err(failed)?,
+        });
+    }
+    views.sort_by(|a, b| (&a.name, a.enrolled_at).cmp(&(&b.name, b.enrolled_at)));
+    Ok(views)
+}
+
+fn standing(state: &State, member: &MemberRecord, issued: bool) -> Standing {
+    match state.standing(member) {
+        Standing::Issued if !issued => Standing::Claimed,
+        other => other,
+    }
+}
+
+fn invite_view(state: &State, record: &InviteRecord) -> InviteView {
+    let invite = &record.invite;
+    let joined = record.spent.iter().filter_map(|(key, spends)| {
+        let member = state.members.get(key)?;
+        let first = spends.iter().map(|spend| spend.at).min()?;
+        Some(JoinedView { name: member.claim().name.clone(), at: first, state: state.standing(member), node_key: *key })
+    });
+    let mut joined: Vec<JoinedView> = joined.collect();
+    joined.sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
+    InviteView {
+        id: invite.id,
+        label: invite.label.clone(),
+        uses: invite.uses(),
+        spent: record.spent_at.values().sum(),
+        created_at: invite.created_at,
+        created_by: record.by.iter().map(|by| author(&by.author)).collect::<Vec<_>>().join(", "),
+        expires_at: invite.expires_at,
+        revoked: state.revocations.invite_is_revoked(invite.id),
+        names: invite.names.clone(),
+        networks: invite.networks.iter().map(ToString::to_string).collect(),
+        labels: invite.labels.iter().cloned().collect(),
+        roles: invite.roles.iter().cloned().collect(),
+        joined,
+    }
+}
+
+fn author(author: &Author) -> String {
+    author.to_string()
+}
+
+fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
+    let page = desk.keep(|desk| desk.ledger.entries(after, ENTRIES_PER_PAGE))?;
+    let full = page.len() == usize::try_from(ENTRIES_PER_PAGE).unwrap_or(usize::MAX);
+    let next = page.last().map(|(id, _)| *id).filter(|_| full);
+    Ok(Answer::Entries { entries: page.into_iter().map(|(_, envelope)| envelope).collect(), next })
+}
+
+fn derived(desk: &mut Desk<'_>, after: Option<&(String, String)>) -> Result<Answer, Refusal> {
+    let page = desk.keep(|desk| desk.ledger.derived_page(after, ROWS_PER_PAGE))?;
+    let more = page.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
+    let rows = page.into_iter().map(|(table, key, value)| DerivedRow { table, key, value }).collect();
+    Ok(Answer::Derived { rows, more })
+}

@@ -1,0 +1,211 @@
+//! A stranger joins, or a member whose SVID expired returns. The rule is `org::enroll`; here are proof and effect.
+
+use std::net::IpAddr;
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::principal::Principal;
+use identity::time::{Seconds, Timestamp};
+use org::admission::{Admission, Claim, Purpose, Transcript};
+use org::enroll::{self, Attempt, Verdict};
+use org::entry::Action;
+use org::refusal::Refusal;
+use org::renew::{self, Issuance};
+use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
+
+use crate::answer::gateway::Gateway;
+use crate::answer::issue::{Applicant, Made};
+use crate::answer::writer::Desk;
+
+/// A challenge is good this long, once.
+const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;
+
+/// An open challenge: belongs to one connection, dies with it.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenChallenge {
+    pub bytes: [u8; 32],
+    pub not_after: Timestamp,
+    pub expires_at: Timestamp,
+}
+
+impl OpenChallenge {
+    pub fn new(gateway: &Gateway) -> Result<(Self, Challenge), Refusal> {
+        let now = clock::now();
+        let mandate = gateway.may_issue(now)?;
+        let bytes = random::bytes().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+        let open = Self { bytes, not_after: now + mandate.svid_ttl, expires_at: now + CHALLENGE_LIFE };
+        let challenge = identity::text::Bytes(bytes.to_vec());
+        Ok((open, Challenge { challenge, not_after: open.not_after }))
+    }
+
+    fn still_good(self, now: Timestamp) -> Result<Self, Refusal> {
+        if now < self.expires_at { Ok(self) } else { Err(Refusal::NoChallenge) }
+    }
+}
+
+/// The connection on which a proof was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub challenge: OpenChallenge,
+    pub exporter: [u8; 32],
+    pub source: IpAddr,
+}
+
+pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting) -> Result<Issued, Refusal> {
+    let now = clock::now();
+    let org = gateway.about.org_id;
+    let challenge = setting.challenge.still_good(now)?;
+    let claim: Claim = request.claim.peek(Some(org)).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+    let node = gateway.about.node.clone();
+    let source = setting.source;
+
+    // What can be said without a proof.
+    let (invite_key, invite_envelope) = {
+        let state = gateway.state();
+        let attempt = Attempt { claim: &claim, source, gateway: &node, now };
+        let invite = enroll::consider(&state, attempt)?.invite();
+        (invite.invite.key, invite.envelope.clone())
+    };
+
+    // The proof: both keys over the claim, both over the transcript of this connection.
+    request.claim.open_signed_by::<Claim>(Some(org), &[invite_key, claim.node_key]).map_err(|_| Refusal::BadProof)?;
+    let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
+    let transcript = Transcript::new(
+        (challenge.bytes, nonce),
+        request.claim.digest(),
+        &request.svid.request.0,
+        &request.svid.binding,
+        setting.exporter,
+    );
+    if !transcript.is_signed(Purpose::Enroll, invite_key, &request.by_invite)
+        || !transcript.is_signed(Purpose::Enroll, claim.node_key, &request.by_node)
+    {
+        return Err(Refusal::BadProof);
+    }
+
+    // Made before it is known to be free: it leaves only if the ledger takes it.
+    let principal = Principal::node(&gateway.about.org, &claim.name);
+    let applicant = Applicant { principal: &principal, node: &claim.name, node_key: claim.node_key };
+    let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let admission = admit(gateway, request.claim, invite_envelope, now)?;
+    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+
+    gateway
+        .writer
+        .run(move |desk| {
+            let attempt = Attempt { claim: &claim, source, gateway: &node, now };
+            let again = match enroll::consider(desk.state, attempt)? {
+                Verdict::Again { member, .. } => Some(member.admission.entry.clone()),
+                Verdict::Admit { .. } => {
+                    enroll::check_name_is_free(desk.state, &claim.name)?;
+                    None
+                }
+            };
+            let key = claim.node_key.digest();
+            let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;
+            check_turn(desk, key, last.as_ref(), &made.row, now)?;
+            let admission = match again {
+                None => {
+                    desk.append_own(Action::NodeAdmit { admission: admission.clone() }, now, correlation)?;
+                    admission
+                }
+                Some(entry) => stored_admission(desk, &entry)?,
+            };
+            desk.keep(|desk| desk.ledger.log_issuance(key, &principal, &made.row))?;
+            Ok(Issued { admission, svid: made.svid, tip: desk.tip(now)? })
+        })
+        .await
+}
+
+fn admit(gateway: &Gateway, claim: Envelope, invite: Envelope, at: Timestamp) -> Result<Envelope, Refusal> {
+    let admission = Admission { claim, invite: Some(invite), gateway: gateway.about.node.clone(), at };
+    let failed = |why: String| Refusal::Failed { why };
+    let envelope = Envelope::seal(Some(gateway.about.org_id), &admission).map_err(|why| failed(why.to_string()))?;
+    envelope.signed(&gateway.keys.voice).map_err(|why| failed(why.to_string()))
+}
+
+/// A conflict of counters means a clone or a restored disk: refused, and an alarm that an operator must look at.
+pub fn check_turn(
+    desk: &mut Desk<'_>,
+    key: identity::id::Digest,
+    last: Option<&Issuance>,
+    asked: &Issuance,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    if desk.keep(|desk| desk.ledger.alarm(key))?.is_some() {
+        let known = last.map_or(0, |last| last.counter);
+        return Err(Refusal::CounterConflict { presented: asked.counter, known });
+    }
+    renew::check_counter(last, asked.counter, asked.request).inspect_err(|refusal| {
+        let why = refusal.to_string();
+        let _ = desk.keep(|desk| desk.ledger.raise_alarm(key, now, &why));
+    })
+}
+
+/// The admission that was given the first time.
+pub fn stored_admission(desk: &mut Desk<'_>, entry: &identity::head::Cut) -> Result<Envelope, Refusal> {
+    let signed = desk.keep(|desk| desk.ledger.entry(entry))?;
+    match signed.map(|signed| signed.entry.action) {
+        Some(Action::NodeAdmit { admission }) => Ok(admission),
+        _ => Err(Refusal::Failed { why: "the admission is missing from the ledger".to_owned() }),
+    }
+}
+
+/// A node whose SVID expired: its admission and its node key bring it back.
+pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setting) -> Result<Issued, Refusal> {
+    let now = clock::now();
+    let challenge = setting.challenge.still_good(now)?;
+    let node_key = request.svid.binding.node_key;
+    let name = {
+        let state = gateway.state();
+        if state.revocations.node_keys.contains(&node_key.digest()) {
+            return Err(Refusal::KeyRevoked);
+        }
+        let member = state.member(&node_key).filter(|member| member.admission.digest == request.admission);
+        let member = member.ok_or(Refusal::NotAdmitted)?;
+        renew::check_standing(&state, member)?;
+        member.claim().name.clone()
+    };
+    let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
+    let transcript = Transcript::new(
+        (challenge.bytes, nonce),
+        request.admission,
+        &request.svid.request.0,
+        &request.svid.binding,
+        setting.exporter,
+    );
+    if !transcript.is_signed(Purpose::Return, node_key, &request.by_node) {
+        return Err(Refusal::BadProof);
+    }
+    let principal = Principal::node(&gateway.about.org, &name);
+    let applicant = Applicant { principal: &principal, node: &name, node_key };
+    let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    log_and_issue(gateway, (node_key, principal), made, now, true).await
+}
+
+/// The common end of renewing and returning.
+pub async fn log_and_issue(
+    gateway: &Gateway,
+    (node_key, principal): (identity::key::PublicKey, Principal),
+    made: Made,
+    now: Timestamp,
+    returning: bool,
+) -> Result<Issued, Refusal> {
+    gateway
+        .writer
+        .run(move |desk| {
+            let member = desk.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
+            renew::check_standing(desk.state, member)?;
+            let entry = member.admission.entry.clone();
+            let key = node_key.digest();
+            let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;
+            if returning {
+                renew::check_absence(last.as_ref(), now)?;
+            }
+            check_turn(desk, key, last.as_ref(), &made.row, now)?;
+            let admission = stored_admission(desk, &entry)?;
+            desk.keep(|desk| desk.ledger.log_issuance(key, &principal, &made.row))?;
+            Ok(Issued { admission, svid: made.svid, tip: desk.tip(now)? })
+        })
+        .await
+}

@@ -1,0 +1,16 @@
+//! What a gateway answers. One request goes downward: `serve` takes the connection, `conversation` finds out who asks
+//! what, the file named like the request decides, `writer` makes it durable.
+
+pub mod limits;
+pub mod registry;
+pub mod writer;
+pub mod gateway;
+pub mod issue;
+pub mod documents;
+pub mod enroll;
+pub mod renew;
+pub mod sync;
+pub mod control;
+pub mod conversation;
+pub mod endpoint;
+pub mod serve;

@@ -1,0 +1,38 @@
+//! A member asks for its next SVID, or for that of a user or service that the head places on it.
+
+use ground::clock;
+use identity::principal::Kind;
+use identity::verifier::BelievedSvid;
+use org::refusal::Refusal;
+use wire::enroll::{Issued, RenewRequest};
+
+use crate::answer::enroll::{OpenChallenge, log_and_issue};
+use crate::answer::gateway::Gateway;
+use crate::answer::issue::Applicant;
+
+pub async fn renew(
+    gateway: &Gateway,
+    peer: &BelievedSvid,
+    request: RenewRequest,
+    challenge: OpenChallenge,
+) -> Result<Issued, Refusal> {
+    let now = clock::now();
+    if now >= challenge.expires_at {
+        return Err(Refusal::NoChallenge);
+    }
+    let principal = request.principal;
+    let placed = match principal.kind() {
+        Kind::Node => principal == peer.principal,
+        Kind::User | Kind::Service => {
+            let judgment = gateway.judgment.load();
+            judgment.head.placements.iter().any(|place| place.principal == principal && place.node == peer.node)
+        }
+    };
+    // Only the node itself asks, for itself and for what is placed on it.
+    if !placed || peer.principal.kind() != Kind::Node {
+        return Err(Refusal::NotPlaced { principal, node: peer.node.clone() });
+    }
+    let applicant = Applicant { principal: &principal, node: &peer.node, node_key: peer.node_key };
+    let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    log_and_issue(gateway, (peer.node_key, principal), made, now, false).await
+}

@@ -1,0 +1,221 @@
+//! The gateway's port: takes connections, bounds them, and ends in good order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ground::clock;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use identity::time::Seconds;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use wire::connect::Gateway as Peer;
+use wire::tls::{self, EXPORTER_LABEL};
+
+use crate::agent;
+use crate::answer::conversation::Conversation;
+use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
+use crate::answer::gateway::{Gateway, GatewayError};
+use crate::store::gateway::{GatewayFolder, ServingFile};
+use crate::store::scope::ScopeError;
+
+const MAX_CONNECTIONS: usize = 20_000;
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Headers must arrive in this time; for members it is also how long a connection may rest.
+const STRANGER_HEADER_TIME: Duration = Duration::from_secs(10);
+const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
+/// A stranger has this long for everything.
+const STRANGER_TIME: Duration = Duration::from_secs(60);
+const MAX_HEADER_BYTES: usize = 16 << 10;
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+const WATCH_EVERY: Duration = Duration::from_secs(3_600);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
+    #[error(transparent)]
+    Folder(#[from] ScopeError),
+    #[error(transparent)]
+    Certificate(#[from] NoCertificate),
+    #[error(transparent)]
+    Tls(#[from] tls::TlsSetup),
+}
+
+/// Serves until `stop` says so. `ready` is called once the port is open.
+pub async fn serve(
+    folder: &GatewayFolder,
+    listen: SocketAddr,
+    mut stop: watch::Receiver<bool>,
+    ready: impl FnOnce(&Gateway, SocketAddr),
+) -> Result<(), ServeError> {
+    let gateway = Arc::new(Gateway::open(folder)?);
+    let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
+    let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
+    let acceptor = TlsAcceptor::from(tls::server(Arc::clone(&gateway.judgment), resolver)?);
+    let listener = TcpListener::bind(listen).await.map_err(|source| ServeError::Listen { address: listen, source })?;
+    let local = listener.local_addr().map_err(|source| ServeError::Listen { address: listen, source })?;
+    folder.save_serving(&ServingFile { listen: local, pid: std::process::id() })?;
+    ready(&gateway, local);
+
+    let mut background = JoinSet::new();
+    background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
+    background.spawn(warn_early(Arc::clone(&gateway)));
+    background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), local, stop.clone()));
+
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stopped(&mut stop) => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, source)) => {
+                    // No slot: closed at once, before it can cost anything.
+                    if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+                        let guest = Guest { gateway: Arc::clone(&gateway), source, _slot: slot };
+                        connections.spawn(guest.entertain(stream, acceptor.clone(), stop.clone()));
+                    }
+                }
+                Err(why) => {
+                    tracing::warn!(%why, "could not accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    background.shutdown().await;
+    let _ = timeout(DRAIN_TIME, async { while connections.join_next().await.is_some() {} }).await;
+    connections.shutdown().await;
+    folder.forget_serving();
+    Ok(())
+}
+
+/// One connection, from TCP to its end.
+struct Guest {
+    gateway: Arc<Gateway>,
+    source: SocketAddr,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Guest {
+    async fn entertain(self, stream: TcpStream, acceptor: TlsAcceptor, mut stop: watch::Receiver<bool>) {
+        let _ = stream.set_nodelay(true);
+        let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await else {
+            return;
+        };
+        let session = stream.get_ref().1;
+        let Ok(exporter) = session.export_keying_material([0; 32], EXPORTER_LABEL, None) else {
+            return;
+        };
+        let chain = session.peer_certificates().unwrap_or_default().to_vec();
+        let post_quantum = tls::is_post_quantum(session);
+        let source = self.source.ip().to_canonical();
+        let conversation =
+            Arc::new(Conversation::new(Arc::clone(&self.gateway), source, exporter, post_quantum, chain));
+        let place = conversation.node_key().map(|key| self.gateway.registry.enter(key));
+        let (header_time, whole_time) = match &place {
+            Some(_) => (MEMBER_HEADER_TIME, None),
+            None => (STRANGER_HEADER_TIME, Some(STRANGER_TIME)),
+        };
+        let service = service_fn(move |request| {
+            let conversation = Arc::clone(&conversation);
+            async move { Ok::<_, std::convert::Infallible>(conversation.answer(request).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(header_time)
+            .max_buf_size(MAX_HEADER_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let cut = async {
+            match &place {
+                Some(place) => place.cut.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        let too_long = async {
+            match whole_time {
+                Some(time) => tokio::time::sleep(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = connection.as_mut() => {}
+            () = cut => {}
+            () = too_long => {}
+            () = stopped(&mut stop) => {
+                connection.as_mut().graceful_shutdown();
+                let _ = timeout(DRAIN_TIME, connection).await;
+            }
+        }
+    }
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertificate>) {
+    let mut wait = EndpointCertificate::renew_after();
+    loop {
+        tokio::time::sleep(wait).await;
+        wait = match certificate.renew(&gateway) {
+            Ok(()) => EndpointCertificate::renew_after(),
+            Err(why) => {
+                tracing::error!(%why, "will try again in an hour");
+                WATCH_EVERY
+            }
+        };
+    }
+}
+
+/// Says early what will stop working, and how to prevent it.
+async fn warn_early(gateway: Arc<Gateway>) {
+    loop {
+        let now = clock::now();
+        match gateway.mandate(now) {
+            Ok(mandate) if mandate.not_after.since(now) < Seconds::DAY.times(30) => {
+                tracing::warn!(until = %mandate.not_after, "the gateway's mandate ends soon; renew it: freehold refresh");
+            }
+            Ok(_) => {}
+            Err(why) => {
+                tracing::error!(%why, "the gateway cannot issue; an operator renews the mandate: freehold refresh")
+            }
+        }
+        let fresh_until = gateway.judgment.load().head.fresh_until;
+        if fresh_until.since(now) < Seconds::DAY.times(7) {
+            tracing::warn!(until = %fresh_until, "the head is fresh only until then, and joiners refuse it later; renew it: freehold refresh");
+        }
+        tokio::time::sleep(WATCH_EVERY).await;
+    }
+}
+
+/// The gateway's machine is an ordinary member: it renews and checks in like any other, through its own front door.
+async fn run_own_agent(gateway: Arc<Gateway>, folder: GatewayFolder, local: SocketAddr, stop: watch::Receiver<bool>) {
+    let Some(address) = gateway.about.addresses.first().cloned() else {
+        return;
+    };
+    let ip = match local.ip() {
+        ip if ip.is_unspecified() && ip.is_ipv4() => std::net::Ipv4Addr::LOCALHOST.into(),
+        ip if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let door = Peer { address, dial: Some(SocketAddr::new(ip, local.port())) };
+    let options = agent::Options { doors: Some(vec![door]), ..agent::Options::default() };
+    if let Err(why) = agent::run(folder.scope(), options, stop).await {
+        tracing::error!(%why, "the gateway's own node stopped");
+    }
+}

@@ -1,0 +1,61 @@
+//! Reaching a gateway: each in turn, by the one way that `wire::connect` knows.
+
+use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
+use wire::known::Known;
+use wire::tls::{Expect, OwnSvid};
+
+use crate::store::scope::{Scope, ScopeError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error("this machine is not a member yet: join first")]
+    NotJoined,
+    #[error("no gateway is known")]
+    NoGateway,
+    #[error("what the gateway sent does not hold: {0}")]
+    BadAnswer(String),
+    #[error("this machine's key was revoked by the operators")]
+    Revoked,
+    #[error(transparent)]
+    NoRandomness(#[from] ground::random::NoRandomness),
+}
+
+/// Believes the first gateway that can be believed. The last failure is told if none can.
+pub async fn believe_one_of(
+    gateways: &[Gateway],
+    expect: &Expect,
+    own: Option<&OwnSvid>,
+    anchor: Anchor<'_>,
+) -> Result<(Believed, Known), AskError> {
+    let mut last = None;
+    for gateway in gateways {
+        let attempt = async { Provisional::dial(gateway, expect, own).await?.believe(anchor).await };
+        match attempt.await {
+            Ok(believed) => return Ok(believed),
+            Err(why) => {
+                tracing::debug!(gateway = %gateway.address, %why, "not this one");
+                last = Some(why);
+            }
+        }
+    }
+    Err(last.map_or(AskError::NoGateway, AskError::Call))
+}
+
+/// As a node that knows its org; what was learned is kept before it is used.
+pub async fn call_known(
+    scope: &Scope,
+    gateways: &[Gateway],
+    own: Option<&OwnSvid>,
+) -> Result<(Believed, Known), AskError> {
+    let known = scope.known()?.ok_or(AskError::NotJoined)?;
+    let expect = Expect::Roots(scope.endpoint_roots()?);
+    let (believed, newer) = believe_one_of(gateways, &expect, own, Anchor::Known(&known)).await?;
+    if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
+        scope.save_known(&newer)?;
+    }
+    Ok((believed, newer))
+}

@@ -1,0 +1,78 @@
+//! The next SVID: over mTLS while the last one is good, by admission and node key after it expired.
+
+use ground::{clock, random};
+use identity::bundle::{Identity, Roots};
+use identity::principal::Principal;
+use identity::text::Bytes;
+use org::admission::{Purpose, Transcript};
+use wire::connect::{Believed, Gateway};
+use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};
+use wire::known::Known;
+use wire::permit::Ask;
+
+use crate::ask::call::{AskError, call_known};
+use crate::ask::svid::Asking;
+use crate::store::scope::{NodeFile, Scope};
+
+/// Renews one principal's SVID over an open mTLS connection.
+pub async fn renew(
+    scope: &Scope,
+    node: &NodeFile,
+    principal: &Principal,
+    (gateway, known): (&mut Believed, &Known),
+) -> Result<(), AskError> {
+    let node_key = scope.node_key()?;
+    let asking = Asking { known, principal, node: &node.name, node_key: &node_key };
+    let seat = scope.seat(principal);
+    let pending = seat.pending()?;
+    let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
+    let svid = asking.request(&pending, challenge.not_after)?;
+    let issued: Issued = gateway.ask(Ask::Renew, &RenewRequest { principal: principal.clone(), svid }).await?;
+    let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
+    scope.save_tip(&issued.tip)?;
+    Ok(seat.install(&pending, &chain)?)
+}
+
+/// Comes back after the SVID expired: a full proof, by admission and node key.
+pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<(), AskError> {
+    let (mut gateway, known) = call_known(scope, gateways, None).await?;
+    let node_key = scope.node_key()?;
+    let principal = node.principal();
+    let asking = Asking { known: &known, principal: &principal, node: &node.name, node_key: &node_key };
+    let admission = scope.admission()?.ok_or(AskError::NotJoined)?;
+    let seat = scope.seat(&principal);
+    let pending = seat.pending()?;
+    let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
+    let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
+    let challenge_bytes: [u8; 32] =
+        challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
+    let svid = asking.request(&pending, challenge.not_after)?;
+    let nonce: [u8; 32] = random::bytes()?;
+    let transcript = Transcript::new(
+        (challenge_bytes, nonce),
+        admission.digest(),
+        &svid.request.0,
+        &svid.binding,
+        gateway.exporter(),
+    );
+    let by_node = transcript.sign(Purpose::Return, &node_key).map_err(|why| bad(&why))?;
+    let request = ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node };
+    let issued: Issued = gateway.ask(Ask::Return, &request).await?;
+    let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
+    scope.save_tip(&issued.tip)?;
+    Ok(seat.install(&pending, &chain)?)
+}
+
+fn identity_roots(scope: &Scope) -> Result<Roots<Identity>, AskError> {
+    let path = scope.path("trust/identity.pem");
+    let text = ground::file::read(&path).map_err(crate::store::scope::ScopeError::from)?;
+    Roots::from_pem(&String::from_utf8_lossy(&text)).map_err(|why| AskError::BadAnswer(why.to_string()))
+}
+
+/// Past its half life, a little earlier or later for each node, so that they do not all come at once.
+pub fn is_due(svid: &crate::store::scope::Svid, jitter: u8) -> bool {
+    let now = clock::now();
+    let life = svid.not_after.since(svid.not_before).0;
+    let due = svid.not_before + identity::time::Seconds(life * (45 + u64::from(jitter) % 11) / 100);
+    now >= due
+}

@@ -1,0 +1,50 @@
+//! Checking in, and leaving.
+
+use ground::clock;
+use identity::envelope::Envelope;
+use identity::key::Sign as _;
+use org::admission::Leave;
+use wire::connect::{Believed, Gateway};
+use wire::known::Known;
+use wire::permit::Ask;
+use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
+
+use crate::ask::call::{AskError, call_known};
+use crate::store::scope::Scope;
+
+/// Opens an mTLS connection with the node's SVID.
+pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
+    let node = scope.node()?.ok_or(AskError::NotJoined)?;
+    let svid = scope.seat(&node.principal()).svid()?.ok_or(AskError::NotJoined)?;
+    call_known(scope, gateways, Some(&svid.own)).await
+}
+
+/// One check-in: says what the node has, takes what is new. The ratchet is on disk before it is believed.
+pub async fn check_in(scope: &Scope, gateway: &mut Believed, known: &Known) -> Result<Known, AskError> {
+    let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip: scope.tip()? };
+    let answer: CheckedIn = gateway.ask(Ask::CheckIn, &question).await?;
+    let newer =
+        known.advance(&answer.signers, answer.head.as_ref()).map_err(|why| AskError::BadAnswer(why.to_string()))?;
+    if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
+        scope.save_known(&newer)?;
+    }
+    scope.save_tip(&answer.tip)?;
+    Ok(newer)
+}
+
+pub async fn check_in_once(scope: &Scope, gateways: &[Gateway]) -> Result<Known, AskError> {
+    let (mut gateway, known) = connect(scope, gateways).await?;
+    check_in(scope, &mut gateway, &known).await
+}
+
+/// Tells the gateway that this machine leaves.
+pub async fn leave(scope: &Scope, gateways: &[Gateway]) -> Result<(), AskError> {
+    let (mut gateway, known) = connect(scope, gateways).await?;
+    let node_key = scope.node_key()?;
+    let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
+    let body = Leave { node_key: node_key.public(), at: clock::now() };
+    let leave = Envelope::seal(Some(known.org()), &body).map_err(|why| bad(&why))?;
+    let leave = leave.signed(&node_key).map_err(|why| bad(&why))?;
+    let Done {} = gateway.ask(Ask::Leave, &LeaveRequest { leave }).await?;
+    Ok(())
+}

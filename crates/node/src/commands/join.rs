@@ -1,0 +1,132 @@
+//! `freehold-node join`: from an invite code to a member.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use identity::principal::{Name, NodeName};
+use org::code::InviteCode;
+use org::invite::Label;
+use zeroize::Zeroizing;
+
+use crate::agent::status::Status;
+use crate::ask::enroll::{self, Wish};
+use crate::commands::roots::Common;
+use crate::report::{Failure, show};
+use crate::store::scope::Scope;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold-node join --name web-1 < code.txt        the code from a file or a pipe: it stays out of `ps`
+  freehold-node join --invite-file /run/invite
+  freehold-node join                                asks for the code
+
+Running it again is safe: the same machine gets the same answer, and one use is spent.")]
+pub struct Join {
+    /// The invite code; others on this machine can see it while the command runs: prefer stdin or --invite-file
+    #[arg(long, value_name = "CODE", conflicts_with = "invite_file")]
+    invite: Option<String>,
+    /// Read the code from a file
+    #[arg(long, value_name = "FILE")]
+    invite_file: Option<PathBuf>,
+    /// This machine's name in the org [default: its host name]
+    #[arg(long)]
+    name: Option<NodeName>,
+    /// A label that the invite allows, as KEY=VALUE; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<Label>,
+    /// A role that the invite allows; may be repeated
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<Name>,
+}
+
+impl Join {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not join";
+        let text = self.code_text(doing)?;
+        let code: InviteCode = text.parse().map_err(|why: org::code::BadCode| {
+            Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
+        })?;
+        let doing = format!("could not join `{}`", code.name);
+        let scope = Scope::at(&common.root(), &code.name);
+        if let Some(node) = scope.node().map_err(|why| Failure::new(&doing, &why))? {
+            return again(common, &scope, node, &code, &doing).await;
+        }
+        let wish = Wish {
+            name: self.wanted_name(&doing)?,
+            labels: self.labels.into_iter().collect(),
+            roles: self.roles.into_iter().collect(),
+        };
+        let quiet = common.json || !std::io::stderr().is_terminal();
+        let tell = |step: &str| {
+            if !quiet {
+                eprintln!("  {step}");
+            }
+        };
+        enroll::join(&scope, &code, &wish, tell).await.map_err(|why| Failure::new(&doing, &why))?;
+        told(common, &scope, &doing)
+    }
+
+    fn code_text(&self, doing: &str) -> Result<Zeroizing<String>, Failure> {
+        if let Some(code) = &self.invite {
+            return Ok(Zeroizing::new(code.clone()));
+        }
+        if let Some(path) = &self.invite_file {
+            let bytes = ground::file::read(path).map(Zeroizing::new).map_err(|why| Failure::new(doing, &why))?;
+            return Ok(Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned()));
+        }
+        if std::io::stdin().is_terminal() {
+            eprint!("invite code: ");
+            let mut line = Zeroizing::new(String::new());
+            std::io::stdin().read_line(&mut line).map_err(|why| Failure::new(doing, &why))?;
+            return Ok(line);
+        }
+        let mut text = Zeroizing::new(String::new());
+        std::io::stdin().take(64 << 10).read_to_string(&mut text).map_err(|why| Failure::new(doing, &why))?;
+        Ok(text)
+    }
+
+    fn wanted_name(&self, doing: &str) -> Result<NodeName, Failure> {
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
+        }
+        let uname = rustix::system::uname();
+        let host = uname.nodename().to_string_lossy();
+        enroll::own_name(&host).ok_or_else(|| {
+            Failure::usage(doing, format!("the host name `{host}` cannot be this machine's name"))
+                .hint("give one: --name NAME")
+        })
+    }
+}
+
+/// A second run: finishes what was begun, touches nothing that is done.
+async fn again(
+    common: &Common,
+    scope: &Scope,
+    node: crate::store::scope::NodeFile,
+    code: &InviteCode,
+    doing: &str,
+) -> Result<(), Failure> {
+    if node.org_id != code.org {
+        let why = format!("this machine is already in another org that is also called `{}`", code.name);
+        return Err(Failure::refused(doing, why).hint("use another folder for it: --root DIR"));
+    }
+    if !node.joined {
+        enroll::come_back(scope, node).await.map_err(|why| Failure::new(doing, &why))?;
+    }
+    told(common, scope, doing)
+}
+
+fn told(common: &Common, scope: &Scope, doing: &str) -> Result<(), Failure> {
+    let status = Status::from_disk(scope).map_err(|why| Failure::new(doing, &why))?;
+    show(common.json, &status, || {
+        format!(
+            "`{}` is a member of `{}` as {}\nkeep it so: freehold-node run{}",
+            status.name,
+            status.org,
+            status.spiffe_id,
+            common.root.as_ref().map(|root| format!(" --root {}", root.display())).unwrap_or_default()
+        )
+    });
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `freehold-node leave`: tells the gateway, then wipes the keys.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use clap::Args;
+use serde::Serialize;
+use wire::connect::Gateway;
+
+use crate::ask::sync;
+use crate::commands::roots::Common;
+use crate::report::{Failure, show};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold-node leave               tells the gateway, then wipes this machine's keys
+  freehold-node leave --local       only wipes: for a machine that was revoked, or whose gateways are gone")]
+pub struct Leave {
+    /// Do not tell the gateway
+    #[arg(long)]
+    local: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Left {
+    left: String,
+    told_gateway: bool,
+}
+
+impl Leave {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not leave";
+        let scope = common.scope(doing)?;
+        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
+        let node = scope.node().map_err(|why| failed(&why))?;
+        let org = scope.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        self.confirm(doing, &org)?;
+        let told_gateway = match (&node, self.local) {
+            (Some(node), false) => {
+                let gateways: Vec<Gateway> = node.gateways.iter().cloned().map(Gateway::from).collect();
+                sync::leave(&scope, &gateways).await.map_err(|why| {
+                    failed(&why).hint(
+                        "if the gateways are gone for good, or this machine was revoked: freehold-node leave --local",
+                    )
+                })?;
+                true
+            }
+            (_, true) | (None, false) => false,
+        };
+        scope.wipe().map_err(|why| failed(&why))?;
+        show(common.json, &Left { left: org.clone(), told_gateway }, || {
+            let told = if told_gateway { "the gateway knows" } else { "the gateway was not told" };
+            format!("left `{org}`: {told}; the keys are wiped")
+        });
+        Ok(())
+    }
+
+    fn confirm(&self, doing: &str, org: &str) -> Result<(), Failure> {
+        if self.yes || !std::io::stdin().is_terminal() {
+            return Ok(());
+        }
+        eprint!("Leave `{org}` and wipe this machine's keys? It cannot be undone. [y/N] ");
+        let _ = std::io::stderr().flush();
+        let mut answer = String::new();
+        let _ = std::io::stdin().read_line(&mut answer);
+        if matches!(answer.trim(), "y" | "yes") { Ok(()) } else { Err(Failure::failed(doing, "you said no")) }
+    }
+}

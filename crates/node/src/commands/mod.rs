@@ -1,0 +1,7 @@
+//! The commands of `freehold-node`: each parses, calls one function, prints.
+
+pub mod join;
+pub mod run;
+pub mod status;
+pub mod leave;
+pub mod roots;

@@ -1,0 +1,171 @@
+//! How a command ends: its exit code, and an error that says what, why and what next.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use org::refusal::Refusal;
+use serde::Serialize;
+use wire::connect::CallError;
+
+/// 0 done, 1 failed, 2 usage, 3 refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Failed,
+    Usage,
+    Refused,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Refused => 3,
+        })
+    }
+}
+
+/// A command that did not do what it should.
+#[derive(Debug)]
+pub struct Failure {
+    doing: String,
+    causes: Vec<String>,
+    code: Option<String>,
+    hint: Option<String>,
+    pub exit: Exit,
+}
+
+#[derive(Serialize)]
+struct FailureJson<'a> {
+    error: &'a str,
+    causes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+}
+
+impl Failure {
+    /// From an error; refusals inside it set the exit code and bring their hint along.
+    pub fn new(doing: impl Into<String>, why: &(dyn Error + 'static)) -> Self {
+        let mut causes: Vec<String> = Vec::new();
+        let mut refusal = None;
+        let mut at = Some(why);
+        while let Some(error) = at {
+            let text = error.to_string();
+            if causes.last().is_none_or(|last| !last.contains(&text)) {
+                causes.push(text);
+            }
+            refusal = refusal.or_else(|| find_refusal(error));
+            at = error.source();
+        }
+        let (exit, code, hint) = match refusal {
+            Some(refusal) => (Exit::Refused, code_of(refusal), refusal.hint().map(str::to_owned)),
+            None => (exit_of(why), None, None),
+        };
+        Self { doing: doing.into(), causes, code, hint, exit }
+    }
+
+    pub fn usage(doing: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { doing: doing.into(), causes: vec![why.into()], code: None, hint: None, exit: Exit::Usage }
+    }
+
+    pub fn failed(doing: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, ..Self::usage(doing, why) }
+    }
+
+    pub fn refused(doing: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { exit: Exit::Refused, ..Self::usage(doing, why) }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = self.hint.or_else(|| Some(hint.into()));
+        self
+    }
+
+    #[must_use]
+    pub const fn exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// Prints it where errors go, and gives the exit code.
+    pub fn finish(self, json: bool) -> ExitCode {
+        if json {
+            let told = FailureJson {
+                error: &self.doing,
+                causes: &self.causes,
+                code: self.code.as_deref(),
+                hint: self.hint.as_deref(),
+            };
+            eprintln!("{}", serde_json::to_string(&told).unwrap_or_default());
+        } else {
+            eprintln!("error: {}", self.doing);
+            for cause in &self.causes {
+                eprintln!("  caused by: {cause}");
+            }
+            if let Some(hint) = &self.hint {
+                eprintln!("hint: {hint}");
+            }
+        }
+        self.exit.into()
+    }
+}
+
+fn find_refusal<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refusal> {
+    if let Some(refusal) = error.downcast_ref::<Refusal>() {
+        return Some(refusal);
+    }
+    let call = error.downcast_ref::<CallError>().or_else(|| match error.downcast_ref::<crate::ask::call::AskError>() {
+        Some(crate::ask::call::AskError::Call(call)) => Some(call),
+        _ => None,
+    });
+    match call {
+        Some(CallError::Refused(refusal)) => Some(refusal),
+        _ => None,
+    }
+}
+
+/// Being refused at the TLS door, or refusing to believe the other side, is a refusal too.
+fn exit_of(error: &(dyn Error + 'static)) -> Exit {
+    use crate::ask::call::AskError;
+    let call = match error.downcast_ref::<AskError>() {
+        Some(AskError::Revoked) => return Exit::Refused,
+        Some(AskError::Call(call)) => Some(call),
+        _ => error.downcast_ref::<CallError>(),
+    };
+    match call {
+        Some(CallError::NotAccepted { .. } | CallError::NotBelieved { .. } | CallError::Knowledge { .. }) => {
+            Exit::Refused
+        }
+        _ => Exit::Failed,
+    }
+}
+
+fn code_of(refusal: &Refusal) -> Option<String> {
+    let value = serde_json::to_value(refusal).ok()?;
+    value.get("code")?.as_str().map(str::to_owned)
+}
+
+/// Prints a value: as JSON, or as a person reads it.
+pub fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> String) {
+    if json {
+        println!("{}", serde_json::to_string_pretty(value).unwrap_or_default());
+    } else {
+        println!("{}", text());
+    }
+}
+
+/// Log lines go to stderr; `FREEHOLD_LOG` says how much (`info` by default).
+pub fn log_to_stderr() {
+    use std::io::IsTerminal as _;
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("FREEHOLD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,136 @@
+//! A gateway's folder: its keys, its certificates, where it answers. The operators' keys are never here.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use ground::file::{self, Access, Lock};
+use identity::authority::Authority;
+use identity::bundle::{Domain, Endpoint, Identity, InDomain};
+use identity::certificate;
+use identity::id::OrgId;
+use identity::key::{EdKey, P256Key};
+use identity::principal::{Address, NodeName, OrgName};
+use pki_types::CertificateDer;
+use serde::{Deserialize, Serialize};
+
+use crate::store::scope::{Scope, ScopeError, read_json, read_key, write_json};
+
+#[derive(Debug, Clone)]
+pub struct GatewayFolder {
+    pub folder: PathBuf,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayFile {
+    pub schema: u32,
+    pub org: OrgName,
+    pub org_id: OrgId,
+    pub node: NodeName,
+    /// Where machines find it.
+    pub addresses: Vec<Address>,
+}
+
+/// Where a running gateway listens on this machine; gone when it stops.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServingFile {
+    pub listen: SocketAddr,
+    pub pid: u32,
+}
+
+/// Everything that a gateway signs with.
+#[derive(Debug)]
+pub struct GatewayKeys {
+    pub voice: EdKey,
+    pub identity: Authority<Identity>,
+    pub endpoint: Authority<Endpoint>,
+    /// Sent along in the handshake: a joiner knows only its fingerprint.
+    pub endpoint_root: CertificateDer<'static>,
+}
+
+impl GatewayFolder {
+    pub fn at(home: &Path, org: &OrgName) -> Self {
+        Self { folder: home.join(org.as_str()).join("gateway") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The first node's own scope.
+    pub fn scope(&self) -> Scope {
+        Scope { folder: self.path("node") }
+    }
+
+    /// Nothing if another process holds it.
+    pub fn lock(&self) -> Result<Option<Lock>, ScopeError> {
+        Ok(Lock::take(&self.path("lock"))?)
+    }
+
+    pub fn about(&self) -> Result<GatewayFile, ScopeError> {
+        let path = self.path("gateway.json");
+        let missing = || ScopeError::Damaged { path: path.clone(), why: "it is missing".to_owned() };
+        read_json(&path)?.ok_or_else(missing)
+    }
+
+    pub fn save_about(&self, about: &GatewayFile) -> Result<(), ScopeError> {
+        write_json(&self.path("gateway.json"), about)
+    }
+
+    pub fn serving(&self) -> Result<Option<ServingFile>, ScopeError> {
+        read_json(&self.path("serving.json"))
+    }
+
+    pub fn save_serving(&self, serving: &ServingFile) -> Result<(), ScopeError> {
+        write_json(&self.path("serving.json"), serving)
+    }
+
+    pub fn forget_serving(&self) {
+        let _ = std::fs::remove_file(self.path("serving.json"));
+    }
+
+    /// Writes what founding made.
+    pub fn save_keys(&self, keys: &GatewayKeys, issuers: (&P256Key, &P256Key)) -> Result<(), ScopeError> {
+        file::make_private_folder(&self.folder)?;
+        file::write(&self.path("voice.key"), &keys.voice.seed()[..], Access::Private)?;
+        self.save_issuer(Domain::Identity, issuers.0, &keys.identity.pem())?;
+        self.save_issuer(Domain::Endpoint, issuers.1, &keys.endpoint.pem())?;
+        let root = certificate::to_pem(std::slice::from_ref(&keys.endpoint_root));
+        Ok(file::write(&self.path("endpoint-root.pem"), root.as_bytes(), Access::Readable)?)
+    }
+
+    fn save_issuer(&self, domain: Domain, key: &P256Key, pem: &str) -> Result<(), ScopeError> {
+        let name = |ending: &str| self.path(&format!("{}-issuer.{ending}", domain.word()));
+        file::write(&name("key"), key.to_pem().as_bytes(), Access::Private)?;
+        Ok(file::write(&name("pem"), pem.as_bytes(), Access::Readable)?)
+    }
+
+    pub fn keys(&self) -> Result<GatewayKeys, ScopeError> {
+        let voice_path = self.path("voice.key");
+        let seed = file::read_secret(&voice_path)?;
+        let short = || ScopeError::Damaged { path: voice_path.clone(), why: "not 32 bytes".to_owned() };
+        let voice = EdKey::from_seed(seed.as_slice().try_into().map_err(|_| short())?);
+        Ok(GatewayKeys {
+            voice,
+            identity: self.issuer()?,
+            endpoint: self.issuer()?,
+            endpoint_root: self.certificate("endpoint-root.pem")?,
+        })
+    }
+
+    fn issuer<D: InDomain>(&self) -> Result<Authority<D>, ScopeError> {
+        let name = |ending: &str| format!("{}-issuer.{ending}", D::DOMAIN.word());
+        let key = read_key(&self.path(&name("key")))?;
+        let damaged = |why: String| ScopeError::Damaged { path: self.path(&name("pem")), why };
+        Authority::load(self.certificate(&name("pem"))?, &key).map_err(|why| damaged(why.to_string()))
+    }
+
+    fn certificate(&self, name: &str) -> Result<CertificateDer<'static>, ScopeError> {
+        let path = self.path(name);
+        let pem = file::read(&path)?;
+        let damaged = |why: String| ScopeError::Damaged { path: path.clone(), why };
+        let chain = certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(why.to_string()))?;
+        chain.into_iter().next().ok_or_else(|| damaged("empty".to_owned()))
+    }
+}

@@ -1,0 +1,5 @@
+//! What lies on a machine's disk: a node's scope, a gateway's folder, a gateway's ledger.
+
+pub mod scope;
+pub mod gateway;
+pub mod ledger;

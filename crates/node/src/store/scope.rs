@@ -1,0 +1,388 @@
+//! One org's folder on a node: keys, SVID, trust, and what is known of the org.
+//!
+//! `svid.pem` and `svid.key` are links through `current`, which is moved in one step: a reader never sees the
+//! certificate of one and the key of another.
+
+use std::path::{Path, PathBuf};
+
+use ground::file::{self, Access, FileError, Lock};
+use ground::random::{self, NoRandomness};
+use identity::bundle::{Bundle, Endpoint, Identity, Roots};
+use identity::certificate;
+use identity::envelope::Envelope;
+use identity::id::{InviteId, OrgId};
+use identity::key::{BadKey, P256Key};
+use identity::principal::{Address, NodeName, OrgName, Principal};
+use identity::time::Timestamp;
+use org::admission::SealKey;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use wire::known::{BadKnowledge, Known, KnownFile};
+use wire::tls::OwnSvid;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ScopeError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("`{}` is damaged: {why}", path.display())]
+    Damaged { path: PathBuf, why: String },
+    #[error("`{}` is damaged", path.display())]
+    DamagedKey {
+        path: PathBuf,
+        #[source]
+        source: BadKey,
+    },
+    #[error("what is known of the org no longer holds")]
+    Knowledge(#[from] BadKnowledge),
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+}
+
+/// A node's folder for one org.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    pub folder: PathBuf,
+}
+
+/// Who this node is. Written last: its presence means that the node was admitted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeFile {
+    pub schema: u32,
+    pub org: OrgName,
+    pub org_id: OrgId,
+    pub name: NodeName,
+    pub invite: Option<InviteId>,
+    pub gateways: Vec<Address>,
+    /// Came back over mTLS.
+    pub joined: bool,
+}
+
+impl NodeFile {
+    pub fn principal(&self) -> Principal {
+        Principal::node(&self.org, &self.name)
+    }
+}
+
+/// An SVID that is being asked for: kept until it is there, so that a lost reply changes nothing.
+#[derive(Debug)]
+pub struct Pending {
+    pub counter: u64,
+    pub key: P256Key,
+}
+
+/// The SVID in use.
+#[derive(Debug)]
+pub struct Svid {
+    pub own: OwnSvid,
+    pub counter: u64,
+    pub not_before: Timestamp,
+    pub not_after: Timestamp,
+}
+
+impl Scope {
+    pub fn at(root: &Path, org: &OrgName) -> Self {
+        Self { folder: root.join(org.as_str()) }
+    }
+
+    /// Every scope under a root.
+    pub fn all(root: &Path) -> Vec<Self> {
+        let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+        let mut scopes: Vec<_> = entries
+            .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<OrgName>().is_ok()))
+            .map(|entry| Self { folder: entry.path() })
+            .filter(|scope| scope.path("node.key").exists())
+            .collect();
+        scopes.sort_by(|a, b| a.folder.cmp(&b.folder));
+        scopes
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub fn create(&self) -> Result<(), ScopeError> {
+        file::make_private_folder(&self.folder)?;
+        file::make_private_folder(&self.path("trust"))?;
+        Ok(file::make_private_folder(&self.path("svids"))?)
+    }
+
+    pub fn lock(&self) -> Result<Option<Lock>, ScopeError> {
+        Ok(Lock::take(&self.path("lock"))?)
+    }
+
+    // ---- who this node is ----
+
+    pub fn node(&self) -> Result<Option<NodeFile>, ScopeError> {
+        self.read_json("node.json")
+    }
+
+    pub fn save_node(&self, node: &NodeFile) -> Result<(), ScopeError> {
+        self.write_json("node.json", node)
+    }
+
+    /// The node key: made here, never leaves.
+    pub fn node_key(&self) -> Result<P256Key, ScopeError> {
+        self.read_key("node.key")
+    }
+
+    /// Makes the keys that last, unless a first attempt already has.
+    pub fn make_keys(&self) -> Result<(), ScopeError> {
+        self.create()?;
+        if !self.path("seal.key").exists() {
+            let (secret, _) = random::x25519()?;
+            file::write(&self.path("seal.key"), &secret[..], Access::Private)?;
+        }
+        if !self.path("node.key").exists() {
+            file::write(&self.path("node.key"), random::p256()?.to_pem().as_bytes(), Access::Private)?;
+        }
+        Ok(())
+    }
+
+    pub fn seal_key(&self) -> Result<SealKey, ScopeError> {
+        let path = self.path("seal.key");
+        let secret = file::read_secret(&path)?;
+        let damaged = || ScopeError::Damaged { path: path.clone(), why: "not 32 bytes".to_owned() };
+        let secret: &[u8; 32] = secret.as_slice().try_into().map_err(|_| damaged())?;
+        Ok(SealKey(identity::text::Bytes(random::x25519_public(secret)?.to_vec())))
+    }
+
+    pub fn admission(&self) -> Result<Option<Envelope>, ScopeError> {
+        self.read_json("admission.json")
+    }
+
+    pub fn save_admission(&self, admission: &Envelope) -> Result<(), ScopeError> {
+        self.write_json("admission.json", admission)
+    }
+
+    // ---- what is known of the org ----
+
+    pub fn known(&self) -> Result<Option<Known>, ScopeError> {
+        let file: Option<KnownFile> = self.read_json("known.json")?;
+        Ok(file.map(Known::from_file).transpose()?)
+    }
+
+    /// The ratchet, on disk before anything is done by it.
+    pub fn save_known(&self, known: &Known) -> Result<(), ScopeError> {
+        self.write_json("known.json", &known.to_file())
+    }
+
+    pub fn tip(&self) -> Result<Option<Envelope>, ScopeError> {
+        self.read_json("tip.json")
+    }
+
+    pub fn save_tip(&self, tip: &Envelope) -> Result<(), ScopeError> {
+        self.write_json("tip.json", tip)
+    }
+
+    pub fn save_trust(&self, identity: &[Bundle<Identity>], endpoint: &[Bundle<Endpoint>]) -> Result<(), ScopeError> {
+        let identity: String = identity.iter().map(Bundle::pem).collect();
+        let endpoint: String = endpoint.iter().map(Bundle::pem).collect();
+        file::write(&self.path("trust/identity.pem"), identity.as_bytes(), Access::Readable)?;
+        Ok(file::write(&self.path("trust/endpoint.pem"), endpoint.as_bytes(), Access::Readable)?)
+    }
+
+    pub fn endpoint_roots(&self) -> Result<Roots<Endpoint>, ScopeError> {
+        let path = self.path("trust/endpoint.pem");
+        let text = file::read(&path)?;
+        let text = String::from_utf8_lossy(&text);
+        Roots::from_pem(&text).map_err(|why| ScopeError::Damaged { path, why: why.to_string() })
+    }
+
+    // ---- SVIDs: the node's own in `.`, others' in `principals/<kind>-<name>` ----
+
+    /// The folder in which a principal's SVID lies.
+    pub fn seat(&self, principal: &Principal) -> Seat {
+        if principal.node_name().is_some() {
+            return Seat { folder: self.folder.clone() };
+        }
+        let name = format!("{}-{}", principal.kind().word(), principal.name());
+        Seat { folder: self.path("principals").join(name) }
+    }
+
+    /// Wipes every key and removes the folder.
+    pub fn wipe(&self) -> Result<(), ScopeError> {
+        for secret in secrets_below(&self.folder) {
+            file::wipe(&secret)?;
+        }
+        Ok(file::remove_folder(&self.folder)?)
+    }
+
+    fn read_key(&self, name: &str) -> Result<P256Key, ScopeError> {
+        read_key(&self.path(name))
+    }
+
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ScopeError> {
+        read_json(&self.path(name))
+    }
+
+    fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), ScopeError> {
+        write_json(&self.path(name), value)
+    }
+}
+
+/// Where one principal's SVID is kept.
+#[derive(Debug, Clone)]
+pub struct Seat {
+    folder: PathBuf,
+}
+
+impl Seat {
+    /// The key that is being asked for, made on first use.
+    pub fn pending(&self) -> Result<Pending, ScopeError> {
+        let path = self.folder.join("pending.key");
+        file::make_private_folder(&self.folder.join("svids"))?;
+        // Killed between putting an SVID in place and forgetting its key: that key is not asked for twice.
+        let in_use = file::read_if_there(&self.folder.join("svid.key"))?;
+        if in_use.is_some() && file::read_if_there(&path)? == in_use {
+            file::wipe(&path)?;
+        }
+        if !path.exists() {
+            file::write(&path, random::p256()?.to_pem().as_bytes(), Access::Private)?;
+        }
+        Ok(Pending { counter: self.counter() + 1, key: read_key(&path)? })
+    }
+
+    /// The number of the SVID in use; nothing was issued yet at 0.
+    pub fn counter(&self) -> u64 {
+        let target = std::fs::read_link(self.folder.join("current")).ok();
+        let number = target.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()?.parse().ok());
+        number.unwrap_or(0)
+    }
+
+    /// Puts a new SVID in place, certificate and key together.
+    pub fn install(&self, pending: &Pending, chain_pem: &str) -> Result<(), ScopeError> {
+        let folder = self.folder.join("svids").join(pending.counter.to_string());
+        file::make_private_folder(&folder)?;
+        file::write(&folder.join("svid.pem"), chain_pem.as_bytes(), Access::Readable)?;
+        file::write(&folder.join("svid.key"), pending.key.to_pem().as_bytes(), Access::Private)?;
+        for name in ["svid.pem", "svid.key"] {
+            if !self.folder.join(name).is_symlink() {
+                file::point_link(&self.folder.join(name), &Path::new("current").join(name))?;
+            }
+        }
+        file::point_link(&self.folder.join("current"), &Path::new("svids").join(pending.counter.to_string()))?;
+        file::wipe(&self.folder.join("pending.key"))?;
+        self.forget_older(pending.counter);
+        Ok(())
+    }
+
+    /// The one before the last may still be in a reader's hands; older ones are not.
+    fn forget_older(&self, current: u64) {
+        for entry in std::fs::read_dir(self.folder.join("svids")).into_iter().flatten().flatten() {
+            let number = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
+            if number.is_some_and(|number| number + 1 < current) {
+                for secret in secrets_below(&entry.path()) {
+                    let _ = file::wipe(&secret);
+                }
+                let _ = file::remove_folder(&entry.path());
+            }
+        }
+    }
+
+    pub fn svid(&self) -> Result<Option<Svid>, ScopeError> {
+        let path = self.folder.join("svid.pem");
+        let Some(pem) = file::read_if_there(&path)? else {
+            return Ok(None);
+        };
+        let damaged = |why: String| ScopeError::Damaged { path: path.clone(), why };
+        let chain = certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(why.to_string()))?;
+        let leaf = chain.first().ok_or_else(|| damaged("empty".to_owned()))?;
+        let validity = certificate::read(leaf).map_err(|why| damaged(why.to_string()))?.validity;
+        let key = read_key(&self.folder.join("svid.key"))?;
+        Ok(Some(Svid {
+            own: OwnSvid { chain, key },
+            counter: self.counter(),
+            not_before: validity.not_before,
+            not_after: validity.not_after,
+        }))
+    }
+}
+
+pub fn read_key(path: &Path) -> Result<P256Key, ScopeError> {
+    let pem = file::read_secret(path)?;
+    let text = std::str::from_utf8(&pem).unwrap_or_default();
+    P256Key::from_pem(text).map_err(|source| ScopeError::DamagedKey { path: path.to_owned(), source })
+}
+
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ScopeError> {
+    let Some(bytes) = file::read_if_there(path)? else {
+        return Ok(None);
+    };
+    let damaged = |why: serde_json::Error| ScopeError::Damaged { path: path.to_owned(), why: why.to_string() };
+    serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+}
+
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ScopeError> {
+    let damaged = |why: serde_json::Error| ScopeError::Damaged { path: path.to_owned(), why: why.to_string() };
+    let json = serde_json::to_vec_pretty(value).map_err(damaged)?;
+    Ok(file::write(path, &json, Access::Private)?)
+}
+
+fn secrets_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(secrets_below(&path));
+        } else if path.extension().is_some_and(|extension| extension == "key") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope() -> (tempfile::TempDir, Scope) {
+        let root = tempfile::tempdir().unwrap();
+        let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
+        scope.make_keys().unwrap();
+        (root, scope)
+    }
+
+    #[test]
+    fn keys_are_made_once() {
+        let (_root, scope) = scope();
+        let first = scope.node_key().unwrap().to_pem();
+        scope.make_keys().unwrap();
+        assert_eq!(scope.node_key().unwrap().to_pem(), first);
+    }
+
+    #[test]
+    fn a_pending_key_stays_until_its_svid_is_installed() {
+        let (_root, scope) = scope();
+        let seat = scope.seat(&"spiffe://harbor/node/web-1".parse().unwrap());
+        let (first, again) = (seat.pending().unwrap(), seat.pending().unwrap());
+        assert_eq!((first.counter, first.key.to_pem()), (again.counter, again.key.to_pem()));
+        seat.install(&first, "").unwrap();
+        assert_eq!(seat.counter(), 1);
+        assert_eq!(seat.pending().unwrap().counter, 2);
+        assert_ne!(seat.pending().unwrap().key.to_pem(), first.key.to_pem());
+    }
+
+    #[test]
+    fn old_svids_are_forgotten_and_the_links_follow() {
+        let (_root, scope) = scope();
+        let seat = scope.seat(&"spiffe://harbor/node/web-1".parse().unwrap());
+        for n in 1..=4 {
+            let pending = seat.pending().unwrap();
+            assert_eq!(pending.counter, n);
+            seat.install(&pending, "").unwrap();
+            assert_eq!(read_key(&scope.path("svid.key")).unwrap().to_pem(), pending.key.to_pem());
+        }
+        assert_eq!(std::fs::read_dir(scope.path("svids")).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn wiping_leaves_nothing() {
+        let (root, scope) = scope();
+        scope.wipe().unwrap();
+        assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,124 @@
+//! The audit: every entry of the ledger in words, and a check that believes nothing but signatures.
+
+use identity::envelope::Envelope;
+use org::audit::{self, Line};
+use org::derived::{self, Rows};
+use org::entry::SignedEntry;
+use org::state::State;
+use serde::Serialize;
+use wire::control::{Answer, Call, DerivedRow};
+
+use crate::desk::{Desk, DeskError};
+use crate::session::{OperateError, Session};
+
+/// The result of a check.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    pub ok: bool,
+    pub entries: usize,
+    pub void: usize,
+    pub derived_rows: usize,
+    /// The first thing that does not hold.
+    pub first_bad: Option<String>,
+}
+
+impl<D: Desk> Session<D> {
+    /// Every entry, folded here from its bytes.
+    pub async fn audit(&mut self, subject: Option<&str>) -> Result<Vec<Line>, OperateError> {
+        let mut state = State::of(&self.known.founding);
+        let mut signed_entries = Vec::new();
+        for envelope in self.entries().await? {
+            let signed = SignedEntry::open(self.known.org(), envelope)?;
+            let _ = state.apply(&signed);
+            signed_entries.push(signed);
+        }
+        let lines = signed_entries.iter().map(|signed| audit::line(&state, signed));
+        Ok(lines.filter(|line| subject.is_none_or(|subject| line.concerns(subject, &state))).collect())
+    }
+
+    /// Checks all hashes, signatures and admissions, folds afresh, compares every derived table.
+    pub async fn verify(&mut self) -> Result<Verdict, OperateError> {
+        let entries = self.entries().await?;
+        let rows = self.derived_rows().await?;
+        let count = entries.len();
+        let mut state = State::of(&self.known.founding);
+        let first_bad = self.first_bad_entry(entries, &mut state);
+        let first_bad = first_bad.or_else(|| self.missing(&state)).or_else(|| first_difference(&state, &rows));
+        Ok(Verdict {
+            ok: first_bad.is_none(),
+            entries: count,
+            void: state.void.len(),
+            derived_rows: rows.len(),
+            first_bad,
+        })
+    }
+
+    fn first_bad_entry(&self, entries: Vec<Envelope>, state: &mut State) -> Option<String> {
+        for (number, envelope) in entries.into_iter().enumerate() {
+            let number = number + 1;
+            let signed = match SignedEntry::open(self.known.org(), envelope) {
+                Ok(signed) => signed,
+                Err(why) => return Some(format!("entry {number}: {why}")),
+            };
+            let place = format!("entry {number} ({} {})", signed.entry.author, signed.entry.seq);
+            match state.apply(&signed) {
+                Ok(Ok(())) => {}
+                // A gateway writes nothing void, and takes nothing void from operators.
+                Ok(Err(void)) => return Some(format!("{place}: {void}")),
+                Err(unfit) => return Some(format!("{place}: {unfit}")),
+            }
+        }
+        None
+    }
+
+    /// What this operator saw before must still be there.
+    fn missing(&self, state: &State) -> Option<String> {
+        let behind = !state.frontier.covers_all(&self.survey.frontier);
+        behind.then(|| "entries are missing that the gateway itself counts".to_owned())
+    }
+
+    async fn entries(&mut self) -> Result<Vec<Envelope>, OperateError> {
+        let (mut all, mut after) = (Vec::new(), 0);
+        loop {
+            match self.ask(Call::Entries { after }).await? {
+                Answer::Entries { entries, next } => {
+                    all.extend(entries);
+                    match next {
+                        Some(next) => after = next,
+                        None => return Ok(all),
+                    }
+                }
+                _ => return Err(DeskError::OtherAnswer.into()),
+            }
+        }
+    }
+
+    async fn derived_rows(&mut self) -> Result<Rows, OperateError> {
+        let mut all = Rows::new();
+        loop {
+            let after = all.last_key_value().map(|(key, _)| key.clone());
+            match self.ask(Call::Derived { after }).await? {
+                Answer::Derived { rows, more } => {
+                    all.extend(rows.into_iter().map(|DerivedRow { table, key, value }| ((table, key), value)));
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+                _ => return Err(DeskError::OtherAnswer.into()),
+            }
+        }
+    }
+}
+
+fn first_difference(state: &State, found: &Rows) -> Option<String> {
+    let expected = derived::rows(state);
+    for (at, value) in &expected {
+        match found.get(at) {
+            Some(same) if same == value => {}
+            Some(_) => return Some(format!("derived table `{}`, row `{}`: not what the ledger says", at.0, at.1)),
+            None => return Some(format!("derived table `{}`, row `{}`: missing", at.0, at.1)),
+        }
+    }
+    let extra = found.keys().find(|at| !expected.contains_key(at));
+    extra.map(|at| format!("derived table `{}`, row `{}`: nothing in the ledger says so", at.0, at.1))
+}

@@ -1,0 +1,96 @@
+//! An operator's folder: signer keys, roots, and what this operator knows and remembers of the org.
+
+use std::path::{Path, PathBuf};
+
+use ground::file::{self, Access, FileError};
+use identity::envelope::Envelope;
+use identity::principal::{Address, NodeName, OrgName, SignerName};
+use org::frontier::Frontier;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use wire::known::{BadKnowledge, Known, KnownFile};
+
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("`{}` is damaged: {why}", path.display())]
+    Damaged { path: PathBuf, why: String },
+    #[error("`{}` is missing", path.display())]
+    Missing { path: PathBuf },
+    #[error("what is known of the org no longer holds")]
+    Knowledge(#[from] BadKnowledge),
+}
+
+#[derive(Debug, Clone)]
+pub struct OperatorFolder {
+    pub folder: PathBuf,
+}
+
+/// What this operator's tool saw last. A gateway that shows less was restored from an old copy, or lies.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    pub schema: u32,
+    /// Who writes this operator's chain.
+    pub signer: Option<SignerName>,
+    pub frontier: Frontier,
+    pub tip: Option<Envelope>,
+    pub gateway: Option<NodeName>,
+    pub gateways: Vec<Address>,
+}
+
+impl OperatorFolder {
+    pub fn at(home: &Path, org: &OrgName) -> Self {
+        Self { folder: home.join(org.as_str()).join("operator") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub fn known(&self) -> Result<Known, FolderError> {
+        let path = self.path("known.json");
+        let file: KnownFile = read_json(&path)?.ok_or(FolderError::Missing { path })?;
+        Ok(Known::from_file(file)?)
+    }
+
+    pub fn save_known(&self, known: &Known) -> Result<(), FolderError> {
+        write_json(&self.path("known.json"), &known.to_file())
+    }
+
+    pub fn memory(&self) -> Result<Memory, FolderError> {
+        Ok(read_json(&self.path("memory.json"))?.unwrap_or_default())
+    }
+
+    pub fn save_memory(&self, memory: &Memory) -> Result<(), FolderError> {
+        write_json(&self.path("memory.json"), memory)
+    }
+
+    pub fn signer_file(&self, name: &SignerName) -> PathBuf {
+        self.path("signers").join(format!("{name}.key"))
+    }
+
+    /// The signers whose key files are here.
+    pub fn signers_here(&self) -> Vec<SignerName> {
+        let entries = std::fs::read_dir(self.path("signers")).into_iter().flatten().flatten();
+        let mut names: Vec<SignerName> =
+            entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".key")?.parse().ok()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FolderError> {
+    let Some(bytes) = file::read_if_there(path)? else {
+        return Ok(None);
+    };
+    let damaged = |why: serde_json::Error| FolderError::Damaged { path: path.to_owned(), why: why.to_string() };
+    serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
+    let damaged = |why: serde_json::Error| FolderError::Damaged { path: path.to_owned(), why: why.to_string() };
+    let json = serde_json::to_vec_pretty(value).map_err(damaged)?;
+    Ok(file::write(path, &json, Access::Private)?)
+}

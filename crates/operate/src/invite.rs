@@ -1,0 +1,117 @@
+//! Invites: made, listed, revoked.
+
+use std::collections::BTreeSet;
+
+use ground::random;
+use identity::head::InviteCut;
+use identity::id::InviteId;
+use identity::key::Sign as _;
+use identity::principal::Name;
+use identity::time::Seconds;
+use ipnet::IpNet;
+use org::code::{InviteCode, InviteSecret};
+use org::entry::{Action, Cause};
+use org::glob::NameGlob;
+use org::invite::{Approval, Invite, Label, Right, Uses};
+use wire::control::{Answer, Call, InviteView};
+
+use crate::desk::{Desk, DeskError};
+use crate::keys::SignerKeys;
+use crate::session::{OperateError, Session};
+
+/// What an operator asks for.
+#[derive(Debug, Clone)]
+pub struct InviteWish {
+    pub label: String,
+    pub uses: Uses,
+    pub ttl: Seconds,
+    pub names: Vec<NameGlob>,
+    pub networks: Vec<IpNet>,
+    pub labels: BTreeSet<Label>,
+    pub roles: BTreeSet<Name>,
+}
+
+/// The longest that an invite may live.
+const MAX_TTL: Seconds = Seconds::DAY.times(366);
+
+impl<D: Desk> Session<D> {
+    pub async fn create_invite(
+        &mut self,
+        keys: &SignerKeys,
+        wish: &InviteWish,
+    ) -> Result<(Invite, InviteCode), OperateError> {
+        if wish.ttl.0 == 0 || wish.ttl > MAX_TTL {
+            return Err(OperateError::Unwise(format!("an invite lives between 1s and {MAX_TTL}")));
+        }
+        if wish.label.chars().count() > 200 || wish.label.chars().any(char::is_control) {
+            return Err(OperateError::Unwise("a label is at most 200 characters of plain text".to_owned()));
+        }
+        let secret = InviteSecret::new(random::bytes()?);
+        let id = random::invite_id()?;
+        let key = secret.key(self.known.org(), id).public();
+        let invite = self
+            .publish(keys, |session, now| {
+                let invite = Invite {
+                    id,
+                    label: wish.label.clone(),
+                    signers: session.known.signers.version,
+                    key,
+                    rights: vec![Right { gateway: session.survey.gateway.clone(), uses: wish.uses }],
+                    created_at: now,
+                    expires_at: now + wish.ttl,
+                    names: wish.names.clone(),
+                    networks: wish.networks.clone(),
+                    labels: wish.labels.clone(),
+                    roles: wish.roles.clone(),
+                    approval: Approval::None,
+                };
+                Ok((Action::InviteCreate { invite: session.seal(keys, &invite)? }, invite))
+            })
+            .await?;
+        let code = InviteCode {
+            org: self.known.org(),
+            name: self.known.founding.record.name.clone(),
+            signers_floor: self.known.signers.as_ref(),
+            head_floor: self.known.head.head.version,
+            endpoint_root: self.known.founding.endpoint_fingerprint(),
+            gateways: self.survey.addresses.clone(),
+            invite: id,
+            secret,
+        };
+        Ok((invite, code))
+    }
+
+    pub async fn invites(&mut self) -> Result<Vec<InviteView>, OperateError> {
+        match self.ask(Call::Invites {}).await? {
+            Answer::Invites(invites) => Ok(invites),
+            _ => Err(DeskError::OtherAnswer.into()),
+        }
+    }
+
+    /// By id, by the beginning of an id, or by label.
+    pub async fn invite(&mut self, wanted: &str) -> Result<InviteView, OperateError> {
+        let invites = self.invites().await?;
+        let no_such = || OperateError::NoSuch { what: "invite", name: wanted.to_owned() };
+        let mut fits =
+            invites.into_iter().filter(|invite| invite.id.to_string().starts_with(wanted) || invite.label == wanted);
+        let first = fits.next().filter(|_| !wanted.is_empty()).ok_or_else(no_such)?;
+        match fits.next() {
+            Some(_) => Err(OperateError::Unwise(format!("several invites fit `{wanted}`: give more of the id"))),
+            None => Ok(first),
+        }
+    }
+
+    /// Machines that are already in stay; whoever comes in later than the gateway's present place does not count.
+    pub async fn revoke_invite(&mut self, keys: &SignerKeys, id: InviteId) -> Result<u64, OperateError> {
+        self.publish(keys, |session, now| {
+            let seen = session.survey.frontier.cuts();
+            let head = session.next_head(now, |head| {
+                head.revocations.invites.insert(InviteCut { invite: id, seen });
+            });
+            let version = head.version;
+            let cause = Cause::InviteRevoke { invite: id };
+            Ok((Action::HeadPublish { head: session.seal(keys, &head)?, cause }, version))
+        })
+        .await
+    }
+}
