@@ -38,8 +38,7 @@ impl<D: Desk> Session<D> {
 
     /// Checks all hashes, signatures and admissions, folds afresh, compares every derived table.
     pub async fn verify(&mut self) -> Result<Verdict, OperateError> {
-        let entries = self.entries().await?;
-        let rows = self.derived_rows().await?;
+        let (entries, rows) = self.still_picture().await?;
         let count = entries.len();
         let mut state = State::of(&self.known.founding);
         let first_bad = self.first_bad_entry(entries, &mut state);
@@ -51,6 +50,19 @@ impl<D: Desk> Session<D> {
             derived_rows: rows.len(),
             first_bad,
         })
+    }
+
+    /// Entries and rows of one moment: read again if the ledger moved meanwhile.
+    async fn still_picture(&mut self) -> Result<(Vec<Envelope>, Rows), OperateError> {
+        for _ in 0..20 {
+            let before = self.survey.frontier.clone();
+            let (entries, rows) = (self.entries().await?, self.derived_rows().await?);
+            self.look_again().await?;
+            if self.survey.frontier == before {
+                return Ok((entries, rows));
+            }
+        }
+        Err(OperateError::Unwise("the ledger does not stand still: check again when fewer machines join".to_owned()))
     }
 
     fn first_bad_entry(&self, entries: Vec<Envelope>, state: &mut State) -> Option<String> {

@@ -65,7 +65,7 @@ impl<D: Desk> Session<D> {
         Ok(session)
     }
 
-    async fn look_again(&mut self) -> Result<(), OperateError> {
+    pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
         self.survey = ask_survey(&mut self.desk, &self.memory).await?;
         self.take_in()
     }

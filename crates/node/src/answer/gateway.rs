@@ -10,11 +10,11 @@ use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
 use identity::head::Mandate;
 use identity::key::{PublicKey, Sign as _};
-use identity::principal::Author;
+use identity::principal::{Author, Principal};
 use identity::time::Timestamp;
 use org::frontier::Tip;
 use org::refusal::Refusal;
-use org::renew;
+use org::renew::{self, Issuance};
 use org::state::State;
 use wire::tls::Judgment;
 
@@ -162,4 +162,15 @@ fn judgment(state: &State) -> Option<Judgment> {
     let bundles = state.trusted_bundles(Domain::Identity);
     let roots = bundles.filter_map(|record| identity::certificate::from_pem(&record.body.bundle_pem).ok()).flatten();
     Some(Judgment { org: state.org, name: state.name.clone(), roots: Roots::from_certificates(roots.collect()), head })
+}
+
+impl Gateway {
+    /// Logs an SVID that was made while founding, before any connection exists.
+    pub fn log_first(&self, node_key: PublicKey, principal: &Principal, row: Issuance) -> Result<(), Refusal> {
+        let principal = principal.clone();
+        let logged = self
+            .writer
+            .submit(move |desk| desk.keep(|desk| desk.ledger.log_issuance(node_key.digest(), &principal, &row)));
+        logged.blocking_recv().unwrap_or(Err(Refusal::Failed { why: "the writer has stopped".to_owned() }))
+    }
 }

@@ -208,14 +208,19 @@ async fn run_own_agent(gateway: Arc<Gateway>, folder: GatewayFolder, local: Sock
     let Some(address) = gateway.about.addresses.first().cloned() else {
         return;
     };
-    let ip = match local.ip() {
-        ip if ip.is_unspecified() && ip.is_ipv4() => std::net::Ipv4Addr::LOCALHOST.into(),
-        ip if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    let door = Peer { address, dial: Some(SocketAddr::new(ip, local.port())) };
+    let door = Peer { address, dial: Some(loopback(local)) };
     let options = agent::Options { doors: Some(vec![door]), ..agent::Options::default() };
     if let Err(why) = agent::run(folder.scope(), options, stop).await {
         tracing::error!(%why, "the gateway's own node stopped");
     }
+}
+
+/// How this machine itself reaches a listener.
+pub fn loopback(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        ip if ip.is_unspecified() && ip.is_ipv4() => std::net::Ipv4Addr::LOCALHOST.into(),
+        ip if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
 }

@@ -1,0 +1,259 @@
+//! `freehold invite create | list | show | revoke`.
+
+use clap::{Args, Subcommand};
+use ground::clock;
+use identity::principal::Name;
+use identity::time::Seconds;
+use ipnet::IpNet;
+use node::report::{Failure, show};
+use operate::invite::InviteWish;
+use org::glob::NameGlob;
+use org::invite::{Label, Uses};
+use serde::Serialize;
+use wire::control::InviteView;
+
+use crate::home::Common;
+use crate::words::{confirm, table};
+
+#[derive(Debug, Subcommand)]
+pub enum InviteCommand {
+    /// Make an invite, and the line to run on the machine that joins
+    Create(Create),
+    /// List all invites
+    List(List),
+    /// Show one invite, and who joined with it
+    Show(Show),
+    /// Revoke an invite; machines that joined with it stay
+    Revoke(Revoke),
+}
+
+impl InviteCommand {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Self::Create(create) => create.run(common).await,
+            Self::List(list) => list.run(common).await,
+            Self::Show(show) => show.run(common).await,
+            Self::Revoke(revoke) => revoke.run(common).await,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold invite create                                      one machine, any name, within an hour
+  freehold invite create --uses 3 --ttl 1h --name 'web-*'
+  freehold invite create --uses unlimited --ttl 30d --network 10.0.0.0/8 --label-as 'rack 3'
+
+The code holds a secret: whoever has it can join within these bounds.")]
+pub struct Create {
+    /// How many machines may join: a number, or `unlimited`
+    #[arg(long, default_value = "1")]
+    uses: Uses,
+    /// How long it can be used
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    ttl: Seconds,
+    /// Names that a joiner may take, `*` stands for anything; may be repeated
+    #[arg(long = "name", value_name = "GLOB", default_value = "*")]
+    names: Vec<NameGlob>,
+    /// Networks from which it can be used; may be repeated [default: any]
+    #[arg(long = "network", value_name = "CIDR")]
+    networks: Vec<IpNet>,
+    /// A label that a joiner may take; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<Label>,
+    /// A role that a joiner may take; may be repeated
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<Name>,
+    /// What it is for, in your words
+    #[arg(long = "label-as", value_name = "TEXT", default_value = "")]
+    label_as: String,
+}
+
+#[derive(Serialize)]
+struct Created {
+    id: String,
+    code: String,
+    line: String,
+    uses: serde_json::Value,
+    expires_at: String,
+}
+
+impl Create {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not create an invite";
+        let org = common.org(doing)?;
+        let keys = common.keys(&org, doing)?;
+        let mut session = common.session(doing).await?;
+        let wish = InviteWish {
+            label: self.label_as,
+            uses: self.uses,
+            ttl: self.ttl,
+            names: self.names,
+            networks: self.networks,
+            labels: self.labels.into_iter().collect(),
+            roles: self.roles.into_iter().collect(),
+        };
+        let (invite, code) = session.create_invite(&keys, &wish).await.map_err(|why| Failure::new(doing, &why))?;
+        let code = code.encode();
+        let created = Created {
+            id: invite.id.to_string(),
+            line: format!("printf '%s\\n' '{}' | freehold-node join", code.as_str()),
+            code: code.to_string(),
+            uses: uses_json(invite.uses()),
+            expires_at: invite.expires_at.to_string(),
+        };
+        show(common.json, &created, || {
+            let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
+            format!(
+                "invite {}: {} use(s), until {}, names {}\nOn the machine that joins:\n\n  {}\n",
+                created.id,
+                invite.uses(),
+                created.expires_at,
+                names.join(" "),
+                created.line
+            )
+        });
+        Ok(())
+    }
+}
+
+fn uses_json(uses: Uses) -> serde_json::Value {
+    match uses {
+        Uses::Limited(n) => n.into(),
+        Uses::Unlimited => "unlimited".into(),
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct List {}
+
+impl List {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not list the invites";
+        let mut session = common.session(doing).await?;
+        let invites = session.invites().await.map_err(|why| Failure::new(doing, &why))?;
+        let told: Vec<_> = invites.iter().map(Told::of).collect();
+        show(common.json, &told, || {
+            let row = |invite: &InviteView| {
+                let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
+                vec![
+                    invite.id.to_string(),
+                    state(invite).to_owned(),
+                    format!("{} of {}", invite.spent, invite.uses),
+                    invite.expires_at.to_string(),
+                    names.join(" "),
+                    invite.label.clone(),
+                ]
+            };
+            let rows: Vec<_> = invites.iter().map(row).collect();
+            table(&["INVITE", "STATE", "SPENT", "EXPIRES", "NAMES", "LABEL"], &rows)
+        });
+        Ok(())
+    }
+}
+
+/// An invite with its state in one word.
+#[derive(Serialize)]
+struct Told<'a> {
+    state: &'static str,
+    #[serde(flatten)]
+    invite: &'a InviteView,
+}
+
+impl<'a> Told<'a> {
+    fn of(invite: &'a InviteView) -> Self {
+        Self { state: state(invite), invite }
+    }
+}
+
+fn state(invite: &InviteView) -> &'static str {
+    match invite.uses {
+        _ if invite.revoked => "revoked",
+        _ if clock::now() >= invite.expires_at => "expired",
+        Uses::Limited(n) if invite.spent >= n => "used up",
+        Uses::Limited(_) | Uses::Unlimited => "open",
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Its id, the beginning of its id, or its label
+    invite: String,
+}
+
+impl Show {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not show the invite `{}`", self.invite);
+        let mut session = common.session(&doing).await?;
+        let invite = session.invite(&self.invite).await.map_err(|why| Failure::new(&doing, &why))?;
+        show(common.json, &Told::of(&invite), || in_words(&invite));
+        Ok(())
+    }
+}
+
+fn in_words(invite: &InviteView) -> String {
+    let list = |items: Vec<String>, none: &str| if items.is_empty() { none.to_owned() } else { items.join(" ") };
+    let strings = |items: &[Label]| items.iter().map(ToString::to_string).collect();
+    let mut lines = vec![
+        format!("invite    {}", invite.id),
+        format!("state     {}", state(invite)),
+        format!("label     {}", invite.label),
+        format!("uses      {} of {} spent", invite.spent, invite.uses),
+        format!("created   {} by {}", invite.created_at, invite.created_by),
+        format!("expires   {}", invite.expires_at),
+        format!("names     {}", list(invite.names.iter().map(ToString::to_string).collect(), "none")),
+        format!("networks  {}", list(invite.networks.clone(), "any")),
+        format!("labels    {}", list(strings(&invite.labels), "none")),
+        format!("roles     {}", list(invite.roles.iter().map(ToString::to_string).collect(), "none")),
+    ];
+    if invite.joined.is_empty() {
+        lines.push("joined    nobody yet".to_owned());
+    }
+    for joined in &invite.joined {
+        lines.push(format!("joined    {} at {}, now {}", joined.name, joined.at, joined.state.word()));
+    }
+    lines.join("\n")
+}
+
+#[derive(Debug, Args)]
+pub struct Revoke {
+    /// Its id, the beginning of its id, or its label
+    invite: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Revoked {
+    id: String,
+    revoked: bool,
+    head: u64,
+}
+
+impl Revoke {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not revoke the invite `{}`", self.invite);
+        let org = common.org(&doing)?;
+        let keys = common.keys(&org, &doing)?;
+        let mut session = common.session(&doing).await?;
+        let invite = session.invite(&self.invite).await.map_err(|why| Failure::new(&doing, &why))?;
+        if invite.revoked {
+            return Err(Failure::refused(&doing, "it is already revoked"));
+        }
+        if !common.json {
+            eprintln!(
+                "Nobody can join with {} any more. The {} machine(s) that did stay members. It cannot be undone; a new \
+                 invite can be made.",
+                invite.id,
+                invite.joined.len()
+            );
+        }
+        confirm(self.yes, &doing, "Revoke it?")?;
+        let head = session.revoke_invite(&keys, invite.id).await.map_err(|why| Failure::new(&doing, &why))?;
+        show(common.json, &Revoked { id: invite.id.to_string(), revoked: true, head }, || {
+            format!("revoked invite {} (head {head})", invite.id)
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! `freehold node list | show | revoke`.
+
+use clap::{Args, Subcommand};
+use identity::principal::NodeName;
+use node::report::{Failure, show};
+use serde::Serialize;
+use wire::control::NodeView;
+
+use crate::home::Common;
+use crate::words::{confirm, or_dash, table};
+
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// List all nodes
+    List(List),
+    /// Show one node
+    Show(Show),
+    /// Revoke a node: its key never returns
+    Revoke(Revoke),
+}
+
+impl NodeCommand {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.run(common).await,
+            Self::Show(show) => show.run(common).await,
+            Self::Revoke(revoke) => revoke.run(common).await,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct List {}
+
+impl List {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not list the nodes";
+        let mut session = common.session(doing).await?;
+        let nodes = session.nodes().await.map_err(|why| Failure::new(doing, &why))?;
+        show(common.json, &nodes, || {
+            let row = |node: &NodeView| {
+                vec![
+                    node.name.to_string(),
+                    node.state.word().to_owned(),
+                    node.enrolled_at.to_string(),
+                    or_dash(node.last_seen.as_ref()),
+                    or_dash(node.svid_expires_at.as_ref()),
+                    node.alarm.as_ref().map(|_| "ALARM: see `freehold node show`".to_owned()).unwrap_or_default(),
+                ]
+            };
+            let rows: Vec<_> = nodes.iter().map(row).collect();
+            table(&["NODE", "STATE", "ENROLLED", "LAST SEEN", "SVID UNTIL", ""], &rows)
+        });
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The node's name
+    name: NodeName,
+}
+
+impl Show {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not show the node `{}`", self.name);
+        let mut session = common.session(&doing).await?;
+        let node = session.node(&self.name).await.map_err(|why| Failure::new(&doing, &why))?;
+        show(common.json, &node, || in_words(&node));
+        Ok(())
+    }
+}
+
+fn in_words(node: &NodeView) -> String {
+    let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(" ") };
+    let state = if node.left { "revoked (it left by itself)" } else { node.state.word() };
+    let mut lines = vec![
+        format!("node       {}", node.name),
+        format!("id         {}", node.spiffe_id),
+        format!("state      {state}"),
+        format!("invite     {}", node.invite.map_or("none: admitted by the signers".to_owned(), |id| id.to_string())),
+        format!("enrolled   {} by the gateway `{}`", node.enrolled_at, node.admitted_by),
+        format!("last seen  {}", or_dash(node.last_seen.as_ref())),
+        format!(
+            "svid       until {}, serial {}",
+            or_dash(node.svid_expires_at.as_ref()),
+            or_dash(node.svid_serial.as_ref())
+        ),
+        format!("node key   {}", node.node_key),
+        format!("admission  {}", node.admission),
+        format!("labels     {}", list(node.labels.iter().map(ToString::to_string).collect())),
+        format!("roles      {}", list(node.roles.iter().map(ToString::to_string).collect())),
+    ];
+    if let Some(alarm) = &node.alarm {
+        lines.push(format!("ALARM      {alarm}"));
+        lines.push("           it gets no SVID any more; revoke it and let the right machine join again".to_owned());
+    }
+    lines.join("\n")
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold node revoke web-1")]
+pub struct Revoke {
+    /// The node's name
+    name: NodeName,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Revoked {
+    name: String,
+    revoked: bool,
+    head: u64,
+}
+
+impl Revoke {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not revoke `{}`", self.name);
+        let org = common.org(&doing)?;
+        let keys = common.keys(&org, &doing)?;
+        let mut session = common.session(&doing).await?;
+        let node = session.node(&self.name).await.map_err(|why| Failure::new(&doing, &why))?;
+        session.check_revocable(&node).map_err(|why| Failure::refused(&doing, why.to_string()))?;
+        if !common.json {
+            eprintln!("{} ({}, last seen {})", node.spiffe_id, node.state.word(), or_dash(node.last_seen.as_ref()));
+            eprintln!(
+                "  cut at once: its SVID (until {}), its open connections to the gateway",
+                or_dash(node.svid_expires_at.as_ref())
+            );
+            eprintln!("  it cannot be undone: this node key never returns. The machine can join again as a new one,");
+            eprintln!("  and the name `{}` becomes free.", node.name);
+        }
+        confirm(self.yes, &doing, "Revoke it?")?;
+        let head = session.revoke_node(&keys, &node).await.map_err(|why| Failure::new(&doing, &why))?;
+        show(common.json, &Revoked { name: node.name.to_string(), revoked: true, head }, || {
+            format!("revoked `{}` (head {head})", node.name)
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! `freehold refresh`: the head and the mandates last longer; nothing else changes.
+
+use clap::Args;
+use node::report::{Failure, show};
+use serde::Serialize;
+
+use crate::home::Common;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold refresh                  once a month at least: joiners refuse a head that is no longer fresh")]
+pub struct Refresh {}
+
+#[derive(Serialize)]
+struct Refreshed {
+    head: u64,
+    fresh_until: String,
+    mandates_until: Vec<String>,
+}
+
+impl Refresh {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not refresh the head";
+        let org = common.org(doing)?;
+        let keys = common.keys(&org, doing)?;
+        let mut session = common.session(doing).await?;
+        let head = session.refresh(&keys).await.map_err(|why| Failure::new(doing, &why))?;
+        let told = Refreshed {
+            head: head.version,
+            fresh_until: head.fresh_until.to_string(),
+            mandates_until: head.mandates.iter().map(|mandate| mandate.not_after.to_string()).collect(),
+        };
+        show(common.json, &told, || format!("head {} is fresh until {}", told.head, told.fresh_until));
+        Ok(())
+    }
+}

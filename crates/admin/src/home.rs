@@ -1,0 +1,170 @@
+//! The operator's home: which orgs are in it, which one is meant, and how to get at its gateway.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ground::passphrase::{NoPassphrase, Passphrase};
+use identity::bundle::Roots;
+use identity::principal::{Address, OrgName};
+use node::answer::gateway::{Gateway, GatewayError};
+use node::report::Failure;
+use node::store::gateway::GatewayFolder;
+use operate::folder::OperatorFolder;
+use operate::keys::SignerKeys;
+use operate::remote::RemoteDesk;
+use operate::session::Session;
+use wire::connect::Gateway as Peer;
+
+use crate::local::AnyDesk;
+
+/// Options of every command, before or after its words.
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// The operator's home
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "FREEHOLD_HOME",
+        default_value = "~/.freehold",
+        hide_env = true
+    )]
+    home: PathBuf,
+    /// Which org, if there are several
+    #[arg(long, global = true, value_name = "ORG", env = "FREEHOLD_ORG")]
+    org: Option<OrgName>,
+    /// Talk to this gateway instead of the one of this home
+    #[arg(long, global = true, value_name = "HOST:PORT")]
+    gateway: Option<Address>,
+    /// Read the passphrase from a file instead of asking
+    #[arg(long, global = true, value_name = "FILE", env = "FREEHOLD_PASSPHRASE_FILE")]
+    pub passphrase_file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl Common {
+    pub fn home(&self) -> PathBuf {
+        match self.home.strip_prefix("~") {
+            Ok(rest) => std::env::var_os("HOME").map_or_else(|| PathBuf::from("."), PathBuf::from).join(rest),
+            Err(_) => self.home.clone(),
+        }
+    }
+
+    /// Every org in the home.
+    pub fn orgs(&self) -> Vec<OrgName> {
+        let entries = std::fs::read_dir(self.home()).into_iter().flatten().flatten();
+        let mut orgs: Vec<OrgName> = entries
+            .filter(|entry| entry.path().join("operator").is_dir() || entry.path().join("gateway").is_dir())
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        orgs.sort();
+        orgs
+    }
+
+    /// The one org that is meant.
+    pub fn org(&self, doing: &str) -> Result<OrgName, Failure> {
+        let orgs = self.orgs();
+        if let Some(org) = &self.org {
+            if orgs.contains(org) {
+                return Ok(org.clone());
+            }
+            return Err(Failure::failed(doing, format!("there is no org `{org}` in `{}`", self.home().display()))
+                .hint("see which there are: freehold org list"));
+        }
+        match orgs.as_slice() {
+            [org] => Ok(org.clone()),
+            [] => Err(Failure::failed(doing, format!("there is no org in `{}`", self.home().display()))
+                .hint("found one: freehold found NAME; or say where yours is: --home DIR")),
+            several => {
+                let names: Vec<_> = several.iter().map(OrgName::as_str).collect();
+                Err(Failure::usage(doing, format!("there are several orgs: {}", names.join(", ")))
+                    .hint("say which: --org NAME, or set FREEHOLD_ORG"))
+            }
+        }
+    }
+
+    /// An org of this home by name, whatever `--org` says.
+    pub fn named(&self, org: &OrgName) -> Self {
+        Self { org: Some(org.clone()), ..self.clone() }
+    }
+
+    pub fn passphrase(&self, prompt: &str) -> Result<Passphrase, NoPassphrase> {
+        match &self.passphrase_file {
+            Some(path) => Passphrase::from_file(path),
+            None => Passphrase::ask(prompt),
+        }
+    }
+
+    /// Opens the signer keys that are here.
+    pub fn keys(&self, org: &OrgName, doing: &str) -> Result<SignerKeys, Failure> {
+        let folder = OperatorFolder::at(&self.home(), org);
+        let known = folder.known().map_err(|why| {
+            Failure::new(doing, &why).hint("this takes the operator's folder of the org; say where it is: --home DIR")
+        })?;
+        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
+        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| {
+            Failure::new(doing, &why).hint("give the passphrase with --passphrase-file FILE, or run this at a terminal")
+        })
+    }
+
+    /// A session with the gateway: its folder, if nobody else has it open, else over the network.
+    pub async fn session(&self, doing: &str) -> Result<Session<AnyDesk>, Failure> {
+        let org = self.org(doing)?;
+        let folder = OperatorFolder::at(&self.home(), &org);
+        let desk = self.desk(&org, &folder, doing).await?;
+        Session::begin(folder, desk).await.map_err(|why| Failure::new(doing, &why))
+    }
+
+    async fn desk(&self, org: &OrgName, folder: &OperatorFolder, doing: &str) -> Result<AnyDesk, Failure> {
+        let gateway = GatewayFolder::at(&self.home(), org);
+        if self.gateway.is_some() || !gateway.folder.exists() {
+            let memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+            let addresses = self.gateway.clone().map_or(memory.gateways, |address| vec![address]);
+            let peers: Vec<Peer> = addresses.into_iter().map(Peer::from).collect();
+            return self.remote(org, folder, &peers, doing).await;
+        }
+        // Another command may hold the folder for a moment; a gateway holds it for long, and says where it listens.
+        for _ in 0..50 {
+            match Gateway::open(&gateway) {
+                Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
+                Err(GatewayError::Busy) => {}
+                Err(why) => return Err(Failure::new(doing, &why)),
+            }
+            let serving = gateway.serving().map_err(|why| Failure::new(doing, &why))?;
+            if let Some(serving) = serving {
+                let about = gateway.about().map_err(|why| Failure::new(doing, &why))?;
+                let dial = Some(node::answer::serve::loopback(serving.listen));
+                let peers: Vec<Peer> =
+                    about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
+                return self.remote(org, folder, &peers, doing).await;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        Err(Failure::failed(doing, "another process holds the gateway's folder and does not serve")
+            .hint("wait for it, or stop it"))
+    }
+
+    async fn remote(
+        &self,
+        org: &OrgName,
+        folder: &OperatorFolder,
+        peers: &[Peer],
+        doing: &str,
+    ) -> Result<AnyDesk, Failure> {
+        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
+        let keys = self.keys(org, doing)?;
+        let known = folder.known().map_err(|why| failed(&why))?;
+        let memory = folder.memory().map_err(|why| failed(&why))?;
+        let (signer, key) = keys.author(memory.signer.as_ref()).map_err(|why| failed(&why))?;
+        let key = identity::key::EdKey::from_seed(&key.seed());
+        let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
+        let connected = RemoteDesk::connect(peers, roots, &known, (signer.clone(), key)).await;
+        let (desk, newer) = connected.map_err(|why| {
+            failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
+        })?;
+        folder.save_known(&newer).map_err(|why| failed(&why))?;
+        Ok(AnyDesk::Remote(Box::new(desk)))
+    }
+}

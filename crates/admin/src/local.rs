@@ -1,0 +1,22 @@
+//! The gateway's folder, opened here: the same functions that answer over the network, without the network.
+
+use node::answer::control;
+use node::answer::gateway::Gateway;
+use operate::desk::{Desk, DeskError};
+use operate::remote::RemoteDesk;
+use wire::control::{Answer, Call};
+
+#[derive(Debug)]
+pub enum AnyDesk {
+    Local(Box<Gateway>),
+    Remote(Box<RemoteDesk>),
+}
+
+impl Desk for AnyDesk {
+    async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
+        match self {
+            Self::Local(gateway) => Ok(control::answer(gateway, call).await?),
+            Self::Remote(desk) => desk.ask(call).await,
+        }
+    }
+}
