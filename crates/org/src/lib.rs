@@ -14,3 +14,6 @@ pub mod fold;
 pub mod enroll;
 pub mod renew;
 pub mod audit;
+
+#[cfg(test)]
+mod tests;

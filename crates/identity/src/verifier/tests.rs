@@ -75,6 +75,7 @@ fn an_issuing_key_counts_only_by_its_active_mandate() {
     scene.check_head(|head| head.mandates[0].not_before = NOW + Seconds(1), &inactive, "begins in a second");
     scene.check_head(|head| head.mandates[0].not_before = NOW, &Ok(()), "begins this second");
     scene.check_head(|head| head.mandates[0].kinds = BTreeSet::from([Kind::User]), &beyond, "users only");
+    scene.check_head(|head| head.mandates[0].svid_ttl = Seconds(u64::MAX), &Ok(()), "without bound in time");
     let service = scene.twisted("spiffe://harbor/service/db", |_| {});
     scene.check(&service, &Untrusted::BeyondMandate(node("gw-1")), "a service");
 }
