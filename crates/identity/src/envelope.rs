@@ -337,7 +337,9 @@ mod tests {
     fn copies_merge_to_the_same_in_any_order_and_strangers_are_dropped() {
         let copy = |by: &[u8]| {
             let mut envelope = note();
-            by.iter().for_each(|n| envelope.sign(&key(*n)).unwrap());
+            for n in by {
+                envelope.sign(&key(*n)).unwrap();
+            }
             envelope.kept(&keys(&[1, 2, 3]))
         };
         let (one, other) = (copy(&[3, 1, 9]), copy(&[9, 2, 1]));

@@ -86,7 +86,9 @@ pub fn history() -> impl Strategy<Value = World> {
     let opening = Just([Step::Invite { signer: 0, invite: 1, uses: [2, 1] }, Step::Learn { who: 2, from: 0 }]);
     (opening, prop::collection::vec(step(), 1..28)).prop_map(|(opening, steps)| {
         let mut world = World::new(1, &SIGNERS);
-        opening.iter().chain(&steps).for_each(|step| take(&mut world, step));
+        for step in opening.iter().chain(&steps) {
+            take(&mut world, step);
+        }
         world
     })
 }

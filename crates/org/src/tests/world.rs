@@ -85,7 +85,9 @@ impl World {
             recovery_delay: Seconds::DAY,
         };
         let mut envelope = Envelope::seal(None, &record).unwrap();
-        signers.iter().for_each(|name| envelope.sign(&ed(name)).unwrap());
+        for name in signers {
+            envelope.sign(&ed(name)).unwrap();
+        }
         let founding = Founding::open(envelope.clone()).unwrap();
         let views = signers.iter().chain(&GATEWAYS).map(|name| ((*name).to_owned(), State::of(&founding))).collect();
         let mut world = Self { founding, log: Vec::new(), invites: BTreeMap::new(), views };
@@ -192,7 +194,9 @@ impl World {
 
     pub fn sealed<T: Payload>(&self, body: &T, by: &[&str]) -> Envelope {
         let mut envelope = Envelope::seal(Some(self.founding.id), body).unwrap();
-        by.iter().for_each(|name| envelope.sign(&ed(name)).unwrap());
+        for name in by {
+            envelope.sign(&ed(name)).unwrap();
+        }
         envelope
     }
 
