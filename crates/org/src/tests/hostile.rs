@@ -142,6 +142,26 @@ fn what_was_never_admitted_neither_joins_nor_leaves() {
 }
 
 #[test]
+fn a_key_that_its_gateway_knows_as_admitted_spends_nothing_more() {
+    let repeats = |void: &Void| *void == Void::Repeats;
+    for gateway in ["gw-1", "gw-2"] {
+        check_void(gateway, |world| world.admission(gateway, 1, 1, "web"), repeats, gateway);
+        check_void(gateway, |world| world.admission(gateway, 1, 1, "db"), repeats, "under another name");
+    }
+}
+
+#[test]
+fn a_key_that_two_gateways_admit_at_once_is_one_member_and_spends_at_both() {
+    let mut world = quiet();
+    world.admit("gw-1", 2, 1, "db");
+    world.admit("gw-2", 2, 1, "db");
+    let state = world.fold().state;
+    assert_eq!((state.members.len(), state.void.len()), (2, 0));
+    let spent: Vec<_> = state.invites.values().flat_map(|record| &record.spent_at).collect();
+    assert_eq!(spent, [(&author("gw-1"), &2), (&author("gw-2"), &1)]);
+}
+
+#[test]
 fn a_forged_author_never_gets_a_place() {
     let world = quiet();
     let untouched = world.fold();
