@@ -28,7 +28,7 @@ pub struct Envelope {
     signatures: Vec<Signature>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Signature {
     keyid: PublicKey,
@@ -117,6 +117,31 @@ impl Envelope {
             .strip_prefix("application/vnd.freehold.")
             .and_then(|rest| rest.strip_suffix("+json"))
             .unwrap_or(&self.payload_type)
+    }
+
+    /// A copy with only those signatures that hold and are by one of `keys`.
+    #[must_use]
+    pub fn kept(&self, keys: &BTreeSet<PublicKey>) -> Self {
+        let mut kept = Self { signatures: Vec::new(), ..self.clone() };
+        let message = self.preauth();
+        let holds = |signature: &&Signature| {
+            keys.contains(&signature.keyid) && signature.keyid.verify(&message, &signature.sig.0).is_ok()
+        };
+        kept.signatures.extend(self.signatures.iter().take(MAX_SIGNATURES).filter(holds).cloned());
+        kept.settle();
+        kept
+    }
+
+    /// Takes over the signatures of another copy of the same object. Law: in whatever order copies are merged, and
+    /// however often, the result is the same.
+    pub fn merge(&mut self, other: &Self) {
+        self.signatures.extend(other.signatures.iter().cloned());
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.signatures.sort();
+        self.signatures.dedup_by_key(|signature| signature.keyid);
     }
 
     /// Opens only if every one of `keys` has signed.
@@ -306,6 +331,24 @@ mod tests {
     #[test]
     fn the_digest_does_not_depend_on_signatures() {
         assert_eq!(note().digest(), note().signed(&key(1)).unwrap().digest());
+    }
+
+    #[test]
+    fn copies_merge_to_the_same_in_any_order_and_strangers_are_dropped() {
+        let copy = |by: &[u8]| {
+            let mut envelope = note();
+            for n in by {
+                envelope.sign(&key(*n)).unwrap();
+            }
+            envelope.kept(&keys(&[1, 2, 3]))
+        };
+        let (one, other) = (copy(&[3, 1, 9]), copy(&[9, 2, 1]));
+        let (mut there, mut back) = (one.clone(), other.clone());
+        there.merge(&other);
+        there.merge(&other);
+        back.merge(&one);
+        assert_eq!(there, back);
+        assert_eq!((there.signatures.len(), there.signers_among(&keys(&[1, 2, 3]))), (3, keys(&[1, 2, 3])));
     }
 
     #[test]

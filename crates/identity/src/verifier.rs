@@ -88,7 +88,7 @@ pub fn check_svid(
     binding.check(standard.org, &principal, leaf_reading.key).map_err(|_| Untrusted::BadBinding)?;
     let life = leaf_reading.validity.not_after.since(leaf_reading.validity.not_before);
     // Backdating makes a leaf a little longer than its mandated life.
-    if leaf_reading.validity.not_after > binding.not_after || life.0 > mandate.svid_ttl.0 + 600 {
+    if leaf_reading.validity.not_after > binding.not_after || life.0 > mandate.svid_ttl.0.saturating_add(600) {
         return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
     }
     let serial = serial_of(&leaf_reading)?;

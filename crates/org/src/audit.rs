@@ -66,7 +66,7 @@ fn tell(org: OrgId, action: &Action) -> Told {
             Told {
                 action: "signers.install",
                 subject: "signers".to_owned(),
-                version: (version, version.map(|v| v - 1)),
+                version: (version, version.and_then(|version| version.checked_sub(1))),
                 fingerprint: signers.digest(),
             }
         }

@@ -65,8 +65,12 @@ impl State {
         if entry.previous != previous {
             return Err(Unfit::Forks { author, seq: entry.seq });
         }
-        let mut others = entry.seen.clone();
-        others.0.remove(&entry.author);
+        self.check_seen(signed)
+    }
+
+    pub(crate) fn check_seen(&self, signed: &SignedEntry) -> Result<(), Unfit> {
+        let mut others = signed.entry.seen.clone();
+        others.0.remove(&signed.entry.author);
         if self.frontier.covers_all(&others) { Ok(()) } else { Err(Unfit::FromTheFuture) }
     }
 
@@ -84,9 +88,13 @@ impl State {
 
     /// The newest signer set in the entry's own past.
     fn signers_before(&self, signed: &SignedEntry) -> &SignerSet {
-        let past = signed.past();
-        let in_past = |installed: &&Installed| installed.by.iter().any(|by| past.holds(by));
-        self.later.iter().filter(in_past).max_by_key(|installed| installed.set.version).map_or(&self.first, |i| &i.set)
+        self.sets_before(signed).last().unwrap_or(&self.first)
+    }
+
+    /// Every signer set in the entry's own past, the newest last.
+    fn sets_before(&self, signed: &SignedEntry) -> impl DoubleEndedIterator<Item = &SignerSet> {
+        let in_past = |installed: &&Installed| installed.by.iter().any(|by| signed.past().holds(by));
+        std::iter::once(&self.first).chain(self.later.iter().filter(in_past).map(|installed| &installed.set))
     }
 
     /// Who may do what, then the doing. A new action does not compile until someone decides.
@@ -117,11 +125,14 @@ impl State {
     }
 
     fn install(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {
-        let set = self.signers_before(signed).succeed(envelope).map_err(|why| bad(&why))?;
+        let signers = self.signers_before(signed);
+        let set = signers.succeed(envelope).map_err(|why| bad(&why))?;
+        let envelope = envelope.kept(&signers.quorum.keys());
         if let Some(known) = self.later.iter_mut().find(|installed| installed.set.id == set.id) {
+            known.envelope.merge(&envelope);
             add_first(&mut known.by, signed);
         } else {
-            self.later.push(Installed { set, envelope: envelope.clone(), by: BTreeSet::from([signed.cut()]) });
+            self.later.push(Installed { set, envelope, by: BTreeSet::from([signed.cut()]) });
             self.later.sort_by_key(|installed| (installed.set.version, installed.set.id));
         }
         Ok(())
@@ -133,12 +144,16 @@ impl State {
             Ok(bundle) => bundle.body().clone(),
             Err(_) => Bundle::<Endpoint>::open(signers, envelope).map_err(|why| bad(&why))?.body().clone(),
         };
-        self.bundles.insert(envelope.digest(), BundleRecord { body, envelope: envelope.clone() });
+        let envelope = envelope.kept(&signers.quorum.keys());
+        let known = self.bundles.entry(envelope.digest());
+        known.or_insert_with(|| BundleRecord { body, envelope: envelope.clone() }).envelope.merge(&envelope);
         Ok(())
     }
 
     fn publish_head(&mut self, signed: &SignedEntry, envelope: &Envelope, cause: &Cause) -> Result<(), Void> {
-        let opened = SignedHead::open(self.signers_before(signed), envelope).map_err(|why| bad(&why))?;
+        let signers = self.signers_before(signed);
+        let opened = SignedHead::open(signers, envelope).map_err(|why| bad(&why))?;
+        let envelope = envelope.kept(&signers.quorum.keys());
         let head = &opened.head;
         let does_it = match cause {
             Cause::Founding | Cause::Refresh => true,
@@ -157,12 +172,12 @@ impl State {
             self.end(signed, *key);
         }
         let (version, digest) = (head.version, opened.digest);
-        let record = HeadRecord { digest, envelope: envelope.clone(), head: opened.head, contested: false };
+        let record = HeadRecord { digest, envelope, head: opened.head, contested: false };
         match self.heads.get_mut(&version) {
             None => {
                 self.heads.insert(version, record);
             }
-            Some(known) if known.digest == digest => {}
+            Some(known) if known.digest == digest => known.envelope.merge(&record.envelope),
             // Two heads under one number: both are shown, the lower digest stands wherever this is folded.
             Some(known) => {
                 let keep = if known.digest < digest { known.clone() } else { record };
@@ -174,7 +189,8 @@ impl State {
 
     fn create_invite(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {
         let set = self.signers_before(signed).clone();
-        let invite = open_invite(envelope, self.org, &[set]).map_err(|why| bad(&why))?;
+        let envelope = envelope.kept(&set.quorum.keys());
+        let invite = open_invite(&envelope, self.org, &[set]).map_err(|why| bad(&why))?;
         self.invite_ids.entry(invite.id).or_default().insert(envelope.digest());
         let record = self.invites.entry(envelope.digest()).or_insert_with(|| InviteRecord {
             invite,
@@ -183,12 +199,15 @@ impl State {
             spent: BTreeMap::new(),
             spent_at: BTreeMap::new(),
         });
+        record.envelope.merge(&envelope);
         add_first(&mut record.by, signed);
         Ok(())
     }
 
     fn admit(&mut self, signed: &SignedEntry, gateway: &NodeName, envelope: &Envelope) -> Result<(), Void> {
-        let checked = Admission::check(envelope, self.org, signed.entry.key, &self.signer_sets());
+        // Only what lies in its own past may judge it, or two replicas would judge differently.
+        let sets: Vec<_> = self.sets_before(signed).cloned().collect();
+        let checked = Admission::check(envelope, self.org, signed.entry.key, &sets);
         let admitted = checked.map_err(|why| bad(&why))?;
         if admitted.gateway != *gateway {
             return Err(Void::BeyondPower);

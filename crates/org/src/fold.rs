@@ -27,9 +27,12 @@ pub fn fold(founding: &Founding, entries: impl IntoIterator<Item = Envelope>) ->
     fold_opened(founding, opened)
 }
 
+/// By place; where two stand, the chain forks.
+type Chain = BTreeMap<u64, BTreeMap<Digest, SignedEntry>>;
+
 pub fn fold_opened(founding: &Founding, entries: impl IntoIterator<Item = SignedEntry>) -> Folded {
     // One chain per author *and key*: a forger's entries stand in a chain of their own and cannot fork another's.
-    let mut chains: BTreeMap<(Author, PublicKey), BTreeMap<u64, BTreeMap<Digest, SignedEntry>>> = BTreeMap::new();
+    let mut chains: BTreeMap<(Author, PublicKey), Chain> = BTreeMap::new();
     for signed in entries {
         let chain = chains.entry((signed.entry.author.clone(), signed.entry.key)).or_default();
         chain.entry(signed.entry.seq).or_default().insert(signed.digest, signed);
@@ -38,8 +41,8 @@ pub fn fold_opened(founding: &Founding, entries: impl IntoIterator<Item = Signed
     let mut forks = BTreeMap::new();
     loop {
         let mut moved = false;
-        for (who, chain) in &mut chains {
-            while deliver_next(&mut state, &mut forks, who, chain) {
+        for ((author, _), chain) in &mut chains {
+            while deliver_next(&mut state, &mut forks, author, chain) {
                 moved = true;
             }
         }
@@ -51,34 +54,30 @@ pub fn fold_opened(founding: &Founding, entries: impl IntoIterator<Item = Signed
     Folded { state, forks, unplaced }
 }
 
-type Chain = BTreeMap<u64, BTreeMap<Digest, SignedEntry>>;
-
-/// Delivers the next place of a chain if everything that it has seen is there.
+/// Delivers the next place of a chain if everything that it has seen is there. What stands at any other place waits,
+/// so that no odd entry holds up the rest.
 fn deliver_next(
     state: &mut State,
     forks: &mut BTreeMap<(Author, u64), BTreeSet<Digest>>,
-    (author, key): &(Author, PublicKey),
+    author: &Author,
     chain: &mut Chain,
 ) -> bool {
-    let Some((seq, rivals)) = chain.first_key_value() else {
+    let seq = state.frontier.place_of(author).map_or(0, |place| place.seq) + 1;
+    let Some(rivals) = chain.get(&seq) else {
         return false;
     };
-    let seq = *seq;
     let past_fork = forks.keys().any(|(forked, at)| forked == author && *at < seq);
     if rivals.len() == 1 && !past_fork {
-        let Some(signed) = rivals.values().next() else {
-            return false;
-        };
-        let placed = state.apply(signed).is_ok();
+        let placed = rivals.values().all(|signed| state.apply(signed).is_ok());
         if placed {
-            chain.pop_first();
+            chain.remove(&seq);
         }
         return placed;
     }
     // A fork, or what follows one. It takes its place, so that those who saw it are not stranded, but does nothing.
-    let genuine = rivals.values().all(|signed| signed.entry.key == *key && state.check_author(signed).is_ok());
-    let in_turn = state.frontier.place_of(author).map_or(0, |place| place.seq) + 1 == seq;
-    if !genuine || !in_turn {
+    // One rival that could stand proves whose key it is; the others, by the same key, need not be fit for anything.
+    let stands = |signed: &SignedEntry| state.check_seen(signed).is_ok() && state.check_author(signed).is_ok();
+    if !rivals.values().any(stands) {
         return false;
     }
     for signed in rivals.values() {
@@ -87,6 +86,6 @@ fn deliver_next(
     if !past_fork {
         forks.insert((author.clone(), seq), rivals.keys().copied().collect());
     }
-    chain.pop_first();
+    chain.remove(&seq);
     true
 }

@@ -15,3 +15,6 @@ pub mod derived;
 pub mod enroll;
 pub mod renew;
 pub mod audit;
+
+#[cfg(test)]
+mod tests;

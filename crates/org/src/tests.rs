@@ -1,0 +1,9 @@
+//! The laws of the ledger, and every refusal of a joiner, held against real signatures.
+
+mod world;
+mod laws;
+mod hostile;
+mod forks;
+mod taking_back;
+mod joining;
+mod parsing;

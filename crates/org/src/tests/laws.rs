@@ -1,0 +1,206 @@
+//! The laws of the fold, over random concurrent histories.
+
+use identity::principal::Author;
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
+
+use super::world::{GATEWAYS, World, author, quorum, shuffled};
+use crate::entry::{Action, Cause, SignedEntry};
+use crate::fold::fold_opened;
+use crate::invite::Uses;
+use crate::state::State;
+
+/// One thing that happens. Whoever does it knows only what it has heard of.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Invite {
+        signer: usize,
+        invite: u8,
+        uses: [u32; 2],
+    },
+    Refresh {
+        signer: usize,
+    },
+    RevokeNode {
+        signer: usize,
+        node: u8,
+    },
+    RevokeInvite {
+        signer: usize,
+        invite: u8,
+    },
+    Succeed {
+        signer: usize,
+        third: usize,
+    },
+    Admit {
+        gateway: usize,
+        node: u8,
+        invite: u8,
+        name: usize,
+    },
+    Join {
+        gateway: usize,
+        node: u8,
+    },
+    Leave {
+        gateway: usize,
+        node: u8,
+    },
+    Learn {
+        who: usize,
+        from: usize,
+    },
+    /// An entry whose author hides most of what it has seen.
+    Hide {
+        gateway: usize,
+        node: u8,
+        invite: u8,
+    },
+}
+
+const SIGNERS: [&str; 2] = ["ann", "ben"];
+const EVERYBODY: [&str; 4] = ["ann", "ben", "gw-1", "gw-2"];
+const NAMES: [&str; 3] = ["web", "db", "mail"];
+const THIRDS: [&str; 2] = ["cat", "dan"];
+
+fn step() -> impl Strategy<Value = Step> {
+    let (signer, gateway, node, invite) = (0..2_usize, 0..2_usize, 1..5_u8, 1..4_u8);
+    prop_oneof![
+        3 => (signer.clone(), invite.clone(), prop::array::uniform2(0..3_u32))
+            .prop_map(|(signer, invite, uses)| Step::Invite { signer, invite, uses }),
+        1 => signer.clone().prop_map(|signer| Step::Refresh { signer }),
+        1 => (signer.clone(), node.clone()).prop_map(|(signer, node)| Step::RevokeNode { signer, node }),
+        1 => (signer.clone(), invite.clone()).prop_map(|(signer, invite)| Step::RevokeInvite { signer, invite }),
+        1 => (signer, 0..2_usize).prop_map(|(signer, third)| Step::Succeed { signer, third }),
+        6 => (gateway.clone(), node.clone(), invite.clone(), 0..3_usize)
+            .prop_map(|(gateway, node, invite, name)| Step::Admit { gateway, node, invite, name }),
+        1 => (gateway.clone(), node.clone()).prop_map(|(gateway, node)| Step::Join { gateway, node }),
+        2 => (gateway.clone(), node.clone()).prop_map(|(gateway, node)| Step::Leave { gateway, node }),
+        5 => (0..4_usize, 0..4_usize).prop_map(|(who, from)| Step::Learn { who, from }),
+        1 => (gateway, node, invite).prop_map(|(gateway, node, invite)| Step::Hide { gateway, node, invite }),
+    ]
+}
+
+/// A world in which those steps happened.
+pub fn history() -> impl Strategy<Value = World> {
+    let opening = Just([Step::Invite { signer: 0, invite: 1, uses: [2, 1] }, Step::Learn { who: 2, from: 0 }]);
+    (opening, prop::collection::vec(step(), 1..28)).prop_map(|(opening, steps)| {
+        let mut world = World::new(1, &SIGNERS);
+        for step in opening.iter().chain(&steps) {
+            take(&mut world, step);
+        }
+        world
+    })
+}
+
+pub fn order() -> impl Strategy<Value = Vec<u16>> {
+    prop::collection::vec(any::<u16>(), 64)
+}
+
+fn take(world: &mut World, step: &Step) {
+    match *step {
+        Step::Invite { signer, invite, uses } => {
+            // An id is drawn at random, so nobody makes it twice.
+            if !world.invites.contains_key(&invite) {
+                world.invite(SIGNERS[signer], invite, uses);
+            }
+        }
+        Step::Refresh { signer } => drop(world.publish(SIGNERS[signer], Cause::Refresh, |_| {})),
+        Step::RevokeNode { signer, node } => drop(world.revoke_node(SIGNERS[signer], node)),
+        Step::RevokeInvite { signer, invite } => drop(world.revoke_invite(SIGNERS[signer], invite)),
+        Step::Succeed { signer, third } => {
+            let who = SIGNERS[signer];
+            let signers = world.succession(who, quorum(1, &["ann", "ben", THIRDS[third]]), &[who]);
+            world.append(who, Action::SignersInstall { signers });
+        }
+        Step::Admit { gateway, node, invite, name } => {
+            if world.invites.contains_key(&invite) {
+                world.admit(GATEWAYS[gateway], node, invite, NAMES[name]);
+            }
+        }
+        Step::Join { gateway, node } => drop(world.join(GATEWAYS[gateway], node)),
+        Step::Leave { gateway, node } => drop(world.leave(GATEWAYS[gateway], node)),
+        Step::Learn { who, from } => world.learn(EVERYBODY[who], EVERYBODY[from]),
+        Step::Hide { gateway, node, invite } => {
+            if world.invites.contains_key(&invite) {
+                let who = GATEWAYS[gateway];
+                let mut entry = world.draft(who, world.admission(who, node, invite, "web"));
+                entry.seen.0.retain(|other, _| *other == author("ann"));
+                world.push(who, &entry);
+            }
+        }
+    }
+}
+
+/// Delivers in the first causal order that `entries` allow; what never fits is left out.
+fn apply_all(world: &World, mut entries: Vec<SignedEntry>) -> State {
+    let mut state = State::of(&world.founding);
+    while let Some(at) = entries.iter().position(|signed| state.apply(signed).is_ok()) {
+        entries.remove(at);
+    }
+    state
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_order_and_any_repetition_folds_to_the_same(world in history(), order in order(), again in order()) {
+        let whole = world.fold();
+        assert!(whole.unplaced.is_empty() && whole.forks.is_empty());
+        let mut heap = shuffled(world.log.clone(), &order);
+        heap.extend(shuffled(world.log.clone(), &again).into_iter().take(usize::from(again[0] % 20)));
+        assert_eq!(fold_opened(&world.founding, shuffled(heap, &again)), whole);
+    }
+
+    #[test]
+    fn applying_in_any_causal_order_is_folding(world in history(), order in order()) {
+        let state = apply_all(&world, shuffled(world.log.clone(), &order));
+        assert_eq!(state, world.fold().state);
+    }
+
+    #[test]
+    fn replicas_that_have_heard_everything_agree(mut world in history()) {
+        world.share();
+        let folded = world.fold();
+        for who in EVERYBODY {
+            assert_eq!(world.view(who), &folded.state, "{who}");
+        }
+    }
+
+    #[test]
+    fn no_gateway_spends_more_than_its_right(world in history(), order in order()) {
+        // Any part of the history, too: a replica that has not heard of everything.
+        let part: Vec<_> = shuffled(world.log.clone(), &order).into_iter().skip(usize::from(order[0] % 8)).collect();
+        for state in [world.fold().state, fold_opened(&world.founding, part).state] {
+            for record in state.invites.values() {
+                for gateway in GATEWAYS {
+                    let here = record.spent.values().flatten().filter(|spend| spend.by.author == author(gateway));
+                    let found = u32::try_from(here.count()).unwrap();
+                    let right = match record.invite.right_of(&gateway.parse().unwrap()) {
+                        None => 0,
+                        Some(Uses::Limited(uses)) => uses,
+                        Some(Uses::Unlimited) => u32::MAX,
+                    };
+                    assert!(found <= right, "{gateway} spent {found} of {right}");
+                    assert_eq!(record.spent_at.get(&author(gateway)).copied().unwrap_or(0), found);
+                }
+                assert!(record.spent_at.keys().all(|by| matches!(by, Author::Gateway(_))));
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_has_one_holder_and_it_is_never_revoked(world in history()) {
+        let state = world.fold().state;
+        for name in NAMES {
+            let name = name.parse().unwrap();
+            let holds = |key: &&identity::id::Digest| {
+                let member = &state.members[*key];
+                let ended = state.revocations.node_keys.contains(*key) || member.left;
+                member.claim().name == name && !member.outrun && !ended
+            };
+            assert!(state.members.keys().filter(holds).count() <= 1, "{name}");
+        }
+    }
+}
