@@ -85,11 +85,6 @@ impl Common {
         }
     }
 
-    /// An org of this home by name, whatever `--org` says.
-    pub fn named(&self, org: &OrgName) -> Self {
-        Self { org: Some(org.clone()), ..self.clone() }
-    }
-
     pub fn passphrase(&self, prompt: &str) -> Result<Passphrase, NoPassphrase> {
         match &self.passphrase_file {
             Some(path) => Passphrase::from_file(path),

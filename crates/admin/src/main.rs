@@ -71,12 +71,15 @@ async fn main() -> ExitCode {
 
 async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
-        Command::Found(found) => found.run(common),
+        Command::Found(found) => found.run(common).await,
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => invite.run(common).await,
         Command::Node(node) => node.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
         Command::Refresh(refresh) => refresh.run(common).await,
-        Command::Org(org) => org.run(common).await,
+        Command::Org(org) => {
+            org.run(common);
+            Ok(())
+        }
     }
 }

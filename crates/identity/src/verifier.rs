@@ -158,8 +158,9 @@ fn mandate_of(
     names_key: impl Fn(&Mandate) -> bool,
     issuer: KeyId,
 ) -> Result<&Mandate, Untrusted> {
-    let mandate = head.mandates.iter().find(|mandate| names_key(mandate)).ok_or(Untrusted::UnmandatedIssuer(issuer))?;
-    if mandate.is_active(now) { Ok(mandate) } else { Err(Untrusted::MandateNotActive(mandate.gateway.clone())) }
+    let mut naming = head.mandates.iter().filter(|mandate| names_key(mandate)).peekable();
+    let first = *naming.peek().ok_or(Untrusted::UnmandatedIssuer(issuer))?;
+    naming.find(|mandate| mandate.is_active(now)).ok_or_else(|| Untrusted::MandateNotActive(first.gateway.clone()))
 }
 
 /// Leaf, one issuing certificate, root: exactly that. Returns the leaf and the issuing key.

@@ -10,7 +10,7 @@ use identity::envelope::Envelope;
 use identity::head::{Cut, SignedHead};
 use identity::id::Digest;
 use identity::principal::{Author, NodeName};
-use identity::signers::SignerSet;
+use identity::signers::{Signer, SignerSet};
 
 use crate::admission::{Admission, Admitted, ClaimAuthority, Leave, open_invite};
 use crate::entry::{Action, Cause, Past, SignedEntry};
@@ -127,6 +127,13 @@ impl State {
     fn install(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {
         let signers = self.signers_before(signed);
         let set = signers.succeed(envelope).map_err(|why| bad(&why))?;
+        // A name stands for one key for ever: else the old key could go on writing the new one's chain.
+        let renamed = |signer: &Signer| {
+            self.sets_before(signed).any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
+        };
+        if set.quorum.signers().iter().any(renamed) {
+            return Err(Void::BadObject("a signer's name is given to another key".into()));
+        }
         let envelope = envelope.kept(&signers.quorum.keys());
         if let Some(known) = self.later.iter_mut().find(|installed| installed.set.id == set.id) {
             known.envelope.merge(&envelope);

@@ -86,7 +86,7 @@ struct Told<'a> {
 }
 
 impl Found {
-    pub fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not found `{}`", self.name);
         self.check_others(common, &doing)?;
         let plan = self.plan(common, &doing)?;
@@ -98,7 +98,7 @@ impl Found {
                 tell_phrases(phrases);
             }
         };
-        let founded = found::found(&common.home(), &plan, show).map_err(|why| {
+        let founded = found::found(&common.home(), &plan, show).await.map_err(|why| {
             let hint = match &why {
                 FoundError::Exists(_) => "choose another name, or look at it: freehold org list",
                 _ => "nothing was left behind; run it again",

@@ -225,7 +225,7 @@ pub struct Revoke {
 }
 
 #[derive(Serialize)]
-struct Revoked {
+struct RevokedTold {
     id: String,
     revoked: bool,
     head: u64,
@@ -251,7 +251,7 @@ impl Revoke {
         }
         confirm(self.yes, &doing, "Revoke it?")?;
         let head = session.revoke_invite(&keys, invite.id).await.map_err(|why| Failure::new(&doing, &why))?;
-        show(common.json, &Revoked { id: invite.id.to_string(), revoked: true, head }, || {
+        show(common.json, &RevokedTold { id: invite.id.to_string(), revoked: true, head }, || {
             format!("revoked invite {} (head {head})", invite.id)
         });
         Ok(())

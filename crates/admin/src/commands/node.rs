@@ -110,7 +110,7 @@ pub struct Revoke {
 }
 
 #[derive(Serialize)]
-struct Revoked {
+struct RevokedTold {
     name: String,
     revoked: bool,
     head: u64,
@@ -135,7 +135,7 @@ impl Revoke {
         }
         confirm(self.yes, &doing, "Revoke it?")?;
         let head = session.revoke_node(&keys, &node).await.map_err(|why| Failure::new(&doing, &why))?;
-        show(common.json, &Revoked { name: node.name.to_string(), revoked: true, head }, || {
+        show(common.json, &RevokedTold { name: node.name.to_string(), revoked: true, head }, || {
             format!("revoked `{}` (head {head})", node.name)
         });
         Ok(())

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use identity::principal::OrgName;
-use node::report::{Failure, show};
+use node::report::show;
 use node::store::gateway::GatewayFolder;
 use node::store::ledger::Ledger;
 use operate::folder::OperatorFolder;
@@ -20,9 +20,9 @@ pub enum OrgCommand {
 }
 
 impl OrgCommand {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub fn run(self, common: &Common) {
         match self {
-            Self::List(list) => list.run(common),
+            Self::List(List {}) => list_all(common),
         }
     }
 }
@@ -40,29 +40,26 @@ struct Listed {
     serving: bool,
 }
 
-impl List {
-    fn run(&self, common: &Common) -> Result<(), Failure> {
-        let home = common.home();
-        let listed: Vec<Listed> = common.orgs().iter().map(|org| list(&home, org)).collect();
-        show(common.json, &listed, || {
-            if listed.is_empty() {
-                return format!("no org in `{}`; found one: freehold found NAME", home.display());
-            }
-            let dash = || "-".to_owned();
-            let row = |org: &Listed| {
-                let roles = [(org.operator, "operator"), (org.gateway, "gateway"), (org.serving, "serving")];
-                let roles: Vec<_> = roles.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();
-                vec![
-                    org.name.clone(),
-                    org.nodes.map_or_else(dash, |nodes| nodes.to_string()),
-                    roles.join(" "),
-                    org.org_id.clone().unwrap_or_else(dash),
-                ]
-            };
-            table(&["ORG", "NODES", "HERE", "ORG ID"], &listed.iter().map(row).collect::<Vec<_>>())
-        });
-        Ok(())
-    }
+fn list_all(common: &Common) {
+    let home = common.home();
+    let listed: Vec<Listed> = common.orgs().iter().map(|org| list(&home, org)).collect();
+    show(common.json, &listed, || {
+        if listed.is_empty() {
+            return format!("no org in `{}`; found one: freehold found NAME", home.display());
+        }
+        let dash = || "-".to_owned();
+        let row = |org: &Listed| {
+            let roles = [(org.operator, "operator"), (org.gateway, "gateway"), (org.serving, "serving")];
+            let roles: Vec<_> = roles.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();
+            vec![
+                org.name.clone(),
+                org.nodes.map_or_else(dash, |nodes| nodes.to_string()),
+                roles.join(" "),
+                org.org_id.clone().unwrap_or_else(dash),
+            ]
+        };
+        table(&["ORG", "NODES", "HERE", "ORG ID"], &listed.iter().map(row).collect::<Vec<_>>())
+    });
 }
 
 fn list(home: &Path, org: &OrgName) -> Listed {

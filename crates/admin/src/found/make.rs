@@ -55,7 +55,6 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct Founded {
     pub known: Known,
-    pub phrases: Vec<Phrase>,
     pub folder: PathBuf,
 }
 
@@ -110,7 +109,7 @@ const RECOVERY_THRESHOLD: usize = 2;
 
 /// Founds. `show` is given the phrases before the org is put in its place: an org whose phrases nobody saw must not
 /// exist, and phrases of an org that does not exist harm nobody.
-pub fn found(home: &Path, plan: &Plan, show: impl FnOnce(&[Phrase], &Known)) -> Result<Founded, FoundError> {
+pub async fn found(home: &Path, plan: &Plan, show: impl FnOnce(&[Phrase], &Known)) -> Result<Founded, FoundError> {
     file::make_private_folder(home)?;
     let _lock = Lock::take(&home.join(".founding.lock"))?.ok_or(FoundError::Busy)?;
     let place = home.join(plan.org.as_str());
@@ -120,16 +119,16 @@ pub fn found(home: &Path, plan: &Plan, show: impl FnOnce(&[Phrase], &Known)) -> 
     let draft = home.join(format!(".founding-{}", plan.org));
     // Left over from a run that was interrupted; the lock says that nobody is at it.
     file::remove_folder(&draft)?;
-    let made = make(&draft, plan);
+    let made = make(&draft, plan).await;
     let (known, phrases) = made.inspect_err(|_| {
         let _ = file::remove_folder(&draft);
     })?;
     show(&phrases, &known);
     file::rename(&draft, &place)?;
-    Ok(Founded { known, phrases, folder: place })
+    Ok(Founded { known, folder: place })
 }
 
-fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundError> {
+async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundError> {
     let now = clock::now();
     let operator = OperatorFolder { folder: draft.join("operator") };
     let gateway = GatewayFolder { folder: draft.join("gateway") };
@@ -156,7 +155,7 @@ fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundError> {
         addresses: plan.addresses.clone(),
     })?;
     let opened = Gateway::open(&gateway)?;
-    founder.issue_first(&opened, &gateway.scope())?;
+    founder.issue_first(&opened, &gateway.scope()).await?;
     let memory = Memory {
         schema: 1,
         signer: plan.signers.first().cloned(),
@@ -340,7 +339,7 @@ impl Founder<'_> {
     }
 
     /// SVIDs for the first node and for its user, by the path by which all SVIDs are made.
-    fn issue_first(&self, gateway: &Gateway, scope: &Scope) -> Result<(), FoundError> {
+    async fn issue_first(&self, gateway: &Gateway, scope: &Scope) -> Result<(), FoundError> {
         let plan = self.plan;
         let node_key = scope.node_key()?;
         let principals = [Principal::node(&plan.org, &plan.node), Principal::user(&plan.org, &plan.user)];
@@ -361,7 +360,7 @@ impl Founder<'_> {
             let applicant = Applicant { principal, node: &plan.node, node_key: node_key.public() };
             let made = gateway.make_svid(applicant, &asked, offered, self.now)?;
             let chain: Vec<_> = made.svid.iter().map(|der| pki_types::CertificateDer::from(der.0.clone())).collect();
-            gateway.log_first(node_key.public(), principal, made.row)?;
+            gateway.log_first(node_key.public(), principal, made.row).await?;
             seat.install(&pending, &certificate::to_pem(&chain))?;
         }
         scope.save_tip(&gateway.tip()?)?;

@@ -173,7 +173,7 @@ impl Agent {
             _ => false,
         };
         if revoked {
-            self.tell(|status| status.state = "revoked".to_owned());
+            self.tell(|status| "revoked".clone_into(&mut status.state));
             return Err(AgentError::Revoked);
         }
         if had_line && matches!(&why, AskError::Call(CallError::BrokenOff { .. })) {

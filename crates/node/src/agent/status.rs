@@ -1,6 +1,6 @@
 //! What a node says of itself: over a socket while its agent runs, from disk otherwise.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,7 +71,6 @@ impl Status {
     pub fn from_agent(scope: &Scope) -> Option<Self> {
         let mut stream = UnixStream::connect(scope.path("agent.sock")).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-        stream.write_all(b"status\n").ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()

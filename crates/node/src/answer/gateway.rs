@@ -20,7 +20,7 @@ use wire::tls::Judgment;
 
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
-use crate::answer::writer::{OwnVoice, Writer, tip};
+use crate::answer::writer::{Desk, OwnVoice, Writer, tip};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
 use crate::store::ledger::{Ledger, LedgerError};
 use crate::store::scope::ScopeError;
@@ -166,11 +166,10 @@ fn judgment(state: &State) -> Option<Judgment> {
 
 impl Gateway {
     /// Logs an SVID that was made while founding, before any connection exists.
-    pub fn log_first(&self, node_key: PublicKey, principal: &Principal, row: Issuance) -> Result<(), Refusal> {
+    pub async fn log_first(&self, node_key: PublicKey, principal: &Principal, row: Issuance) -> Result<(), Refusal> {
         let principal = principal.clone();
-        let logged = self
-            .writer
-            .submit(move |desk| desk.keep(|desk| desk.ledger.log_issuance(node_key.digest(), &principal, &row)));
-        logged.blocking_recv().unwrap_or(Err(Refusal::Failed { why: "the writer has stopped".to_owned() }))
+        let log =
+            move |desk: &mut Desk<'_>| desk.keep(|desk| desk.ledger.log_issuance(node_key.digest(), &principal, &row));
+        self.writer.run(log).await
     }
 }

@@ -30,10 +30,10 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const STRANGER_HEADER_TIME: Duration = Duration::from_secs(10);
 const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
 /// A stranger has this long for everything.
-const STRANGER_TIME: Duration = Duration::from_secs(60);
+const STRANGER_TIME: Duration = Duration::from_mins(1);
 const MAX_HEADER_BYTES: usize = 16 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
-const WATCH_EVERY: Duration = Duration::from_secs(3_600);
+const WATCH_EVERY: Duration = Duration::from_hours(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -192,7 +192,7 @@ async fn warn_early(gateway: Arc<Gateway>) {
             }
             Ok(_) => {}
             Err(why) => {
-                tracing::error!(%why, "the gateway cannot issue; an operator renews the mandate: freehold refresh")
+                tracing::error!(%why, "the gateway cannot issue; an operator renews the mandate: freehold refresh");
             }
         }
         let fresh_until = gateway.judgment.load().head.fresh_until;

@@ -66,9 +66,8 @@ impl Asking<'_> {
             let next = sets.last().map(|set| set.succeed(envelope));
             sets.extend(next.and_then(Result::ok));
         }
-        let voices = known.head.head.mandates.iter().map(|mandate| mandate.voice);
-        let admitted =
-            voices.filter_map(|voice| Admission::check(&issued.admission, known.org(), voice, &sets).ok()).next();
+        let mut voices = known.head.head.mandates.iter().map(|mandate| mandate.voice);
+        let admitted = voices.find_map(|voice| Admission::check(&issued.admission, known.org(), voice, &sets).ok());
         let admitted =
             admitted.ok_or_else(|| AskError::BadAnswer("the admission is not by a mandated gateway".to_owned()))?;
         if admitted.claim.node_key != self.node_key.public() || admitted.claim.name != *self.node {

@@ -7,9 +7,11 @@ use clap::Args;
 use identity::principal::{Name, NodeName};
 use org::code::InviteCode;
 use org::invite::Label;
+use wire::connect::CallError;
 use zeroize::Zeroizing;
 
 use crate::agent::status::Status;
+use crate::ask::call::AskError;
 use crate::ask::enroll::{self, Wish};
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
@@ -111,9 +113,19 @@ async fn again(
         let why = format!("this machine is already in another org that is also called `{}`", code.name);
         return Err(Failure::refused(doing, why).hint("use another folder for it: --root DIR"));
     }
-    if !node.joined {
-        enroll::come_back(scope, node).await.map_err(|why| Failure::new(doing, &why))?;
-    }
+    let joined = node.joined;
+    enroll::come_back(scope, node).await.map_err(|why| {
+        let failure = Failure::new(doing, &why);
+        match why {
+            _ if !joined => failure,
+            AskError::Call(CallError::NotAccepted { .. } | CallError::Refused(_)) | AskError::Revoked => failure.hint(
+                "it was a member once; to join as a new machine: freehold-node leave --local, then freehold-node join",
+            ),
+            _ => {
+                failure.hint("this machine joined before; its gateway cannot be asked right now: freehold-node status")
+            }
+        }
+    })?;
     told(common, scope, doing)
 }
 

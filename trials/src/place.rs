@@ -1,0 +1,201 @@
+//! A throwaway place: a home, a gateway process, node folders. Everything ends when it is dropped.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A home of its own and a port that was free a moment ago.
+#[derive(Debug)]
+pub struct Place {
+    folder: TempDir,
+    pub port: u16,
+}
+
+/// A running process; killed when dropped.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// SIGKILL: no time to tidy up.
+    pub fn kill(mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// SIGTERM, then the exit code.
+    pub fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        self.0.wait().ok().and_then(|status| status.code())
+    }
+
+    pub fn wait(mut self) -> Option<i32> {
+        self.0.wait().ok().and_then(|status| status.code())
+    }
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap_or_else(|why| panic!("no temporary folder: {why}"));
+        Self { folder, port: free_port() }
+    }
+
+    /// A founded org `harbor`, keys unprotected.
+    pub fn founded(extra: &[&str]) -> Self {
+        let place = Self::new();
+        let address = place.address();
+        let mut words = vec!["found", "harbor", "--unprotected", "--advertise", &address];
+        words.extend_from_slice(extra);
+        succeeded(&place.freehold(&words));
+        place
+    }
+
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// A node's root.
+    pub fn root(&self, node: &str) -> PathBuf {
+        self.folder.path().join(node)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `freehold` with this home, to its end.
+    pub fn freehold(&self, words: &[&str]) -> Output {
+        output(self.freehold_command(words))
+    }
+
+    pub fn freehold_command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(binary("freehold"));
+        command.args(words).arg("--home").arg(self.home()).stdin(Stdio::null()).env("USER", "ann");
+        command
+    }
+
+    /// The JSON that a command prints.
+    pub fn facts(&self, words: &[&str]) -> Value {
+        json(&self.freehold(&[words, &["--json"]].concat()))
+    }
+
+    /// Starts the gateway and waits until it listens.
+    pub fn serve(&self) -> Running {
+        let listen = self.address();
+        let mut command = self.freehold_command(&["serve", "--json", "--listen", &listen]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|why| panic!("no gateway: {why}"));
+        let stdout = child.stdout.take().unwrap_or_else(|| panic!("no output"));
+        let mut line = String::new();
+        let _ = BufReader::new(stdout).read_line(&mut line);
+        assert!(line.contains("\"ready\""), "the gateway did not start: {line}");
+        Running(child)
+    }
+
+    /// Makes an invite and returns its JSON.
+    pub fn invite(&self, words: &[&str]) -> Value {
+        self.facts(&[&["invite", "create"], words].concat())
+    }
+
+    pub fn code(&self, words: &[&str]) -> String {
+        text(&self.invite(words), "code")
+    }
+
+    /// `freehold-node` with a root of its own, to its end; `stdin` is given to it.
+    pub fn node(&self, node: &str, words: &[&str], stdin: &str) -> Output {
+        let mut command = self.node_command(node, words);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|why| panic!("no node: {why}"));
+        if let Some(mut pipe) = child.stdin.take() {
+            let _ = pipe.write_all(stdin.as_bytes());
+        }
+        child.wait_with_output().unwrap_or_else(|why| panic!("no node: {why}"))
+    }
+
+    pub fn node_command(&self, node: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(binary("freehold-node"));
+        command.args(words).arg("--root").arg(self.root(node)).stdin(Stdio::null());
+        command
+    }
+
+    pub fn join(&self, node: &str, code: &str) -> Output {
+        self.node(node, &["join", "--name", node], code)
+    }
+
+    /// The state of a node as the operator sees it.
+    pub fn state_of(&self, node: &str) -> Option<String> {
+        let nodes = self.facts(&["node", "list"]);
+        let named = nodes.as_array()?.iter().rfind(|row| row["name"] == node)?;
+        named["state"].as_str().map(str::to_owned)
+    }
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The built binary beside the test's own executable.
+pub fn binary(name: &str) -> PathBuf {
+    let here = std::env::current_exe().unwrap_or_default();
+    let folder = here.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    let path = folder.join(name);
+    assert!(path.exists(), "`{}` is missing: build it first, `cargo build --workspace`", path.display());
+    path
+}
+
+pub fn output(mut command: Command) -> Output {
+    command.output().unwrap_or_else(|why| panic!("could not run {command:?}: {why}"))
+}
+
+pub fn succeeded(output: &Output) {
+    assert!(output.status.success(), "failed: {}{}", stdout(output), stderr(output));
+}
+
+/// A refusal: exit code 3, and words that say why.
+pub fn refused(output: &Output, why: &str) {
+    let told = stderr(output);
+    assert_eq!(output.status.code(), Some(3), "not refused: {}{told}", stdout(output));
+    assert!(told.contains(why), "expected `{why}` in: {told}");
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn json(output: &Output) -> Value {
+    succeeded(output);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("not JSON ({why}): {}", stdout(output)))
+}
+
+pub fn text(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_else(|| panic!("no `{field}` in {value}")).to_owned()
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap_or_else(|why| panic!("no port: {why}"));
+    listener.local_addr().map_or_else(|why| panic!("no port: {why}"), |address| address.port())
+}

@@ -1,0 +1,103 @@
+//! The house keeps its shape: crates point down, and nobody links what can found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Lowest first. A crate may use only what stands before it. Rooms that are not built yet keep their place.
+const LAYERS: [(&str, &[&str]); 11] = [
+    ("identity", &[]),
+    ("org", &["identity"]),
+    ("manifest", &["identity"]),
+    ("ground", &["identity"]),
+    ("wire", &["identity", "org", "manifest", "ground"]),
+    ("tunnel", &["identity", "org", "manifest", "ground", "wire"]),
+    ("node", &["identity", "org", "manifest", "ground", "wire", "tunnel"]),
+    ("operate", &["identity", "org", "manifest", "ground", "wire"]),
+    ("console", &["identity", "org", "manifest", "ground", "wire", "operate"]),
+    ("admin", &["identity", "org", "manifest", "ground", "wire", "node", "operate", "console"]),
+    ("trials", &["identity", "org", "manifest", "ground", "wire"]),
+];
+
+/// What a pure crate may use from outside: no clock, no disk, no socket, no thread of its own.
+const PURE: [&str; 3] = ["identity", "org", "manifest"];
+const IMPURE: [&str; 9] =
+    ["tokio", "hyper", "hyper-util", "rusqlite", "rustls", "tokio-rustls", "tempfile", "rustix", "tracing"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// Names under `[dependencies]` of every crate.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let crates = std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let all = crates.chain([root().join("trials")]);
+    all.map(|folder| {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let section = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+        let section = section.split("\n[").next().unwrap_or_default();
+        let names =
+            section.lines().filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|name| !name.is_empty());
+        (folder.file_name().unwrap().to_string_lossy().into_owned(), names.map(str::to_owned).collect())
+    })
+    .collect()
+}
+
+#[test]
+fn crates_point_down() {
+    let layers: BTreeMap<&str, &[&str]> = LAYERS.into_iter().collect();
+    for (name, uses) in dependencies() {
+        let allowed = layers.get(name.as_str()).unwrap_or_else(|| panic!("`{name}` has no place in LAYERS"));
+        for used in uses.iter().filter(|used| layers.contains_key(used.as_str())) {
+            assert!(allowed.contains(&used.as_str()), "`{name}` must not use `{used}`");
+        }
+    }
+}
+
+#[test]
+fn nobody_links_what_can_found() {
+    for (name, uses) in dependencies() {
+        assert!(!uses.contains("admin"), "`{name}` links `admin`");
+    }
+}
+
+#[test]
+fn pure_crates_cannot_reach_the_world() {
+    for name in PURE {
+        if let Some(uses) = dependencies().get(name) {
+            for banned in IMPURE {
+                assert!(!uses.contains(banned), "the pure crate `{name}` uses `{banned}`");
+            }
+            let lints = std::fs::read_to_string(root().join("crates").join(name).join("clippy.toml")).unwrap();
+            assert!(lints.contains("SystemTime::now"), "`{name}` does not ban the clock");
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for file in sources(&root().join("crates")).into_iter().chain(sources(&root().join("trials"))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.starts_with("//! "), "`{}` does not begin with a sentence", file.display());
+    }
+}
+
+#[test]
+fn no_file_outgrows_its_name() {
+    for file in sources(&root().join("crates")) {
+        let lines = std::fs::read_to_string(&file).unwrap().lines().count();
+        assert!(lines <= 500, "`{}` has {lines} lines: two names would serve the reader better", file.display());
+    }
+}
+
+fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
