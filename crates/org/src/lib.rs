@@ -14,6 +14,7 @@ pub mod fold;
 pub mod derived;
 pub mod enroll;
 pub mod renew;
+pub mod member;
 pub mod audit;
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod world;
 mod laws;
 mod hostile;
+mod belonging;
 mod forks;
 mod taking_back;
 mod joining;

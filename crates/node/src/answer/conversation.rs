@@ -10,6 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use identity::verifier::{self, BelievedSvid, Side};
+use org::member::Member;
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::http;
@@ -110,7 +111,7 @@ impl Conversation {
         }
     }
 
-    async fn hear_member(&self, ask: Ask, body: &[u8], peer: &BelievedSvid) -> Result<Response<Full<Bytes>>, Refusal> {
+    async fn hear_member(&self, ask: Ask, body: &[u8], peer: &Member) -> Result<Response<Full<Bytes>>, Refusal> {
         let gateway = &self.gateway;
         match ask {
             Ask::CheckIn => Ok(http::reply(&sync::check_in(gateway, peer, http::parse(body)?).await?)),
@@ -154,7 +155,7 @@ impl Conversation {
     }
 
     /// The caller as a member, judged by what is true now, not by what was true when it connected.
-    fn member(&self) -> Result<BelievedSvid, Refusal> {
+    fn member(&self) -> Result<Member, Refusal> {
         let peer = self.peer.as_ref().ok_or_else(|| Refusal::NotPermitted { needed: "member".to_owned() })?;
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
@@ -170,8 +171,9 @@ impl Conversation {
             })?;
             *last = (judgment, fresh);
         }
-        self.gateway.is_member(&last.1.node_key)?;
-        Ok(last.1.clone())
+        let member = Member::recognize(&self.gateway.state(), last.1.clone())?;
+        // Users and services talk to their peers; to a gateway their node speaks for them.
+        if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
     }
 
     fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {

@@ -142,13 +142,6 @@ impl Gateway {
             tracing::info!(connections = cut, "cut connections of machines that no longer belong");
         }
     }
-
-    /// Is this node key, right now, one of a machine that belongs?
-    pub fn is_member(&self, key: &PublicKey) -> Result<(), Refusal> {
-        let state = self.state();
-        let member = state.member(key).ok_or(Refusal::NotAdmitted)?;
-        renew::check_standing(&state, member)
-    }
 }
 
 fn passes(state: &State, key: &PublicKey) -> bool {

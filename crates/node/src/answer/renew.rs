@@ -2,7 +2,7 @@
 
 use ground::clock;
 use identity::principal::Kind;
-use identity::verifier::BelievedSvid;
+use org::member::Member;
 use org::refusal::Refusal;
 use wire::enroll::{Issued, RenewRequest};
 
@@ -12,7 +12,7 @@ use crate::answer::issue::Applicant;
 
 pub async fn renew(
     gateway: &Gateway,
-    peer: &BelievedSvid,
+    peer: &Member,
     request: RenewRequest,
     challenge: OpenChallenge,
 ) -> Result<Issued, Refusal> {
@@ -22,17 +22,16 @@ pub async fn renew(
     }
     let principal = request.principal;
     let placed = match principal.kind() {
-        Kind::Node => principal == peer.principal,
+        Kind::Node => principal == *peer.principal(),
         Kind::User | Kind::Service => {
             let judgment = gateway.judgment.load();
-            judgment.head.placements.iter().any(|place| place.principal == principal && place.node == peer.node)
+            judgment.head.placements.iter().any(|place| place.principal == principal && place.node == *peer.node())
         }
     };
-    // Only the node itself asks, for itself and for what is placed on it.
-    if !placed || peer.principal.kind() != Kind::Node {
-        return Err(Refusal::NotPlaced { principal, node: peer.node.clone() });
+    if !placed {
+        return Err(Refusal::NotPlaced { principal, node: peer.node().clone() });
     }
-    let applicant = Applicant { principal: &principal, node: &peer.node, node_key: peer.node_key };
+    let applicant = Applicant { principal: &principal, node: peer.node(), node_key: peer.node_key() };
     let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
-    log_and_issue(gateway, (peer.node_key, principal), made, now, false).await
+    log_and_issue(gateway, (peer.node_key(), principal), made, now, false).await
 }

@@ -1,9 +1,9 @@
 //! A member checks in, or leaves.
 
 use ground::{clock, random};
-use identity::verifier::BelievedSvid;
 use org::admission::Leave;
 use org::entry::Action;
+use org::member::Member;
 use org::refusal::Refusal;
 use org::renew;
 use org::state::Standing;
@@ -12,11 +12,11 @@ use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 use crate::answer::gateway::Gateway;
 
 /// The first check-in over mTLS makes a node a member. Every one brings what is new.
-pub async fn check_in(gateway: &Gateway, peer: &BelievedSvid, request: CheckIn) -> Result<CheckedIn, Refusal> {
+pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Result<CheckedIn, Refusal> {
     gateway.confront(request.tip.as_ref());
     let now = clock::now();
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    let (node_key, name) = (peer.node_key.digest(), peer.node.clone());
+    let (node_key, name) = (peer.node_key().digest(), peer.node().clone());
     let tip = gateway
         .writer
         .run(move |desk| {
@@ -38,13 +38,13 @@ pub async fn check_in(gateway: &Gateway, peer: &BelievedSvid, request: CheckIn) 
     })
 }
 
-pub async fn leave(gateway: &Gateway, peer: &BelievedSvid, request: LeaveRequest) -> Result<Done, Refusal> {
+pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> Result<Done, Refusal> {
     let now = clock::now();
     let org = Some(gateway.about.org_id);
     // A machine speaks for itself only.
-    let _: Leave = request.leave.open_signed_by(org, &[peer.node_key]).map_err(|_| Refusal::BadProof)?;
+    let _: Leave = request.leave.open_signed_by(org, &[peer.node_key()]).map_err(|_| Refusal::BadProof)?;
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    let name = peer.node.clone();
+    let name = peer.node().clone();
     gateway
         .writer
         .run(move |desk| desk.append_own(Action::NodeLeave { leave: request.leave, name }, now, correlation))
