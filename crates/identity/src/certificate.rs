@@ -26,7 +26,7 @@ pub enum BadCertificate {
 }
 
 /// Clocks differ a little: a certificate is valid from slightly before it was made.
-const BACKDATE: Seconds = Seconds(120);
+const MOST_BACKDATED: Seconds = Seconds(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
@@ -36,11 +36,13 @@ pub struct Validity {
 
 impl Validity {
     pub fn from_now(now: Timestamp, life: Seconds) -> Self {
-        Self { not_before: now - BACKDATE, not_after: now + life }
+        Self::until(now, now + life)
     }
 
     pub fn until(now: Timestamp, not_after: Timestamp) -> Self {
-        Self { not_before: now - BACKDATE, not_after }
+        // A short-lived one is backdated less, so that its half life means what it says.
+        let backdate = MOST_BACKDATED.min(Seconds(not_after.since(now).0 / 10));
+        Self { not_before: now - backdate, not_after }
     }
 }
 

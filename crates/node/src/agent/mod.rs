@@ -45,7 +45,7 @@ pub enum AgentError {
 }
 
 /// The clock is looked at this often: after a sleep, what is due is done at once.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Seconds = Seconds(300);
 
 /// Runs until `stop`, or until the operators revoked this machine.
@@ -55,12 +55,13 @@ pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>
     let status = Arc::new(Mutex::new(Status::from_disk(&scope)?));
     let _socket = status::answer(&scope, Arc::clone(&status));
     let [jitter] = random::bytes::<1>()?;
-    let mut agent = Agent { scope, node, options, jitter, line: None, failures: 0, next_check_in: None, status };
+    let mut agent =
+        Agent { scope, node, options, jitter, line: None, failures: 0, next_check_in: None, renew_at: None, status };
     loop {
-        let wait = agent.look().await?;
+        // Whatever is cut off here is taken up again: what was asked for is on disk until it is there.
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
-            () = tokio::time::sleep(wait.min(LOOK_EVERY)) => {}
+            looked = agent.look() => looked?,
         }
     }
 }
@@ -74,15 +75,21 @@ struct Agent {
     line: Option<(Believed, Known)>,
     failures: u32,
     next_check_in: Option<Timestamp>,
+    renew_at: Option<Timestamp>,
     status: Arc<Mutex<Status>>,
 }
 
 impl Agent {
-    /// Does what is due. Returns how long nothing will be.
-    async fn look(&mut self) -> Result<Duration, AgentError> {
+    /// Does what is due, or rests for a moment.
+    async fn look(&mut self) -> Result<(), AgentError> {
         let now = clock::now();
-        if self.next_check_in.is_some_and(|at| now < at && at.since(now) <= LONGEST_WAIT) && !self.renewal_is_due()? {
-            return Ok(LOOK_EVERY.min(Duration::from_secs(1)));
+        // A check-in that lies too far ahead was set before the clock was put back.
+        let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
+        let early = self.next_check_in.is_some_and(|at| now < at && at.since(now) <= far);
+        let due = self.failures == 0 && self.renew_at.is_none_or(|at| now >= at);
+        if early && !due {
+            tokio::time::sleep(LOOK_EVERY).await;
+            return Ok(());
         }
         match self.keep_up().await {
             Ok(known) => {
@@ -96,13 +103,7 @@ impl Agent {
             }
             Err(why) => self.cope(why, now).await?,
         }
-        Ok(Duration::from_millis(500))
-    }
-
-    fn renewal_is_due(&self) -> Result<bool, AgentError> {
-        let svid = self.scope.seat(&self.node.principal()).svid()?;
-        // While gateways cannot be reached, the next attempt is the back-off's to say.
-        Ok(self.failures == 0 && svid.is_none_or(|svid| renew::is_due(&svid, self.jitter)))
+        Ok(())
     }
 
     async fn keep_up(&mut self) -> Result<Known, AskError> {
@@ -113,7 +114,7 @@ impl Agent {
             self.line = None;
             renew::come_back(&self.scope, &self.node, &gateways).await?;
             tracing::info!("came back after the SVID had expired");
-        } else if renew::is_due(&svid, self.jitter) {
+        } else if clock::now() >= renew::due_at(&svid, self.jitter) {
             let (mut gateway, known) = self.open_line(&gateways).await?;
             renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;
             tracing::info!("renewed the SVID");
@@ -122,12 +123,15 @@ impl Agent {
         let (mut gateway, known) = self.open_line(&gateways).await?;
         let known = sync::check_in(&self.scope, &mut gateway, &known).await?;
         self.check_own_key(&known)?;
-        self.renew_placed((&mut gateway, &known)).await?;
+        if let Err(why) = self.renew_placed((&mut gateway, &known)).await {
+            tracing::warn!(problem = describe(&why), "an SVID of a user or service here was not renewed");
+        }
         if !self.node.joined {
             self.node.joined = true;
             self.scope.save_node(&self.node)?;
         }
         self.line = Some((gateway, known.clone()));
+        self.renew_at = self.scope.seat(&principal).svid()?.map(|svid| renew::due_at(&svid, self.jitter));
         let fresh = Status::from_disk(&self.scope)?;
         self.tell(|status| {
             status.svid_expires_at = fresh.svid_expires_at;
@@ -140,7 +144,7 @@ impl Agent {
     async fn renew_placed(&self, (gateway, known): (&mut Believed, &Known)) -> Result<(), AskError> {
         for place in known.head.head.placements.iter().filter(|place| place.node == self.node.name) {
             let svid = self.scope.seat(&place.principal).svid()?;
-            if svid.is_none_or(|svid| renew::is_due(&svid, self.jitter)) {
+            if svid.is_none_or(|svid| clock::now() >= renew::due_at(&svid, self.jitter)) {
                 renew::renew(&self.scope, &self.node, &place.principal, (&mut *gateway, known)).await?;
             }
         }

@@ -1,9 +1,10 @@
 //! The next SVID: over mTLS while the last one is good, by admission and node key after it expired.
 
-use ground::{clock, random};
+use ground::random;
 use identity::bundle::{Identity, Roots};
 use identity::principal::Principal;
 use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
 use org::admission::{Purpose, Transcript};
 use wire::connect::{Believed, Gateway};
 use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};
@@ -12,7 +13,7 @@ use wire::permit::Ask;
 
 use crate::ask::call::{AskError, call_known};
 use crate::ask::svid::Asking;
-use crate::store::scope::{NodeFile, Scope};
+use crate::store::scope::{NodeFile, Scope, Svid};
 
 /// Renews one principal's SVID over an open mTLS connection.
 pub async fn renew(
@@ -69,10 +70,8 @@ fn identity_roots(scope: &Scope) -> Result<Roots<Identity>, AskError> {
     Roots::from_pem(&String::from_utf8_lossy(&text)).map_err(|why| AskError::BadAnswer(why.to_string()))
 }
 
-/// Past its half life, a little earlier or later for each node, so that they do not all come at once.
-pub fn is_due(svid: &crate::store::scope::Svid, jitter: u8) -> bool {
-    let now = clock::now();
+/// Half its life, a little earlier or later for each node, so that they do not all come at once.
+pub fn due_at(svid: &Svid, jitter: u8) -> Timestamp {
     let life = svid.not_after.since(svid.not_before).0;
-    let due = svid.not_before + identity::time::Seconds(life * (45 + u64::from(jitter) % 11) / 100);
-    now >= due
+    svid.not_before + Seconds(life * (45 + u64::from(jitter) % 11) / 100)
 }
