@@ -91,7 +91,13 @@ impl Agent {
             tokio::time::sleep(LOOK_EVERY).await;
             return Ok(());
         }
-        match self.keep_up().await {
+        let rested = self.line.is_some();
+        let mut kept_up = self.keep_up().await;
+        if rested && matches!(kept_up, Err(AskError::Call(CallError::BrokenOff { .. }))) {
+            // A connection that ended while it rested is no failure: once more, on a new one.
+            kept_up = self.keep_up().await;
+        }
+        match kept_up {
             Ok(known) => {
                 self.failures = 0;
                 self.next_check_in = Some(now + self.spread(self.options.check_in_every));
@@ -166,7 +172,7 @@ impl Agent {
 
     /// Something failed: say so, and wait longer each time. Only a signed head ends the agent.
     async fn cope(&mut self, why: AskError, now: Timestamp) -> Result<(), AgentError> {
-        let had_line = self.line.take().is_some();
+        self.line = None;
         let revoked = match &why {
             AskError::Revoked => true,
             AskError::Call(
@@ -179,12 +185,6 @@ impl Agent {
         if revoked {
             self.tell(|status| "revoked".clone_into(&mut status.state));
             return Err(AgentError::Revoked);
-        }
-        if had_line && matches!(&why, AskError::Call(CallError::BrokenOff { .. })) {
-            // An idle connection that ended is no failure: open another at once.
-            self.next_check_in = None;
-            self.failures += 1;
-            return Ok(());
         }
         self.failures = self.failures.saturating_add(1);
         let wait = Seconds(1_u64 << self.failures.min(9)).min(LONGEST_WAIT);
