@@ -98,12 +98,12 @@ impl Refusal {
             | Self::InviteUsedUp { .. }
             | Self::InviteNotHere => Some("ask an operator for a new one: freehold invite create"),
             Self::NetworkNotAllowed => {
-                Some("join from an allowed network, or ask an operator: freehold invite create --network")
+                Some("join from an allowed network, or ask an operator: freehold invite create --from")
             }
             Self::NameNotAllowed { .. } => Some("choose an allowed one: freehold-node join --name NAME"),
-            Self::BeyondCeiling { .. } => {
-                Some("leave it out, or ask an operator for an invite that gives it: freehold invite create")
-            }
+            Self::BeyondCeiling { .. } => Some(
+                "leave it out, or ask an operator for an invite that gives it: freehold invite create --give-label, --give-role",
+            ),
             Self::NameTaken { .. } => Some(
                 "choose another: freehold-node join --name NAME; if the old machine is gone, an operator frees the name: freehold node revoke NAME",
             ),

@@ -42,7 +42,7 @@ impl InviteCommand {
 #[command(after_help = "Examples:
   freehold invite create                                      one machine, any name, within an hour
   freehold invite create --uses 3 --ttl 1h --name 'web-*'
-  freehold invite create --uses unlimited --ttl 30d --network 10.0.0.0/8 --label-as 'rack 3'
+  freehold invite create --uses unlimited --ttl 30d --from 10.0.0.0/8 --label 'rack 3'
 
 The code holds a secret: whoever has it can join within these bounds.")]
 pub struct Create {
@@ -56,17 +56,17 @@ pub struct Create {
     #[arg(long = "name", value_name = "GLOB", default_value = "*")]
     names: Vec<NameGlob>,
     /// Networks from which it can be used; may be repeated [default: any]
-    #[arg(long = "network", value_name = "CIDR")]
+    #[arg(long = "from", alias = "network", value_name = "CIDR")]
     networks: Vec<IpNet>,
     /// A label that a joiner may take; may be repeated
-    #[arg(long = "label", value_name = "KEY=VALUE")]
+    #[arg(long = "give-label", value_name = "KEY=VALUE")]
     labels: Vec<Label>,
     /// A role that a joiner may take; may be repeated
-    #[arg(long = "role", value_name = "ROLE")]
+    #[arg(long = "give-role", value_name = "ROLE")]
     roles: Vec<Name>,
     /// What it is for, in your words
-    #[arg(long = "label-as", value_name = "TEXT", default_value = "")]
-    label_as: String,
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    label: String,
 }
 
 #[derive(Serialize)]
@@ -85,7 +85,7 @@ impl Create {
         let keys = common.keys(&org, doing)?;
         let mut session = common.session(doing).await?;
         let wish = InviteWish {
-            label: self.label_as,
+            label: self.label,
             uses: self.uses,
             ttl: self.ttl,
             names: self.names,
