@@ -42,6 +42,11 @@ impl Validity {
     pub fn until(now: Timestamp, not_after: Timestamp) -> Self {
         Self { not_before: now - BACKDATE, not_after }
     }
+
+    /// When it was made: the backdating is for wrong clocks, and is no part of its life.
+    pub fn issued_at(self) -> Timestamp {
+        (self.not_before + BACKDATE).min(self.not_after)
+    }
 }
 
 // ---- drafts ----

@@ -72,7 +72,7 @@ fn identity_roots(scope: &Scope) -> Result<Roots<Identity>, AskError> {
 /// Past its half life, a little earlier or later for each node, so that they do not all come at once.
 pub fn is_due(svid: &crate::store::scope::Svid, jitter: u8) -> bool {
     let now = clock::now();
-    let life = svid.not_after.since(svid.not_before).0;
-    let due = svid.not_before + identity::time::Seconds(life * (45 + u64::from(jitter) % 11) / 100);
+    let life = svid.not_after.since(svid.issued_at).0;
+    let due = svid.issued_at + identity::time::Seconds(life * (45 + u64::from(jitter) % 11) / 100);
     now >= due
 }

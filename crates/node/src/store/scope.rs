@@ -76,7 +76,7 @@ pub struct Pending {
 pub struct Svid {
     pub own: OwnSvid,
     pub counter: u64,
-    pub not_before: Timestamp,
+    pub issued_at: Timestamp,
     pub not_after: Timestamp,
 }
 
@@ -293,7 +293,7 @@ impl Seat {
         Ok(Some(Svid {
             own: OwnSvid { chain, key },
             counter: self.counter(),
-            not_before: validity.not_before,
+            issued_at: validity.issued_at(),
             not_after: validity.not_after,
         }))
     }
