@@ -57,10 +57,15 @@ pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>
     let [jitter] = random::bytes::<1>()?;
     let mut agent = Agent { scope, node, options, jitter, line: None, failures: 0, next_check_in: None, status };
     loop {
-        let wait = agent.look().await?;
+        let look_and_wait = async {
+            let wait = agent.look().await?;
+            tokio::time::sleep(wait.min(LOOK_EVERY)).await;
+            Ok::<_, AgentError>(())
+        };
+        // Also in the middle of a call: a gateway that does not answer must not hold the stop up.
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
-            () = tokio::time::sleep(wait.min(LOOK_EVERY)) => {}
+            looked = look_and_wait => looked?,
         }
     }
 }
@@ -81,7 +86,9 @@ impl Agent {
     /// Does what is due. Returns how long nothing will be.
     async fn look(&mut self) -> Result<Duration, AgentError> {
         let now = clock::now();
-        if self.next_check_in.is_some_and(|at| now < at && at.since(now) <= LONGEST_WAIT) && !self.renewal_is_due()? {
+        // Further away than any wait: the clock was set back, so do not trust it.
+        let longest = self.spread(self.options.check_in_every.max(LONGEST_WAIT));
+        if self.next_check_in.is_some_and(|at| now < at && at.since(now) <= longest) && !self.renewal_is_due()? {
             return Ok(LOOK_EVERY.min(Duration::from_secs(1)));
         }
         match self.keep_up().await {
