@@ -4,3 +4,5 @@
 
 mod layout;
 mod first_walk;
+mod founding;
+mod joining;
