@@ -38,6 +38,8 @@ pub enum AgentError {
     AlreadyRunning,
     #[error("this machine's key was revoked by the operators; it can do nothing more here")]
     Revoked,
+    #[error("this machine left the org: its keys are gone")]
+    Left,
     #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error(transparent)]
@@ -91,6 +93,7 @@ impl Agent {
         if self.next_check_in.is_some_and(|at| now < at && at.since(now) <= longest) && !self.renewal_is_due()? {
             return Ok(LOOK_EVERY.min(Duration::from_secs(1)));
         }
+        let had_line = self.line.is_some();
         match self.keep_up().await {
             Ok(known) => {
                 self.failures = 0;
@@ -101,7 +104,7 @@ impl Agent {
                     status.problem = None;
                 });
             }
-            Err(why) => self.cope(why, now).await?,
+            Err(why) => self.cope(why, had_line, now).await?,
         }
         Ok(Duration::from_millis(500))
     }
@@ -168,8 +171,11 @@ impl Agent {
     }
 
     /// Something failed: say so, and wait longer each time. Only a signed head ends the agent.
-    async fn cope(&mut self, why: AskError, now: Timestamp) -> Result<(), AgentError> {
-        let had_line = self.line.take().is_some();
+    async fn cope(&mut self, why: AskError, had_line: bool, now: Timestamp) -> Result<(), AgentError> {
+        self.line = None;
+        if self.scope.node()?.is_none() {
+            return Err(AgentError::Left);
+        }
         let revoked = match &why {
             AskError::Revoked => true,
             AskError::Call(
