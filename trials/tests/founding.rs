@@ -51,7 +51,8 @@ fn founding_lays_out_private_files_and_tells_them_in_json() {
     let place = Place::new();
     let output = found(&place, &["--unprotected", "--node", "quay", "--json"]);
     let told = json(&output);
-    for field in ["org", "org_id", "gateway", "addresses", "signers", "endpoint_root", "head", "protected", "recovery"] {
+    for field in ["org", "org_id", "gateway", "addresses", "signers", "endpoint_root", "head", "protected", "recovery"]
+    {
         assert!(told.get(field).is_some(), "no `{field}` in {told}");
     }
     assert_eq!((text(&told, "org"), text(&told, "gateway")), ("harbor".to_owned(), "quay".to_owned()));

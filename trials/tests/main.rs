@@ -6,3 +6,8 @@ mod layout;
 mod first_walk;
 mod founding;
 mod joining;
+mod refusals;
+mod gateway;
+mod auditing;
+mod staying;
+mod killing;
