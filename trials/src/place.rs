@@ -1,12 +1,19 @@
 //! A throwaway place: a home, a gateway process, node folders. Everything ends when it is dropped.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::Permissions;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// The longest that a walk waits for something to become so, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(40);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A home of its own and a port that was free a moment ago.
 #[derive(Debug)]
@@ -34,14 +41,20 @@ impl Running {
     }
 
     /// SIGTERM, then the exit code.
-    pub fn stop(mut self) -> Option<i32> {
+    pub fn stop(self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        self.0.wait().ok().and_then(|status| status.code())
+        self.end().0
     }
 
-    pub fn wait(mut self) -> Option<i32> {
-        self.0.wait().ok().and_then(|status| status.code())
+    /// Waits until it has ended by itself: its exit code, and what it said on stderr if that was piped.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        until("a process ends", || !matches!(self.0.try_wait(), Ok(None)));
+        let mut told = String::new();
+        if let Some(mut pipe) = self.0.stderr.take() {
+            let _ = pipe.read_to_string(&mut told);
+        }
+        (self.0.wait().ok().and_then(|status| status.code()), told)
     }
 }
 
@@ -69,6 +82,16 @@ impl Place {
         self.folder.path().join("home")
     }
 
+    /// The org's folder on the operator's machine.
+    pub fn org(&self) -> PathBuf {
+        self.home().join("harbor")
+    }
+
+    /// A node's folder for the org.
+    pub fn scope(&self, node: &str) -> PathBuf {
+        self.root(node).join("harbor")
+    }
+
     /// A node's root.
     pub fn root(&self, node: &str) -> PathBuf {
         self.folder.path().join(node)
@@ -87,6 +110,15 @@ impl Place {
         let mut command = Command::new(binary("freehold"));
         command.args(words).arg("--home").arg(self.home()).stdin(Stdio::null()).env("USER", "ann");
         command
+    }
+
+    /// A private file with a passphrase in it.
+    pub fn passphrase(&self, words: &str) -> String {
+        let path = self.path(&words.replace(' ', "-"));
+        let written =
+            std::fs::write(&path, words).and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o600)));
+        written.unwrap_or_else(|why| panic!("no passphrase file: {why}"));
+        path.to_string_lossy().into_owned()
     }
 
     /// The JSON that a command prints.
@@ -140,6 +172,28 @@ impl Place {
         self.node(node, &["join", "--name", node], code)
     }
 
+    /// A machine that joined with an invite of its own.
+    pub fn joined(&self, node: &str) {
+        succeeded(&self.join(node, &self.code(&[])));
+    }
+
+    /// Starts a node's agent; what it says is kept for `Running::end`.
+    pub fn agent(&self, node: &str) -> Running {
+        let mut command = self.node_command(node, &["run", "--every", "1s"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        Running(child.unwrap_or_else(|why| panic!("no agent: {why}")))
+    }
+
+    /// What a node says of itself.
+    pub fn status(&self, node: &str) -> Value {
+        json(&self.node(node, &["status", "--json"], ""))
+    }
+
+    /// How many uses of an invite are spent.
+    pub fn spent(&self, invite: &str) -> u64 {
+        self.facts(&["invite", "show", invite])["spent"].as_u64().unwrap_or(u64::MAX)
+    }
+
     /// The state of a node as the operator sees it.
     pub fn state_of(&self, node: &str) -> Option<String> {
         let nodes = self.facts(&["node", "list"]);
@@ -173,9 +227,50 @@ pub fn succeeded(output: &Output) {
 
 /// A refusal: exit code 3, and words that say why.
 pub fn refused(output: &Output, why: &str) {
+    ended(output, 3, why);
+}
+
+/// It did not work out: an exit code, and words that say why.
+pub fn ended(output: &Output, exit: i32, why: &str) {
     let told = stderr(output);
-    assert_eq!(output.status.code(), Some(3), "not refused: {}{told}", stdout(output));
+    assert_eq!(output.status.code(), Some(exit), "not exit code {exit}: {}{told}", stdout(output));
     assert!(told.contains(why), "expected `{why}` in: {told}");
+}
+
+/// Looks until it is so.
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// `openssl` in a folder; what it prints.
+pub fn openssl(folder: &Path, words: &[&str]) -> String {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args(words).stdin(Stdio::null());
+    let output = output(command);
+    succeeded(&output);
+    stdout(&output)
+}
+
+/// The permission bits of a file or folder.
+pub fn mode(path: &Path) -> u32 {
+    let meta = std::fs::symlink_metadata(path);
+    meta.unwrap_or_else(|why| panic!("`{}`: {why}", path.display())).permissions().mode() & 0o777
+}
+
+/// Every file and folder below a folder, links not followed.
+pub fn below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        found.push(entry.path());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(below(&entry.path()));
+        }
+    }
+    found
 }
 
 pub fn stdout(output: &Output) -> String {

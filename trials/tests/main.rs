@@ -4,3 +4,10 @@
 
 mod layout;
 mod first_walk;
+mod founding;
+mod joining;
+mod refusals;
+mod gateway;
+mod auditing;
+mod staying;
+mod killing;

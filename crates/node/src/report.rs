@@ -60,7 +60,7 @@ impl Failure {
             at = error.source();
         }
         let (exit, code, hint) = match refusal {
-            Some(refusal) => (Exit::Refused, code_of(refusal), refusal.hint().map(str::to_owned)),
+            Some(refusal) => (exit_for(refusal), code_of(refusal), refusal.hint().map(str::to_owned)),
             None => (exit_of(why), None, None),
         };
         Self { doing: doing.into(), causes, code, hint, exit }
@@ -124,6 +124,14 @@ fn find_refusal<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refusal> {
     match call {
         Some(CallError::Refused(refusal)) => Some(refusal),
         _ => None,
+    }
+}
+
+/// A gateway that wanted to but could not has not said no.
+const fn exit_for(refusal: &Refusal) -> Exit {
+    match refusal {
+        Refusal::Busy { .. } | Refusal::Failed { .. } => Exit::Failed,
+        _ => Exit::Refused,
     }
 }
 

@@ -132,7 +132,7 @@ impl List {
         let doing = "could not list the invites";
         let mut session = common.session(doing).await?;
         let invites = session.invites().await.map_err(|why| Failure::new(doing, &why))?;
-        let told: Vec<_> = invites.iter().map(Told::of).collect();
+        let told: Vec<_> = invites.iter().map(told).collect();
         show(common.json, &told, || {
             let row = |invite: &InviteView| {
                 let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
@@ -152,18 +152,14 @@ impl List {
     }
 }
 
-/// An invite with its state in one word.
-#[derive(Serialize)]
-struct Told<'a> {
-    state: &'static str,
-    #[serde(flatten)]
-    invite: &'a InviteView,
-}
-
-impl<'a> Told<'a> {
-    fn of(invite: &'a InviteView) -> Self {
-        Self { state: state(invite), invite }
+/// An invite with its state in one word, and its uses as `create` tells them.
+fn told(invite: &InviteView) -> serde_json::Value {
+    let mut told = serde_json::to_value(invite).unwrap_or_default();
+    if let Some(fields) = told.as_object_mut() {
+        fields.insert("state".to_owned(), state(invite).into());
+        fields.insert("uses".to_owned(), uses_json(invite.uses));
     }
+    told
 }
 
 fn state(invite: &InviteView) -> &'static str {
@@ -186,7 +182,7 @@ impl Show {
         let doing = format!("could not show the invite `{}`", self.invite);
         let mut session = common.session(&doing).await?;
         let invite = session.invite(&self.invite).await.map_err(|why| Failure::new(&doing, &why))?;
-        show(common.json, &Told::of(&invite), || in_words(&invite));
+        show(common.json, &told(&invite), || in_words(&invite));
         Ok(())
     }
 }

@@ -38,6 +38,8 @@ pub enum AgentError {
     AlreadyRunning,
     #[error("this machine's key was revoked by the operators; it can do nothing more here")]
     Revoked,
+    #[error("this machine has left the org")]
+    Left,
     #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error(transparent)]
@@ -182,6 +184,10 @@ impl Agent {
             ) => self.is_revoked_for_certain().await,
             _ => false,
         };
+        if matches!(&why, AskError::Call(CallError::Refused(Refusal::KeyLeft))) || !self.scope.path("node.key").exists()
+        {
+            return Err(AgentError::Left);
+        }
         if revoked {
             self.tell(|status| "revoked".clone_into(&mut status.state));
             return Err(AgentError::Revoked);

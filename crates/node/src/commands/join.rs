@@ -65,7 +65,15 @@ impl Join {
                 eprintln!("  {step}");
             }
         };
-        enroll::join(&scope, &code, &wish, tell).await.map_err(|why| Failure::new(&doing, &why))?;
+        enroll::join(&scope, &code, &wish, tell).await.map_err(|why| {
+            let failure = Failure::new(&doing, &why);
+            match why {
+                AskError::Call(why) if why.is_worth_retrying() => failure.hint(
+                    "is the gateway running, and can this machine reach it? Run this again later: nothing is lost",
+                ),
+                _ => failure,
+            }
+        })?;
         told(common, &scope, &doing)
     }
 

@@ -30,7 +30,7 @@ impl Run {
                 AgentError::Revoked => failure
                     .exit(Exit::Refused)
                     .hint("to be of use again it joins as a new machine: freehold-node leave --local, then freehold-node join"),
-                AgentError::NotJoined => failure.hint("join first: freehold-node join"),
+                AgentError::NotJoined | AgentError::Left => failure.hint("join first: freehold-node join"),
                 AgentError::AlreadyRunning => failure.hint("look at it: freehold-node status"),
                 AgentError::Scope(_) | AgentError::NoRandomness(_) => failure,
             }

@@ -1,0 +1,171 @@
+//! The audit: every change is in it, and every tampering with the gateway's file is named.
+
+use rusqlite::Connection;
+use serde_json::Value;
+use trials::place::{Place, ended, stderr, stdout, succeeded, text};
+
+#[test]
+fn every_change_is_told_with_who_what_whom_and_the_result() {
+    let place = Place::founded(&["--node", "quay"]);
+    let _gateway = place.serve();
+    let invite = place.invite(&["--uses", "2"]);
+    let (id, code) = (text(&invite, "id"), text(&invite, "code"));
+    succeeded(&place.join("web-1", &code));
+    succeeded(&place.join("web-2", &code));
+    succeeded(&place.node("web-2", &["leave", "--yes"], ""));
+    succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
+    succeeded(&place.freehold(&["invite", "revoke", &id, "--yes"]));
+    succeeded(&place.freehold(&["refresh"]));
+    let lines = place.facts(&["audit"]);
+    let org = text(&place.facts(&["org", "list"])[0], "org_id");
+    let (ann, quay) = ("signer/ann", "node/quay");
+    let expected = [
+        (ann, "org.found", org.as_str()),
+        (ann, "bootstrap_trust.publish", "identity"),
+        (ann, "bootstrap_trust.publish", "endpoint"),
+        (ann, "head.publish", "founding"),
+        (quay, "node.admit", "quay"),
+        (ann, "invite.create", &id),
+        (quay, "node.admit", "web-1"),
+        (quay, "node.join", "web-1"),
+        (quay, "node.admit", "web-2"),
+        (quay, "node.join", "web-2"),
+        (quay, "node.leave", "web-2"),
+        (ann, "node.revoke", "web-1"),
+        (ann, "invite.revoke", &id),
+        (ann, "head.refresh", "head"),
+    ];
+    let lines = lines.as_array().unwrap();
+    let found = lines.iter().map(|line| (field(line, "actor"), field(line, "action"), field(line, "subject")));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    for line in lines {
+        assert_eq!(field(line, "result"), "done");
+        assert!(!field(line, "correlation").is_empty() && !field(line, "fingerprint").is_empty(), "{line}");
+    }
+    let about = |subject: &str| place.facts(&["audit", "--subject", subject]).as_array().unwrap().len();
+    assert_eq!((about("web-1"), about("web-2"), about("nobody")), (3, 3, 0));
+    assert_eq!(about(&id), 8, "its making, its end, and the machines that came by it");
+    assert!(stdout(&place.freehold(&["audit", "--subject", "web-1"])).contains("node.revoke"));
+}
+
+#[test]
+fn the_ledger_holds_with_the_gateway_running_and_not() {
+    let place = Place::founded(&[]);
+    let gateway = place.serve();
+    place.joined("web-1");
+    let running = place.facts(&["audit", "--verify"]);
+    assert_eq!((&running["ok"], &running["void"], &running["first_bad"]), (&true.into(), &0.into(), &Value::Null));
+    assert_eq!(gateway.stop(), Some(0));
+    assert_eq!(place.facts(&["audit", "--verify"]), running);
+    assert!(stdout(&place.freehold(&["audit", "--verify"])).contains("8 entries hold"));
+}
+
+#[test]
+fn a_changed_entry_is_named() {
+    let place = with_history();
+    let place_in = |envelope: &str, field: &str| envelope.find(&format!("\"{field}\":")).unwrap() + field.len() + 20;
+    for field in ["payload", "sig"] {
+        let why = check_tampering(&place, &["entry 7"], |ledger| {
+            let envelope: String = ledger.query_row(ENTRY_7, [], |row| row.get(0)).unwrap();
+            let at = place_in(&envelope, field);
+            let other = if &envelope[at..=at] == "A" { "B" } else { "A" };
+            let changed = format!("{}{other}{}", &envelope[..at], &envelope[at + 1..]);
+            ledger.execute("UPDATE entries SET envelope = ?1 WHERE id = 7", [changed]).unwrap();
+        });
+        assert!(why.contains("the ledger does not hold"), "{why}");
+    }
+    check_tampering(&place, &["entry 7"], |ledger| {
+        ledger.execute("UPDATE entries SET envelope = 'x' || envelope WHERE id = 7", []).unwrap();
+    });
+    check_tampering(&place, &["entry 7"], |ledger| {
+        ledger
+            .execute("UPDATE entries SET envelope = (SELECT envelope FROM entries WHERE id = 8) WHERE id = 7", [])
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_missing_entry_is_named() {
+    let place = with_history();
+    check_tampering(&place, &["entries are missing"], |ledger| {
+        ledger.execute("DELETE FROM entries WHERE id = (SELECT max(id) FROM entries)", []).unwrap();
+    });
+    check_tampering(&place, &["entry 7"], |ledger| {
+        ledger.execute("DELETE FROM entries WHERE id = 7", []).unwrap();
+    });
+    check_tampering(&place, &["entries are missing"], |ledger| {
+        ledger.execute("DELETE FROM entries", []).unwrap();
+    });
+}
+
+#[test]
+fn a_derived_row_that_the_ledger_does_not_say_is_named() {
+    let place = with_history();
+    check_tampering(&place, &["derived table `members`", "not what the ledger says"], |ledger| {
+        let changed =
+            "UPDATE derived SET value = replace(value, '\"left\":false', '\"left\":true') WHERE tbl = 'members'";
+        assert_eq!(ledger.execute(changed, []).unwrap(), 2);
+    });
+    check_tampering(&place, &["derived table `spends`", "missing"], |ledger| {
+        assert_eq!(ledger.execute("DELETE FROM derived WHERE tbl = 'spends'", []).unwrap(), 1);
+    });
+    check_tampering(&place, &["derived table `members`", "nothing in the ledger says so"], |ledger| {
+        let row = "INSERT INTO derived SELECT tbl, ?1, value FROM derived WHERE tbl = 'members' LIMIT 1";
+        ledger.execute(row, ["f".repeat(64)]).unwrap();
+    });
+    check_tampering(&place, &["derived table `void`", "nothing in the ledger says so"], |ledger| {
+        let row = "INSERT INTO derived SELECT 'void', digest, '\"Forked\"' FROM entries WHERE id = 7";
+        ledger.execute(row, []).unwrap();
+    });
+    check_tampering(&place, &["derived table `ghosts`"], |ledger| {
+        ledger.execute("INSERT INTO derived VALUES ('ghosts', 'x', '{}')", []).unwrap();
+    });
+    check_tampering(&place, &["derived table `members`", "cannot be read"], |ledger| {
+        ledger.execute("UPDATE derived SET value = '{' WHERE tbl = 'members'", []).unwrap();
+    });
+}
+
+#[test]
+fn a_ledger_that_was_set_back_is_noticed_by_whoever_saw_more() {
+    let place = Place::founded(&[]);
+    let ledger = place.org().join("gateway/ledger.db");
+    std::fs::copy(&ledger, place.path("old")).unwrap();
+    place.invite(&[]);
+    std::fs::copy(place.path("old"), &ledger).unwrap();
+    ended(&place.freehold(&["audit", "--verify"]), 1, "older than what was seen before");
+    ended(&place.freehold(&["invite", "create"]), 1, "older than what was seen before");
+}
+
+const ENTRY_7: &str = "SELECT envelope FROM entries WHERE id = 7";
+
+/// Eight entries: founding, an invite, a machine that was admitted and joined.
+fn with_history() -> Place {
+    let place = Place::founded(&[]);
+    let gateway = place.serve();
+    place.joined("web-1");
+    assert_eq!(gateway.stop(), Some(0));
+    place
+}
+
+/// Changes the file, looks what the check says of it, and puts the file back.
+fn check_tampering(place: &Place, expected: &[&str], change: impl FnOnce(&Connection)) -> String {
+    let path = place.org().join("gateway/ledger.db");
+    let kept = std::fs::read(&path).unwrap();
+    let ledger = Connection::open(&path).unwrap();
+    change(&ledger);
+    drop(ledger);
+    let output = place.freehold(&["audit", "--verify"]);
+    for words in expected {
+        ended(&output, 1, words);
+    }
+    for side in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(place.org().join(format!("gateway/ledger.db{side}")));
+    }
+    std::fs::write(&path, kept).unwrap();
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true, "the walk did not put the file back");
+    stderr(&output)
+}
+
+fn field<'a>(line: &'a Value, name: &str) -> &'a str {
+    line[name].as_str().unwrap_or_default()
+}

@@ -1,0 +1,102 @@
+//! Killing: the gateway dies in the middle of many joins, machines die in the middle of theirs; nothing is lost, and
+//! nothing is spent twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
+
+use trials::place::{Place, Running, succeeded, text, until};
+
+const MACHINES: usize = 200;
+const AT_A_TIME: usize = 8;
+/// The gateway is killed when this many machines have joined.
+const KILLS: [usize; 6] = [5, 25, 60, 95, 130, 170];
+
+#[test]
+fn a_gateway_killed_amid_two_hundred_joins_loses_and_repeats_nothing() {
+    let place = Place::founded(&[]);
+    let invite = place.invite(&["--uses", &MACHINES.to_string()]);
+    let code_file = place.path("code");
+    std::fs::write(&code_file, text(&invite, "code")).unwrap();
+    let mut waiting: Vec<String> = (1..=MACHINES).rev().map(|number| format!("web-{number}")).collect();
+    let mut joining: Vec<(String, Running)> = Vec::new();
+    let (mut joined, mut repeated) = (BTreeSet::new(), 0);
+    let mut kills = KILLS.into_iter().peekable();
+    let mut gateway = Some(place.serve());
+    until("all machines have joined", || {
+        while joining.len() < AT_A_TIME
+            && let Some(node) = waiting.pop()
+        {
+            let child = join(&place, &node, &code_file.to_string_lossy());
+            joining.push((node, child));
+        }
+        // A kill while eight are at it, some of them amid their proofs; then it starts again as if nothing had been.
+        if kills.next_if(|at| joined.len() >= *at).is_some() {
+            gateway.take().unwrap().kill();
+            gateway = Some(place.serve());
+        }
+        for (node, mut child) in std::mem::take(&mut joining) {
+            match child.0.try_wait().unwrap() {
+                None => joining.push((node, child)),
+                Some(status) if status.success() => assert!(joined.insert(node), "joined twice"),
+                Some(_) => {
+                    repeated += 1;
+                    waiting.push(node);
+                }
+            }
+        }
+        joined.len() == MACHINES
+    });
+    assert!(kills.peek().is_none(), "the gateway was not killed as often as it should");
+    assert!(repeated < MACHINES, "{repeated} joins had to be run again");
+    check_all_are_members(&place, &text(&invite, "id"), &joined);
+    drop(gateway);
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true, "also with the gateway gone");
+}
+
+#[test]
+fn a_machine_killed_amid_its_join_finishes_it_later() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    // Moments of a join, as the disk shows them; and some machines that are not killed at all.
+    let moments =
+        ["seal.key", "node.key", "pending.key", "known.json", "admission.json", "svids/1", "current", "node.json"];
+    let invite = place.invite(&["--uses", &moments.len().to_string()]);
+    let code_file = place.path("code");
+    std::fs::write(&code_file, text(&invite, "code")).unwrap();
+    let mut names = BTreeSet::new();
+    for (number, moment) in moments.into_iter().enumerate() {
+        let node = format!("web-{number}");
+        let mut child = join(&place, &node, &code_file.to_string_lossy());
+        let sign = place.scope(&node).join(moment);
+        while !sign.exists() && matches!(child.0.try_wait(), Ok(None)) {
+            std::hint::spin_loop();
+        }
+        child.kill();
+        succeeded(&place.join(&node, &text(&invite, "code")));
+        names.insert(node);
+    }
+    check_all_are_members(&place, &text(&invite, "id"), &names);
+}
+
+/// Each name is one member, each spent one use, and the ledger holds.
+fn check_all_are_members(place: &Place, invite: &str, names: &BTreeSet<String>) {
+    let nodes = place.facts(&["node", "list"]);
+    let mut states: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in nodes.as_array().unwrap().iter().filter(|row| row["invite"] == invite) {
+        assert!(row["alarm"].is_null(), "{row}");
+        states.entry(text(row, "name")).or_default().push(text(row, "state"));
+    }
+    for name in names {
+        assert_eq!(states.get(name), Some(&vec!["member".to_owned()]), "`{name}`");
+    }
+    let shown = place.facts(&["invite", "show", invite]);
+    assert_eq!((states.len(), shown["spent"].as_u64()), (names.len(), Some(names.len() as u64)));
+    assert_eq!(shown["joined"].as_array().map(Vec::len), Some(names.len()));
+    let verdict = place.facts(&["audit", "--verify"]);
+    assert_eq!((&verdict["ok"], &verdict["void"]), (&true.into(), &0.into()), "{verdict}");
+}
+
+fn join(place: &Place, node: &str, code_file: &str) -> Running {
+    let mut command = place.node_command(node, &["join", "--name", node, "--invite-file", code_file]);
+    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}

@@ -1,0 +1,196 @@
+//! Staying a member: renewing, coming back, outliving the gateway, stopping, leaving.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use trials::place::{Place, Running, ended, mode, openssl, refused, stderr, succeeded, text, until};
+
+/// As short as founding allows, so that a walk sees whole lives.
+const SHORT: [&str; 4] = ["--node", "quay", "--svid-ttl", "10s"];
+
+#[test]
+fn an_agent_renews_before_expiry_and_certificate_and_key_always_match() {
+    let place = Place::founded(&SHORT);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let scope = place.scope("web-1");
+    let mut serials = vec![serial(&scope)];
+    let began = Instant::now();
+    let agent = place.agent("web-1");
+    until("the SVID was renewed twice", || {
+        // A careful reader follows the link once: what it points at is a pair.
+        let pair = std::fs::canonicalize(scope.join("current")).unwrap();
+        let words = ["x509", "-in", "svid.pem", "-noout", "-checkend", "0"];
+        assert!(openssl(&pair, &words).contains("will not expire"), "it was not renewed in time");
+        let public = openssl(&pair, &["x509", "-in", "svid.pem", "-noout", "-pubkey"]);
+        assert_eq!(public, openssl(&pair, &["pkey", "-in", "svid.key", "-pubout"]), "certificate and key differ");
+        let now = serial(&scope);
+        if serials.last() != Some(&now) {
+            serials.push(now);
+        }
+        serials.len() == 3
+    });
+    assert!(began.elapsed() > Duration::from_secs(6), "it renews far more often than at half life");
+    assert_eq!(text(&place.facts(&["node", "show", "web-1"]), "svid_serial").to_uppercase(), serial(&scope));
+    assert!(std::fs::read_dir(scope.join("svids")).unwrap().count() <= 2, "old SVIDs are forgotten");
+    assert_eq!(stop_in_time(agent), Some(0));
+    // The gateway's own machine is a member like any other: by now it has renewed too.
+    let own = place.facts(&["node", "show", "quay"]);
+    assert_eq!((text(&own, "state"), &own["alarm"]), ("member".to_owned(), &Value::Null));
+    let own_scope = place.org().join("gateway/node");
+    assert_ne!(std::fs::read_link(own_scope.join("current")).unwrap(), Path::new("svids/1"));
+    openssl(&own_scope, &["x509", "-in", "svid.pem", "-noout", "-checkend", "0"]);
+    openssl(&own_scope.join("principals/user-ann"), &["x509", "-in", "svid.pem", "-noout", "-checkend", "0"]);
+}
+
+#[test]
+fn a_machine_whose_svid_expired_comes_back_by_its_node_key() {
+    let place = Place::founded(&SHORT);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let first = serial(&place.scope("web-1"));
+    until("the SVID has expired", || place.status("web-1")["state"] == "expired");
+    let agent = place.agent("web-1");
+    until("it is back", || place.status("web-1")["state"] == "member");
+    assert_ne!(serial(&place.scope("web-1")), first);
+    until("it has checked in", || place.status("web-1")["last_check_in"].is_string());
+    assert_eq!(stop_in_time(agent), Some(0));
+    // A second `join` would do as well.
+    assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 2, "it is the same node as before");
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+#[test]
+fn status_comes_from_the_agent_while_it_runs_and_from_disk_otherwise() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    assert_eq!((&place.status("web-1")["running"], &place.status("web-1")["state"]), (&false.into(), &"member".into()));
+    let agent = place.agent("web-1");
+    until("the agent answers", || place.status("web-1")["running"] == true);
+    let socket = place.scope("web-1").join("agent.sock");
+    assert_eq!(mode(&socket), 0o600);
+    ended(&place.node("web-1", &["run"], ""), 1, "another agent already runs for this scope");
+    // Head 2 arrives without anybody asking for it.
+    succeeded(&place.freehold(&["refresh"]));
+    until("the new head is known", || place.status("web-1")["head"] == 2);
+    assert_eq!(stop_in_time(agent), Some(0));
+    assert!(!socket.exists());
+    let after = place.status("web-1");
+    assert_eq!((&after["running"], &after["head"]), (&false.into(), &2.into()));
+    // After a kill the socket is stale, and nobody minds.
+    let agent = place.agent("web-1");
+    until("the agent answers", || place.status("web-1")["running"] == true);
+    agent.kill();
+    assert_eq!(place.status("web-1")["running"], false);
+    let agent = place.agent("web-1");
+    until("the agent answers", || place.status("web-1")["running"] == true);
+    assert_eq!(stop_in_time(agent), Some(0));
+}
+
+#[test]
+fn an_agent_outlives_its_gateway() {
+    let place = Place::founded(&[]);
+    let gateway = place.serve();
+    place.joined("web-1");
+    let agent = place.agent("web-1");
+    let checked_in = || place.status("web-1")["last_check_in"].as_str().map(str::to_owned);
+    until("it has checked in", || checked_in().is_some());
+    gateway.kill();
+    until("it says what is wrong", || place.status("web-1")["problem"].is_string());
+    assert!(text(&place.status("web-1"), "problem").contains("cannot reach the gateway"));
+    assert_eq!(place.status("web-1")["state"], "member", "what was true stays true");
+    let last = checked_in();
+    let _gateway = place.serve();
+    until("it has checked in again", || checked_in() != last);
+    assert_eq!(place.status("web-1")["problem"], Value::Null);
+    assert_eq!(stop_in_time(agent), Some(0));
+}
+
+#[test]
+fn an_agent_stops_at_once_although_its_gateway_is_silent() {
+    let place = Place::founded(&[]);
+    let gateway = place.serve();
+    place.joined("web-1");
+    gateway.kill();
+    let silent = TcpListener::bind(place.address()).unwrap();
+    let agent = place.agent("web-1");
+    let _held = silent.accept().unwrap();
+    assert_eq!(stop_in_time(agent), Some(0));
+}
+
+#[test]
+fn an_agent_checks_in_no_more_often_than_it_is_told() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let mut command = place.node_command("web-1", &["run", "--every", "1h"]);
+    let _agent = Running(command.stderr(std::process::Stdio::null()).spawn().unwrap());
+    let checked_in = |node: &str| place.status(node)["last_check_in"].as_str().map(str::to_owned);
+    until("it has checked in", || checked_in("web-1").is_some());
+    let first = checked_in("web-1");
+    // Another machine's check-ins show that time passes.
+    place.joined("web-2");
+    let _other = place.agent("web-2");
+    until("the other has checked in", || checked_in("web-2").is_some());
+    let begin = checked_in("web-2");
+    let mut seen = std::collections::BTreeSet::from([begin]);
+    until("the other has checked in three times", || {
+        seen.insert(checked_in("web-2"));
+        seen.len() >= 3
+    });
+    assert_eq!(checked_in("web-1"), first);
+}
+
+#[test]
+fn leaving_wipes_the_keys_and_ends_the_node_for_good() {
+    let place = Place::founded(&[]);
+    let gateway = place.serve();
+    place.joined("web-1");
+    let told = place.node("web-1", &["leave", "--yes", "--json"], "");
+    succeeded(&told);
+    assert_eq!(trials::place::json(&told)["told_gateway"], true);
+    assert!(!place.scope("web-1").exists());
+    let node = place.facts(&["node", "show", "web-1"]);
+    assert_eq!((&node["state"], &node["left"]), (&"revoked".into(), &true.into()));
+    refused(&place.freehold(&["node", "revoke", "web-1", "--yes"]), "already revoked");
+    place.joined("web-1");
+    assert_eq!(place.facts(&["node", "show", "web-1"])["state"], "member", "the name is free for a new machine");
+    // Without a gateway it leaves only if it is told not to ask.
+    gateway.kill();
+    let told = place.node("web-1", &["leave", "--yes"], "");
+    ended(&told, 1, "cannot reach the gateway");
+    assert!(stderr(&told).contains("leave --local"), "{}", stderr(&told));
+    assert!(place.scope("web-1").join("node.key").exists(), "nothing is wiped before the gateway knows");
+    succeeded(&place.node("web-1", &["leave", "--local", "--yes"], ""));
+    assert!(!place.scope("web-1").exists());
+}
+
+#[test]
+fn an_agent_whose_machine_left_ends_by_itself() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let agent = place.agent("web-1");
+    until("it has checked in", || place.status("web-1")["last_check_in"].is_string());
+    succeeded(&place.node("web-1", &["leave", "--yes"], ""));
+    let (exit, told) = agent.end();
+    assert_eq!(exit, Some(1), "{told}");
+    assert!(told.contains("this machine left the org"), "{told}");
+    assert!(!place.scope("web-1").exists(), "it must not write its keys again");
+}
+
+fn serial(scope: &Path) -> String {
+    let told = openssl(scope, &["x509", "-in", "svid.pem", "-noout", "-serial"]);
+    told.trim().trim_start_matches("serial=").to_owned()
+}
+
+/// SIGTERM; it has a few seconds.
+fn stop_in_time(agent: Running) -> Option<i32> {
+    let began = Instant::now();
+    let exit = agent.stop();
+    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?} to stop", began.elapsed());
+    exit
+}
