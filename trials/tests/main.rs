@@ -4,3 +4,4 @@
 
 mod layout;
 mod first_walk;
+mod hostile;

@@ -170,7 +170,7 @@ impl Conversation {
             })?;
             *last = (judgment, fresh);
         }
-        self.gateway.is_member(&last.1.node_key)?;
+        self.gateway.is_member(&last.1)?;
         Ok(last.1.clone())
     }
 

@@ -12,6 +12,7 @@ use identity::head::Mandate;
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::{Author, Principal};
 use identity::time::Timestamp;
+use identity::verifier::BelievedSvid;
 use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::renew::{self, Issuance};
@@ -143,10 +144,10 @@ impl Gateway {
         }
     }
 
-    /// Is this node key, right now, one of a machine that belongs?
-    pub fn is_member(&self, key: &PublicKey) -> Result<(), Refusal> {
+    /// Does this SVID, right now, speak for a machine that belongs?
+    pub fn is_member(&self, svid: &BelievedSvid) -> Result<(), Refusal> {
         let state = self.state();
-        let member = state.member(key).ok_or(Refusal::NotAdmitted)?;
+        let member = renew::member_behind(&state, &svid.node_key, &svid.node)?;
         renew::check_standing(&state, member)
     }
 }
