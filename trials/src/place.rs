@@ -191,7 +191,7 @@ impl Place {
 
     /// How many uses of an invite are spent.
     pub fn spent(&self, invite: &str) -> u64 {
-        self.facts(&["invite", "show", invite])["spent"].as_u64().unwrap_or(u64::MAX)
+        self.facts(&["invite", "show", invite]).get("spent").and_then(Value::as_u64).unwrap_or(u64::MAX)
     }
 
     /// The state of a node as the operator sees it.

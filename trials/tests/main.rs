@@ -11,3 +11,4 @@ mod gateway;
 mod auditing;
 mod staying;
 mod killing;
+mod hostile;

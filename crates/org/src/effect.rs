@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::{Bundle, Endpoint, Identity};
 use identity::envelope::Envelope;
-use identity::head::{Cut, SignedHead};
+use identity::head::{BadHead, Cut, SignedHead};
 use identity::id::Digest;
 use identity::principal::{Author, NodeName};
 use identity::signers::{Signer, SignerSet};
@@ -45,6 +45,19 @@ impl State {
         }
         self.frontier.0.insert(signed.entry.author.clone(), signed.place());
         Ok(effect)
+    }
+
+    /// What a gateway demands of an operator's entry on top: a head must follow the one in force, as every node will
+    /// demand of it. Replicas cannot ask this of each other, since heads from two sides may meet.
+    pub fn check_follows(&self, signed: &SignedEntry) -> Result<(), BadHead> {
+        let (Action::HeadPublish { head, .. }, Some(known)) = (&signed.entry.action, self.head()) else {
+            return Ok(());
+        };
+        let next = SignedHead { head: head.peek(Some(self.org))?, digest: head.digest() };
+        let mut known = SignedHead { head: known.head.clone(), digest: known.digest };
+        // Remove wins, whichever head named it first.
+        known.head.revocations.absorb(&self.revocations);
+        next.may_follow(&known)
     }
 
     /// Takes a place in the chain without doing anything: for the branches of a fork.

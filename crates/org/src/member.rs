@@ -19,10 +19,7 @@ pub struct Member {
 impl Member {
     /// The two halves must speak of one node, and the operators must still want it.
     pub fn recognize(state: &State, svid: BelievedSvid) -> Result<Self, Refusal> {
-        let record = state.member(&svid.node_key).ok_or(Refusal::NotAdmitted)?;
-        if record.claim().name != svid.node {
-            return Err(Refusal::NotAdmitted);
-        }
+        let record = renew::member_behind(state, &svid.node_key, &svid.node)?;
         renew::check_standing(state, record)?;
         Ok(Self { svid })
     }

@@ -1,6 +1,8 @@
 //! When a member gets its next SVID. Decides only.
 
 use identity::id::{Digest, Serial};
+use identity::key::PublicKey;
+use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,12 @@ pub fn check_counter(last: Option<&Issuance>, counter: u64, request: Digest) -> 
     let is_next = counter == known + 1;
     let is_retry = last.is_some_and(|last| last.counter == counter && last.request == request);
     if is_next || is_retry { Ok(()) } else { Err(Refusal::CounterConflict { presented: counter, known }) }
+}
+
+/// The member that an SVID speaks for. Its node key must be admitted under this very name: else one admitted machine
+/// and a stolen issuing key could together speak for every other machine.
+pub fn member_behind<'a>(state: &'a State, node_key: &PublicKey, node: &NodeName) -> Result<&'a MemberRecord, Refusal> {
+    state.member(node_key).filter(|member| member.claim().name == *node).ok_or(Refusal::NotAdmitted)
 }
 
 /// May this member have an SVID at all?

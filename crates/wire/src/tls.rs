@@ -153,10 +153,10 @@ impl ClientCertVerifier for CallerVerifier {
 fn told_to_caller(why: &Untrusted) -> Error {
     Error::InvalidCertificate(match why {
         Untrusted::Expired(_) => CertificateError::Expired,
-        Untrusted::NotYetValid(_) => CertificateError::NotValidYet,
         Untrusted::Revoked => CertificateError::Revoked,
         Untrusted::UnknownRoot => CertificateError::UnknownIssuer,
-        Untrusted::Malformed => CertificateError::BadEncoding,
+        // `NotValidYet` would travel as "expired", and a wrong clock would look like an old certificate.
+        Untrusted::NotYetValid(_) | Untrusted::Malformed => CertificateError::BadEncoding,
         Untrusted::NotByAnIssuer
         | Untrusted::WrongName(_)
         | Untrusted::NotOnePrincipal

@@ -16,11 +16,11 @@ pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Res
     gateway.confront(request.tip.as_ref());
     let now = clock::now();
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    let (node_key, name) = (peer.node_key().digest(), peer.node().clone());
+    let (key, name) = (peer.node_key(), peer.node().clone());
     let tip = gateway
         .writer
         .run(move |desk| {
-            let member = desk.state.members.get(&node_key).ok_or(Refusal::NotAdmitted)?;
+            let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
             renew::check_standing(desk.state, member)?;
             if desk.state.standing(member) == Standing::Issued {
                 desk.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
@@ -42,7 +42,10 @@ pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> R
     let now = clock::now();
     let org = Some(gateway.about.org_id);
     // A machine speaks for itself only.
-    let _: Leave = request.leave.open_signed_by(org, &[peer.node_key()]).map_err(|_| Refusal::BadProof)?;
+    let leave: Leave = request.leave.open_signed_by(org, &[peer.node_key()]).map_err(|_| Refusal::BadProof)?;
+    if leave.node_key != peer.node_key() {
+        return Err(Refusal::BadProof);
+    }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
     let name = peer.node().clone();
     gateway

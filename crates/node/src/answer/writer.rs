@@ -154,6 +154,7 @@ impl Desk<'_> {
         let opened = opened.map_err(|why| refuses(why.to_string()))?;
         let mut trial = self.state.clone();
         for signed in &opened {
+            trial.check_follows(signed).map_err(|why| refuses(why.to_string()))?;
             trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
         }
         for signed in &opened {

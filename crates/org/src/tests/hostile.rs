@@ -1,7 +1,7 @@
 //! Entries that should not be: each changes nothing, whatever it says.
 
 use identity::envelope::Envelope;
-use identity::head::Head;
+use identity::head::{BadHead, Head};
 use identity::key::Sign as _;
 use identity::time::Seconds;
 
@@ -9,6 +9,8 @@ use super::world::{NOW, World, author, digests, ed, node, node_key, quorum};
 use crate::admission::{Admission, Claim, ClaimAuthority, Leave};
 use crate::entry::{Action, Cause, SignedEntry};
 use crate::fold::{fold, fold_opened};
+use crate::refusal::Refusal;
+use crate::renew::member_behind;
 use crate::state::{State, Void};
 
 /// One member, one open invite, everybody knows.
@@ -204,4 +206,36 @@ fn an_entry_with_a_bad_signature_is_as_if_it_were_not_there() {
     assert_eq!(fold(&world.founding, [bad].into_iter().chain(before.clone())), untouched);
     let by_another = world.sealed(&signed.entry, &["gw-2"]);
     assert_eq!(fold(&world.founding, before.into_iter().chain([by_another])), untouched);
+}
+
+#[test]
+fn a_gateway_takes_only_a_head_that_follows_the_one_in_force() {
+    let mut world = quiet();
+    let repeated = world.revoke_node("ann", 1).entry.action;
+    let version = world.view("ann").head().unwrap().head.version;
+    let follows = |action: Action| {
+        let signed = world.signed(&world.draft("ann", action), "ann");
+        world.view("ann").check_follows(&signed)
+    };
+    let changed = |change: fn(&mut Head)| {
+        let mut head = world.next_head("ann");
+        change(&mut head);
+        follows(Action::HeadPublish { head: world.sealed(&head, &["ann"]), cause: Cause::Refresh })
+    };
+    assert_eq!(changed(|_| {}), Ok(()));
+    assert_eq!(follows(repeated), Ok(()), "the very same head again");
+    let regression = BadHead::Regression { found: version - 1, known: version };
+    assert_eq!(changed(|head| head.version -= 2), Err(regression));
+    assert_eq!(changed(|head| head.version -= 1), Err(BadHead::Forked { version }));
+    let forgets = BadHead::ForgetsRevocations { version: version + 1 };
+    assert_eq!(changed(|head| head.revocations.node_keys.clear()), Err(forgets));
+}
+
+#[test]
+fn an_admitted_key_speaks_for_its_own_name_only() {
+    let world = quiet();
+    let (state, key) = (world.view("ann"), node_key(1).public());
+    assert!(member_behind(state, &key, &node("web")).is_ok());
+    assert_eq!(member_behind(state, &key, &node("gw-1")).err(), Some(Refusal::NotAdmitted));
+    assert_eq!(member_behind(state, &node_key(2).public(), &node("web")).err(), Some(Refusal::NotAdmitted));
 }

@@ -1,0 +1,164 @@
+//! A machine that joins by hand: it holds its keys in memory and can be made to prove anything.
+
+#![expect(clippy::unwrap_used, reason = "a trial fails by panicking")]
+
+use std::collections::BTreeSet;
+
+use ground::random;
+use identity::binding::Terms;
+use identity::certificate;
+use identity::envelope::Envelope;
+use identity::key::{EdKey, P256Key, Sign};
+use identity::principal::{NodeName, Principal};
+use identity::text::Bytes;
+use identity::time::Timestamp;
+use org::admission::{Claim, ClaimAuthority, Purpose, SealKey, Transcript};
+use org::code::InviteCode;
+use pki_types::CertificateDer;
+use wire::enroll::{Challenge, EnrollRequest, Issued, RenewRequest, ReturnRequest, SvidRequest};
+use wire::permit::Ask;
+use wire::sync::CheckIn;
+
+use crate::stranger::{Dial, Line, Own};
+
+#[derive(Debug)]
+pub struct Joiner {
+    pub code: InviteCode,
+    pub name: NodeName,
+    pub node_key: P256Key,
+    pub svid_key: P256Key,
+    pub counter: u64,
+}
+
+/// What a proof stands on: a challenge and the connection it was given on.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground {
+    pub challenge: [u8; 32],
+    pub exporter: [u8; 32],
+    pub not_after: Timestamp,
+}
+
+impl Ground {
+    /// Asks for a challenge.
+    pub fn on(line: &mut Line) -> Self {
+        let reply = line.ask(Ask::Challenge, &()).unwrap();
+        assert_eq!(reply.code(), "ok");
+        let told: Challenge = serde_json::from_value(reply.body).unwrap();
+        Self { challenge: told.challenge.0.try_into().unwrap(), exporter: line.exporter, not_after: told.not_after }
+    }
+}
+
+/// A request to join, its transcript signed by what should be the invite's key and the node key.
+pub fn prove(
+    claim: Envelope,
+    svid: SvidRequest,
+    ground: Ground,
+    (invite_key, node_key): (&dyn Sign, &dyn Sign),
+) -> EnrollRequest {
+    let nonce = [7; 32];
+    let (request, binding) = (&svid.request.0, &svid.binding);
+    let transcript = Transcript::new((ground.challenge, nonce), claim.digest(), request, binding, ground.exporter);
+    EnrollRequest {
+        nonce: Bytes(nonce.to_vec()),
+        by_invite: transcript.sign(Purpose::Enroll, invite_key).unwrap(),
+        by_node: transcript.sign(Purpose::Enroll, node_key).unwrap(),
+        claim,
+        svid,
+    }
+}
+
+impl Joiner {
+    pub fn new(code: &str, name: &str) -> Self {
+        Self {
+            code: code.parse().unwrap(),
+            name: name.parse().unwrap(),
+            node_key: random::p256().unwrap(),
+            svid_key: random::p256().unwrap(),
+            counter: 1,
+        }
+    }
+
+    pub fn invite_key(&self) -> EdKey {
+        self.code.secret.key(self.code.org, self.code.invite)
+    }
+
+    pub fn principal(&self) -> Principal {
+        Principal::node(&self.code.name, &self.name)
+    }
+
+    pub fn claim(&self) -> Claim {
+        Claim {
+            authority: ClaimAuthority::Invite(self.code.invite),
+            node_key: self.node_key.public(),
+            seal_key: SealKey(Bytes(vec![9; 32])),
+            name: self.name.clone(),
+            labels: BTreeSet::new(),
+            roles: BTreeSet::new(),
+        }
+    }
+
+    /// The claim, signed by whom one likes.
+    pub fn claim_by(&self, hands: &[&dyn Sign]) -> Envelope {
+        let mut envelope = Envelope::seal(Some(self.code.org), &self.claim()).unwrap();
+        for hand in hands {
+            envelope.sign(*hand).unwrap();
+        }
+        envelope
+    }
+
+    pub fn signed_claim(&self) -> Envelope {
+        self.claim_by(&[&self.invite_key(), &self.node_key])
+    }
+
+    pub fn svid(&self, not_after: Timestamp) -> SvidRequest {
+        self.svid_for(&self.principal(), not_after)
+    }
+
+    pub fn svid_for(&self, principal: &Principal, not_after: Timestamp) -> SvidRequest {
+        let request = certificate::make_request(&self.svid_key).unwrap();
+        let svid_key = certificate::key_id(self.svid_key.public()).unwrap();
+        let terms = Terms { org: self.code.org, principal, node: &self.name, svid_key, not_after };
+        SvidRequest { request: Bytes(request), binding: terms.sign(&self.node_key).unwrap(), counter: self.counter }
+    }
+
+    /// The honest request.
+    pub fn request(&self, ground: Ground) -> EnrollRequest {
+        prove(self.signed_claim(), self.svid(ground.not_after), ground, (&self.invite_key(), &self.node_key))
+    }
+
+    /// Joins honestly, up to `member`.
+    pub fn join(code: &str, name: &str, port: u16) -> (Self, Issued) {
+        let joiner = Self::new(code, name);
+        let mut line = Dial::to(port).line();
+        let ground = Ground::on(&mut line);
+        let reply = line.ask(Ask::Enroll, &joiner.request(ground)).unwrap();
+        assert_eq!(reply.code(), "ok");
+        let issued: Issued = serde_json::from_value(reply.body).unwrap();
+        let own = joiner.own(&issued);
+        assert_eq!(Dial::to(port).with(&own).line().code(Ask::CheckIn, &check_in()), "ok");
+        (joiner, issued)
+    }
+
+    pub fn own(&self, issued: &Issued) -> Own {
+        let key = P256Key::from_pkcs8(self.svid_key.pkcs8()).unwrap();
+        Own { chain: issued.svid.iter().map(|der| CertificateDer::from(der.0.clone())).collect(), key }
+    }
+
+    pub fn renew(&self, ground: Ground) -> RenewRequest {
+        RenewRequest { principal: self.principal(), svid: self.svid(ground.not_after) }
+    }
+
+    /// A request to return under an admission, which may be another's.
+    pub fn come_back(&self, admission: &Envelope, ground: Ground) -> ReturnRequest {
+        let (svid, nonce) = (self.svid(ground.not_after), [8; 32]);
+        let subject = admission.digest();
+        let transcript =
+            Transcript::new((ground.challenge, nonce), subject, &svid.request.0, &svid.binding, ground.exporter);
+        let by_node = transcript.sign(Purpose::Return, &self.node_key).unwrap();
+        ReturnRequest { admission: subject, nonce: Bytes(nonce.to_vec()), svid, by_node }
+    }
+}
+
+pub const fn check_in() -> CheckIn {
+    CheckIn { signers: 1, head: 1, tip: None }
+}

@@ -1,0 +1,69 @@
+//! Attacks on the real programs. Each ends in its own refusal, and the ledger says what it said before.
+
+mod enroll;
+mod requests;
+mod renew;
+mod tls;
+mod stolen;
+mod permissions;
+mod ledger;
+mod impostor;
+mod resources;
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use trials::place::{Place, Running};
+
+/// A founded org, its gateway, and the file that the gateway logs to.
+pub struct Scene {
+    pub place: Place,
+    _gateway: Running,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        let place = Place::founded(&[]);
+        let listen = place.address();
+        let mut command = place.freehold_command(&["serve", "--json", "--listen", &listen]);
+        let log = File::create(place.path("gateway.log")).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let gateway = Running(child);
+        assert!(line.contains("\"ready\""), "the gateway did not start: {}", read(&place));
+        Self { place, _gateway: gateway }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.place.port
+    }
+
+    pub fn log(&self) -> String {
+        read(&self.place)
+    }
+
+    /// What the ledger says: who is in, what is spent, what was done. Check-ins leave no trace here.
+    pub fn truth(&self) -> Value {
+        let pick = |list: Value, fields: [&str; 2]| {
+            let row = |row: &Value| fields.map(|field| row[field].clone());
+            list.as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+        };
+        json!({
+            "nodes": pick(self.place.facts(&["node", "list"]), ["name", "state"]),
+            "invites": pick(self.place.facts(&["invite", "list"]), ["id", "spent"]),
+            "entries": self.place.facts(&["audit"]).as_array().unwrap().len(),
+        })
+    }
+
+    /// The whole ledger holds, as an auditor sees it.
+    pub fn audit(&self) {
+        trials::place::succeeded(&self.place.freehold(&["audit", "--verify"]));
+    }
+}
+
+fn read(place: &Place) -> String {
+    std::fs::read_to_string(place.path("gateway.log")).unwrap_or_default()
+}
