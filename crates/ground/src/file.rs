@@ -68,7 +68,11 @@ pub fn sync_folder(folder: &Path) -> Result<(), FileError> {
 
 /// Makes a folder, and those above it, for this user alone.
 pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("make the folder", path))
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("make the folder", path))?;
+    sync_folder(path.parent().unwrap_or(Path::new(".")))
 }
 
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {

@@ -26,7 +26,7 @@ pub enum BadCertificate {
 }
 
 /// Clocks differ a little: a certificate is valid from slightly before it was made.
-const MOST_BACKDATED: Seconds = Seconds(120);
+pub const MOST_BACKDATED: Seconds = Seconds(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {

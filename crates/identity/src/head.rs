@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bundle::Domain;
 use crate::envelope::{BadEnvelope, Envelope, Payload};
+use crate::glob::NameGlob;
 use crate::id::{Digest, InviteId, KeyId, Serial};
 use crate::key::PublicKey;
 use crate::principal::{Author, Host, Kind, NodeName, Principal};
@@ -50,6 +51,8 @@ pub struct Mandate {
     pub hosts: Vec<Host>,
     /// Kinds of principals for which it may issue.
     pub kinds: BTreeSet<Kind>,
+    /// Names of principals for which it may issue.
+    pub names: Vec<NameGlob>,
     /// The longest life of an SVID.
     pub svid_ttl: Seconds,
     pub not_before: Timestamp,
@@ -57,6 +60,11 @@ pub struct Mandate {
 }
 
 impl Mandate {
+    /// May it issue for this principal at all?
+    pub fn covers(&self, principal: &Principal) -> bool {
+        self.kinds.contains(&principal.kind()) && self.names.iter().any(|glob| glob.matches(principal.name()))
+    }
+
     pub fn is_active(&self, now: Timestamp) -> bool {
         self.not_before <= now && now < self.not_after
     }

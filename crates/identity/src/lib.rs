@@ -4,6 +4,7 @@ pub mod text;
 pub mod time;
 pub mod id;
 pub mod principal;
+pub mod glob;
 pub mod key;
 pub mod envelope;
 pub mod signers;

@@ -4,7 +4,7 @@ use pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use crate::bundle::{Endpoint, Identity, InDomain, Roots};
-use crate::certificate::{self, Reading};
+use crate::certificate::{self, MOST_BACKDATED, Reading};
 use crate::head::{Head, Mandate};
 use crate::id::{Fingerprint, KeyId, OrgId, Serial};
 use crate::key::PublicKey;
@@ -81,14 +81,16 @@ pub fn check_svid(
     let leaf_reading = certificate::read(leaf).map_err(|_| Untrusted::Malformed)?;
     let principal = sole_principal(&leaf_reading, standard.name)?;
     let mandate = mandate_of(standard.head, now, |mandate| mandate.identity_issuer == issuer, issuer)?;
-    if !mandate.kinds.contains(&principal.kind()) {
+    if !mandate.covers(&principal) {
         return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
     }
     let binding = leaf_reading.binding.as_ref().ok_or(Untrusted::NoBinding)?;
     binding.check(standard.org, &principal, leaf_reading.key).map_err(|_| Untrusted::BadBinding)?;
-    let life = leaf_reading.validity.not_after.since(leaf_reading.validity.not_before);
-    // Backdating makes a leaf a little longer than its mandated life.
-    if leaf_reading.validity.not_after > binding.not_after || life.0 > mandate.svid_ttl.0.saturating_add(600) {
+    // Leaf <= binding <= the mandate's maximum; backdating makes it a little longer.
+    let life = binding.not_after.since(leaf_reading.validity.not_before);
+    if leaf_reading.validity.not_after > binding.not_after
+        || life.0 > mandate.svid_ttl.0.saturating_add(MOST_BACKDATED.0)
+    {
         return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
     }
     let serial = serial_of(&leaf_reading)?;

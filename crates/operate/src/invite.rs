@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ground::random;
+use identity::glob::NameGlob;
 use identity::head::InviteCut;
 use identity::id::InviteId;
 use identity::key::Sign as _;
@@ -11,7 +12,6 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use org::code::{InviteCode, InviteSecret};
 use org::entry::{Action, Cause};
-use org::glob::NameGlob;
 use org::invite::{Approval, Invite, Label, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 

@@ -16,8 +16,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::Claim;
-use crate::glob::NameGlob;
 use crate::refusal::{Ceiling, Refusal};
+use identity::glob::NameGlob;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -142,7 +142,7 @@ impl Invite {
 
     /// Name and ceilings: the claim stays within what the operators signed.
     pub fn check_claim(&self, claim: &Claim) -> Result<(), Refusal> {
-        if !self.names.iter().any(|glob| glob.matches(&claim.name)) {
+        if !self.names.iter().any(|glob| glob.matches(claim.name.as_str())) {
             let allowed = self.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(Refusal::NameNotAllowed { name: claim.name.clone(), allowed });
         }

@@ -2,7 +2,6 @@
 
 pub mod refusal;
 pub mod founding;
-pub mod glob;
 pub mod code;
 pub mod invite;
 pub mod admission;

@@ -58,6 +58,8 @@ pub enum Refusal {
     WeakKeyExchange,
     #[error("the gateway's mandate is not in force: it cannot issue")]
     NoMandate,
+    #[error("the org's head was fresh only until {until}: nobody new is let in")]
+    HeadStale { until: Timestamp },
     #[error("the gateway's ledger is older than what was shown to it: it issues nothing until an operator restores it")]
     LedgerBehind,
     #[error("no operator's signature over this request and this connection")]
@@ -120,7 +122,7 @@ impl Refusal {
             Self::AwayTooLong | Self::NotAdmitted => {
                 Some("join again: freehold-node leave --local, then freehold-node join")
             }
-            Self::NoMandate => Some("an operator renews it: freehold refresh"),
+            Self::NoMandate | Self::HeadStale { .. } => Some("an operator renews it: freehold refresh"),
             Self::LedgerBehind => Some("an operator must restore the newest copy of the gateway's folder"),
             Self::NotAnOperator => Some("run this where a current signer's key is, or name it with --home"),
             Self::Waiting
@@ -167,6 +169,7 @@ impl Refusal {
             | Self::Busy { .. }
             | Self::Waiting
             | Self::NoMandate
+            | Self::HeadStale { .. }
             | Self::LedgerBehind
             | Self::LedgerRefuses { .. }
             | Self::NotFound { .. }

@@ -1,13 +1,13 @@
 //! The words between an operator's tool and a gateway. They admit; what they change is signed inside.
 
 use identity::envelope::Envelope;
+use identity::glob::NameGlob;
 use identity::id::{Digest, InviteId, Serial};
 use identity::key::PublicKey;
 use identity::principal::{Address, Name, NodeName, Principal, SignerName};
 use identity::text::Bytes;
 use identity::time::Timestamp;
 use org::frontier::Frontier;
-use org::glob::NameGlob;
 use org::invite::{Label, Uses};
 use org::state::Standing;
 use serde::{Deserialize, Serialize};

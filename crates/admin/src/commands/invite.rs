@@ -2,12 +2,12 @@
 
 use clap::{Args, Subcommand};
 use ground::clock;
+use identity::glob::NameGlob;
 use identity::principal::Name;
 use identity::time::Seconds;
 use ipnet::IpNet;
 use node::report::{Failure, show};
 use operate::invite::InviteWish;
-use org::glob::NameGlob;
 use org::invite::{Label, Uses};
 use serde::Serialize;
 use wire::control::InviteView;

@@ -102,6 +102,8 @@ pub enum FoundError {
     Inconsistent(String),
 }
 
+/// The first gateway may issue for every name.
+const ANY_NAME: &str = "*";
 const ROOT_LIFE: Seconds = Seconds::DAY.times(365 * 20);
 const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
 const RECOVERY_PHRASES: usize = 3;
@@ -155,11 +157,12 @@ async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundEr
         addresses: plan.addresses.clone(),
     })?;
     let opened = Gateway::open(&gateway)?;
-    founder.issue_first(&opened, &gateway.scope()).await?;
+    founder.issue_first(&opened, &gateway.scope(), &known).await?;
+    let frontier = opened.state().frontier.clone();
     let memory = Memory {
         schema: 1,
         signer: plan.signers.first().cloned(),
-        frontier: opened.state().frontier.clone(),
+        frontier,
         tip: Some(opened.tip()?),
         gateway: Some(plan.node.clone()),
         gateways: plan.addresses.clone(),
@@ -261,6 +264,7 @@ impl Founder<'_> {
             endpoint_issuer: keys.endpoint.key_id(),
             hosts: hosts.into_iter().collect(),
             kinds: BTreeSet::from([Kind::Node, Kind::User, Kind::Service]),
+            names: ANY_NAME.parse().into_iter().collect(),
             svid_ttl: self.plan.svid_ttl,
             not_before: self.now - Seconds::HOUR,
             not_after: self.now + MANDATE,
@@ -339,7 +343,7 @@ impl Founder<'_> {
     }
 
     /// SVIDs for the first node and for its user, by the path by which all SVIDs are made.
-    async fn issue_first(&self, gateway: &Gateway, scope: &Scope) -> Result<(), FoundError> {
+    async fn issue_first(&self, gateway: &Gateway, scope: &Scope, known: &Known) -> Result<(), FoundError> {
         let plan = self.plan;
         let node_key = scope.node_key()?;
         let principals = [Principal::node(&plan.org, &plan.node), Principal::user(&plan.org, &plan.user)];
@@ -363,7 +367,7 @@ impl Founder<'_> {
             gateway.log_first(node_key.public(), principal, made.row).await?;
             seat.install(&pending, &certificate::to_pem(&chain))?;
         }
-        scope.save_tip(&gateway.tip()?)?;
+        scope.save_tip(&gateway.tip()?, known)?;
         Ok(scope.save_node(&NodeFile {
             schema: 1,
             org: plan.org.clone(),

@@ -106,8 +106,11 @@ impl Agent {
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);
-                    status.problem = None;
+                    status.problem = stale(&known, now);
                 });
+                if let Some(problem) = stale(&known, now) {
+                    tracing::error!("{problem}");
+                }
             }
             Err(why) => self.cope(why, now).await?,
         }
@@ -117,12 +120,12 @@ impl Agent {
     async fn keep_up(&mut self) -> Result<Known, AskError> {
         let gateways = self.gateways();
         let principal = self.node.principal();
-        let svid = self.scope.seat(&principal).svid()?.ok_or(AskError::NotJoined)?;
-        if clock::now() >= svid.not_after {
+        let svid = self.scope.seat(&principal).svid()?;
+        if svid.as_ref().is_none_or(|svid| clock::now() >= svid.not_after) {
             self.line = None;
             renew::come_back(&self.scope, &self.node, &gateways).await?;
             tracing::info!("came back after the SVID had expired");
-        } else if clock::now() >= renew::due_at(&svid, self.jitter) {
+        } else if svid.is_some_and(|svid| clock::now() >= renew::due_at(&svid, self.jitter)) {
             let (mut gateway, known) = self.open_line(&gateways).await?;
             renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;
             tracing::info!("renewed the SVID");
@@ -226,6 +229,17 @@ impl Agent {
     fn tell(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// A gateway that holds back news shows itself by this.
+fn stale(known: &Known, now: Timestamp) -> Option<String> {
+    let until = known.head.head.fresh_until;
+    let why = || {
+        format!(
+            "the org's head was fresh only until {until}: the operators have not renewed it (freehold refresh), or the gateway holds it back"
+        )
+    };
+    (!known.head.head.is_fresh(now)).then(why)
 }
 
 /// An error with its causes, on one line.

@@ -19,6 +19,8 @@ use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
+use crate::answer::limits::Attempt;
+use crate::answer::writer::Desk;
 use crate::answer::{control, documents, enroll, renew, sync};
 
 /// A body that does not arrive in this time is given up.
@@ -32,7 +34,8 @@ pub struct Conversation {
     exporter: [u8; 32],
     post_quantum: bool,
     peer: Option<Peer>,
-    challenge: Mutex<Option<OpenChallenge>>,
+    /// It dies with the connection, and an attempt that was not finished has failed.
+    challenge: Mutex<Option<(OpenChallenge, Option<Attempt>)>>,
 }
 
 /// A caller with a certificate, and the judgment under which it was last believed.
@@ -98,14 +101,14 @@ impl Conversation {
             Ask::Trust(domain) => Ok(http::reply(&documents::trust(gateway, domain))),
             Ask::Challenge => self.open_challenge(),
             Ask::Enroll => {
-                let setting = self.take_challenge()?;
+                let (setting, attempt) = self.take_challenge()?;
                 let answer = async { enroll::enroll(gateway, http::parse(body)?, setting).await };
-                self.count(answer.await)
+                self.conclude(attempt, answer.await)
             }
             Ask::Return => {
-                let setting = self.take_challenge()?;
+                let (setting, attempt) = self.take_challenge()?;
                 let answer = async { enroll::come_back(gateway, http::parse(body)?, setting).await };
-                self.count(answer.await)
+                self.conclude(attempt, answer.await)
             }
             Ask::CheckIn | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
         }
@@ -116,9 +119,9 @@ impl Conversation {
         match ask {
             Ask::CheckIn => Ok(http::reply(&sync::check_in(gateway, peer, http::parse(body)?).await?)),
             Ask::Renew => {
-                let setting = self.take_challenge()?;
+                let (setting, attempt) = self.take_challenge()?;
                 let answer = async { renew::renew(gateway, peer, http::parse(body)?, setting.challenge).await };
-                self.count(answer.await)
+                self.conclude(attempt, answer.await)
             }
             Ask::Leave => {
                 let reply = sync::leave(gateway, peer, http::parse(body)?).await?;
@@ -139,19 +142,10 @@ impl Conversation {
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
         }
-        let now = clock::now();
-        self.gateway.limits.open(self.source, now)?;
+        // Only a bad signature counts, so that nobody can shut out operators.
         let call = http::parse(body).and_then(|signed| control::admit(&self.gateway, &signed, &self.exporter));
-        match call {
-            Ok(call) => {
-                self.gateway.limits.succeed(self.source, now);
-                Ok(http::reply(&control::answer(&self.gateway, call).await?))
-            }
-            Err(refusal) => {
-                self.gateway.limits.fail(self.source, now);
-                Err(refusal)
-            }
-        }
+        let call = call.inspect_err(|_| self.gateway.limits.blame(self.source, clock::now()))?;
+        Ok(http::reply(&control::answer(&self.gateway, call).await?))
     }
 
     /// The caller as a member, judged by what is true now, not by what was true when it connected.
@@ -177,56 +171,52 @@ impl Conversation {
     }
 
     fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
-        // A second challenge gives the first one up.
-        self.give_up();
-        self.gateway.limits.open(self.source, clock::now())?;
-        let opened = OpenChallenge::new(&self.gateway);
-        let (open, told) = opened.inspect_err(|_| self.gateway.limits.succeed(self.source, clock::now()))?;
-        *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
-        Ok(http::reply(&told))
+        // Members have shown who they are: strangers at their address do not count against them.
+        let attempt = match self.member() {
+            Ok(_) => None,
+            Err(_) => Some(self.gateway.limits.attempt(self.source, clock::now())?),
+        };
+        match OpenChallenge::new(&self.gateway) {
+            Ok((open, told)) => {
+                // A second challenge gives the first one up.
+                *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some((open, attempt));
+                Ok(http::reply(&told))
+            }
+            Err(refusal) => {
+                forgive(attempt);
+                Err(refusal)
+            }
+        }
     }
 
     /// A challenge is used once, whatever comes of it.
-    fn take_challenge(&self) -> Result<Setting, Refusal> {
-        let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let challenge = challenge.ok_or(Refusal::NoChallenge)?;
-        Ok(Setting { challenge, exporter: self.exporter, source: self.source })
+    fn take_challenge(&self) -> Result<(Setting, Option<Attempt>), Refusal> {
+        let taken = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (challenge, attempt) = taken.ok_or(Refusal::NoChallenge)?;
+        Ok((Setting { challenge, exporter: self.exporter, source: self.source }, attempt))
     }
 
-    fn count<T: serde::Serialize>(&self, result: Result<T, Refusal>) -> Result<Response<Full<Bytes>>, Refusal> {
-        let (limits, now) = (&self.gateway.limits, clock::now());
-        match result {
-            Ok(answer) => {
-                limits.succeed(self.source, now);
-                Ok(http::reply(&answer))
-            }
+    fn conclude<T: serde::Serialize>(
+        &self,
+        attempt: Option<Attempt>,
+        result: Result<T, Refusal>,
+    ) -> Result<Response<Full<Bytes>>, Refusal> {
+        match &result {
             Err(refusal) if refusal.counts_as_failed() => {
-                limits.fail(self.source, now);
-                let (source, what) = (self.source.to_string(), refusal.to_string());
+                let (now, source, what) = (clock::now(), self.source.to_string(), refusal.to_string());
+                let observe = move |desk: &mut Desk<'_>| desk.keep(|desk| desk.ledger.observe(now, &source, &what));
                 // Nobody waits for it.
-                drop(
-                    self.gateway.writer.submit(move |desk| desk.keep(|desk| desk.ledger.observe(now, &source, &what))),
-                );
-                Err(refusal)
+                drop(self.gateway.writer.submit(observe));
             }
-            Err(refusal) => {
-                limits.succeed(self.source, now);
-                Err(refusal)
-            }
+            Ok(_) | Err(_) => forgive(attempt),
         }
-    }
-
-    fn give_up(&self) {
-        if self.challenge.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            self.gateway.limits.fail(self.source, clock::now());
-        }
+        result.map(|answer| http::reply(&answer))
     }
 }
 
-impl Drop for Conversation {
-    /// An attempt that was begun and not finished counts as failed.
-    fn drop(&mut self) {
-        self.give_up();
+fn forgive(attempt: Option<Attempt>) {
+    if let Some(attempt) = attempt {
+        attempt.forgive();
     }
 }
 

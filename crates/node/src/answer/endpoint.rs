@@ -1,11 +1,12 @@
 //! The gateway's own HTTPS certificate: made at start, renewed at half its life, its key only in memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use ground::{clock, random};
 use identity::certificate::{self, Validity};
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use wire::tls;
@@ -21,21 +22,26 @@ pub struct NoCertificate(String);
 #[derive(Debug)]
 pub struct EndpointCertificate {
     current: ArcSwap<CertifiedKey>,
+    /// Half its life, in seconds since 1970.
+    due: AtomicI64,
 }
 
 impl EndpointCertificate {
     pub fn make(gateway: &Gateway) -> Result<Self, NoCertificate> {
-        Ok(Self { current: ArcSwap::from_pointee(issue(gateway)?) })
+        let (key, due) = issue(gateway)?;
+        Ok(Self { current: ArcSwap::from_pointee(key), due: AtomicI64::new(due.unix()) })
     }
 
     /// A new one from now on; open connections are not disturbed.
     pub fn renew(&self, gateway: &Gateway) -> Result<(), NoCertificate> {
-        self.current.store(Arc::new(issue(gateway)?));
+        let (key, due) = issue(gateway)?;
+        self.current.store(Arc::new(key));
+        self.due.store(due.unix(), Ordering::Relaxed);
         Ok(())
     }
 
-    pub const fn renew_after() -> std::time::Duration {
-        std::time::Duration::from_secs(LIFE.0 / 2)
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        now.unix() >= self.due.load(Ordering::Relaxed)
     }
 }
 
@@ -45,7 +51,8 @@ impl ResolvesServerCert for EndpointCertificate {
     }
 }
 
-fn issue(gateway: &Gateway) -> Result<CertifiedKey, NoCertificate> {
+/// The certificate, and when half of its life is over.
+fn issue(gateway: &Gateway) -> Result<(CertifiedKey, Timestamp), NoCertificate> {
     let now = clock::now();
     let no = |why: &dyn std::fmt::Display| NoCertificate(why.to_string());
     let mandate = gateway.mandate(now).map_err(|why| no(&why))?;
@@ -59,5 +66,6 @@ fn issue(gateway: &Gateway) -> Result<CertifiedKey, NoCertificate> {
     let leaf = authority.issue_endpoint(&mandate.hosts, &request, serial, Validity::until(now, end));
     let leaf = leaf.map_err(|why| no(&why))?;
     let chain = vec![leaf, authority.certificate().clone(), gateway.keys.endpoint_root.clone()];
-    tls::certified(chain, &key).map_err(|why| no(&why))
+    let certified = tls::certified(chain, &key).map_err(|why| no(&why))?;
+    Ok((certified, now + Seconds(end.since(now).0 / 2)))
 }

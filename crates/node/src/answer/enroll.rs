@@ -59,6 +59,8 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let node = gateway.about.node.clone();
     let source = setting.source;
 
+    gateway.may_admit(now)?;
+
     // What can be said without a proof.
     let (invite_key, invite_envelope) = {
         let state = gateway.state();

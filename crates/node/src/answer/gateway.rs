@@ -8,7 +8,7 @@ use ground::clock;
 use ground::file::Lock;
 use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
-use identity::head::Mandate;
+use identity::head::{Cut, Mandate};
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::{Author, Principal};
 use identity::time::Timestamp;
@@ -20,7 +20,7 @@ use wire::tls::Judgment;
 
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
-use crate::answer::writer::{Desk, OwnVoice, Writer, tip};
+use crate::answer::writer::{Desk, OwnVoice, Scribe, Writer, tip};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
 use crate::store::ledger::{Ledger, LedgerError};
 use crate::store::scope::ScopeError;
@@ -31,12 +31,12 @@ pub struct Gateway {
     pub keys: GatewayKeys,
     pub writer: Writer,
     pub judgment: Arc<ArcSwap<Judgment>>,
-    pub limits: Limits,
+    pub limits: Arc<Limits>,
     pub registry: Arc<Registry>,
     voice: Arc<OwnVoice>,
     state: Arc<RwLock<State>>,
     /// Shown its own future: it was restored from an old copy and must not issue.
-    behind: AtomicBool,
+    behind: Arc<AtomicBool>,
     _lock: Lock,
 }
 
@@ -50,6 +50,8 @@ pub enum GatewayError {
     Ledger(#[from] LedgerError),
     #[error("the ledger has no head: founding did not finish")]
     NoHead,
+    #[error("the ledger's writer could not be started")]
+    NoThread(#[source] std::io::Error),
     #[error("the ledger belongs to another org than the folder")]
     OtherOrg,
 }
@@ -64,21 +66,25 @@ impl Gateway {
             return Err(GatewayError::OtherOrg);
         }
         let state = ledger.state(&founding)?;
-        let judgment = Arc::new(ArcSwap::from_pointee(judgment(&state).ok_or(GatewayError::NoHead)?));
+        let behind = Arc::new(AtomicBool::new(ledger.is_behind()?));
+        let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
+        let registry = Arc::new(Registry::default());
         let state = Arc::new(RwLock::new(state));
         let key = identity::key::EdKey::from_seed(&keys.voice.seed());
         let voice = Arc::new(OwnVoice { author: Author::Gateway(about.node.clone()), key });
-        let writer = Writer::start(ledger, founding, Arc::clone(&state), Arc::clone(&voice));
+        let take_effect = effect(Arc::clone(&judgment), Arc::clone(&registry));
+        let scribe = Scribe { ledger, founding, state: Arc::clone(&state), voice: Arc::clone(&voice), take_effect };
+        let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
         Ok(Self {
             about,
             keys,
             writer,
             judgment,
-            limits: Limits::default(),
-            registry: Arc::new(Registry::default()),
+            limits: Arc::new(Limits::default()),
+            registry,
             voice,
             state,
-            behind: AtomicBool::new(false),
+            behind,
             _lock: lock,
         })
     }
@@ -105,50 +111,63 @@ impl Gateway {
         self.mandate(now)
     }
 
-    /// Compares what someone was told earlier with what the ledger says now.
-    pub fn confront(&self, shown: Option<&Envelope>) {
-        let Some(shown) = shown else {
-            return;
-        };
+    /// Past its freshness a head lets nobody new in; members go on.
+    pub fn may_admit(&self, now: Timestamp) -> Result<(), Refusal> {
+        let until = self.judgment.load().head.fresh_until;
+        if now < until { Ok(()) } else { Err(Refusal::HeadStale { until }) }
+    }
+
+    /// Compares what someone was told earlier with what the ledger says now. A gateway that is shown its own future,
+    /// or another past than it has, was restored from an old copy: it stops issuing, for good.
+    pub async fn confront(&self, shown: Option<&Envelope>) -> Result<(), Refusal> {
         let org = Some(self.about.org_id);
         // Only this gateway's own signature can show it its future.
-        let Ok(shown) = shown.open_signed_by::<Tip>(org, &[self.keys.voice.public()]) else {
-            return;
-        };
-        let state = self.state();
-        let known = state.frontier.place_of(&shown.author).map_or((0, 0), |place| (place.epoch, place.seq));
-        if (shown.place.epoch, shown.place.seq) > known && !self.behind.swap(true, Ordering::Relaxed) {
-            tracing::error!(
-                known = known.1,
-                shown = shown.place.seq,
-                "this gateway's ledger is older than what it told others: it was restored from an old copy. It issues \
-                 nothing from now on; restore the newest copy of its folder"
-            );
+        let voice = self.keys.voice.public();
+        let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
+        if let Some(shown) = shown.filter(|shown| shown.author == self.voice.author) {
+            let behind = Arc::clone(&self.behind);
+            self.writer
+                .run(move |desk| {
+                    let at = Cut { author: shown.author, epoch: shown.place.epoch, seq: shown.place.seq };
+                    let known = desk.keep(|desk| desk.ledger.entry_digest(&at))?;
+                    if known != Some(shown.place.digest) && !behind.swap(true, Ordering::Relaxed) {
+                        tracing::error!(
+                            entry = shown.place.seq,
+                            "this gateway told others of an entry that its ledger does not have: it was restored from \
+                             an old copy. It issues nothing from now on; restore the newest copy of its folder"
+                        );
+                        desk.keep(|desk| desk.ledger.mark_behind())?;
+                    }
+                    Ok(())
+                })
+                .await?;
         }
+        if self.behind.load(Ordering::Relaxed) { Err(Refusal::LedgerBehind) } else { Ok(()) }
     }
 
     pub fn tip(&self) -> Result<Envelope, Refusal> {
         tip(&self.state(), &self.voice, clock::now())
     }
+}
 
-    /// After a new head: judge by it, and cut whoever no longer passes.
-    pub fn take_effect(&self) {
-        if let Some(judgment) = judgment(&self.state()) {
-            self.judgment.store(Arc::new(judgment));
+/// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
+fn effect(judgment: Arc<ArcSwap<Judgment>>, registry: Arc<Registry>) -> Box<dyn Fn(&State) + Send> {
+    Box::new(move |state| {
+        if let Some(fresh) = judge_by(state) {
+            judgment.store(Arc::new(fresh));
         }
-        let state = self.state();
-        let cut = self.registry.cut_unless(|key| passes(&state, key));
+        let cut = registry.cut_unless(|key| passes(state, key));
         if cut > 0 {
             tracing::info!(connections = cut, "cut connections of machines that no longer belong");
         }
-    }
+    })
 }
 
 fn passes(state: &State, key: &PublicKey) -> bool {
     state.member(key).is_some_and(|member| renew::check_standing(state, member).is_ok())
 }
 
-fn judgment(state: &State) -> Option<Judgment> {
+fn judge_by(state: &State) -> Option<Judgment> {
     let mut head = state.head()?.head.clone();
     // Remove wins, whichever head named it first.
     head.revocations.absorb(&state.revocations);

@@ -38,7 +38,7 @@ impl Gateway {
         now: Timestamp,
     ) -> Result<Made, Refusal> {
         let mandate = self.may_issue(now)?;
-        if !mandate.kinds.contains(&applicant.principal.kind()) {
+        if !mandate.covers(applicant.principal) {
             return Err(Refusal::NoMandate);
         }
         let key = certificate::read_request(&asked.request.0).map_err(|_| Refusal::BadRequest)?;

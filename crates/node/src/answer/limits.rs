@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use ground::clock;
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 
 /// Attempts per address that may be open at once, and failures per window.
 const MAX_UNFINISHED: u32 = 4_096;
 const MAX_FAILED: u32 = 60;
+/// Many machines may stand behind one address, but not all.
+const MAX_CONNECTIONS: u32 = 10_000;
 const WINDOW: Seconds = Seconds::MINUTE;
 /// Addresses that are remembered; beyond it, those whose window is over are forgotten.
 const MAX_ADDRESSES: usize = 65_536;
@@ -24,43 +27,90 @@ struct Tally {
     window: Timestamp,
     failed: u32,
     unfinished: u32,
+    connections: u32,
+}
+
+/// An attempt that was begun. It counts against its address until it ends; if nobody says how, it has failed.
+#[derive(Debug)]
+pub struct Attempt {
+    limits: Arc<Limits>,
+    source: IpAddr,
+    failed: bool,
+}
+
+/// A connection that is open.
+#[derive(Debug)]
+pub struct Connection {
+    limits: Arc<Limits>,
+    source: IpAddr,
 }
 
 impl Limits {
-    /// Opens an attempt. It counts until it is closed.
-    pub fn open(&self, source: IpAddr, now: Timestamp) -> Result<(), Refusal> {
+    pub fn attempt(self: &Arc<Self>, source: IpAddr, now: Timestamp) -> Result<Attempt, Refusal> {
         self.with(source, now, |tally| {
             if tally.failed >= MAX_FAILED || tally.unfinished >= MAX_UNFINISHED {
                 return Err(Refusal::TooManyAttempts { retry_after: WINDOW });
             }
             tally.unfinished += 1;
             Ok(())
+        })?;
+        Ok(Attempt { limits: Arc::clone(self), source, failed: true })
+    }
+
+    /// Nothing if the address has too many already.
+    pub fn connection(self: &Arc<Self>, source: IpAddr, now: Timestamp) -> Option<Connection> {
+        self.with(source, now, |tally| {
+            (tally.connections < MAX_CONNECTIONS).then(|| tally.connections += 1)?;
+            Some(Connection { limits: Arc::clone(self), source })
         })
     }
 
-    /// Closes an attempt that came to a good end.
-    pub fn succeed(&self, source: IpAddr, now: Timestamp) {
-        self.with(source, now, |tally| tally.unfinished = tally.unfinished.saturating_sub(1));
-    }
-
-    /// Closes an attempt that failed or was given up.
-    pub fn fail(&self, source: IpAddr, now: Timestamp) {
-        self.with(source, now, |tally| {
-            tally.unfinished = tally.unfinished.saturating_sub(1);
-            tally.failed = tally.failed.saturating_add(1);
-        });
+    /// A failure that was not an attempt to join.
+    pub fn blame(&self, source: IpAddr, now: Timestamp) {
+        self.with(source, now, |tally| tally.failed = tally.failed.saturating_add(1));
     }
 
     fn with<T>(&self, source: IpAddr, now: Timestamp, act: impl FnOnce(&mut Tally) -> T) -> T {
         let mut tallies = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         if tallies.len() >= MAX_ADDRESSES {
-            tallies.retain(|_, tally| now.since(tally.window) <= WINDOW || tally.unfinished > 0);
+            tallies.retain(|_, tally| !tally.is_over(now) || tally.unfinished > 0 || tally.connections > 0);
         }
-        let tally = tallies.entry(network_of(source)).or_insert(Tally { window: now, failed: 0, unfinished: 0 });
-        if now.since(tally.window) > WINDOW {
-            *tally = Tally { window: now, failed: 0, unfinished: tally.unfinished };
+        let fresh = Tally { window: now, failed: 0, unfinished: 0, connections: 0 };
+        let tally = tallies.entry(network_of(source)).or_insert(fresh);
+        if tally.is_over(now) {
+            (tally.window, tally.failed) = (now, 0);
         }
         act(tally)
+    }
+}
+
+impl Tally {
+    /// Also if the clock was put back.
+    fn is_over(&self, now: Timestamp) -> bool {
+        now.since(self.window) > WINDOW || self.window.since(now) > WINDOW
+    }
+}
+
+impl Attempt {
+    /// It came to a good end, or to one that was not the asker's fault.
+    pub fn forgive(mut self) {
+        self.failed = false;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let failed = u32::from(self.failed);
+        self.limits.with(self.source, clock::now(), |tally| {
+            tally.unfinished = tally.unfinished.saturating_sub(1);
+            tally.failed = tally.failed.saturating_add(failed);
+        });
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.limits.with(self.source, clock::now(), |tally| tally.connections = tally.connections.saturating_sub(1));
     }
 }
 
@@ -76,35 +126,40 @@ fn network_of(source: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    const NOW: Timestamp = Timestamp::from_unix(1_000_000);
-
     #[test]
     fn failures_close_the_door_for_a_while_and_successes_do_not() {
-        let limits = Limits::default();
+        let (limits, now) = (Arc::new(Limits::default()), clock::now());
         let here: IpAddr = "192.0.2.1".parse().unwrap();
         for _ in 0..1000 {
-            limits.open(here, NOW).unwrap();
-            limits.succeed(here, NOW);
+            limits.attempt(here, now).unwrap().forgive();
         }
         for _ in 0..MAX_FAILED {
-            limits.open(here, NOW).unwrap();
-            limits.fail(here, NOW);
+            drop(limits.attempt(here, now).unwrap());
         }
-        assert!(matches!(limits.open(here, NOW), Err(Refusal::TooManyAttempts { .. })));
-        assert!(limits.open("192.0.2.2".parse().unwrap(), NOW).is_ok());
-        assert!(limits.open(here, NOW + WINDOW + Seconds(1)).is_ok());
+        assert!(matches!(limits.attempt(here, now), Err(Refusal::TooManyAttempts { .. })));
+        assert!(limits.attempt("192.0.2.2".parse().unwrap(), now).is_ok());
+        assert!(limits.attempt(here, now + WINDOW + Seconds(1)).is_ok());
+        assert!(limits.attempt(here, now - Seconds::HOUR).is_ok(), "the clock was put back");
     }
 
     #[test]
     fn unfinished_attempts_count_until_they_end() {
-        let limits = Limits::default();
+        let (limits, now) = (Arc::new(Limits::default()), clock::now());
         let here: IpAddr = "2001:db8::1".parse().unwrap();
-        for _ in 0..MAX_UNFINISHED {
-            limits.open(here, NOW).unwrap();
-        }
+        let mut open: Vec<_> = (0..MAX_UNFINISHED).map(|_| limits.attempt(here, now).unwrap()).collect();
         let neighbour: IpAddr = "2001:db8::ffff:1".parse().unwrap();
-        assert!(limits.open(neighbour, NOW).is_err(), "a /64 is one address");
-        limits.succeed(here, NOW);
-        assert!(limits.open(here, NOW).is_ok());
+        assert!(limits.attempt(neighbour, now).is_err(), "a /64 is one address");
+        open.pop().unwrap().forgive();
+        assert!(limits.attempt(here, now).is_ok());
+    }
+
+    #[test]
+    fn one_address_cannot_take_every_connection() {
+        let (limits, now) = (Arc::new(Limits::default()), clock::now());
+        let here: IpAddr = "192.0.2.1".parse().unwrap();
+        let held: Vec<_> = (0..MAX_CONNECTIONS).map(|_| limits.connection(here, now).unwrap()).collect();
+        assert!(limits.connection(here, now).is_none());
+        drop(held);
+        assert!(limits.connection(here, now).is_some());
     }
 }

@@ -21,6 +21,7 @@ use crate::agent;
 use crate::answer::conversation::Conversation;
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
 use crate::answer::gateway::{Gateway, GatewayError};
+use crate::answer::limits::Connection;
 use crate::store::gateway::{GatewayFolder, ServingFile};
 use crate::store::scope::ScopeError;
 
@@ -33,6 +34,7 @@ const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
 const STRANGER_TIME: Duration = Duration::from_mins(1);
 const MAX_HEADER_BYTES: usize = 16 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_mins(1);
 const WATCH_EVERY: Duration = Duration::from_hours(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -82,8 +84,9 @@ pub async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, source)) => {
                     // No slot: closed at once, before it can cost anything.
-                    if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
-                        let guest = Guest { gateway: Arc::clone(&gateway), source, _slot: slot };
+                    let counted = gateway.limits.connection(source.ip(), clock::now());
+                    if let (Ok(slot), Some(counted)) = (Arc::clone(&slots).try_acquire_owned(), counted) {
+                        let guest = Guest { gateway: Arc::clone(&gateway), source, _slot: slot, _counted: counted };
                         connections.spawn(guest.entertain(stream, acceptor.clone(), stop.clone()));
                     }
                 }
@@ -108,6 +111,7 @@ struct Guest {
     gateway: Arc<Gateway>,
     source: SocketAddr,
     _slot: OwnedSemaphorePermit,
+    _counted: Connection,
 }
 
 impl Guest {
@@ -168,17 +172,15 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// Looked at by the wall clock every minute, so that neither sleep nor a late renewal of the mandate matters.
 async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertificate>) {
-    let mut wait = EndpointCertificate::renew_after();
     loop {
-        tokio::time::sleep(wait).await;
-        wait = match certificate.renew(&gateway) {
-            Ok(()) => EndpointCertificate::renew_after(),
-            Err(why) => {
-                tracing::error!(%why, "will try again in an hour");
-                WATCH_EVERY
-            }
-        };
+        tokio::time::sleep(LOOK_EVERY).await;
+        if certificate.is_due(clock::now())
+            && let Err(why) = certificate.renew(&gateway)
+        {
+            tracing::error!(%why, "will try again in a minute");
+        }
     }
 }
 
@@ -199,6 +201,12 @@ async fn warn_early(gateway: Arc<Gateway>) {
         if fresh_until.since(now) < Seconds::DAY.times(7) {
             tracing::warn!(until = %fresh_until, "the head is fresh only until then, and joiners refuse it later; renew it: freehold refresh");
         }
+        let issuers = [gateway.keys.identity.certificate(), gateway.keys.endpoint.certificate()];
+        for issuer in issuers.into_iter().filter_map(|issuer| identity::certificate::read(issuer).ok()) {
+            if issuer.validity.not_after.since(now) < Seconds::DAY.times(90) {
+                tracing::warn!(until = %issuer.validity.not_after, "an issuing certificate of this gateway ends soon");
+            }
+        }
         tokio::time::sleep(WATCH_EVERY).await;
     }
 }
@@ -210,8 +218,9 @@ async fn run_own_agent(gateway: Arc<Gateway>, folder: GatewayFolder, local: Sock
     };
     let door = Peer { address, dial: Some(loopback(local)) };
     let options = agent::Options { doors: Some(vec![door]), ..agent::Options::default() };
-    if let Err(why) = agent::run(folder.scope(), options, stop).await {
-        tracing::error!(%why, "the gateway's own node stopped");
+    while let Err(why) = agent::run(folder.scope(), options.clone(), stop.clone()).await {
+        tracing::error!(why = agent::describe(&why), "the gateway's own node stopped; starting it again in a minute");
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

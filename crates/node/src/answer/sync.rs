@@ -13,7 +13,7 @@ use crate::answer::gateway::Gateway;
 
 /// The first check-in over mTLS makes a node a member. Every one brings what is new.
 pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Result<CheckedIn, Refusal> {
-    gateway.confront(request.tip.as_ref());
+    gateway.confront(request.tip.as_ref()).await?;
     let now = clock::now();
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
     let (key, name) = (peer.node_key(), peer.node().clone());

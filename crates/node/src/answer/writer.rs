@@ -1,16 +1,19 @@
 //! The one writer: takes jobs, runs many in one transaction, answers only after the disk has them.
+//!
+//! It holds the state from the first change to the commit: nobody reads what the disk does not have.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use identity::envelope::Envelope;
+use identity::head::Head;
 use identity::id::{Correlation, OrgId};
 use identity::key::{EdKey, Sign as _};
 use identity::principal::Author;
 use identity::time::Timestamp;
 use org::effect::FIRST_EPOCH;
-use org::entry::{Action, Entry, SignedEntry};
+use org::entry::{Action, Cause, Entry, SignedEntry};
 use org::founding::Founding;
 use org::frontier::Tip;
 use org::refusal::Refusal;
@@ -46,15 +49,32 @@ pub struct Desk<'a> {
     pub ledger: &'a Ledger,
     voice: &'a OwnVoice,
     broken: Option<String>,
+    /// Operators changed something: the whole gateway judges by it from the commit on.
+    wide: bool,
+}
+
+/// What the writer's thread has in hand.
+pub struct Scribe {
+    pub ledger: Ledger,
+    pub founding: Founding,
+    pub state: Arc<RwLock<State>>,
+    pub voice: Arc<OwnVoice>,
+    /// Called after a commit that changed what operators decide.
+    pub take_effect: Box<dyn Fn(&State) + Send>,
+}
+
+impl std::fmt::Debug for Scribe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scribe")
+    }
 }
 
 impl Writer {
-    pub fn start(ledger: Ledger, founding: Founding, state: Arc<RwLock<State>>, voice: Arc<OwnVoice>) -> Self {
+    pub fn start(scribe: Scribe) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel::<Job>(QUEUE);
-        let thread = std::thread::Builder::new()
-            .name("ledger".to_owned())
-            .spawn(move || write_until_closed(&receiver, &ledger, &founding, &state, &voice));
-        Self { jobs: Some(sender), thread: thread.ok() }
+        let thread = std::thread::Builder::new().name("ledger".to_owned());
+        let thread = thread.spawn(move || scribe.write_until_closed(&receiver))?;
+        Ok(Self { jobs: Some(sender), thread: Some(thread) })
     }
 
     /// Runs a job; the answer comes when it is durable.
@@ -95,49 +115,54 @@ impl Drop for Writer {
     }
 }
 
-fn write_until_closed(
-    jobs: &Receiver<Job>,
-    ledger: &Ledger,
-    founding: &Founding,
-    state: &RwLock<State>,
-    voice: &OwnVoice,
-) {
-    while let Ok(first) = jobs.recv() {
-        let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(BATCH - 1)).collect();
-        let mut finishes = Vec::with_capacity(batch.len());
-        let outcome = write_batch(batch, ledger, state, voice, &mut finishes);
-        if let Err(why) = &outcome {
-            tracing::error!(%why, "the ledger could not be written; nothing of it was acknowledged");
-            ledger.roll_back();
-            // What memory ran ahead of the disk is forgotten.
-            match ledger.state(founding) {
-                Ok(fresh) => *state.write().unwrap_or_else(PoisonError::into_inner) = fresh,
-                Err(why) => tracing::error!(%why, "the ledger cannot be read either"),
+impl Scribe {
+    fn write_until_closed(&self, jobs: &Receiver<Job>) {
+        while let Ok(first) = jobs.recv() {
+            let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(BATCH - 1)).collect();
+            let mut finishes = Vec::with_capacity(batch.len());
+            let outcome = self.write_batch(batch, &mut finishes);
+            for finish in finishes {
+                finish(outcome.clone().map_err(|why| Refusal::Failed { why }));
             }
         }
-        for finish in finishes {
-            finish(outcome.clone().map_err(|why| Refusal::Failed { why }));
-        }
     }
-}
 
-fn write_batch(
-    batch: Vec<Job>,
-    ledger: &Ledger,
-    state: &RwLock<State>,
-    voice: &OwnVoice,
-    finishes: &mut Vec<Finish>,
-) -> Result<(), String> {
-    ledger.begin().map_err(|why| describe(&why))?;
-    for job in batch {
-        let mut state = state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut desk = Desk { state: &mut state, ledger, voice, broken: None };
-        finishes.push(job(&mut desk));
-        if let Some(why) = desk.broken {
-            return Err(why);
+    fn write_batch(&self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<(), String> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let outcome = self.run_and_commit(batch, &mut state, finishes);
+        match &outcome {
+            Ok(true) => (self.take_effect)(&state),
+            Ok(false) => {}
+            Err(why) => {
+                tracing::error!(%why, "the ledger could not be written; nothing of it was acknowledged");
+                self.ledger.roll_back();
+                // What memory ran ahead of the disk is forgotten. If that cannot be, nothing more may be said.
+                match self.ledger.state(&self.founding) {
+                    Ok(fresh) => *state = fresh,
+                    Err(why) => {
+                        tracing::error!(%why, "the ledger cannot be read either: stopping");
+                        std::process::exit(1);
+                    }
+                }
+            }
         }
+        outcome.map(|_| ())
     }
-    ledger.commit().map_err(|why| describe(&why))
+
+    /// True if operators changed something.
+    fn run_and_commit(&self, batch: Vec<Job>, state: &mut State, finishes: &mut Vec<Finish>) -> Result<bool, String> {
+        self.ledger.begin().map_err(|why| describe(&why))?;
+        let mut desk = Desk { state, ledger: &self.ledger, voice: &self.voice, broken: None, wide: false };
+        for job in batch {
+            finishes.push(job(&mut desk));
+            if let Some(why) = desk.broken {
+                return Err(why);
+            }
+        }
+        let wide = desk.wide;
+        self.ledger.commit().map_err(|why| describe(&why))?;
+        Ok(wide)
+    }
 }
 
 fn describe(why: &LedgerError) -> String {
@@ -157,12 +182,30 @@ impl Desk<'_> {
             trial.check_follows(signed).map_err(|why| refuses(why.to_string()))?;
             trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
         }
+        self.check_cuts(&opened)?;
+        self.wide = true;
         for signed in &opened {
             // The trial run took each of them; so does this one.
             let _ = self.state.apply(signed);
             self.keep(|desk| desk.ledger.append(desk.state, signed))?;
         }
         Ok(())
+    }
+
+    /// An invite must be cut at this gateway's present place, or machines that were let in meanwhile would be cut too.
+    fn check_cuts(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
+        let here = self.state.frontier.place_of(&self.voice.author).map_or(0, |place| place.seq);
+        let stale = entries.iter().any(|signed| match &signed.entry.action {
+            Action::HeadPublish { head, cause: Cause::InviteRevoke { invite } } => {
+                let head: Option<Head> = head.peek(Some(self.state.org)).ok();
+                let cuts = head.into_iter().flat_map(|head| head.revocations.invites);
+                cuts.filter(|cut| cut.invite == *invite && !self.state.revocations.invites.contains(cut))
+                    .any(|cut| cut.seen.iter().any(|at| at.author == self.voice.author && at.seq < here))
+            }
+            _ => false,
+        });
+        let why = || "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
+        if stale { Err(Refusal::LedgerRefuses { why: why() }) } else { Ok(()) }
     }
 
     /// Writes an entry of this gateway's own.

@@ -14,6 +14,10 @@ pub enum AskError {
     Scope(#[from] ScopeError),
     #[error("this machine is not a member yet: join first")]
     NotJoined,
+    #[error("another process is at work in this machine's folder")]
+    Busy,
+    #[error("a join as `{begun}` was begun here and is not finished")]
+    OtherWish { begun: identity::principal::NodeName },
     #[error("no gateway is known")]
     NoGateway,
     #[error("what the gateway sent does not hold: {0}")]

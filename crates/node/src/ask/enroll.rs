@@ -1,17 +1,15 @@
 //! Joining: from an invite code to a member, whatever is lost on the way.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ground::random;
 use identity::bundle::{Bundle, Roots};
 use identity::envelope::Envelope;
 use identity::key::{P256Key, Sign as _};
-use identity::principal::{Name, NodeName, Principal};
+use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
 use org::admission::{Claim, ClaimAuthority, Purpose, Transcript};
 use org::code::InviteCode;
-use org::invite::Label;
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway};
 use wire::enroll::{Challenge, EnrollRequest, Issued};
@@ -20,17 +18,9 @@ use wire::permit::Ask;
 use wire::tls::Expect;
 
 use crate::ask::call::{AskError, believe_one_of};
-use crate::ask::svid::Asking;
+use crate::ask::svid::{Asking, check_offer};
 use crate::ask::sync;
-use crate::store::scope::{NodeFile, Scope};
-
-/// What the machine wants to be.
-#[derive(Debug, Clone)]
-pub struct Wish {
-    pub name: NodeName,
-    pub labels: BTreeSet<Label>,
-    pub roles: BTreeSet<Name>,
-}
+use crate::store::scope::{NodeFile, Scope, Wish};
 
 /// Tries this often while gateways cannot be reached or break off.
 const ATTEMPTS: u32 = 6;
@@ -43,6 +33,9 @@ pub async fn join(
     mut tell: impl FnMut(&str),
 ) -> Result<NodeFile, AskError> {
     let fresh = !scope.path("node.key").exists();
+    scope.create()?;
+    let _lock = scope.lock()?.ok_or(AskError::Busy)?;
+    let wish = &settled(scope, wish)?;
     let mut wait = Duration::from_millis(300);
     let mut attempt = 1;
     let node = loop {
@@ -54,8 +47,11 @@ pub async fn join(
                 (attempt, wait) = (attempt + 1, wait * 2);
             }
             Err(why) => {
-                // A clear no to keys that were made just now: they are of no use to anybody.
-                if fresh && matches!(&why, AskError::Call(CallError::Refused(refusal)) if is_final(refusal)) {
+                // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
+                let unused = !scope.path("wish.json").exists();
+                let refused =
+                    attempt == 1 && matches!(&why, AskError::Call(CallError::Refused(refusal)) if is_a_no(refusal));
+                if fresh && (unused || refused) {
                     let _ = scope.wipe();
                 }
                 return Err(why);
@@ -66,11 +62,32 @@ pub async fn join(
     come_back(scope, node).await
 }
 
-const fn is_final(refusal: &Refusal) -> bool {
-    !matches!(
+/// What the gateway says before it would spend a use.
+const fn is_a_no(refusal: &Refusal) -> bool {
+    matches!(
         refusal,
-        Refusal::Busy { .. } | Refusal::TooManyAttempts { .. } | Refusal::Failed { .. } | Refusal::Waiting
+        Refusal::InviteUnknown { .. }
+            | Refusal::InviteRevoked
+            | Refusal::InviteExpired { .. }
+            | Refusal::InviteUsedUp { .. }
+            | Refusal::InviteNotHere
+            | Refusal::NetworkNotAllowed
+            | Refusal::NameNotAllowed { .. }
+            | Refusal::BeyondCeiling { .. }
+            | Refusal::NameTaken { .. }
+            | Refusal::BadProof
+            | Refusal::HeadStale { .. }
+            | Refusal::NoMandate
     )
+}
+
+/// A join that was interrupted goes on as what it began as.
+fn settled(scope: &Scope, wish: &Wish) -> Result<Wish, AskError> {
+    match scope.wish()? {
+        Some(begun) if begun != *wish => Err(AskError::OtherWish { begun: begun.name }),
+        Some(begun) => Ok(begun),
+        None => Ok(wish.clone()),
+    }
 }
 
 /// The return over mTLS that makes a node a member; also finishes a join that was interrupted.
@@ -105,7 +122,12 @@ async fn try_join(
     tell(&format!("believed the gateway at {}: mandated in head {}", gateway.address(), known.head.head.version));
     let (identity, endpoint) = gateway.both_bundles(&known).await?;
 
+    if known.founding.record.name != code.name {
+        return Err(AskError::BadAnswer("the org is called otherwise than the code says".to_owned()));
+    }
+    let known = not_behind(scope, known)?;
     scope.make_keys()?;
+    scope.save_wish(wish)?;
     let node_key = scope.node_key()?;
     let claim = Claim {
         authority: ClaimAuthority::Invite(code.invite),
@@ -134,7 +156,7 @@ async fn try_join(
     scope.save_known(&known)?;
     scope.save_trust(&identity, &endpoint)?;
     scope.save_admission(&issued.admission)?;
-    scope.save_tip(&issued.tip)?;
+    scope.save_tip(&issued.tip, &known)?;
     scope.seat(&principal).install(&pending, &chain)?;
     let node = NodeFile {
         schema: 1,
@@ -146,7 +168,16 @@ async fn try_join(
         joined: false,
     };
     scope.save_node(&node)?;
+    let _ = std::fs::remove_file(scope.path("wish.json"));
     Ok(node)
+}
+
+/// What this folder already knew of the org, from a join that was interrupted, is not unlearned.
+fn not_behind(scope: &Scope, known: Known) -> Result<Known, AskError> {
+    if let Some(before) = scope.known()?.filter(|before| before.org() == known.org()) {
+        known.head.may_follow(&before.head).map_err(|why| AskError::BadAnswer(why.to_string()))?;
+    }
+    Ok(known)
 }
 
 /// The claim and the transcript, each signed by the invite's key and the node key.
@@ -160,6 +191,7 @@ async fn prove(
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
     let (invite_key, node_key): (_, &P256Key) = (code.secret.key(code.org, code.invite), asking.node_key);
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
+    check_offer(gateway, &challenge)?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
     let svid = asking.request(pending, challenge.not_after)?;
@@ -188,9 +220,4 @@ async fn prove(
 pub fn own_name(hostname: &str) -> Option<NodeName> {
     let first = hostname.split('.').next().unwrap_or_default();
     first.to_ascii_lowercase().parse().ok()
-}
-
-/// Whether what is known fits the code: for a second run.
-pub fn is_same_org(known: &Known, code: &InviteCode) -> bool {
-    known.org() == code.org
 }

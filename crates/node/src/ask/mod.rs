@@ -2,6 +2,6 @@
 
 pub mod call;
 pub mod svid;
-pub mod enroll;
 pub mod renew;
 pub mod sync;
+pub mod enroll;

@@ -12,7 +12,7 @@ use wire::known::Known;
 use wire::permit::Ask;
 
 use crate::ask::call::{AskError, call_known};
-use crate::ask::svid::Asking;
+use crate::ask::svid::{Asking, check_offer};
 use crate::store::scope::{NodeFile, Scope, Svid};
 
 /// Renews one principal's SVID over an open mTLS connection.
@@ -27,10 +27,11 @@ pub async fn renew(
     let seat = scope.seat(principal);
     let pending = seat.pending()?;
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
+    check_offer(gateway, &challenge)?;
     let svid = asking.request(&pending, challenge.not_after)?;
     let issued: Issued = gateway.ask(Ask::Renew, &RenewRequest { principal: principal.clone(), svid }).await?;
     let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
-    scope.save_tip(&issued.tip)?;
+    scope.save_tip(&issued.tip, known)?;
     Ok(seat.install(&pending, &chain)?)
 }
 
@@ -45,6 +46,7 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
     let pending = seat.pending()?;
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
+    check_offer(&gateway, &challenge)?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
     let svid = asking.request(&pending, challenge.not_after)?;
@@ -60,7 +62,7 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
     let request = ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node };
     let issued: Issued = gateway.ask(Ask::Return, &request).await?;
     let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
-    scope.save_tip(&issued.tip)?;
+    scope.save_tip(&issued.tip, &known)?;
     Ok(seat.install(&pending, &chain)?)
 }
 

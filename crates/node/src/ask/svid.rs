@@ -6,11 +6,12 @@ use identity::bundle::{Identity, Roots};
 use identity::certificate;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
 use org::admission::{Admission, Admitted};
 use pki_types::CertificateDer;
-use wire::enroll::{Issued, SvidRequest};
+use wire::connect::Believed;
+use wire::enroll::{Challenge, Issued, SvidRequest};
 use wire::known::Known;
 
 use crate::ask::call::AskError;
@@ -74,5 +75,19 @@ impl Asking<'_> {
             return Err(AskError::BadAnswer("the admission is another machine's".to_owned()));
         }
         Ok(admitted)
+    }
+}
+
+/// A node vouches for no SVID beyond what the operators allow the gateway to issue.
+pub fn check_offer(gateway: &Believed, challenge: &Challenge) -> Result<(), AskError> {
+    // Clocks may be a little apart.
+    let most = clock::now() + gateway.mandate.svid_ttl + Seconds::MINUTE.times(5);
+    if challenge.not_after <= most {
+        Ok(())
+    } else {
+        Err(AskError::BadAnswer(format!(
+            "it offers an SVID until {}, longer than its mandate allows",
+            challenge.not_after
+        )))
     }
 }

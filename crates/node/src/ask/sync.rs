@@ -10,12 +10,21 @@ use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 
 use crate::ask::call::{AskError, call_known};
+use crate::ask::renew;
 use crate::store::scope::Scope;
 
 /// Opens an mTLS connection with the node's SVID.
 pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
     let node = scope.node()?.ok_or(AskError::NotJoined)?;
-    let svid = scope.seat(&node.principal()).svid()?.ok_or(AskError::NotJoined)?;
+    let seat = scope.seat(&node.principal());
+    let svid = match seat.svid()? {
+        Some(svid) if clock::now() < svid.not_after => svid,
+        // Expired, or lost: the node key brings it back.
+        Some(_) | None => {
+            renew::come_back(scope, &node, gateways).await?;
+            seat.svid()?.ok_or(AskError::NotJoined)?
+        }
+    };
     call_known(scope, gateways, Some(&svid.own)).await
 }
 
@@ -28,7 +37,7 @@ pub async fn check_in(scope: &Scope, gateway: &mut Believed, known: &Known) -> R
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         scope.save_known(&newer)?;
     }
-    scope.save_tip(&answer.tip)?;
+    scope.save_tip(&answer.tip, &newer)?;
     Ok(newer)
 }
 

@@ -12,10 +12,10 @@ use zeroize::Zeroizing;
 
 use crate::agent::status::Status;
 use crate::ask::call::AskError;
-use crate::ask::enroll::{self, Wish};
+use crate::ask::enroll;
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
-use crate::store::scope::Scope;
+use crate::store::scope::{Scope, Wish};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -68,6 +68,9 @@ impl Join {
         enroll::join(&scope, &code, &wish, tell).await.map_err(|why| {
             let failure = Failure::new(&doing, &why);
             match why {
+                AskError::OtherWish { begun } => failure.hint(format!(
+                    "finish it: freehold-node join --name {begun}; or give it up: freehold-node leave --local"
+                )),
                 AskError::Call(why) if why.is_worth_retrying() => failure.hint(
                     "is the gateway running, and can this machine reach it? Run this again later: nothing is lost",
                 ),

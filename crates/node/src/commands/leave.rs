@@ -3,9 +3,11 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use clap::Args;
+use org::refusal::Refusal;
 use serde::Serialize;
-use wire::connect::Gateway;
+use wire::connect::{CallError, Gateway};
 
+use crate::ask::call::AskError;
 use crate::ask::sync;
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
@@ -22,6 +24,9 @@ pub struct Leave {
     #[arg(long)]
     yes: bool,
 }
+
+const WITHOUT_TELLING: &str =
+    "if the gateways are gone for good, or this machine was revoked: freehold-node leave --local";
 
 #[derive(Serialize)]
 struct Left {
@@ -40,12 +45,11 @@ impl Leave {
         let told_gateway = match (&node, self.local) {
             (Some(node), false) => {
                 let gateways: Vec<Gateway> = node.gateways.iter().cloned().map(Gateway::from).collect();
-                sync::leave(&scope, &gateways).await.map_err(|why| {
-                    failed(&why).hint(
-                        "if the gateways are gone for good, or this machine was revoked: freehold-node leave --local",
-                    )
-                })?;
-                true
+                match sync::leave(&scope, &gateways).await {
+                    // Told in a run that was interrupted.
+                    Ok(()) | Err(AskError::Call(CallError::Refused(Refusal::KeyLeft))) => true,
+                    Err(why) => return Err(failed(&why).hint(WITHOUT_TELLING)),
+                }
             }
             (_, true) | (None, false) => false,
         };

@@ -195,6 +195,26 @@ impl Ledger {
         Ok(Some(signed))
     }
 
+    pub fn entry_digest(&self, at: &Cut) -> Result<Option<Digest>, LedgerError> {
+        let mut query =
+            self.db.prepare_cached("SELECT digest FROM entries WHERE author = ?1 AND epoch = ?2 AND seq = ?3")?;
+        let seq = i64::try_from(at.seq).unwrap_or(i64::MAX);
+        let text: Option<String> =
+            query.query_row(params![at.author.to_string(), at.epoch, seq], |row| row.get(0)).optional()?;
+        text.map(|text| text.parse().map_err(|_| LedgerError::Damaged("a digest".to_owned()))).transpose()
+    }
+
+    /// It was shown a future that it does not have; only a deliberate restore takes that back.
+    pub fn mark_behind(&self) -> Result<(), LedgerError> {
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES ('behind', 'yes')", [])?;
+        Ok(())
+    }
+
+    pub fn is_behind(&self) -> Result<bool, LedgerError> {
+        let mut query = self.db.prepare("SELECT 1 FROM meta WHERE key = 'behind'")?;
+        Ok(query.exists([])?)
+    }
+
     // ---- the issuance log and observations: never authority ----
 
     pub fn issuance(&self, node_key: Digest, principal: &Principal) -> Result<Option<Issuance>, LedgerError> {
@@ -240,6 +260,8 @@ impl Ledger {
     }
 
     pub fn observe(&self, at: Timestamp, source: &str, what: &str) -> Result<(), LedgerError> {
+        // A stranger's words may be in it.
+        let what: String = what.chars().take(200).collect();
         self.db.prepare_cached("INSERT INTO observations (at, source, what) VALUES (?1, ?2, ?3)")?.execute(params![
             at.unix(),
             source,

@@ -3,6 +3,7 @@
 //! `svid.pem` and `svid.key` are links through `current`, which is moved in one step: a reader never sees the
 //! certificate of one and the key of another.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ground::file::{self, Access, FileError, Lock};
@@ -12,9 +13,11 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::{InviteId, OrgId};
 use identity::key::{BadKey, P256Key};
-use identity::principal::{Address, NodeName, OrgName, Principal};
+use identity::principal::{Address, Name, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use org::admission::SealKey;
+use org::frontier::Tip;
+use org::invite::Label;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::known::{BadKnowledge, Known, KnownFile};
@@ -42,6 +45,15 @@ pub enum ScopeError {
 #[derive(Debug, Clone)]
 pub struct Scope {
     pub folder: PathBuf,
+}
+
+/// What a machine wants to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    pub name: NodeName,
+    pub labels: BTreeSet<Label>,
+    pub roles: BTreeSet<Name>,
 }
 
 /// Who this node is. Written last: its presence means that the node was admitted.
@@ -171,8 +183,40 @@ impl Scope {
         self.read_json("tip.json")
     }
 
-    pub fn save_tip(&self, tip: &Envelope) -> Result<(), ScopeError> {
-        self.write_json("tip.json", tip)
+    /// Keeps the highest word that a gateway gave about its ledger. A lower or unsigned one does not replace it: it
+    /// is the evidence that confronts a gateway with its own future.
+    pub fn save_tip(&self, tip: &Envelope, known: &Known) -> Result<(), ScopeError> {
+        let voices = known.head.head.mandates.iter().map(|mandate| mandate.voice);
+        let read = |tip: &Envelope| {
+            let mut voices = voices.clone();
+            voices.find_map(|voice| tip.open_signed_by::<Tip>(Some(known.org()), &[voice]).ok())
+        };
+        let Some(new) = read(tip) else {
+            tracing::warn!("a gateway's word about its ledger is not signed by a mandated gateway; it is not kept");
+            return Ok(());
+        };
+        match self.tip()?.as_ref().and_then(read) {
+            Some(old) if old.author == new.author && old.place.seq > new.place.seq => {
+                tracing::error!(
+                    told_before = old.place.seq,
+                    told_now = new.place.seq,
+                    "the gateway's ledger is shorter than it was: it was restored from an old copy, or it lies"
+                );
+                Ok(())
+            }
+            _ => self.write_json("tip.json", tip),
+        }
+    }
+
+    // ---- a join that has begun ----
+
+    /// What this machine said it wants to be; kept until it is, so that a second run says the same.
+    pub fn wish(&self) -> Result<Option<Wish>, ScopeError> {
+        self.read_json("wish.json")
+    }
+
+    pub fn save_wish(&self, wish: &Wish) -> Result<(), ScopeError> {
+        self.write_json("wish.json", wish)
     }
 
     pub fn save_trust(&self, identity: &[Bundle<Identity>], endpoint: &[Bundle<Endpoint>]) -> Result<(), ScopeError> {
@@ -202,9 +246,13 @@ impl Scope {
 
     /// Wipes every key and removes the folder.
     pub fn wipe(&self) -> Result<(), ScopeError> {
-        for secret in secrets_below(&self.folder) {
+        // First the mark that it is a member, last the key by which the scope is found: interrupted, it can go on.
+        let _ = std::fs::remove_file(self.path("node.json"));
+        let node_key = self.path("node.key");
+        for secret in secrets_below(&self.folder).into_iter().filter(|secret| *secret != node_key) {
             file::wipe(&secret)?;
         }
+        file::wipe(&node_key)?;
         Ok(file::remove_folder(&self.folder)?)
     }
 
@@ -281,7 +329,9 @@ impl Seat {
     }
 
     pub fn svid(&self) -> Result<Option<Svid>, ScopeError> {
-        let path = self.folder.join("svid.pem");
+        // Through `current` once, so that certificate and key are of one SVID.
+        let folder = self.folder.join("svids").join(self.counter().to_string());
+        let path = folder.join("svid.pem");
         let Some(pem) = file::read_if_there(&path)? else {
             return Ok(None);
         };
@@ -289,7 +339,7 @@ impl Seat {
         let chain = certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(why.to_string()))?;
         let leaf = chain.first().ok_or_else(|| damaged("empty".to_owned()))?;
         let validity = certificate::read(leaf).map_err(|why| damaged(why.to_string()))?.validity;
-        let key = read_key(&self.folder.join("svid.key"))?;
+        let key = read_key(&folder.join("svid.key"))?;
         Ok(Some(Svid {
             own: OwnSvid { chain, key },
             counter: self.counter(),
@@ -328,7 +378,7 @@ fn secrets_below(folder: &Path) -> Vec<PathBuf> {
         }
         if path.is_dir() {
             found.extend(secrets_below(&path));
-        } else if path.extension().is_some_and(|extension| extension == "key") {
+        } else if path.extension().is_some_and(|extension| extension == "key" || extension == "draft") {
             found.push(path);
         }
     }

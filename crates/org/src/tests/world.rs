@@ -66,6 +66,7 @@ fn mandate(gateway: &str) -> Mandate {
         endpoint_issuer: KeyId([2; 32]),
         hosts: Vec::new(),
         kinds: BTreeSet::from([Kind::Node]),
+        names: vec!["*".parse().unwrap()],
         svid_ttl: Seconds::DAY,
         not_before: NOW,
         not_after: NOW + Seconds::DAY.times(90),

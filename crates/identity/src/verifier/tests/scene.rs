@@ -91,6 +91,7 @@ impl Scene {
             endpoint_issuer: endpoint.issuer.key_id(),
             hosts: vec![host("gw.example"), host("192.0.2.1")],
             kinds: BTreeSet::from([Kind::Node, Kind::User]),
+            names: vec!["*".parse().unwrap()],
             svid_ttl: Seconds::DAY,
             not_before: NOW - Seconds::DAY,
             not_after: NOW + Seconds::DAY.times(90),

@@ -1,10 +1,9 @@
-//! A pattern for node names: letters, digits, `-`, and `*` for any run of them.
+//! A pattern for names: letters, digits, `-`, and `*` for any run of them.
 
 use std::fmt;
 use std::str::FromStr;
 
-use identity::principal::NodeName;
-use identity::text_form;
+use crate::text_form;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NameGlob(String);
@@ -14,8 +13,9 @@ pub struct NameGlob(String);
 pub struct BadGlob(String);
 
 impl NameGlob {
-    pub fn matches(&self, name: &NodeName) -> bool {
-        let mut rest = name.as_str();
+    /// Whether a name, already checked to be one, fits.
+    pub fn matches(&self, name: &str) -> bool {
+        let mut rest = name;
         let mut parts = self.0.split('*').peekable();
         // The first part is anchored at the beginning, the last at the end; each part between at its first chance.
         let Some(stripped) = parts.next().and_then(|first| rest.strip_prefix(first)) else {
@@ -60,6 +60,7 @@ text_form!(NameGlob);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::principal::NodeName;
 
     #[test]
     fn a_star_stands_for_any_run() {
@@ -78,7 +79,8 @@ mod tests {
             ("web-1", "web-11", false),
             ("a*a", "a", false),
         ] {
-            let found = name.parse::<NodeName>().is_ok_and(|name| glob.parse::<NameGlob>().unwrap().matches(&name));
+            let found =
+                name.parse::<NodeName>().is_ok_and(|name| glob.parse::<NameGlob>().unwrap().matches(name.as_str()));
             assert_eq!(found, fits, "{glob} {name}");
         }
     }
