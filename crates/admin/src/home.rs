@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use clap::Args;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use identity::bundle::Roots;
+use identity::key::EdKey;
 use identity::principal::{Address, OrgName};
 use node::answer::gateway::{Gateway, GatewayError};
-use node::report::Failure;
+use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
+use operate::desk::DeskError;
 use operate::folder::OperatorFolder;
-use operate::keys::SignerKeys;
+use operate::keys::{KeyError, SignerKeys};
 use operate::remote::RemoteDesk;
-use operate::session::Session;
-use wire::connect::Gateway as Peer;
+use operate::session::{OperateError, Session};
+use wire::connect::{CallError, Gateway as Peer};
 
 use crate::local::AnyDesk;
 
@@ -104,62 +106,105 @@ impl Common {
         })
     }
 
-    /// A session with the gateway: its folder, if nobody else has it open, else over the network.
+    /// A session to look at things.
     pub async fn session(&self, doing: &str) -> Result<Session<AnyDesk>, Failure> {
         let org = self.org(doing)?;
-        let folder = OperatorFolder::at(&self.home(), &org);
-        let desk = self.desk(&org, &folder, doing).await?;
-        Session::begin(folder, desk).await.map_err(|why| Failure::new(doing, &why))
+        self.begin(&org, None, doing).await
     }
 
-    async fn desk(&self, org: &OrgName, folder: &OperatorFolder, doing: &str) -> Result<AnyDesk, Failure> {
+    /// A session to change things, with the keys to sign them; the passphrase is asked for once.
+    pub async fn signing_session(&self, doing: &str) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
+        let org = self.org(doing)?;
+        let keys = self.keys(&org, doing)?;
+        let session = self.begin(&org, Some(&keys), doing).await?;
+        Ok((session, keys))
+    }
+
+    async fn begin(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str) -> Result<Session<AnyDesk>, Failure> {
+        let folder = OperatorFolder::at(&self.home(), org);
+        let desk = self.desk(org, keys, doing).await?;
+        Session::begin(folder, desk).await.map_err(|why| failure(doing, &why))
+    }
+
+    /// The gateway's folder, if nobody else has it open, else the gateway over the network.
+    async fn desk(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str) -> Result<AnyDesk, Failure> {
+        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let gateway = GatewayFolder::at(&self.home(), org);
         if self.gateway.is_some() || !gateway.folder.exists() {
-            let memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+            let memory = OperatorFolder::at(&self.home(), org).memory().map_err(|why| failed(&why))?;
             let addresses = self.gateway.clone().map_or(memory.gateways, |address| vec![address]);
-            let peers: Vec<Peer> = addresses.into_iter().map(Peer::from).collect();
-            return self.remote(org, folder, &peers, doing).await;
+            return self.remote(org, keys, addresses.into_iter().map(Peer::from).collect(), doing).await;
         }
+        let mut last = Failure::failed(doing, "another process holds the gateway's folder and does not serve")
+            .hint("wait for it, or stop it");
         // Another command may hold the folder for a moment; a gateway holds it for long, and says where it listens.
         for _ in 0..50 {
             match Gateway::open(&gateway) {
                 Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
                 Err(GatewayError::Busy) => {}
-                Err(why) => return Err(Failure::new(doing, &why)),
+                Err(why) => return Err(failed(&why)),
             }
-            let serving = gateway.serving().map_err(|why| Failure::new(doing, &why))?;
-            if let Some(serving) = serving {
-                let about = gateway.about().map_err(|why| Failure::new(doing, &why))?;
+            if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
+                let about = gateway.about().map_err(|why| failed(&why))?;
                 let dial = Some(node::answer::serve::loopback(serving.listen));
-                let peers: Vec<Peer> =
-                    about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
-                return self.remote(org, folder, &peers, doing).await;
+                let door = about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
+                match self.remote(org, keys, door, doing).await {
+                    Ok(desk) => return Ok(desk),
+                    // The file may be a killed gateway's, and the lock another command's.
+                    Err(why) if why.exit == Exit::Failed => last = why,
+                    Err(why) => return Err(why),
+                }
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
-        Err(Failure::failed(doing, "another process holds the gateway's folder and does not serve")
-            .hint("wait for it, or stop it"))
+        Err(last)
     }
 
     async fn remote(
         &self,
         org: &OrgName,
-        folder: &OperatorFolder,
-        peers: &[Peer],
+        keys: Option<&SignerKeys>,
+        doors: Vec<Peer>,
         doing: &str,
     ) -> Result<AnyDesk, Failure> {
         let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
-        let keys = self.keys(org, doing)?;
-        let known = folder.known().map_err(|why| failed(&why))?;
-        let memory = folder.memory().map_err(|why| failed(&why))?;
-        let (signer, key) = keys.author(memory.signer.as_ref()).map_err(|why| failed(&why))?;
-        let key = identity::key::EdKey::from_seed(&key.seed());
+        let folder = OperatorFolder::at(&self.home(), org);
+        let opened =
+            if keys.is_none() { Some(self.keys(org, doing).map_err(|why| why.exit(Exit::Usage))?) } else { None };
+        let keys = keys.or(opened.as_ref());
+        let (known, memory) =
+            (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
+        let author = keys.ok_or(KeyError::NoKey).and_then(|keys| keys.author(memory.signer.as_ref()));
+        let (signer, key) = author.map_err(|why| failed(&why))?;
+        let own = (signer.clone(), EdKey::from_seed(&key.seed()));
         let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
-        let connected = RemoteDesk::connect(peers, roots, &known, (signer.clone(), key)).await;
-        let (desk, newer) = connected.map_err(|why| {
+        let desk = RemoteDesk::connect(doors, roots, known, own).await.map_err(|why| {
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
-        folder.save_known(&newer).map_err(|why| failed(&why))?;
+        folder.save_known(desk.known()).map_err(|why| failed(&why))?;
         Ok(AnyDesk::Remote(Box::new(desk)))
+    }
+}
+
+/// An operator's failure, with the gateway's refusal or the connection's fate brought to light.
+pub fn failure(doing: &str, why: &OperateError) -> Failure {
+    match why {
+        OperateError::Desk(DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal))) => {
+            Failure::new(doing, refusal)
+        }
+        OperateError::Desk(DeskError::Call(call)) => Failure::new(doing, call),
+        OperateError::LedgerBehind
+        | OperateError::Knowledge(_)
+        | OperateError::NotAsTold { .. }
+        | OperateError::NotTaken => Failure::new(doing, why)
+            .exit(Exit::Refused)
+            .hint("keep the gateway's folder for evidence, and compare it with another copy: freehold audit --verify"),
+        OperateError::Desk(DeskError::OtherAnswer)
+        | OperateError::Folder(_)
+        | OperateError::Key(_)
+        | OperateError::Envelope(_)
+        | OperateError::NoRandomness(_)
+        | OperateError::NoSuch { .. }
+        | OperateError::Unwise(_) => Failure::new(doing, why),
     }
 }

@@ -158,11 +158,10 @@ fn code_of(refusal: &Refusal) -> Option<String> {
 
 /// Prints a value: as JSON, or as a person reads it.
 pub fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> String) {
-    if json {
-        println!("{}", serde_json::to_string_pretty(value).unwrap_or_default());
-    } else {
-        println!("{}", text());
-    }
+    use std::io::Write as _;
+    let told = if json { serde_json::to_string_pretty(value).unwrap_or_default() } else { text() };
+    // Whoever reads may have seen enough: `freehold node list | head`.
+    let _ = writeln!(std::io::stdout(), "{told}");
 }
 
 /// Log lines go to stderr; `FREEHOLD_LOG` says how much (`info` by default).

@@ -29,10 +29,16 @@ impl<D: Desk> Session<D> {
         let mut signed_entries = Vec::new();
         for envelope in self.entries().await? {
             let signed = SignedEntry::open(self.known.org(), envelope)?;
-            let _ = state.apply(&signed);
-            signed_entries.push(signed);
+            let unfit = state.apply(&signed).err();
+            signed_entries.push((signed, unfit));
         }
-        let lines = signed_entries.iter().map(|signed| audit::line(&state, signed));
+        let lines = signed_entries.iter().map(|(signed, unfit)| {
+            let mut line = audit::line(&state, signed);
+            if let Some(unfit) = unfit {
+                line.result = format!("NOT PART OF THE LEDGER: {unfit}");
+            }
+            line
+        });
         Ok(lines.filter(|line| subject.is_none_or(|subject| line.concerns(subject, &state))).collect())
     }
 

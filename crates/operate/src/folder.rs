@@ -37,6 +37,9 @@ pub struct Memory {
     pub frontier: Frontier,
     pub tip: Option<Envelope>,
     pub gateway: Option<NodeName>,
+    /// An entry that was signed and sent, while it is not known whether the gateway took it. It is sent again as it
+    /// is: a second entry in its place would be a fork of this operator's own chain.
+    pub outbox: Option<Envelope>,
     pub gateways: Vec<Address>,
 }
 

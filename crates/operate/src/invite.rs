@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use ground::random;
 use identity::glob::NameGlob;
 use identity::head::InviteCut;
-use identity::id::InviteId;
 use identity::key::Sign as _;
 use identity::principal::Name;
 use identity::time::Seconds;
 use ipnet::IpNet;
+use org::admission::open_invite;
 use org::code::{InviteCode, InviteSecret};
 use org::entry::{Action, Cause};
 use org::invite::{Approval, Invite, Label, Right, Uses};
@@ -82,10 +82,19 @@ impl<D: Desk> Session<D> {
     }
 
     pub async fn invites(&mut self) -> Result<Vec<InviteView>, OperateError> {
-        match self.ask(Call::Invites {}).await? {
-            Answer::Invites(invites) => Ok(invites),
-            _ => Err(DeskError::OtherAnswer.into()),
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let Answer::Invites { invites, next } = self.ask(Call::Invites { after }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            all.extend(invites);
+            match next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
         }
+        all.sort_by_key(|invite| (invite.created_at, invite.id));
+        Ok(all)
     }
 
     /// By id, by the beginning of an id, or by label.
@@ -102,7 +111,16 @@ impl<D: Desk> Session<D> {
     }
 
     /// Machines that are already in stay; whoever comes in later than the gateway's present place does not count.
-    pub async fn revoke_invite(&mut self, keys: &SignerKeys, id: InviteId) -> Result<u64, OperateError> {
+    pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<u64, OperateError> {
+        let id = view.id;
+        // What was shown must be what was signed under that id.
+        let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else {
+            return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
+        };
+        let signed = open_invite(&envelope, self.known.org(), &self.signer_sets()).ok();
+        if !signed.is_some_and(|signed| signed.id == id && signed.label == view.label) {
+            return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
+        }
         self.publish(keys, |session, now| {
             let seen = session.survey.frontier.cuts();
             let head = session.next_head(now, |head| {

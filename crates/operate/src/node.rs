@@ -1,6 +1,7 @@
 //! Nodes: listed, shown, revoked.
 
 use identity::principal::NodeName;
+use org::admission::{Admission, Admitted};
 use org::entry::{Action, Cause};
 use org::state::Standing;
 use wire::control::{Answer, Call, NodeView};
@@ -11,10 +12,19 @@ use crate::session::{OperateError, Session};
 
 impl<D: Desk> Session<D> {
     pub async fn nodes(&mut self) -> Result<Vec<NodeView>, OperateError> {
-        match self.ask(Call::Nodes {}).await? {
-            Answer::Nodes(nodes) => Ok(nodes),
-            _ => Err(DeskError::OtherAnswer.into()),
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let Answer::Nodes { nodes, next } = self.ask(Call::Nodes { after }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            all.extend(nodes);
+            match next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
         }
+        all.sort_by(|a, b| (&a.name, a.enrolled_at).cmp(&(&b.name, b.enrolled_at)));
+        Ok(all)
     }
 
     /// The machine that holds a name now, or, if none does, the last that did.
@@ -38,8 +48,26 @@ impl<D: Desk> Session<D> {
         Ok(())
     }
 
+    /// The gateway's word for which key a name has is not enough to revoke it: the admission must say so.
+    async fn check_admission(&mut self, node: &NodeView) -> Result<(), OperateError> {
+        let call = Call::Admission { node_key: node.node_key.digest() };
+        let Answer::Document(Some(envelope)) = self.ask(call).await? else {
+            return Err(OperateError::NotAsTold { what: "node", name: node.name.to_string() });
+        };
+        let (org, sets) = (self.known.org(), self.signer_sets());
+        let voices = self.known.head.head.mandates.iter().map(|mandate| mandate.voice);
+        let mut admitted = voices.filter_map(|voice| Admission::check(&envelope, org, voice, &sets).ok());
+        let fits = |admitted: Admitted| admitted.claim.name == node.name && admitted.claim.node_key == node.node_key;
+        if admitted.any(fits) {
+            Ok(())
+        } else {
+            Err(OperateError::NotAsTold { what: "node", name: node.name.to_string() })
+        }
+    }
+
     pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<u64, OperateError> {
         self.check_revocable(node)?;
+        self.check_admission(node).await?;
         let node_key = node.node_key.digest();
         self.publish(keys, |session, now| {
             let head = session.next_head(now, |head| {

@@ -15,40 +15,76 @@ use crate::desk::{Desk, DeskError};
 
 #[derive(Debug)]
 pub struct RemoteDesk {
-    gateway: Believed,
+    gateways: Vec<Gateway>,
+    expect: Expect,
+    known: Known,
     signer: SignerName,
     key: EdKey,
+    line: Option<Believed>,
 }
 
 impl RemoteDesk {
-    /// Connects and believes. The signer's key signs each call together with this connection.
+    /// Connects and believes. The signer's key signs each call together with the connection.
     pub async fn connect(
-        gateways: &[Gateway],
+        gateways: Vec<Gateway>,
         roots: Roots<Endpoint>,
-        known: &Known,
+        known: Known,
         (signer, key): (SignerName, EdKey),
-    ) -> Result<(Self, Known), CallError> {
-        let expect = Expect::Roots(roots);
+    ) -> Result<Self, CallError> {
+        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, signer, key, line: None };
+        desk.line = Some(desk.dial().await?);
+        Ok(desk)
+    }
+
+    /// What is known of the org by now.
+    pub const fn known(&self) -> &Known {
+        &self.known
+    }
+
+    async fn dial(&mut self) -> Result<Believed, CallError> {
         let mut last = None;
-        for gateway in gateways {
-            let attempt =
-                async { Provisional::dial(gateway, &expect, None).await?.believe(Anchor::Known(known)).await };
-            match attempt.await {
-                Ok((gateway, newer)) => return Ok((Self { gateway, signer, key }, newer)),
+        for gateway in &self.gateways {
+            let believe = async {
+                Provisional::dial(gateway, &self.expect, None).await?.believe(Anchor::Known(&self.known)).await
+            };
+            match believe.await {
+                Ok((believed, newer)) => {
+                    self.known = newer;
+                    return Ok(believed);
+                }
                 Err(why) => last = Some(why),
             }
         }
         Err(last.unwrap_or(CallError::Refused(Refusal::NotFound { what: "gateway".to_owned() })))
     }
+
+    async fn ask_on(&self, line: &mut Believed, call: &[u8]) -> Result<Answer, CallError> {
+        let signature = self.key.sign(&SignedCall::message(&line.exporter(), call));
+        let signature = signature.map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        let signed =
+            SignedCall { signer: self.signer.clone(), call: Bytes(call.to_vec()), signature: Bytes(signature) };
+        line.ask(Ask::Control, &signed).await
+    }
 }
 
 impl Desk for RemoteDesk {
     async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
-        let malformed = |why: &dyn std::fmt::Display| Refusal::Malformed { why: why.to_string() };
-        let call = serde_json::to_vec(&call).map_err(|why| malformed(&why))?;
-        let signature = self.key.sign(&SignedCall::message(&self.gateway.exporter(), &call));
-        let signature = signature.map_err(|why| malformed(&why))?;
-        let signed = SignedCall { signer: self.signer.clone(), call: Bytes(call), signature: Bytes(signature) };
-        Ok(self.gateway.ask(Ask::Control, &signed).await?)
+        let encoded = serde_json::to_vec(&call).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        // A person may have thought for a while: a connection that rested too long is opened again. A change is sent
+        // once; whether it was taken, the ledger says.
+        let rested = self.line.take();
+        if let Some(mut line) = rested {
+            match self.ask_on(&mut line, &encoded).await {
+                Err(CallError::BrokenOff { .. }) if !matches!(call, Call::Append { .. }) => {}
+                answer => {
+                    self.line = Some(line);
+                    return Ok(answer?);
+                }
+            }
+        }
+        let mut line = self.dial().await?;
+        let answer = self.ask_on(&mut line, &encoded).await;
+        self.line = Some(line);
+        Ok(answer?)
     }
 }

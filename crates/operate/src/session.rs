@@ -5,11 +5,13 @@ use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::id::Correlation;
 use identity::key::Sign as _;
 use identity::principal::Author;
+use identity::signers::SignerSet;
 use identity::time::Timestamp;
 use org::effect::FIRST_EPOCH;
-use org::entry::{Action, Entry};
-use org::frontier::Place;
+use org::entry::{Action, Entry, SignedEntry};
+use org::frontier::{Frontier, Place, Tip};
 use org::refusal::Refusal;
+use wire::connect::CallError;
 use wire::control::{Answer, Call, Survey};
 use wire::known::{BadKnowledge, Known};
 
@@ -37,6 +39,10 @@ pub enum OperateError {
     NoRandomness(#[from] random::NoRandomness),
     #[error("there is no {what} `{name}`")]
     NoSuch { what: &'static str, name: String },
+    #[error("the gateway's word about the {what} `{name}` is not what was signed: nothing was done")]
+    NotAsTold { what: &'static str, name: String },
+    #[error("the gateway said that it took the change, but its ledger does not show it")]
+    NotTaken,
     #[error("{0}")]
     Unwise(String),
 }
@@ -62,6 +68,7 @@ impl<D: Desk> Session<D> {
         let survey = ask_survey(&mut desk, &memory).await?;
         let mut session = Self { folder, known, survey, memory, desk };
         session.take_in()?;
+        session.clear_outbox().await?;
         Ok(session)
     }
 
@@ -73,6 +80,20 @@ impl<D: Desk> Session<D> {
     /// Checks a survey against what is known, then remembers it.
     fn take_in(&mut self) -> Result<(), OperateError> {
         if !self.survey.frontier.covers_all(&self.memory.frontier) {
+            return Err(OperateError::LedgerBehind);
+        }
+        // At the same place there must stand the same entry.
+        let differs = |(author, place): (&Author, &Place)| {
+            self.survey.frontier.place_of(author).is_some_and(|now| now.seq == place.seq && now.digest != place.digest)
+        };
+        if self.memory.frontier.0.iter().any(differs) {
+            return Err(OperateError::LedgerBehind);
+        }
+        // The gateway stands by what it says of its own chain, so that it can be confronted with it later.
+        let voice = self.known.head.head.mandates.iter().find(|mandate| mandate.gateway == self.survey.gateway);
+        let signed_tip =
+            voice.and_then(|voice| self.survey.tip.open_signed_by::<Tip>(Some(self.known.org()), &[voice.voice]).ok());
+        if signed_tip.is_none() {
             return Err(OperateError::LedgerBehind);
         }
         let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
@@ -97,21 +118,85 @@ impl<D: Desk> Session<D> {
         draft: impl Fn(&Self, Timestamp) -> Result<(Action, T), OperateError>,
     ) -> Result<T, OperateError> {
         let correlation = random::correlation()?;
-        for attempt in 1.. {
+        let mut attempt = 1;
+        loop {
             let now = clock::now();
             let (action, made) = draft(self, now)?;
             let entry = self.entry(keys, action, now, correlation)?;
-            match self.desk.ask(Call::Append { entries: vec![entry] }).await {
-                Ok(Answer::Appended {}) => {
-                    self.look_again().await?;
-                    return Ok(made);
-                }
-                Ok(_) => return Err(DeskError::OtherAnswer.into()),
-                Err(why) if attempt < TRIES && is_about_turn(&why) => self.look_again().await?,
-                Err(why) => return Err(why.into()),
+            // On disk before it leaves: whatever happens now, nothing else is ever signed in its place.
+            self.memory.outbox = Some(entry.envelope.clone());
+            self.folder.save_memory(&self.memory)?;
+            match self.hand_in(&entry).await {
+                Ok(()) => return Ok(made),
+                Err(OperateError::Desk(why)) if attempt < TRIES && is_about_turn(&why) => attempt += 1,
+                Err(why) => return Err(why),
             }
         }
-        Err(DeskError::OtherAnswer.into())
+    }
+
+    /// Sends an entry, and is content only when the ledger shows it.
+    async fn hand_in(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
+        let sent = self.desk.ask(Call::Append { entries: vec![entry.envelope.clone()] }).await;
+        if sent.is_ok() {
+            self.take_own(entry)?;
+        }
+        // Without an answer it may have been taken or not: the ledger says.
+        self.look_again().await?;
+        let place = self.survey.frontier.place_of(&entry.entry.author).copied();
+        if place == Some(entry.place()) {
+            self.take_own(entry)?;
+            self.memory.outbox = None;
+            return Ok(self.folder.save_memory(&self.memory)?);
+        }
+        match sent {
+            Ok(_) => Err(OperateError::NotTaken),
+            Err(why) => {
+                if is_a_refusal(&why) {
+                    self.memory.outbox = None;
+                    self.folder.save_memory(&self.memory)?;
+                }
+                Err(why.into())
+            }
+        }
+    }
+
+    /// What this operator signed and handed in is known to it, whatever a gateway shows.
+    fn take_own(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
+        if let Action::HeadPublish { head, .. } = &entry.entry.action {
+            self.known = self.known.advance(&[], Some(head))?;
+            self.folder.save_known(&self.known)?;
+        }
+        let own = Frontier([(entry.entry.author.clone(), entry.place())].into());
+        self.memory.frontier.raise(&own);
+        Ok(self.folder.save_memory(&self.memory)?)
+    }
+
+    /// An earlier command was cut off after it signed: its entry is in the ledger, or is sent again as it was.
+    async fn clear_outbox(&mut self) -> Result<(), OperateError> {
+        let Some(envelope) = self.memory.outbox.clone() else {
+            return Ok(());
+        };
+        let entry = SignedEntry::open(self.known.org(), envelope)?;
+        let place = self.survey.frontier.place_of(&entry.entry.author).copied();
+        if place.is_some_and(|place| place.seq >= entry.entry.seq) {
+            self.memory.outbox = None;
+            return Ok(self.folder.save_memory(&self.memory)?);
+        }
+        match self.hand_in(&entry).await {
+            // Refused now: others were quicker meanwhile, and it never was part of the ledger.
+            Ok(()) | Err(OperateError::Desk(_)) => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Every signer set so far.
+    pub fn signer_sets(&self) -> Vec<SignerSet> {
+        let mut sets = vec![self.known.founding.first_signers()];
+        for envelope in &self.known.chain {
+            let next = sets.last().and_then(|set| set.succeed(envelope).ok());
+            sets.extend(next);
+        }
+        sets
     }
 
     /// The next entry of this operator's chain.
@@ -121,7 +206,7 @@ impl<D: Desk> Session<D> {
         action: Action,
         at: Timestamp,
         correlation: Correlation,
-    ) -> Result<Envelope, OperateError> {
+    ) -> Result<SignedEntry, OperateError> {
         let (name, key) = keys.author(self.memory.signer.as_ref())?;
         let author = Author::Signer(name.clone());
         let place: Option<Place> = self.survey.frontier.place_of(&author).copied();
@@ -136,8 +221,8 @@ impl<D: Desk> Session<D> {
             correlation,
             action,
         };
-        let envelope = Envelope::seal(Some(self.known.org()), &entry)?;
-        Ok(envelope.signed(key).map_err(KeyError::from)?)
+        let envelope = Envelope::seal(Some(self.known.org()), &entry)?.signed(key).map_err(KeyError::from)?;
+        Ok(SignedEntry { digest: envelope.digest(), entry, envelope })
     }
 
     pub fn seal<T: Payload>(&self, keys: &SignerKeys, body: &T) -> Result<Envelope, OperateError> {
@@ -152,10 +237,18 @@ async fn ask_survey<D: Desk>(desk: &mut D, memory: &Memory) -> Result<Survey, Op
     }
 }
 
+fn refusal(why: &DeskError) -> Option<&Refusal> {
+    match why {
+        DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal)) => Some(refusal),
+        DeskError::Call(_) | DeskError::OtherAnswer => None,
+    }
+}
+
+/// A clear no: the gateway did not take it.
+fn is_a_refusal(why: &DeskError) -> bool {
+    refusal(why).is_some_and(|refusal| !matches!(refusal, Refusal::Failed { .. } | Refusal::Busy { .. }))
+}
+
 fn is_about_turn(why: &DeskError) -> bool {
-    let refusal = match why {
-        DeskError::Refused(refusal) | DeskError::Call(wire::connect::CallError::Refused(refusal)) => refusal,
-        DeskError::Call(_) | DeskError::OtherAnswer => return false,
-    };
-    matches!(refusal, Refusal::LedgerRefuses { .. })
+    matches!(refusal(why), Some(Refusal::LedgerRefuses { .. }))
 }

@@ -38,8 +38,22 @@ pub enum Call {
     Append {
         entries: Vec<Envelope>,
     },
-    Nodes {},
-    Invites {},
+    /// A page of nodes, in the order of their keys.
+    Nodes {
+        after: Option<Digest>,
+    },
+    /// The admission of a node key, as the gateway signed it.
+    Admission {
+        node_key: Digest,
+    },
+    /// A page of invites, in the order of their ids.
+    Invites {
+        after: Option<InviteId>,
+    },
+    /// An invite, as the operators signed it.
+    Invite {
+        id: InviteId,
+    },
     /// A page of the ledger, in the order of arrival.
     Entries {
         after: u64,
@@ -55,10 +69,24 @@ pub enum Call {
 pub enum Answer {
     Survey(Box<Survey>),
     Appended {},
-    Nodes(Vec<NodeView>),
-    Invites(Vec<InviteView>),
-    Entries { entries: Vec<Envelope>, next: Option<u64> },
-    Derived { rows: Vec<DerivedRow>, more: bool },
+    Nodes {
+        nodes: Vec<NodeView>,
+        next: Option<Digest>,
+    },
+    Invites {
+        invites: Vec<InviteView>,
+        next: Option<InviteId>,
+    },
+    /// Nothing if there is no such thing.
+    Document(Option<Envelope>),
+    Entries {
+        entries: Vec<Envelope>,
+        next: Option<u64>,
+    },
+    Derived {
+        rows: Vec<DerivedRow>,
+        more: bool,
+    },
 }
 
 /// What an operator's tool must know before it signs something.

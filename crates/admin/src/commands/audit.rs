@@ -3,7 +3,7 @@
 use clap::Args;
 use node::report::{Failure, show};
 
-use crate::home::Common;
+use crate::home::{Common, failure};
 use crate::words::{or_dash, table};
 
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ impl Audit {
         let doing = "the audit failed";
         let mut session = common.session(doing).await?;
         if self.verify {
-            let verdict = session.verify().await.map_err(|why| Failure::new(doing, &why))?;
+            let verdict = session.verify().await.map_err(|why| failure(doing, &why))?;
             if let (false, Some(bad)) = (common.json, &verdict.first_bad) {
                 return Err(Failure::failed("the ledger does not hold", bad.clone())
                     .hint("keep the gateway's folder as it is for evidence, and compare it with another copy"));
@@ -38,7 +38,7 @@ impl Audit {
             });
             return if verdict.ok { Ok(()) } else { Err(Failure::failed("the ledger does not hold", "see above")) };
         }
-        let lines = session.audit(self.subject.as_deref()).await.map_err(|why| Failure::new(doing, &why))?;
+        let lines = session.audit(self.subject.as_deref()).await.map_err(|why| failure(doing, &why))?;
         show(common.json, &lines, || {
             let row = |line: &org::audit::Line| {
                 vec![

@@ -12,7 +12,7 @@ use org::invite::{Label, Uses};
 use serde::Serialize;
 use wire::control::InviteView;
 
-use crate::home::Common;
+use crate::home::{Common, failure};
 use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
@@ -81,9 +81,7 @@ struct Created {
 impl Create {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not create an invite";
-        let org = common.org(doing)?;
-        let keys = common.keys(&org, doing)?;
-        let mut session = common.session(doing).await?;
+        let (mut session, keys) = common.signing_session(doing).await?;
         let wish = InviteWish {
             label: self.label,
             uses: self.uses,
@@ -93,7 +91,7 @@ impl Create {
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
         };
-        let (invite, code) = session.create_invite(&keys, &wish).await.map_err(|why| Failure::new(doing, &why))?;
+        let (invite, code) = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let code = code.encode();
         let created = Created {
             id: invite.id.to_string(),
@@ -131,7 +129,7 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the invites";
         let mut session = common.session(doing).await?;
-        let invites = session.invites().await.map_err(|why| Failure::new(doing, &why))?;
+        let invites = session.invites().await.map_err(|why| failure(doing, &why))?;
         let told: Vec<_> = invites.iter().map(told).collect();
         show(common.json, &told, || {
             let row = |invite: &InviteView| {
@@ -181,7 +179,7 @@ impl Show {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not show the invite `{}`", self.invite);
         let mut session = common.session(&doing).await?;
-        let invite = session.invite(&self.invite).await.map_err(|why| Failure::new(&doing, &why))?;
+        let invite = session.invite(&self.invite).await.map_err(|why| failure(&doing, &why))?;
         show(common.json, &told(&invite), || in_words(&invite));
         Ok(())
     }
@@ -230,10 +228,8 @@ struct RevokedTold {
 impl Revoke {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not revoke the invite `{}`", self.invite);
-        let org = common.org(&doing)?;
-        let keys = common.keys(&org, &doing)?;
-        let mut session = common.session(&doing).await?;
-        let invite = session.invite(&self.invite).await.map_err(|why| Failure::new(&doing, &why))?;
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let invite = session.invite(&self.invite).await.map_err(|why| failure(&doing, &why))?;
         if invite.revoked {
             return Err(Failure::refused(&doing, "it is already revoked"));
         }
@@ -246,7 +242,7 @@ impl Revoke {
             );
         }
         confirm(self.yes, &doing, "Revoke it?")?;
-        let head = session.revoke_invite(&keys, invite.id).await.map_err(|why| Failure::new(&doing, &why))?;
+        let head = session.revoke_invite(&keys, &invite).await.map_err(|why| failure(&doing, &why))?;
         show(common.json, &RevokedTold { id: invite.id.to_string(), revoked: true, head }, || {
             format!("revoked invite {} (head {head})", invite.id)
         });

@@ -6,7 +6,7 @@ use node::report::{Failure, show};
 use serde::Serialize;
 use wire::control::NodeView;
 
-use crate::home::Common;
+use crate::home::{Common, failure};
 use crate::words::{confirm, or_dash, table};
 
 #[derive(Debug, Subcommand)]
@@ -36,7 +36,7 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the nodes";
         let mut session = common.session(doing).await?;
-        let nodes = session.nodes().await.map_err(|why| Failure::new(doing, &why))?;
+        let nodes = session.nodes().await.map_err(|why| failure(doing, &why))?;
         show(common.json, &nodes, || {
             let row = |node: &NodeView| {
                 vec![
@@ -65,7 +65,7 @@ impl Show {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not show the node `{}`", self.name);
         let mut session = common.session(&doing).await?;
-        let node = session.node(&self.name).await.map_err(|why| Failure::new(&doing, &why))?;
+        let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
         show(common.json, &node, || in_words(&node));
         Ok(())
     }
@@ -119,10 +119,8 @@ struct RevokedTold {
 impl Revoke {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not revoke `{}`", self.name);
-        let org = common.org(&doing)?;
-        let keys = common.keys(&org, &doing)?;
-        let mut session = common.session(&doing).await?;
-        let node = session.node(&self.name).await.map_err(|why| Failure::new(&doing, &why))?;
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
         session.check_revocable(&node).map_err(|why| Failure::refused(&doing, why.to_string()))?;
         if !common.json {
             eprintln!("{} ({}, last seen {})", node.spiffe_id, node.state.word(), or_dash(node.last_seen.as_ref()));
@@ -134,7 +132,7 @@ impl Revoke {
             eprintln!("  and the name `{}` becomes free.", node.name);
         }
         confirm(self.yes, &doing, "Revoke it?")?;
-        let head = session.revoke_node(&keys, &node).await.map_err(|why| Failure::new(&doing, &why))?;
+        let head = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
         show(common.json, &RevokedTold { name: node.name.to_string(), revoked: true, head }, || {
             format!("revoked `{}` (head {head})", node.name)
         });

@@ -78,8 +78,7 @@ fn list(home: &Path, org: &OrgName) -> Listed {
 /// Counted from the ledger file; reading beside a running gateway is harmless.
 fn nodes(home: &Path, org: &OrgName) -> Option<usize> {
     let path = GatewayFolder::at(home, org).path("ledger.db");
-    let (ledger, founding) = Ledger::open(&path).ok()?;
-    let state = ledger.state(&founding).ok()?;
+    let state = Ledger::glance(&path).ok()?;
     let live = state.members.values().filter(|member| state.standing(member) != org::state::Standing::Revoked);
     Some(live.count())
 }

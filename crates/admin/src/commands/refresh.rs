@@ -4,7 +4,7 @@ use clap::Args;
 use node::report::{Failure, show};
 use serde::Serialize;
 
-use crate::home::Common;
+use crate::home::{Common, failure};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -21,10 +21,8 @@ struct Refreshed {
 impl Refresh {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not refresh the head";
-        let org = common.org(doing)?;
-        let keys = common.keys(&org, doing)?;
-        let mut session = common.session(doing).await?;
-        let head = session.refresh(&keys).await.map_err(|why| Failure::new(doing, &why))?;
+        let (mut session, keys) = common.signing_session(doing).await?;
+        let head = session.refresh(&keys).await.map_err(|why| failure(doing, &why))?;
         let told = Refreshed {
             head: head.version,
             fresh_until: head.fresh_until.to_string(),

@@ -165,6 +165,7 @@ async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundEr
         frontier,
         tip: Some(opened.tip()?),
         gateway: Some(plan.node.clone()),
+        outbox: None,
         gateways: plan.addresses.clone(),
     };
     drop(opened);

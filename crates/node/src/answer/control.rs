@@ -1,6 +1,10 @@
 //! An operator's tool asks. The same functions serve it here in-process and over the network.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
 use identity::envelope::Envelope;
+use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
 use org::admission::ClaimAuthority;
@@ -8,11 +12,15 @@ use org::refusal::Refusal;
 use org::state::{InviteRecord, MemberRecord, Standing, State};
 use wire::control::{Answer, Call, DerivedRow, InviteView, JoinedView, NodeView, SignedCall, Survey};
 
+use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
 use crate::answer::writer::Desk;
 
-const ENTRIES_PER_PAGE: u32 = 500;
 const ROWS_PER_PAGE: u32 = 1_000;
+const VIEWS_PER_PAGE: usize = 2_000;
+const MAX_LINEAGE: usize = 1_000;
+/// Escaping can double it, and a reply is at most four times as long.
+const PAGE_BYTES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
 pub fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
@@ -33,10 +41,11 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
             survey(gateway)
         }
         Call::Append { entries } => append(gateway, entries).await,
-        Call::Nodes {} => gateway.writer.run(|desk| nodes(desk).map(Answer::Nodes)).await,
-        Call::Invites {} => {
-            let state = gateway.state();
-            Ok(Answer::Invites(state.invites.values().map(|record| invite_view(&state, record)).collect()))
+        Call::Nodes { after } => gateway.writer.run(move |desk| nodes(desk, after)).await,
+        Call::Admission { node_key } => gateway.writer.run(move |desk| admission(desk, node_key)).await,
+        Call::Invites { after } => Ok(invites(&gateway.state(), after)),
+        Call::Invite { id } => {
+            Ok(Answer::Document(gateway.state().invite(id).map(|(_, record)| record.envelope.clone())))
         }
         Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
         Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
@@ -63,9 +72,25 @@ async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Ref
     Ok(Answer::Appended {})
 }
 
-fn nodes(desk: &mut Desk<'_>) -> Result<Vec<NodeView>, Refusal> {
-    let mut views = Vec::with_capacity(desk.state.members.len());
-    for (key, member) in &desk.state.members {
+fn admission(desk: &mut Desk<'_>, node_key: Digest) -> Result<Answer, Refusal> {
+    match desk.state.members.get(&node_key).map(|member| member.admission.entry.clone()) {
+        Some(entry) => Ok(Answer::Document(Some(stored_admission(desk, &entry)?))),
+        None => Ok(Answer::Document(None)),
+    }
+}
+
+/// Of a sorted map: the page after `after`, and where the next one begins.
+fn page<K: Ord + Copy, V>(map: &BTreeMap<K, V>, after: Option<K>) -> (Vec<(&K, &V)>, Option<K>) {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let page: Vec<_> = map.range((from, Bound::Unbounded)).take(VIEWS_PER_PAGE).collect();
+    let next = page.last().filter(|_| page.len() == VIEWS_PER_PAGE).map(|(key, _)| **key);
+    (page, next)
+}
+
+fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> {
+    let (page, next) = page(&desk.state.members, after);
+    let mut views = Vec::with_capacity(page.len());
+    for (key, member) in page {
         let claim = member.claim();
         let spiffe_id = Principal::node(&desk.state.name, &claim.name);
         let failed = |why: crate::store::ledger::LedgerError| Refusal::Failed { why: why.to_string() };
@@ -91,8 +116,14 @@ fn nodes(desk: &mut Desk<'_>) -> Result<Vec<NodeView>, Refusal> {
             alarm: desk.ledger.alarm(*key).map_err(failed)?,
         });
     }
-    views.sort_by(|a, b| (&a.name, a.enrolled_at).cmp(&(&b.name, b.enrolled_at)));
-    Ok(views)
+    Ok(Answer::Nodes { nodes: views, next })
+}
+
+fn invites(state: &State, after: Option<InviteId>) -> Answer {
+    let (page, next) = page(&state.invite_ids, after);
+    let records =
+        page.into_iter().flat_map(|(_, digests)| digests.iter().filter_map(|digest| state.invites.get(digest)));
+    Answer::Invites { invites: records.map(|record| invite_view(state, record)).collect(), next }
 }
 
 fn standing(state: &State, member: &MemberRecord, issued: bool) -> Standing {
@@ -104,7 +135,8 @@ fn standing(state: &State, member: &MemberRecord, issued: bool) -> Standing {
 
 fn invite_view(state: &State, record: &InviteRecord) -> InviteView {
     let invite = &record.invite;
-    let joined = record.spent.iter().filter_map(|(key, spends)| {
+    // A lineage of thousands would fill the page: the newest are in `node list` too.
+    let joined = record.spent.iter().take(MAX_LINEAGE).filter_map(|(key, spends)| {
         let member = state.members.get(key)?;
         let first = spends.iter().map(|spend| spend.at).min()?;
         Some(JoinedView { name: member.claim().name.clone(), at: first, state: state.standing(member), node_key: *key })
@@ -133,15 +165,34 @@ fn author(author: &Author) -> String {
 }
 
 fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
-    let page = desk.keep(|desk| desk.ledger.entries(after, ENTRIES_PER_PAGE))?;
-    let full = page.len() == usize::try_from(ENTRIES_PER_PAGE).unwrap_or(usize::MAX);
-    let next = page.last().map(|(id, _)| *id).filter(|_| full);
-    Ok(Answer::Entries { entries: page.into_iter().map(|(_, envelope)| envelope).collect(), next })
+    let rows = desk.keep(|desk| desk.ledger.entries(after, ROWS_PER_PAGE))?;
+    let full = rows.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
+    let (mut entries, mut size, mut next) = (Vec::new(), 0, None);
+    let mut cut = false;
+    for (id, envelope) in rows {
+        size += serde_json::to_string(&envelope).map_or(0, |json| json.len());
+        // A page always has one, however large.
+        if !entries.is_empty() && size > PAGE_BYTES {
+            cut = true;
+            break;
+        }
+        entries.push(envelope);
+        next = Some(id);
+    }
+    Ok(Answer::Entries { entries, next: next.filter(|_| full || cut) })
 }
 
 fn derived(desk: &mut Desk<'_>, after: Option<&(String, String)>) -> Result<Answer, Refusal> {
     let page = desk.keep(|desk| desk.ledger.derived_page(after, ROWS_PER_PAGE))?;
-    let more = page.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
-    let rows = page.into_iter().map(|(table, key, value)| DerivedRow { table, key, value }).collect();
+    let mut more = page.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
+    let (mut rows, mut size) = (Vec::new(), 0);
+    for (table, key, value) in page {
+        size += table.len() + key.len() + value.len();
+        if !rows.is_empty() && size > PAGE_BYTES {
+            more = true;
+            break;
+        }
+        rows.push(DerivedRow { table, key, value });
+    }
     Ok(Answer::Derived { rows, more })
 }

@@ -62,7 +62,7 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
     ready: impl FnOnce(&Gateway, SocketAddr),
 ) -> Result<(), ServeError> {
-    let gateway = Arc::new(Gateway::open(folder)?);
+    let gateway = Arc::new(open_patiently(folder).await?);
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
     let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
     let acceptor = TlsAcceptor::from(tls::server(Arc::clone(&gateway.judgment), resolver)?);
@@ -104,6 +104,17 @@ pub async fn serve(
     connections.shutdown().await;
     folder.forget_serving();
     Ok(())
+}
+
+/// A command may hold the folder for a moment; another gateway holds it for good.
+async fn open_patiently(folder: &GatewayFolder) -> Result<Gateway, GatewayError> {
+    for _ in 0..20 {
+        match Gateway::open(folder) {
+            Err(GatewayError::Busy) => tokio::time::sleep(Duration::from_millis(100)).await,
+            other => return other,
+        }
+    }
+    Gateway::open(folder)
 }
 
 /// One connection, from TCP to its end.

@@ -14,7 +14,7 @@ use org::entry::SignedEntry;
 use org::founding::Founding;
 use org::renew::Issuance;
 use org::state::State;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 /// The version of the tables below.
 const SCHEMA: u32 = 1;
@@ -88,6 +88,14 @@ impl Ledger {
         let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
         let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         Ok((Self { db, org: founding.id }, founding))
+    }
+
+    /// What the ledger says now, without a lock and without changing anything.
+    pub fn glance(path: &Path) -> Result<State, LedgerError> {
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
+        let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        Self { db, org: founding.id }.state(&founding)
     }
 
     pub fn state(&self, founding: &Founding) -> Result<State, LedgerError> {
