@@ -14,6 +14,7 @@ use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::http;
 use wire::permit::{Ask, Caller};
+use wire::sync::CheckIn;
 use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
@@ -81,7 +82,7 @@ impl Conversation {
         match ask.needs() {
             Caller::Stranger => self.hear_stranger(ask, &body).await,
             Caller::Member => {
-                let peer = self.member()?;
+                let peer = self.member().map_err(|refusal| self.unless_behind(refusal, ask, &body))?;
                 self.hear_member(ask, &body, &peer).await
             }
             Caller::Operator => self.hear_operator(&body).await,
@@ -172,6 +173,18 @@ impl Conversation {
         }
         self.gateway.is_member(&last.1.node_key)?;
         Ok(last.1.clone())
+    }
+
+    /// A machine that this ledger does not know may hold the proof that the ledger is too old.
+    fn unless_behind(&self, refusal: Refusal, ask: Ask, body: &[u8]) -> Refusal {
+        if refusal != Refusal::NotAdmitted || ask != Ask::CheckIn {
+            return refusal;
+        }
+        self.gateway.confront(http::parse::<CheckIn>(body).ok().and_then(|told| told.tip).as_ref());
+        match self.gateway.may_issue(clock::now()) {
+            Err(behind @ Refusal::LedgerBehind) => behind,
+            _ => refusal,
+        }
     }
 
     fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
