@@ -192,7 +192,8 @@ impl Place {
 
     /// How many uses of an invite are spent.
     pub fn spent(&self, invite: &str) -> u64 {
-        self.facts(&["invite", "show", invite])["spent"].as_u64().unwrap_or(u64::MAX)
+        let shown = self.facts(&["invite", "show", invite]);
+        shown.get("spent").and_then(Value::as_u64).unwrap_or_else(|| panic!("no `spent` in {shown}"))
     }
 
     /// The state of a node as the operator sees it.

@@ -33,8 +33,10 @@ fn a_gateway_killed_amid_two_hundred_joins_loses_and_repeats_nothing() {
         // power cut. Then it starts again as if nothing had been.
         if kills.next_if(|at| joined.len() >= *at).is_some() {
             gateway.take().unwrap().kill();
-            if kills.len() % 2 == 0 {
-                joining.iter_mut().for_each(|(_, child)| child.0.kill().unwrap());
+            if kills.len().is_multiple_of(2) {
+                for (_, child) in &mut joining {
+                    child.0.kill().unwrap();
+                }
             }
             gateway = Some(place.serve());
         }
