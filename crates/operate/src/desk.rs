@@ -8,9 +8,10 @@ use wire::control::{Answer, Call};
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
-    #[error(transparent)]
+    // Not transparent: whoever reports it looks for the refusal among the causes.
+    #[error("the gateway did not do it")]
     Refused(#[from] Refusal),
-    #[error(transparent)]
+    #[error("the gateway did not do it")]
     Call(#[from] CallError),
     #[error("the gateway answered something else than was asked")]
     OtherAnswer,

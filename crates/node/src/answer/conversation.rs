@@ -9,6 +9,7 @@ use ground::clock;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
+use identity::time::Timestamp;
 use identity::verifier::{self, BelievedSvid, Side};
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
@@ -19,6 +20,7 @@ use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
+use crate::answer::limits::Limits;
 use crate::answer::{control, documents, enroll, renew, sync};
 
 /// A body that does not arrive in this time is given up.
@@ -139,15 +141,13 @@ impl Conversation {
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
         }
-        let now = clock::now();
-        self.gateway.limits.open(self.source, now)?;
         let call = http::parse(body).and_then(|signed| control::admit(&self.gateway, &signed, &self.exporter));
         match call {
-            Ok(call) => {
-                self.gateway.limits.succeed(self.source, now);
-                Ok(http::reply(&control::answer(&self.gateway, call).await?))
-            }
+            Ok(call) => Ok(http::reply(&control::answer(&self.gateway, call).await?)),
+            // Counted only when it fails: a stranger at the same address must not keep an operator out.
             Err(refusal) => {
+                let now = clock::now();
+                self.gateway.limits.open(self.source, now)?;
                 self.gateway.limits.fail(self.source, now);
                 Err(refusal)
             }
@@ -190,11 +190,25 @@ impl Conversation {
     fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
         // A second challenge gives the first one up.
         self.give_up();
-        self.gateway.limits.open(self.source, clock::now())?;
+        if let Some(limits) = self.limits() {
+            limits.open(self.source, clock::now())?;
+        }
         let opened = OpenChallenge::new(&self.gateway);
-        let (open, told) = opened.inspect_err(|_| self.gateway.limits.succeed(self.source, clock::now()))?;
+        let (open, told) = opened.inspect_err(|_| self.close(Limits::succeed))?;
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
         Ok(http::reply(&told))
+    }
+
+    /// Members have shown who they are: a stranger at the same address must not keep them out.
+    fn limits(&self) -> Option<&Limits> {
+        self.peer.is_none().then_some(&self.gateway.limits)
+    }
+
+    /// Ends an attempt that `open_challenge` began.
+    fn close(&self, how: impl FnOnce(&Limits, IpAddr, Timestamp)) {
+        if let Some(limits) = self.limits() {
+            how(limits, self.source, clock::now());
+        }
     }
 
     /// A challenge is used once, whatever comes of it.
@@ -205,15 +219,14 @@ impl Conversation {
     }
 
     fn count<T: serde::Serialize>(&self, result: Result<T, Refusal>) -> Result<Response<Full<Bytes>>, Refusal> {
-        let (limits, now) = (&self.gateway.limits, clock::now());
         match result {
             Ok(answer) => {
-                limits.succeed(self.source, now);
+                self.close(Limits::succeed);
                 Ok(http::reply(&answer))
             }
             Err(refusal) if refusal.counts_as_failed() => {
-                limits.fail(self.source, now);
-                let (source, what) = (self.source.to_string(), refusal.to_string());
+                self.close(Limits::fail);
+                let (now, source, what) = (clock::now(), self.source.to_string(), refusal.to_string());
                 // Nobody waits for it.
                 drop(
                     self.gateway.writer.submit(move |desk| desk.keep(|desk| desk.ledger.observe(now, &source, &what))),
@@ -221,7 +234,7 @@ impl Conversation {
                 Err(refusal)
             }
             Err(refusal) => {
-                limits.succeed(self.source, now);
+                self.close(Limits::succeed);
                 Err(refusal)
             }
         }
@@ -229,7 +242,7 @@ impl Conversation {
 
     fn give_up(&self) {
         if self.challenge.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            self.gateway.limits.fail(self.source, clock::now());
+            self.close(Limits::fail);
         }
     }
 }
