@@ -120,9 +120,8 @@ impl Agent {
         let principal = self.node.principal();
         let svid = self.scope.seat(&principal).svid()?.ok_or(AskError::NotJoined)?;
         if clock::now() >= svid.not_after {
+            // Its connection goes with it; the next one begins with the way back.
             self.line = None;
-            renew::come_back(&self.scope, &self.node, &gateways).await?;
-            tracing::info!("came back after the SVID had expired");
         } else if renew::is_due(&svid, self.jitter) {
             let (mut gateway, known) = self.open_line(&gateways).await?;
             renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;

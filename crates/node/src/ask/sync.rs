@@ -10,12 +10,19 @@ use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 
 use crate::ask::call::{AskError, call_known};
+use crate::ask::renew;
 use crate::store::scope::Scope;
 
-/// Opens an mTLS connection with the node's SVID.
+/// Opens an mTLS connection with the node's SVID; if that has expired, the node first comes back by its node key.
 pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
     let node = scope.node()?.ok_or(AskError::NotJoined)?;
-    let svid = scope.seat(&node.principal()).svid()?.ok_or(AskError::NotJoined)?;
+    let seat = scope.seat(&node.principal());
+    let mut svid = seat.svid()?.ok_or(AskError::NotJoined)?;
+    if clock::now() >= svid.not_after {
+        renew::come_back(scope, &node, gateways).await?;
+        tracing::info!("came back after the SVID had expired");
+        svid = seat.svid()?.ok_or(AskError::NotJoined)?;
+    }
     call_known(scope, gateways, Some(&svid.own)).await
 }
 
