@@ -49,16 +49,31 @@ fn an_agent_renews_before_expiry_and_certificate_and_key_always_match() {
 #[test]
 fn a_machine_whose_svid_expired_comes_back_by_its_node_key() {
     let place = Place::founded(&SHORT);
-    let _gateway = place.serve();
-    place.joined("web-1");
+    let gateway = place.serve();
+    let invite = place.invite(&["--uses", "4"]);
+    let machines = ["web-1", "web-2", "web-3", "web-4"];
+    for node in machines {
+        succeeded(&place.join(node, &text(&invite, "code")));
+    }
     let first = serial(&place.scope("web-1"));
-    until("the SVID has expired", || place.status("web-1")["state"] == "expired");
+    let _patient = place.agent("web-4");
+    until("one agent runs", || place.status("web-4")["last_check_in"].is_string());
+    gateway.kill();
+    until("the SVIDs have expired", || machines.iter().all(|node| place.status(node)["state"] == "expired"));
+    assert_eq!(place.status("web-4")["running"], true, "it goes on trying");
+    let _gateway = place.serve();
+    until("it is back by itself", || place.status("web-4")["state"] == "member");
     let agent = place.agent("web-1");
     until("it is back", || place.status("web-1")["state"] == "member");
     assert_ne!(serial(&place.scope("web-1")), first);
     until("it has checked in", || place.status("web-1")["last_check_in"].is_string());
     assert_eq!(stop_in_time(agent), Some(0));
-    assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 2, "it is the same node as before");
+    // So does a second `join`; and `leave` finds its way as well.
+    succeeded(&place.join("web-2", &text(&invite, "code")));
+    assert_eq!(place.status("web-2")["state"], "member");
+    succeeded(&place.node("web-3", &["leave", "--yes"], ""));
+    assert_eq!(place.facts(&["node", "show", "web-3"])["left"], true);
+    assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 5, "they are the same nodes as before");
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
 }
 

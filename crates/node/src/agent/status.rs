@@ -111,6 +111,10 @@ pub fn answer(scope: &Scope, status: Arc<Mutex<Status>>) -> Option<Socket> {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut now = status.lock().unwrap_or_else(PoisonError::into_inner).clone();
             now.running = true;
+            // Time passes also while no gateway can be reached.
+            if now.state == "member" && now.svid_expires_at.is_some_and(|at| at <= clock::now()) {
+                "expired".clone_into(&mut now.state);
+            }
             let json = serde_json::to_vec(&now).unwrap_or_default();
             let _ = stream.write_all(&json).await;
         }
