@@ -6,13 +6,14 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// The longest that a walk waits for something to become so, and how often it looks.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A home of its own and a port that was free a moment ago.
@@ -290,7 +291,12 @@ pub fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_else(|| panic!("no `{field}` in {value}")).to_owned()
 }
 
+/// Below the range from which the system gives ports to callers: a gateway that is down for a moment finds its port
+/// free when it comes back. Each walk is a process, and begins where no other does.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap_or_else(|why| panic!("no port: {why}"));
-    listener.local_addr().map_or_else(|why| panic!("no port: {why}"), |address| address.port())
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let ports = (0..1000).map(|_| std::process::id() * 16 + TAKEN.fetch_add(1, Ordering::Relaxed));
+    let mut ports = ports.filter_map(|number| u16::try_from(10_000 + number % 22_000).ok());
+    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.unwrap_or_else(|| panic!("no port is free"))
 }

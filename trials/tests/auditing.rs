@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use serde_json::Value;
-use trials::place::{Place, ended, stderr, stdout, succeeded, text};
+use trials::place::{Place, ended, refused, stderr, stdout, succeeded, text};
 
 #[test]
 fn every_change_is_told_with_who_what_whom_and_the_result() {
@@ -134,6 +134,31 @@ fn a_ledger_that_was_set_back_is_noticed_by_whoever_saw_more() {
     std::fs::copy(place.path("old"), &ledger).unwrap();
     ended(&place.freehold(&["audit", "--verify"]), 1, "older than what was seen before");
     ended(&place.freehold(&["invite", "create"]), 1, "older than what was seen before");
+}
+
+#[test]
+fn a_gateway_that_was_set_back_stops_issuing_once_it_is_shown_its_future() {
+    for witness in ["web-1", "web-2"] {
+        let place = Place::founded(&[]);
+        let code = place.code(&["--uses", "5"]);
+        let gateway = place.serve();
+        succeeded(&place.join("web-1", &code));
+        assert_eq!(gateway.stop(), Some(0));
+        let ledger = place.org().join("gateway/ledger.db");
+        std::fs::copy(&ledger, place.path("old")).unwrap();
+        let gateway = place.serve();
+        // One machine is in the old copy, the other is not; both have seen what came after it.
+        succeeded(&place.join("web-2", &code));
+        succeeded(&place.join("web-1", &code));
+        assert_eq!(gateway.stop(), Some(0));
+        std::fs::copy(place.path("old"), &ledger).unwrap();
+        let _gateway = place.serve();
+        let why = "the gateway's ledger is older than what was shown to it";
+        let shown = place.join(witness, &code);
+        assert!(shown.status.success() || stderr(&shown).contains(why), "{}", stderr(&shown));
+        refused(&place.join("web-3", &code), why);
+        assert!(!place.scope("web-3").exists(), "shown by `{witness}`");
+    }
 }
 
 const ENTRY_7: &str = "SELECT envelope FROM entries WHERE id = 7";

@@ -146,6 +146,9 @@ fn a_passphrase_protects_the_keys_and_opens_them_again() {
         assert!(holds(&file, b"passphrase") && !holds(&file, b"unprotected"), "`{name}` is not protected");
         assert!(!holds(&file, b"PRIVATE KEY") && !holds(&file, b"correct horse"), "`{name}` can be read");
     }
+    let open = place.passphrase("open secret");
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    ended(&found(&Place::new(), &["--passphrase-file", &open]), 2, "can be read by others");
     let create = |words: &[&str]| place.freehold(&[&["invite", "create", "--json"], words].concat());
     let check = || {
         ended(&create(&["--passphrase-file", &wrong]), 1, "the passphrase is wrong");

@@ -6,8 +6,13 @@ use std::process::Output;
 use identity::bundle::Roots;
 use identity::certificate;
 use identity::key::P256Key;
+use identity::text::Bytes;
+use org::code::InviteCode;
+use org::refusal::Refusal;
 use trials::place::{Place, ended, json, output, refused, stderr, succeeded, text, until};
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
+use wire::control::{Answer, SignedCall};
+use wire::enroll::Challenge;
 use wire::known::{Known, KnownFile};
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn};
@@ -152,6 +157,43 @@ async fn an_open_connection_is_cut_by_a_revocation_and_others_stay() {
     assert!(matches!(why, CallError::BrokenOff { .. }), "the connection is not cut: {why}");
     let answer = check_in(&mut other, &other_known).await.unwrap();
     assert!(answer.head.is_some(), "a member learns of the new head");
+}
+
+#[tokio::test]
+async fn a_stranger_who_makes_trouble_keeps_neither_members_nor_operators_out() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let code: InviteCode = place.code(&["--uses", "2"]).parse().unwrap();
+    place.joined("web-1");
+    let (mut member, known) = line_of(&place, "web-1").await;
+    // Begins and never finishes, until the gateway has had enough of this address.
+    let mut begun = 0;
+    loop {
+        let ask: Result<Challenge, CallError> = stranger(&code).await.ask(Ask::Challenge, &()).await;
+        match ask {
+            Ok(_) => begun += 1,
+            Err(CallError::Refused(Refusal::TooManyAttempts { .. })) => break,
+            Err(why) => panic!("{why}"),
+        }
+        assert!(begun < 500, "trouble is not bounded");
+    }
+    assert!(begun >= 60, "after {begun} attempts an honest address is shut out");
+    member.ask::<_, Challenge>(Ask::Challenge, &()).await.unwrap();
+    check_in(&mut member, &known).await.unwrap();
+    succeeded(&place.freehold(&["invite", "create"]));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
+    // Who is not an operator is counted as the stranger that it is.
+    let signed = SignedCall { signer: "ann".parse().unwrap(), call: Bytes(vec![]), signature: Bytes(vec![0; 64]) };
+    let why = stranger(&code).await.ask::<_, Answer>(Ask::Control, &signed).await.unwrap_err();
+    assert!(matches!(why, CallError::Refused(Refusal::TooManyAttempts { .. })), "{why}");
+}
+
+/// A connection as any holder of a code makes it.
+async fn stranger(code: &InviteCode) -> Believed {
+    let gateway = Gateway::from(code.gateways[0].clone());
+    let provisional = Provisional::dial(&gateway, &Expect::Pin(code.endpoint_root), None).await.unwrap();
+    let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
+    provisional.believe(anchor).await.unwrap().0
 }
 
 async fn check_in(line: &mut Believed, known: &Known) -> Result<CheckedIn, CallError> {

@@ -29,9 +29,15 @@ fn a_gateway_killed_amid_two_hundred_joins_loses_and_repeats_nothing() {
             let child = join(&place, &node, &code_file.to_string_lossy());
             joining.push((node, child));
         }
-        // A kill while eight are at it, some of them amid their proofs; then it starts again as if nothing had been.
+        // A kill while eight are at it, some of them amid their proofs; every other time they die with it, as in a
+        // power cut. Then it starts again as if nothing had been.
         if kills.next_if(|at| joined.len() >= *at).is_some() {
             gateway.take().unwrap().kill();
+            if kills.len().is_multiple_of(2) {
+                for (_, child) in &mut joining {
+                    child.0.kill().unwrap();
+                }
+            }
             gateway = Some(place.serve());
         }
         for (node, mut child) in std::mem::take(&mut joining) {
@@ -47,7 +53,7 @@ fn a_gateway_killed_amid_two_hundred_joins_loses_and_repeats_nothing() {
         joined.len() == MACHINES
     });
     assert!(kills.peek().is_none(), "the gateway was not killed as often as it should");
-    assert!(repeated < MACHINES, "{repeated} joins had to be run again");
+    assert!(repeated > 0, "no machine was interrupted: the walk shows less than it should");
     check_all_are_members(&place, &text(&invite, "id"), &joined);
     drop(gateway);
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true, "also with the gateway gone");

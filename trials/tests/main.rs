@@ -1,6 +1,6 @@
 //! One test binary: the layout of the house, and walks with the real programs.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod layout;
 mod first_walk;

@@ -178,6 +178,25 @@ fn check_key_is_dead(place: &Place, why: &str) {
 }
 
 #[test]
+fn a_copied_node_key_is_noticed_and_neither_copy_is_served() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let code = place.code(&[]);
+    succeeded(&place.join("web-1", &code));
+    let copy = std::process::Command::new("cp").arg("-a").arg(place.root("web-1")).arg(place.root("clone")).status();
+    assert!(copy.unwrap().success());
+    let ask_again = |root: &str| {
+        let _ = std::fs::remove_file(place.scope(root).join("node.json"));
+        place.node(root, &["join", "--name", "web-1"], &code)
+    };
+    succeeded(&ask_again("web-1"));
+    refused(&ask_again("clone"), "two machines use one node key, or a disk was restored");
+    refused(&ask_again("web-1"), "two machines use one node key, or a disk was restored");
+    assert!(place.facts(&["node", "show", "web-1"])["alarm"].is_string());
+    assert!(trials::place::stdout(&place.freehold(&["node", "list"])).contains("ALARM"));
+}
+
+#[test]
 fn a_gateway_that_is_down_is_told_in_good_time_and_nothing_is_lost() {
     let place = Place::founded(&[]);
     let invite = place.invite(&[]);

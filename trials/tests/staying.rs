@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use trials::place::{Place, Running, ended, mode, openssl, refused, stderr, succeeded, text, until};
 
-/// As short as founding allows, so that a walk sees whole lives.
-const SHORT: [&str; 4] = ["--node", "quay", "--svid-ttl", "10s"];
+/// So short that a walk sees whole lives, and long enough for a busy machine.
+const SHORT: [&str; 4] = ["--node", "quay", "--svid-ttl", "15s"];
 
 #[test]
 fn an_agent_renews_before_expiry_and_certificate_and_key_always_match() {
     let place = Place::founded(&SHORT);
+    let own_serial = text(&place.facts(&["node", "show", "quay"]), "svid_serial");
     let _gateway = place.serve();
     place.joined("web-1");
     let scope = place.scope("web-1");
@@ -32,15 +33,15 @@ fn an_agent_renews_before_expiry_and_certificate_and_key_always_match() {
         }
         serials.len() == 3
     });
-    assert!(began.elapsed() > Duration::from_secs(6), "it renews far more often than at half life");
+    assert!(began.elapsed() > Duration::from_secs(10), "it renews far more often than at half life");
     assert_eq!(text(&place.facts(&["node", "show", "web-1"]), "svid_serial").to_uppercase(), serial(&scope));
     assert!(std::fs::read_dir(scope.join("svids")).unwrap().count() <= 2, "old SVIDs are forgotten");
     assert_eq!(stop_in_time(agent), Some(0));
     // The gateway's own machine is a member like any other: by now it has renewed too.
     let own = place.facts(&["node", "show", "quay"]);
     assert_eq!((text(&own, "state"), &own["alarm"]), ("member".to_owned(), &Value::Null));
+    assert_ne!(text(&own, "svid_serial"), own_serial);
     let own_scope = place.org().join("gateway/node");
-    assert_ne!(std::fs::read_link(own_scope.join("current")).unwrap(), Path::new("svids/1"));
     openssl(&own_scope, &["x509", "-in", "svid.pem", "-noout", "-checkend", "0"]);
     openssl(&own_scope.join("principals/user-ann"), &["x509", "-in", "svid.pem", "-noout", "-checkend", "0"]);
 }
@@ -48,17 +49,31 @@ fn an_agent_renews_before_expiry_and_certificate_and_key_always_match() {
 #[test]
 fn a_machine_whose_svid_expired_comes_back_by_its_node_key() {
     let place = Place::founded(&SHORT);
-    let _gateway = place.serve();
-    place.joined("web-1");
+    let gateway = place.serve();
+    let invite = place.invite(&["--uses", "4"]);
+    let machines = ["web-1", "web-2", "web-3", "web-4"];
+    for node in machines {
+        succeeded(&place.join(node, &text(&invite, "code")));
+    }
     let first = serial(&place.scope("web-1"));
-    until("the SVID has expired", || place.status("web-1")["state"] == "expired");
+    let _patient = place.agent("web-4");
+    until("one agent runs", || place.status("web-4")["last_check_in"].is_string());
+    gateway.kill();
+    until("the SVIDs have expired", || machines.iter().all(|node| place.status(node)["state"] == "expired"));
+    assert_eq!(place.status("web-4")["running"], true, "it goes on trying");
+    let _gateway = place.serve();
+    until("it is back by itself", || place.status("web-4")["state"] == "member");
     let agent = place.agent("web-1");
     until("it is back", || place.status("web-1")["state"] == "member");
     assert_ne!(serial(&place.scope("web-1")), first);
     until("it has checked in", || place.status("web-1")["last_check_in"].is_string());
     assert_eq!(stop_in_time(agent), Some(0));
-    // A second `join` would do as well.
-    assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 2, "it is the same node as before");
+    // So does a second `join`; and `leave` finds its way as well.
+    succeeded(&place.join("web-2", &text(&invite, "code")));
+    assert_eq!(place.status("web-2")["state"], "member");
+    succeeded(&place.node("web-3", &["leave", "--yes"], ""));
+    assert_eq!(place.facts(&["node", "show", "web-3"])["left"], true);
+    assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 5, "they are the same nodes as before");
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
 }
 
