@@ -145,9 +145,8 @@ fn a_proof_holds_for_one_machine_one_invite_and_one_request() {
                 request.svid.binding = theirs.svid(ground.not_after).binding;
                 request
             }),
-    XX = Joiner::new(&mine.code.encode(), "db-1");
-                greedy.counter = 1;
-                greedy.request(ground)
+            ("a name that the invite does not give", "name_not_allowed", &|_, ground| {
+                Joiner::new(&mine.code.encode(), "db-1").request(ground)
             }),
         ],
     );

@@ -63,10 +63,8 @@ fn copies_of_one_machine_that_join_at_once_spend_one_use_and_raise_the_alarm() {
     let scene = Scene::new();
     let code = scene.place.code(&["--uses", "unlimited"]);
     let first = Joiner::new(&code, "web-1");
-    let copy = |_| Joiner {
-        node_key: P256Key::from_pkcs8(first.node_key.pkcs8()).unwrap(),
-        ..Joiner::new(&code, "web-1")
-    };
+    let copy =
+        |_| Joiner { node_key: P256Key::from_pkcs8(first.node_key.pkcs8()).unwrap(), ..Joiner::new(&code, "web-1") };
     let copies: Vec<_> = (0..RIVALS).map(copy).collect();
     assert_eq!(race(&scene, &copies), counted(1, ("counter_conflict", RIVALS - 1)));
     assert_eq!(scene.place.facts(&["invite", "list"])[0]["spent"], 1);
