@@ -57,6 +57,11 @@ impl Thief {
         EdKey::from_seed(seed.as_slice().try_into().unwrap())
     }
 
+    /// The key with which the gateway signs admissions.
+    pub fn voice(&self) -> EdKey {
+        EdKey::from_seed(self.read("gateway/voice.key").as_slice().try_into().unwrap())
+    }
+
     pub fn identity_root(&self) -> Authority<Identity> {
         let key = self.unsealed("operator/identity-root.key", "freehold identity-root");
         Authority::load(self.certificate("operator/identity-root.pem"), &P256Key::from_pkcs8(&key).unwrap()).unwrap()
@@ -145,7 +150,7 @@ impl Thief {
     pub fn append(&self, entries: Vec<Envelope>) -> (String, String) {
         let mut line = Dial::to(self.port).line();
         let reply = self.call(&mut line, &Call::Append { entries });
-        (reply.code(), reply.body["why"].as_str().unwrap_or_default().to_owned())
+        (reply.code(), reply.body.get("why").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned())
     }
 }
 

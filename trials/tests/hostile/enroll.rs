@@ -8,8 +8,11 @@ use wire::permit::Ask;
 
 use super::Scene;
 
+/// What it is, how it ends, and what it sends on a line with an open challenge.
+type Attack<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Line, Ground) -> EnrollRequest);
+
 /// Every attack of a table runs on a line of its own, with a challenge, and changes nothing.
-fn check(scene: &Scene, attacks: &[(&str, &str, &dyn Fn(&mut Line, Ground) -> EnrollRequest)]) {
+fn check(scene: &Scene, attacks: &[Attack<'_>]) {
     let before = scene.truth();
     for (case, expected, attack) in attacks {
         let mut line = Dial::to(scene.port()).line();
@@ -39,11 +42,11 @@ fn a_proof_is_worth_nothing_on_another_connection_or_a_second_time() {
 
     // The victim's own connection takes it once.
     assert_eq!(victim.code(Ask::Enroll, &overheard), "ok");
-    let joined = scene.truth();
+    let after = scene.truth();
     assert_eq!(victim.code(Ask::Enroll, &overheard), "no_challenge");
     Ground::on(&mut victim);
     assert_eq!(victim.code(Ask::Enroll, &overheard), "bad_proof", "a new challenge on the same connection");
-    assert_eq!(scene.truth(), joined);
+    assert_eq!(scene.truth(), after);
     scene.audit();
 }
 
@@ -146,9 +149,7 @@ fn a_proof_holds_for_one_machine_one_invite_and_one_request() {
                 request
             }),
             ("a name that the invite does not give", "name_not_allowed", &|_, ground| {
-                let mut greedy = Joiner::new(&mine.code.encode(), "db-1");
-                greedy.counter = 1;
-                greedy.request(ground)
+                Joiner::new(&mine.code.encode(), "db-1").request(ground)
             }),
         ],
     );
@@ -156,4 +157,18 @@ fn a_proof_holds_for_one_machine_one_invite_and_one_request() {
     Joiner::join(&mine.code.encode(), "web-1", scene.port());
     Joiner::join(&theirs.code.encode(), "web-2", scene.port());
     scene.audit();
+}
+
+#[test]
+fn no_header_moves_a_caller_into_another_network() {
+    let scene = Scene::new();
+    let joiner = Joiner::new(&scene.place.code(&["--network", "10.0.0.0/8"]), "web-1");
+    let before = scene.truth();
+    for header in ["x-forwarded-for: 10.0.0.1", "forwarded: for=10.0.0.1", "x-real-ip: 10.0.0.1", "via: 10.0.0.1"] {
+        let mut line = Dial::to(scene.port()).line();
+        let request = serde_json::to_vec(&joiner.request(Ground::on(&mut line))).unwrap();
+        let reply = line.request_with("POST", Ask::Enroll.path(), &format!("{header}\r\n"), &request).unwrap();
+        assert_eq!(reply.code(), "network_not_allowed", "{header}");
+    }
+    assert_eq!(scene.truth(), before);
 }

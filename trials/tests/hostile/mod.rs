@@ -2,12 +2,14 @@
 
 mod enroll;
 mod requests;
+mod races;
 mod renew;
 mod tls;
 mod stolen;
 mod permissions;
 mod ledger;
 mod impostor;
+mod rogue;
 mod resources;
 
 use std::fs::File;
