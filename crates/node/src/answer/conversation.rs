@@ -15,6 +15,7 @@ use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::http;
 use wire::permit::{Ask, Caller};
+use wire::sync::CheckIn;
 use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
@@ -85,7 +86,10 @@ impl Conversation {
         match ask.needs() {
             Caller::Stranger => self.hear_stranger(ask, &body).await,
             Caller::Member => {
-                let peer = self.member()?;
+                let peer = match self.member() {
+                    Err(Refusal::NotAdmitted) if ask == Ask::CheckIn => return Err(self.not_admitted(&body).await),
+                    other => other?,
+                };
                 self.hear_member(ask, &body, &peer).await
             }
             Caller::Operator => self.hear_operator(&body).await,
@@ -168,6 +172,12 @@ impl Conversation {
         let member = Member::recognize(&self.gateway.state(), last.1.clone())?;
         // Users and services talk to their peers; to a gateway their node speaks for them.
         if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
+    }
+
+    /// A machine that this ledger does not know may hold the proof that the ledger is too old.
+    async fn not_admitted(&self, body: &[u8]) -> Refusal {
+        let tip = http::parse::<CheckIn>(body).ok().and_then(|told| told.tip);
+        self.gateway.confront(tip.as_ref()).await.err().unwrap_or(Refusal::NotAdmitted)
     }
 
     fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
