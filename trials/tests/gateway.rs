@@ -38,7 +38,7 @@ fn a_gateway_runs_without_the_operators_folder() {
 fn the_command_line_works_with_the_gateway_running_and_not() {
     let place = Place::founded(&[]);
     let work = |label: &str| {
-        let invite = place.invite(&["--label-as", label]);
+        let invite = place.invite(&["--label", label]);
         assert_eq!(place.facts(&["invite", "show", label])["id"], invite["id"]);
         succeeded(&place.freehold(&["invite", "revoke", label, "--yes"]));
         assert_eq!(place.facts(&["invite", "show", label])["state"], "revoked");

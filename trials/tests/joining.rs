@@ -41,6 +41,7 @@ fn a_scope_holds_what_it_should_with_the_modes_it_should() {
     let expected = [
         ("admission.json", 0o600),
         ("known.json", 0o600),
+        ("lock", 0o600),
         ("node.json", 0o600),
         ("node.key", 0o600),
         ("seal.key", 0o600),
@@ -169,7 +170,8 @@ fn joining_twice_is_safe_and_spends_one_use() {
 fn a_machine_gets_the_labels_and_roles_that_it_asks_for_within_the_invite() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
-    let ceilings = ["--name", "web-*", "--name", "db", "--label", "rack=3", "--label", "zone=a", "--role", "cache"];
+    let ceilings =
+        ["--name", "web-*", "--name", "db", "--give-label", "rack=3", "--give-label", "zone=a", "--give-role", "cache"];
     let code = place.code(&[&["--uses", "3"], ceilings.as_slice()].concat());
     let join = |node: &str, words: &[&str]| {
         succeeded(&place.node(node, &[&["join", "--name", node], words].concat(), &code));

@@ -89,7 +89,7 @@ fn a_code_of_another_org_is_refused_at_this_gateway() {
 fn an_invite_holds_a_machine_to_its_bounds() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
-    let bounds = ["--uses", "2", "--name", "web-*", "--label", "rack=3", "--role", "cache"];
+    let bounds = ["--uses", "2", "--name", "web-*", "--give-label", "rack=3", "--give-role", "cache"];
     let mut door = Door::of(place, &bounds);
     let code = door.code().encode();
     door.check(&code, &["--name", "Web_1"], 2, "invalid value 'Web_1'");

@@ -69,7 +69,7 @@ fn a_users_certificate_has_none_of_its_machines_powers() {
         let ground = Ground::on(&mut line);
         let principal = principal.parse().unwrap();
         let svid = asking.svid_for(&principal, ground.not_after);
-        assert_eq!(line.code(Ask::Renew, &RenewRequest { principal, svid }), "not_placed");
+        assert_eq!(line.code(Ask::Renew, &RenewRequest { principal, svid }), "not_permitted");
     }
     let mut line = Dial::to(scene.port()).with(&own).line();
     let call = signed_call("ann", &Call::Nodes { after: None }, line.exporter, &own_name_key());

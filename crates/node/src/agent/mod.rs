@@ -38,7 +38,7 @@ pub enum AgentError {
     AlreadyRunning,
     #[error("this machine's key was revoked by the operators; it can do nothing more here")]
     Revoked,
-    #[error("this machine has left the org")]
+    #[error("this machine left the org")]
     Left,
     #[error(transparent)]
     Scope(#[from] ScopeError),

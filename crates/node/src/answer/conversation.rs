@@ -20,7 +20,7 @@ use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
-use crate::answer::limits::Attempt;
+use crate::answer::limits::{Asker, Attempt};
 use crate::answer::writer::Desk;
 use crate::answer::{control, documents, enroll, renew, sync};
 
@@ -36,7 +36,7 @@ pub struct Conversation {
     post_quantum: bool,
     peer: Option<Peer>,
     /// It dies with the connection, and an attempt that was not finished has failed.
-    challenge: Mutex<Option<(OpenChallenge, Option<Attempt>)>>,
+    challenge: Mutex<Option<(OpenChallenge, Attempt)>>,
 }
 
 /// A caller with a certificate, and the judgment under which it was last believed.
@@ -146,9 +146,15 @@ impl Conversation {
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
         }
-        // Only a bad signature counts, so that nobody can shut out operators.
         let call = http::parse(body).and_then(|signed| control::admit(&self.gateway, &signed, &self.exporter));
-        let call = call.inspect_err(|_| self.gateway.limits.blame(self.source, clock::now()))?;
+        let call = match call {
+            Ok(call) => call,
+            // Only a bad signature counts: no noise at an operator's address keeps a revocation out.
+            Err(refusal) => {
+                drop(self.gateway.limits.attempt(Asker::at(self.source), clock::now())?);
+                return Err(refusal);
+            }
+        };
         Ok(http::reply(&control::answer(&self.gateway, call).await?))
     }
 
@@ -181,11 +187,8 @@ impl Conversation {
     }
 
     fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
-        // Members have shown who they are: strangers at their address do not count against them.
-        let attempt = match self.member() {
-            Ok(_) => None,
-            Err(_) => Some(self.gateway.limits.attempt(self.source, clock::now())?),
-        };
+        let asker = self.member().map_or_else(|_| Asker::at(self.source), |member| Asker::Member(member.node_key()));
+        let attempt = self.gateway.limits.attempt(asker, clock::now())?;
         match OpenChallenge::new(&self.gateway) {
             Ok((open, told)) => {
                 // A second challenge gives the first one up.
@@ -193,14 +196,14 @@ impl Conversation {
                 Ok(http::reply(&told))
             }
             Err(refusal) => {
-                forgive(attempt);
+                attempt.forgive();
                 Err(refusal)
             }
         }
     }
 
     /// A challenge is used once, whatever comes of it.
-    fn take_challenge(&self) -> Result<(Setting, Option<Attempt>), Refusal> {
+    fn take_challenge(&self) -> Result<(Setting, Attempt), Refusal> {
         let taken = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (challenge, attempt) = taken.ok_or(Refusal::NoChallenge)?;
         Ok((Setting { challenge, exporter: self.exporter, source: self.source }, attempt))
@@ -208,7 +211,7 @@ impl Conversation {
 
     fn conclude<T: serde::Serialize>(
         &self,
-        attempt: Option<Attempt>,
+        attempt: Attempt,
         result: Result<T, Refusal>,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         match &result {
@@ -218,15 +221,9 @@ impl Conversation {
                 // Nobody waits for it.
                 drop(self.gateway.writer.submit(observe));
             }
-            Ok(_) | Err(_) => forgive(attempt),
+            Ok(_) | Err(_) => attempt.forgive(),
         }
         result.map(|answer| http::reply(&answer))
-    }
-}
-
-fn forgive(attempt: Option<Attempt>) {
-    if let Some(attempt) = attempt {
-        attempt.forgive();
     }
 }
 

@@ -1,25 +1,43 @@
-//! How much trouble one address may make: failed and unfinished attempts are counted, successes are not.
+//! How much trouble one asker may make: failed and unfinished attempts are counted, successes are not.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ground::clock;
+use identity::key::PublicKey;
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 
-/// Attempts per address that may be open at once, and failures per window.
+/// Attempts per asker that may be open at once, and failures per window.
 const MAX_UNFINISHED: u32 = 4_096;
 const MAX_FAILED: u32 = 60;
 /// Many machines may stand behind one address, but not all.
 const MAX_CONNECTIONS: u32 = 10_000;
 const WINDOW: Seconds = Seconds::MINUTE;
-/// Addresses that are remembered; beyond it, those whose window is over are forgotten.
-const MAX_ADDRESSES: usize = 65_536;
+/// Askers that are remembered; beyond it, those whose window is over are forgotten.
+const MAX_ASKERS: usize = 65_536;
 
 #[derive(Debug, Default)]
 pub struct Limits {
-    by_address: Mutex<HashMap<IpAddr, Tally>>,
+    tallies: Mutex<HashMap<Asker, Tally>>,
+}
+
+/// Against whom it counts. A member has an account of its own: a stranger at its address cannot shut it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Asker {
+    Stranger(IpAddr),
+    Member(PublicKey),
+}
+
+impl Asker {
+    /// Whoever has one IPv6 address has the whole /64.
+    pub fn at(source: IpAddr) -> Self {
+        Self::Stranger(match source.to_canonical() {
+            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
+            v4 @ IpAddr::V4(_) => v4,
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +52,7 @@ struct Tally {
 #[derive(Debug)]
 pub struct Attempt {
     limits: Arc<Limits>,
-    source: IpAddr,
+    asker: Asker,
     failed: bool,
 }
 
@@ -42,41 +60,36 @@ pub struct Attempt {
 #[derive(Debug)]
 pub struct Connection {
     limits: Arc<Limits>,
-    source: IpAddr,
+    asker: Asker,
 }
 
 impl Limits {
-    pub fn attempt(self: &Arc<Self>, source: IpAddr, now: Timestamp) -> Result<Attempt, Refusal> {
-        self.with(source, now, |tally| {
+    pub fn attempt(self: &Arc<Self>, asker: Asker, now: Timestamp) -> Result<Attempt, Refusal> {
+        self.with(asker, now, |tally| {
             if tally.failed >= MAX_FAILED || tally.unfinished >= MAX_UNFINISHED {
                 return Err(Refusal::TooManyAttempts { retry_after: WINDOW });
             }
             tally.unfinished += 1;
             Ok(())
         })?;
-        Ok(Attempt { limits: Arc::clone(self), source, failed: true })
+        Ok(Attempt { limits: Arc::clone(self), asker, failed: true })
     }
 
     /// Nothing if the address has too many already.
-    pub fn connection(self: &Arc<Self>, source: IpAddr, now: Timestamp) -> Option<Connection> {
-        self.with(source, now, |tally| {
+    pub fn connection(self: &Arc<Self>, asker: Asker, now: Timestamp) -> Option<Connection> {
+        self.with(asker, now, |tally| {
             (tally.connections < MAX_CONNECTIONS).then(|| tally.connections += 1)?;
-            Some(Connection { limits: Arc::clone(self), source })
+            Some(Connection { limits: Arc::clone(self), asker })
         })
     }
 
-    /// A failure that was not an attempt to join.
-    pub fn blame(&self, source: IpAddr, now: Timestamp) {
-        self.with(source, now, |tally| tally.failed = tally.failed.saturating_add(1));
-    }
-
-    fn with<T>(&self, source: IpAddr, now: Timestamp, act: impl FnOnce(&mut Tally) -> T) -> T {
-        let mut tallies = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        if tallies.len() >= MAX_ADDRESSES {
+    fn with<T>(&self, asker: Asker, now: Timestamp, act: impl FnOnce(&mut Tally) -> T) -> T {
+        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        if tallies.len() >= MAX_ASKERS {
             tallies.retain(|_, tally| !tally.is_over(now) || tally.unfinished > 0 || tally.connections > 0);
         }
         let fresh = Tally { window: now, failed: 0, unfinished: 0, connections: 0 };
-        let tally = tallies.entry(network_of(source)).or_insert(fresh);
+        let tally = tallies.entry(asker).or_insert(fresh);
         if tally.is_over(now) {
             (tally.window, tally.failed) = (now, 0);
         }
@@ -101,7 +114,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         let failed = u32::from(self.failed);
-        self.limits.with(self.source, clock::now(), |tally| {
+        self.limits.with(self.asker, clock::now(), |tally| {
             tally.unfinished = tally.unfinished.saturating_sub(1);
             tally.failed = tally.failed.saturating_add(failed);
         });
@@ -110,15 +123,7 @@ impl Drop for Attempt {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.limits.with(self.source, clock::now(), |tally| tally.connections = tally.connections.saturating_sub(1));
-    }
-}
-
-/// Whoever has one IPv6 address has the whole /64.
-fn network_of(source: IpAddr) -> IpAddr {
-    match source.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
-        v4 @ IpAddr::V4(_) => v4,
+        self.limits.with(self.asker, clock::now(), |tally| tally.connections = tally.connections.saturating_sub(1));
     }
 }
 
@@ -126,10 +131,14 @@ fn network_of(source: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
+    fn at(address: &str) -> Asker {
+        Asker::at(address.parse().unwrap())
+    }
+
     #[test]
     fn failures_close_the_door_for_a_while_and_successes_do_not() {
         let (limits, now) = (Arc::new(Limits::default()), clock::now());
-        let here: IpAddr = "192.0.2.1".parse().unwrap();
+        let here = at("192.0.2.1");
         for _ in 0..1000 {
             limits.attempt(here, now).unwrap().forgive();
         }
@@ -137,7 +146,8 @@ mod tests {
             drop(limits.attempt(here, now).unwrap());
         }
         assert!(matches!(limits.attempt(here, now), Err(Refusal::TooManyAttempts { .. })));
-        assert!(limits.attempt("192.0.2.2".parse().unwrap(), now).is_ok());
+        assert!(limits.attempt(at("192.0.2.2"), now).is_ok());
+        assert!(limits.attempt(Asker::Member(PublicKey::Ed25519([1; 32])), now).is_ok(), "a member at that address");
         assert!(limits.attempt(here, now + WINDOW + Seconds(1)).is_ok());
         assert!(limits.attempt(here, now - Seconds::HOUR).is_ok(), "the clock was put back");
     }
@@ -145,9 +155,9 @@ mod tests {
     #[test]
     fn unfinished_attempts_count_until_they_end() {
         let (limits, now) = (Arc::new(Limits::default()), clock::now());
-        let here: IpAddr = "2001:db8::1".parse().unwrap();
+        let here = at("2001:db8::1");
         let mut open: Vec<_> = (0..MAX_UNFINISHED).map(|_| limits.attempt(here, now).unwrap()).collect();
-        let neighbour: IpAddr = "2001:db8::ffff:1".parse().unwrap();
+        let neighbour = at("2001:db8::ffff:1");
         assert!(limits.attempt(neighbour, now).is_err(), "a /64 is one address");
         open.pop().unwrap().forgive();
         assert!(limits.attempt(here, now).is_ok());
@@ -156,7 +166,7 @@ mod tests {
     #[test]
     fn one_address_cannot_take_every_connection() {
         let (limits, now) = (Arc::new(Limits::default()), clock::now());
-        let here: IpAddr = "192.0.2.1".parse().unwrap();
+        let here = at("192.0.2.1");
         let held: Vec<_> = (0..MAX_CONNECTIONS).map(|_| limits.connection(here, now).unwrap()).collect();
         assert!(limits.connection(here, now).is_none());
         drop(held);

@@ -21,7 +21,7 @@ use crate::agent;
 use crate::answer::conversation::Conversation;
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
 use crate::answer::gateway::{Gateway, GatewayError};
-use crate::answer::limits::Connection;
+use crate::answer::limits::{Asker, Connection};
 use crate::store::gateway::{GatewayFolder, ServingFile};
 use crate::store::scope::ScopeError;
 
@@ -84,7 +84,7 @@ pub async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, source)) => {
                     // No slot: closed at once, before it can cost anything.
-                    let counted = gateway.limits.connection(source.ip(), clock::now());
+                    let counted = gateway.limits.connection(Asker::at(source.ip()), clock::now());
                     if let (Ok(slot), Some(counted)) = (Arc::clone(&slots).try_acquire_owned(), counted) {
                         let guest = Guest { gateway: Arc::clone(&gateway), source, _slot: slot, _counted: counted };
                         connections.spawn(guest.entertain(stream, acceptor.clone(), stop.clone()));

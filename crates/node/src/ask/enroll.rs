@@ -62,23 +62,9 @@ pub async fn join(
     come_back(scope, node).await
 }
 
-/// What the gateway says before it would spend a use.
+/// A clear no, in which nothing was spent. The others leave open what happened.
 const fn is_a_no(refusal: &Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::InviteUnknown { .. }
-            | Refusal::InviteRevoked
-            | Refusal::InviteExpired { .. }
-            | Refusal::InviteUsedUp { .. }
-            | Refusal::InviteNotHere
-            | Refusal::NetworkNotAllowed
-            | Refusal::NameNotAllowed { .. }
-            | Refusal::BeyondCeiling { .. }
-            | Refusal::NameTaken { .. }
-            | Refusal::BadProof
-            | Refusal::HeadStale { .. }
-            | Refusal::NoMandate
-    )
+    !matches!(refusal, Refusal::Busy { .. } | Refusal::Failed { .. } | Refusal::Waiting)
 }
 
 /// A join that was interrupted goes on as what it began as.
