@@ -202,6 +202,8 @@ impl Scope {
 
     /// Wipes every key and removes the folder.
     pub fn wipe(&self) -> Result<(), ScopeError> {
+        // The mark that all is there goes first: killed in between, this is a machine that has not joined.
+        file::wipe(&self.path("node.json"))?;
         for secret in secrets_below(&self.folder) {
             file::wipe(&secret)?;
         }
