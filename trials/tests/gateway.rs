@@ -1,7 +1,7 @@
 //! The gateway: alone, beside the command line, stopped, and what a revocation does to open connections.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use identity::bundle::Roots;
 use identity::certificate;
@@ -9,7 +9,7 @@ use identity::key::P256Key;
 use identity::text::Bytes;
 use org::code::InviteCode;
 use org::refusal::Refusal;
-use trials::place::{Place, ended, json, output, refused, stderr, succeeded, text, until};
+use trials::place::{Place, Running, ended, json, output, refused, stderr, succeeded, text, until};
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::control::{Answer, SignedCall};
 use wire::enroll::Challenge;
@@ -56,6 +56,25 @@ fn the_command_line_works_with_the_gateway_running_and_not() {
     assert_eq!(gateway.stop(), Some(0));
     assert_eq!(place.facts(&["org", "list"])[0]["serving"], false);
     work("after");
+}
+
+#[test]
+fn many_commands_at_once_all_come_to_their_end() {
+    let place = Place::founded(&[]);
+    let invite_often = || {
+        let start = |_| {
+            let mut command = place.freehold_command(&["invite", "create"]);
+            Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+        };
+        for (exit, told) in (0..12).map(start).collect::<Vec<_>>().into_iter().map(Running::end) {
+            assert_eq!(exit, Some(0), "{told}");
+        }
+    };
+    invite_often();
+    let _gateway = place.serve();
+    invite_often();
+    assert_eq!(place.facts(&["invite", "list"]).as_array().unwrap().len(), 24);
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
 }
 
 #[test]
@@ -217,6 +236,6 @@ async fn line_of(place: &Place, node: &str) -> (Believed, Known) {
 /// `freehold` with another home.
 fn freehold_at(home: &Path, words: &[&str]) -> Output {
     let mut command = std::process::Command::new(trials::place::binary("freehold"));
-    command.args(words).arg("--home").arg(home).stdin(std::process::Stdio::null());
+    command.args(words).arg("--home").arg(home).stdin(Stdio::null());
     output(command)
 }

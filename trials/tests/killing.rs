@@ -2,6 +2,7 @@
 //! nothing is spent twice.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Stdio;
 
 use trials::place::{Place, Running, succeeded, text, until};
@@ -59,22 +60,36 @@ fn a_gateway_killed_amid_two_hundred_joins_loses_and_repeats_nothing() {
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true, "also with the gateway gone");
 }
 
+/// Moments of a join: the files that come, and the key that goes.
+const MOMENTS: [&str; 12] = [
+    "seal.key",
+    "node.key",
+    "pending.key",
+    "known.json",
+    "admission.json",
+    "svids/1",
+    "svid.pem",
+    "current",
+    GOES,
+    GOES,
+    GOES,
+    "node.json",
+];
+
+const GOES: &str = "pending.key goes";
+
 #[test]
 fn a_machine_killed_amid_its_join_finishes_it_later() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
-    // Moments of a join, as the disk shows them; and some machines that are not killed at all.
-    let moments =
-        ["seal.key", "node.key", "pending.key", "known.json", "admission.json", "svids/1", "current", "node.json"];
-    let invite = place.invite(&["--uses", &moments.len().to_string()]);
+    let invite = place.invite(&["--uses", &MOMENTS.len().to_string()]);
     let code_file = place.path("code");
     std::fs::write(&code_file, text(&invite, "code")).unwrap();
     let mut names = BTreeSet::new();
-    for (number, moment) in moments.into_iter().enumerate() {
+    for (number, moment) in MOMENTS.into_iter().enumerate() {
         let node = format!("web-{number}");
         let mut child = join(&place, &node, &code_file.to_string_lossy());
-        let sign = place.scope(&node).join(moment);
-        while !sign.exists() && matches!(child.0.try_wait(), Ok(None)) {
+        while !has_come(&place.scope(&node), moment) && matches!(child.0.try_wait(), Ok(None)) {
             std::hint::spin_loop();
         }
         child.kill();
@@ -82,6 +97,14 @@ fn a_machine_killed_amid_its_join_finishes_it_later() {
         names.insert(node);
     }
     check_all_are_members(&place, &text(&invite, "id"), &names);
+}
+
+fn has_come(scope: &Path, moment: &str) -> bool {
+    let is_key = || std::fs::read(scope.join("pending.key")).is_ok_and(|bytes| bytes.starts_with(b"-----BEGIN"));
+    match moment {
+        GOES => scope.join("current").exists() && !is_key(),
+        file => scope.join(file).exists(),
+    }
 }
 
 /// Each name is one member, each spent one use, and the ledger holds.

@@ -114,15 +114,19 @@ pub fn read_secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, FileError> {
     read(path).map(Zeroizing::new)
 }
 
-/// Overwrites a secret before removing it: the least that can be done on a disk that forgets slowly.
+/// Overwrites a secret before removing it: the least that can be done on a disk that forgets slowly. Its name goes
+/// first: killed in between, nobody finds a key file full of zeros.
 pub fn wipe(path: &Path) -> Result<(), FileError> {
     if let Ok(length) = fs::metadata(path).map(|meta| meta.len()) {
-        let wiped = OpenOptions::new().write(true).open(path).and_then(|mut file| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let doomed = path.with_file_name(format!(".wiped.{}.{name}", std::process::id()));
+        rename(path, &doomed)?;
+        let wiped = OpenOptions::new().write(true).open(&doomed).and_then(|mut file| {
             file.write_all(&vec![0; usize::try_from(length.min(MAX_FILE)).unwrap_or(0)])?;
             file.sync_all()
         });
         wiped.map_err(io("wipe", path))?;
-        fs::remove_file(path).map_err(io("remove", path))?;
+        fs::remove_file(&doomed).map_err(io("remove", path))?;
     }
     Ok(())
 }
@@ -174,6 +178,16 @@ mod tests {
         let path = folder.path().join("key");
         write(&path, b"one", Access::Readable).unwrap();
         assert!(matches!(read_secret(&path), Err(FileError::NotPrivate { mode: 0o644, .. })));
+    }
+
+    #[test]
+    fn a_wiped_secret_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node.key");
+        write(&path, b"one", Access::Private).unwrap();
+        wipe(&path).unwrap();
+        wipe(&path).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

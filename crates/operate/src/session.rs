@@ -57,8 +57,9 @@ pub struct Session<D> {
     desk: D,
 }
 
-/// Another command may have been quicker; so often the whole is done again on what is so then.
-const TRIES: usize = 5;
+/// Another command may have been quicker; so often the whole is done again on what is so then. Each time somebody
+/// else got on, so this is also how many commands may run at once.
+const TRIES: usize = 64;
 
 impl<D: Desk> Session<D> {
     /// Looks what is so, and refuses to go on with a gateway that knows less than this operator does.
