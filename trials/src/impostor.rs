@@ -76,7 +76,12 @@ impl Drop for Impostor {
     }
 }
 
-fn answer(stream: TcpStream, config: &Arc<ServerConfig>, papers: &Papers, heard: &AtomicUsize) -> std::io::Result<()> {
+fn answer(
+    stream: TcpStream,
+    config: &Arc<ServerConfig>,
+    papers: &Papers,
+    secrets: &AtomicUsize,
+) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.set_nodelay(true)?;
     let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(config)).unwrap(), stream);
@@ -93,7 +98,7 @@ fn answer(stream: TcpStream, config: &Arc<ServerConfig>, papers: &Papers, heard:
             Some(path) if path == Ask::Signers.path() => papers.signers.clone(),
             Some(path) if path == Ask::Head.path() => vec![papers.head.clone()],
             _ => {
-                heard.fetch_add(1, Ordering::Relaxed);
+                secrets.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
         };

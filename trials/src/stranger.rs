@@ -136,7 +136,7 @@ pub struct Cut(pub Option<AlertDescription>);
 impl Reply {
     /// `ok`, or the code of the refusal.
     pub fn code(&self) -> String {
-        match (self.status, self.body["code"].as_str()) {
+        match (self.status, self.body.get("code").and_then(Value::as_str)) {
             (200, None) => "ok".to_owned(),
             (200, Some(code)) => panic!("a refusal `{code}` with status 200"),
             (_, Some(code)) => code.to_owned(),
@@ -168,7 +168,13 @@ impl Line {
     }
 
     pub fn request(&mut self, method: &str, path: &str, body: &[u8]) -> Result<Reply, Cut> {
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: gateway\r\ncontent-length: {}\r\n\r\n", body.len());
+        self.request_with(method, path, "", body)
+    }
+
+    /// With more headers, each ended by a line break.
+    pub fn request_with(&mut self, method: &str, path: &str, more: &str, body: &[u8]) -> Result<Reply, Cut> {
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: gateway\r\ncontent-length: {length}\r\n{more}\r\n");
         self.send(&[head.as_bytes(), body].concat()).map_err(|why| cut(&why))?;
         self.reply()
     }

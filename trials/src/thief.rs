@@ -145,7 +145,7 @@ impl Thief {
     pub fn append(&self, entries: Vec<Envelope>) -> (String, String) {
         let mut line = Dial::to(self.port).line();
         let reply = self.call(&mut line, &Call::Append { entries });
-        (reply.code(), reply.body["why"].as_str().unwrap_or_default().to_owned())
+        (reply.code(), reply.body.get("why").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned())
     }
 }
 

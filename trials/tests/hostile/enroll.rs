@@ -146,9 +146,7 @@ fn a_proof_holds_for_one_machine_one_invite_and_one_request() {
                 request
             }),
             ("a name that the invite does not give", "name_not_allowed", &|_, ground| {
-                let mut greedy = Joiner::new(&mine.code.encode(), "db-1");
-                greedy.counter = 1;
-                greedy.request(ground)
+                Joiner::new(&mine.code.encode(), "db-1").request(ground)
             }),
         ],
     );
@@ -156,4 +154,18 @@ fn a_proof_holds_for_one_machine_one_invite_and_one_request() {
     Joiner::join(&mine.code.encode(), "web-1", scene.port());
     Joiner::join(&theirs.code.encode(), "web-2", scene.port());
     scene.audit();
+}
+
+#[test]
+fn no_header_moves_a_caller_into_another_network() {
+    let scene = Scene::new();
+    let joiner = Joiner::new(&scene.place.code(&["--network", "10.0.0.0/8"]), "web-1");
+    let before = scene.truth();
+    for header in ["x-forwarded-for: 10.0.0.1", "forwarded: for=10.0.0.1", "x-real-ip: 10.0.0.1", "via: 10.0.0.1"] {
+        let mut line = Dial::to(scene.port()).line();
+        let request = serde_json::to_vec(&joiner.request(Ground::on(&mut line))).unwrap();
+        let reply = line.request_with("POST", Ask::Enroll.path(), &format!("{header}\r\n"), &request).unwrap();
+        assert_eq!(reply.code(), "network_not_allowed", "{header}");
+    }
+    assert_eq!(scene.truth(), before);
 }

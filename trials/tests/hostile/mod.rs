@@ -2,6 +2,7 @@
 
 mod enroll;
 mod requests;
+mod races;
 mod renew;
 mod tls;
 mod stolen;

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use ground::random;
 use trials::joiner::{Ground, Joiner};
 use trials::place::succeeded;
 use trials::stranger::{Cut, Dial, Line};
@@ -119,15 +120,36 @@ fn failures_close_the_door_for_their_own_address_only() {
     let reply = noisy.ask(Ask::Challenge, &()).unwrap();
     assert_eq!(reply.status, 429);
     assert!(reply.body["retry_after"].as_u64().is_some_and(|seconds| seconds > 0), "{}", reply.body);
-    // Another connection, the right secret, even the right signer: the address is closed.
     let mut again = Dial::to(scene.port()).from(NOISY).line();
-    assert_eq!(again.ask(Ask::Challenge, &()).unwrap().code(), "too_many_attempts");
-    assert_eq!(Thief::of(&scene.place).call(&mut again, &Call::Nodes {}).code(), "too_many_attempts");
+    assert_eq!(again.ask(Ask::Challenge, &()).unwrap().code(), "too_many_attempts", "another connection");
+    assert_eq!(again.code(Ask::Control, &()), "too_many_attempts", "another question");
     assert_eq!(again.code(Ask::Head, &()), "ok", "what is only read costs nothing");
 
     assert_eq!(scene.truth(), before);
     succeeded(&scene.place.join("web-1", &code));
-    Joiner::join(&code, "web-2", scene.port());
+}
+
+#[test]
+fn no_noise_at_their_address_keeps_members_and_operators_out() {
+    let scene = Scene::new();
+    let (member, papers) = Joiner::join(&scene.place.code(&[]), "web-1", scene.port());
+    let mut noisy = Dial::to(scene.port()).from(NOISY).line();
+    while noisy.ask(Ask::Challenge, &()).unwrap().code() == "ok" {}
+
+    let own = member.own(&papers);
+    let mut neighbour = Dial::to(scene.port()).from(NOISY).with(&own).line();
+    let ground = Ground::on(&mut neighbour);
+    let next = Joiner { counter: 2, svid_key: random::p256().unwrap(), ..member };
+    assert_eq!(neighbour.code(Ask::Renew, &next.renew(ground)), "ok");
+    let mut operator = Dial::to(scene.port()).from(NOISY).line();
+    assert_eq!(Thief::of(&scene.place).call(&mut operator, &Call::Nodes {}).code(), "ok");
+
+    // A member that is noisy itself closes its own account.
+    let mut closed = 0;
+    while neighbour.ask(Ask::Challenge, &()).unwrap().code() == "ok" {
+        closed += 1;
+        assert!(closed < 200, "a member may fail without end");
+    }
 }
 
 #[test]

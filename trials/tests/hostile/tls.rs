@@ -82,6 +82,7 @@ fn an_older_tls_and_what_is_no_tls_are_turned_away() {
     assert_eq!(answer(&hello_of_tls_1_2()), protocol_version);
     for (case, bytes) in [
         ("plain HTTP", b"GET /v1/head HTTP/1.1\r\nhost: gateway\r\n\r\n".to_vec()),
+        ("the word of a proxy", b"PROXY TCP4 10.0.0.1 127.0.0.1 1 7443\r\n".to_vec()),
         ("zeros", vec![0; 4096]),
         ("a record that is too long", [&[0x16, 3, 1, 0xff, 0xff][..], &[1; 512]].concat()),
         ("an alert", vec![0x15, 3, 3, 0, 2, 2, 40]),

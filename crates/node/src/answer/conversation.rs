@@ -18,6 +18,7 @@ use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
+use crate::answer::limits::Asker;
 use crate::answer::{control, documents, enroll, renew, sync};
 
 /// A body that does not arrive in this time is given up.
@@ -28,6 +29,7 @@ const BODY_TIME: Duration = Duration::from_secs(15);
 pub struct Conversation {
     gateway: Arc<Gateway>,
     source: IpAddr,
+    asker: Asker,
     exporter: [u8; 32],
     post_quantum: bool,
     peer: Option<Peer>,
@@ -51,8 +53,10 @@ impl Conversation {
     ) -> Self {
         let judgment = gateway.judgment.load_full();
         let believed = verifier::check_svid(&chain, Side::Client, judgment.standard(), clock::now()).ok();
+        let known = believed.as_ref().filter(|svid| gateway.is_member(svid).is_ok());
+        let asker = known.map_or_else(|| Asker::stranger(source), |svid| Asker::Member(svid.node_key));
         let peer = believed.map(|believed| Peer { chain, believed: Mutex::new((judgment, believed)) });
-        Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None) }
+        Self { gateway, source, asker, exporter, post_quantum, peer, challenge: Mutex::new(None) }
     }
 
     /// The member's node key, for the registry.
@@ -138,16 +142,14 @@ impl Conversation {
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
         }
-        let now = clock::now();
-        self.gateway.limits.open(self.source, now)?;
         let call = http::parse(body).and_then(|signed| control::admit(&self.gateway, &signed, &self.exporter));
         match call {
-            Ok(call) => {
-                self.gateway.limits.succeed(self.source, now);
-                Ok(http::reply(&control::answer(&self.gateway, call).await?))
-            }
+            // A signature that holds is nobody's guess: no noise at the operator's address keeps a revocation out.
+            Ok(call) => Ok(http::reply(&control::answer(&self.gateway, call).await?)),
             Err(refusal) => {
-                self.gateway.limits.fail(self.source, now);
+                let now = clock::now();
+                self.gateway.limits.open(self.asker, now)?;
+                self.gateway.limits.fail(self.asker, now);
                 Err(refusal)
             }
         }
@@ -177,9 +179,9 @@ impl Conversation {
     fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
         // A second challenge gives the first one up.
         self.give_up();
-        self.gateway.limits.open(self.source, clock::now())?;
+        self.gateway.limits.open(self.asker, clock::now())?;
         let opened = OpenChallenge::new(&self.gateway);
-        let (open, told) = opened.inspect_err(|_| self.gateway.limits.succeed(self.source, clock::now()))?;
+        let (open, told) = opened.inspect_err(|_| self.gateway.limits.succeed(self.asker, clock::now()))?;
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
         Ok(http::reply(&told))
     }
@@ -195,11 +197,11 @@ impl Conversation {
         let (limits, now) = (&self.gateway.limits, clock::now());
         match result {
             Ok(answer) => {
-                limits.succeed(self.source, now);
+                limits.succeed(self.asker, now);
                 Ok(http::reply(&answer))
             }
             Err(refusal) if refusal.counts_as_failed() => {
-                limits.fail(self.source, now);
+                limits.fail(self.asker, now);
                 let (source, what) = (self.source.to_string(), refusal.to_string());
                 // Nobody waits for it.
                 drop(
@@ -208,7 +210,7 @@ impl Conversation {
                 Err(refusal)
             }
             Err(refusal) => {
-                limits.succeed(self.source, now);
+                limits.succeed(self.asker, now);
                 Err(refusal)
             }
         }
@@ -216,7 +218,7 @@ impl Conversation {
 
     fn give_up(&self) {
         if self.challenge.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            self.gateway.limits.fail(self.source, clock::now());
+            self.gateway.limits.fail(self.asker, clock::now());
         }
     }
 }
