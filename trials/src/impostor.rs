@@ -1,4 +1,5 @@
-//! A gateway that is none: a TLS server in the test that shows the papers it was given and answers nothing else.
+//! A gateway that is none, or that was taken over: a TLS server in the test that shows the papers it was given, and
+//! answers further questions as it likes.
 
 #![expect(clippy::unwrap_used, reason = "a trial fails by panicking")]
 
@@ -13,6 +14,7 @@ use identity::envelope::Envelope;
 use pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
 use wire::permit::Ask;
 use wire::sync::Documents;
 
@@ -37,7 +39,18 @@ pub struct Impostor {
 }
 
 impl Impostor {
+    /// Hangs up on whoever asks for more than papers.
     pub fn serve(port: u16, own: &Own, papers: Papers) -> Self {
+        Self::answering(port, own, papers, |_, _| None)
+    }
+
+    /// `more` is given path and body, and returns the answer.
+    pub fn answering(
+        port: u16,
+        own: &Own,
+        papers: Papers,
+        more: impl Fn(&str, &[u8]) -> Option<Value> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(own.key.pkcs8().to_vec()));
         let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -55,7 +68,12 @@ impl Impostor {
                     return;
                 }
                 // A caller that hangs up in the middle is what most of these trials are about.
-                let _ = answer(stream.unwrap(), &config, &papers, &counted);
+                let _ = answer(stream.unwrap(), &config, |path, body| {
+                    show(&papers, path).or_else(|| {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        more(path, body)
+                    })
+                });
             }
         });
         Self { port, stop, secrets_heard: heard, thread: Some(thread) }
@@ -76,11 +94,24 @@ impl Drop for Impostor {
     }
 }
 
+/// What any stranger may read.
+fn show(papers: &Papers, path: &str) -> Option<Value> {
+    let documents = if path == Ask::Founding.path() {
+        vec![papers.founding.clone()]
+    } else if path == Ask::Signers.path() {
+        papers.signers.clone()
+    } else if path == Ask::Head.path() {
+        vec![papers.head.clone()]
+    } else {
+        return None;
+    };
+    Some(serde_json::to_value(Documents { documents }).unwrap())
+}
+
 fn answer(
     stream: TcpStream,
     config: &Arc<ServerConfig>,
-    papers: &Papers,
-    secrets: &AtomicUsize,
+    reply: impl Fn(&str, &[u8]) -> Option<Value>,
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.set_nodelay(true)?;
@@ -92,20 +123,17 @@ fn answer(
             stream.read_exact(&mut byte)?;
             head.extend_from_slice(&byte);
         }
-        let head = String::from_utf8_lossy(&head).into_owned();
-        let documents = match head.split(' ').nth(1) {
-            Some(path) if path == Ask::Founding.path() => vec![papers.founding.clone()],
-            Some(path) if path == Ask::Signers.path() => papers.signers.clone(),
-            Some(path) if path == Ask::Head.path() => vec![papers.head.clone()],
-            _ => {
-                secrets.fetch_add(1, Ordering::Relaxed);
-                return Ok(());
-            }
+        let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+        let mut body = vec![0; length.parse().unwrap()];
+        stream.read_exact(&mut body)?;
+        let Some(told) = reply(head.split(' ').nth(1).unwrap_or_default(), &body) else {
+            return Ok(());
         };
-        let body = serde_json::to_vec(&Documents { documents }).unwrap();
-        let head =
-            format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
-        stream.write_all(&[head.as_bytes(), &body].concat())?;
+        let body = told.to_string();
+        let length = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all(format!("{head}{body}").as_bytes())?;
         stream.flush()?;
     }
 }

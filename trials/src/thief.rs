@@ -57,6 +57,11 @@ impl Thief {
         EdKey::from_seed(seed.as_slice().try_into().unwrap())
     }
 
+    /// The key with which the gateway signs admissions.
+    pub fn voice(&self) -> EdKey {
+        EdKey::from_seed(self.read("gateway/voice.key").as_slice().try_into().unwrap())
+    }
+
     pub fn identity_root(&self) -> Authority<Identity> {
         let key = self.unsealed("operator/identity-root.key", "freehold identity-root");
         Authority::load(self.certificate("operator/identity-root.pem"), &P256Key::from_pkcs8(&key).unwrap()).unwrap()

@@ -9,6 +9,7 @@ mod stolen;
 mod permissions;
 mod ledger;
 mod impostor;
+mod rogue;
 mod resources;
 
 use std::fs::File;

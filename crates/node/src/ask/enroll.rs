@@ -162,7 +162,7 @@ async fn prove(
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
-    let svid = asking.request(pending, challenge.not_after)?;
+    let svid = asking.request(pending, challenge.not_after, &gateway.mandate)?;
     let mut envelope = Envelope::seal(Some(asking.known.org()), claim).map_err(|why| bad(&why))?;
     envelope.sign(&invite_key).map_err(|why| bad(&why))?;
     envelope.sign(node_key).map_err(|why| bad(&why))?;

@@ -26,7 +26,7 @@ pub async fn renew(
     let seat = scope.seat(principal);
     let pending = seat.pending()?;
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
-    let svid = asking.request(&pending, challenge.not_after)?;
+    let svid = asking.request(&pending, challenge.not_after, &gateway.mandate)?;
     let issued: Issued = gateway.ask(Ask::Renew, &RenewRequest { principal: principal.clone(), svid }).await?;
     let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
     scope.save_tip(&issued.tip)?;
@@ -46,7 +46,7 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
-    let svid = asking.request(&pending, challenge.not_after)?;
+    let svid = asking.request(&pending, challenge.not_after, &gateway.mandate)?;
     let nonce: [u8; 32] = random::bytes()?;
     let transcript = Transcript::new(
         (challenge_bytes, nonce),

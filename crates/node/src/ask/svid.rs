@@ -4,9 +4,10 @@ use ground::clock;
 use identity::binding::Terms;
 use identity::bundle::{Identity, Roots};
 use identity::certificate;
+use identity::head::Mandate;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
 use org::admission::{Admission, Admitted};
 use pki_types::CertificateDer;
@@ -15,6 +16,9 @@ use wire::known::Known;
 
 use crate::ask::call::AskError;
 use crate::store::scope::Pending;
+
+/// A gateway's clock may be ahead by this much.
+const CLOCKS_APART: Seconds = Seconds::MINUTE.times(10);
 
 /// For whom an SVID is asked, and by which node key.
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +30,17 @@ pub struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    pub fn request(&self, pending: &Pending, not_after: Timestamp) -> Result<SvidRequest, AskError> {
+    /// `offered` is what the challenge says the binding's end must be; `mandate` is the gateway's.
+    pub fn request(&self, pending: &Pending, offered: Timestamp, mandate: &Mandate) -> Result<SvidRequest, AskError> {
         let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
+        // What the node key vouches for must not outlive what the operators allow, whatever a gateway offers.
+        if offered > clock::now() + mandate.svid_ttl + CLOCKS_APART {
+            return Err(bad(&format!("it offers an SVID until {offered}, longer than its mandate allows")));
+        }
         let request = certificate::make_request(&pending.key).map_err(|why| bad(&why))?;
         let svid_key = certificate::key_id(pending.key.public()).map_err(|why| bad(&why))?;
-        let terms = Terms { org: self.known.org(), principal: self.principal, node: self.node, svid_key, not_after };
+        let terms =
+            Terms { org: self.known.org(), principal: self.principal, node: self.node, svid_key, not_after: offered };
         let binding = terms.sign(self.node_key).map_err(|why| bad(&why))?;
         Ok(SvidRequest { request: identity::text::Bytes(request), binding, counter: pending.counter })
     }
