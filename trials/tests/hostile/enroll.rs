@@ -8,8 +8,11 @@ use wire::permit::Ask;
 
 use super::Scene;
 
+/// What it is, how it ends, and what it sends on a line with an open challenge.
+type Attack<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Line, Ground) -> EnrollRequest);
+
 /// Every attack of a table runs on a line of its own, with a challenge, and changes nothing.
-fn check(scene: &Scene, attacks: &[(&str, &str, &dyn Fn(&mut Line, Ground) -> EnrollRequest)]) {
+fn check(scene: &Scene, attacks: &[Attack<'_>]) {
     let before = scene.truth();
     for (case, expected, attack) in attacks {
         let mut line = Dial::to(scene.port()).line();
@@ -39,11 +42,11 @@ fn a_proof_is_worth_nothing_on_another_connection_or_a_second_time() {
 
     // The victim's own connection takes it once.
     assert_eq!(victim.code(Ask::Enroll, &overheard), "ok");
-    let joined = scene.truth();
+    let after = scene.truth();
     assert_eq!(victim.code(Ask::Enroll, &overheard), "no_challenge");
     Ground::on(&mut victim);
     assert_eq!(victim.code(Ask::Enroll, &overheard), "bad_proof", "a new challenge on the same connection");
-    assert_eq!(scene.truth(), joined);
+    assert_eq!(scene.truth(), after);
     scene.audit();
 }
 

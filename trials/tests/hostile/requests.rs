@@ -87,6 +87,8 @@ fn a_request_that_its_own_p256_key_did_not_sign_is_refused() {
     scene.audit();
 }
 
+type Forge<'a> = &'a dyn Fn(Ground) -> identity::binding::Binding;
+
 #[test]
 fn a_binding_fits_the_offer_or_nothing_is_issued() {
     let scene = Scene::new();
@@ -105,8 +107,7 @@ fn a_binding_fits_the_offer_or_nothing_is_issued() {
         let not_after = ground.not_after + Seconds(more);
         Terms { org, principal: &me, node: &own, svid_key, not_after }.sign(&joiner.node_key).unwrap()
     };
-    type Twist<'a> = &'a dyn Fn(Ground) -> identity::binding::Binding;
-    let cases: [(&str, Twist<'_>); 9] = [
+    let cases: [(&str, Forge<'_>); 9] = [
         ("another principal", &|ground| honest(ground, &them, &own, &joiner.node_key)),
         ("another machine's name", &|ground| honest(ground, &them, &other, &joiner.node_key)),
         ("my principal on another machine", &|ground| honest(ground, &me, &other, &joiner.node_key)),

@@ -72,9 +72,8 @@ fn what_is_too_large_is_refused_and_the_connection_ends() {
         let mut line = Dial::to(scene.port()).line();
         // The gateway may hang up before all is sent.
         let _ = line.send(head.as_bytes());
-        match line.reply() {
-            Ok(reply) => assert!([414, 431].contains(&reply.status), "{case}: {reply:?}"),
-            Err(Cut(_)) => {}
+        if let Ok(reply) = line.reply() {
+            assert!([414, 431].contains(&reply.status), "{case}: {reply:?}");
         }
         assert_eq!(line.request("GET", "/v1/head", b"").map(|_| ()), Err(Cut(None)), "{case}: it still listens");
     }
@@ -96,9 +95,8 @@ fn a_request_that_can_be_read_in_two_ways_is_not_read_at_all() {
     ] {
         let mut line = Dial::to(scene.port()).line();
         line.send(head.as_bytes()).unwrap();
-        match line.reply() {
-            Ok(reply) => assert_eq!(reply.status, 400, "{head}"),
-            Err(Cut(_)) => {}
+        if let Ok(reply) = line.reply() {
+            assert_eq!(reply.status, 400, "{head}");
         }
         assert_eq!(line.request("GET", "/v1/head", b"").map(|_| ()), Err(Cut(None)), "{head}: it still listens");
     }
