@@ -155,6 +155,14 @@ impl Lock {
             Err(TryLockError::Error(source)) => Err(io("take the lock", path)(source)),
         }
     }
+
+    /// Waits for its turn; for work that takes moments.
+    pub fn wait(path: &Path) -> Result<Self, FileError> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+        let file = file.map_err(io("open the lock", path))?;
+        file.lock().map_err(io("take the lock", path))?;
+        Ok(Self { _file: file })
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ground::file::{self, Access, FileError};
+use ground::file::{self, Access, FileError, Lock};
 use identity::envelope::Envelope;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use org::frontier::Frontier;
@@ -50,6 +50,16 @@ impl OperatorFolder {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// Only one command at a time writes here; each holds it for moments.
+    pub fn lock_files(&self) -> Result<Lock, FolderError> {
+        Ok(Lock::wait(&self.path("files.lock"))?)
+    }
+
+    /// Only one command at a time signs: from the draft until the gateway has it.
+    pub fn lock_signing(&self) -> Result<Option<Lock>, FolderError> {
+        Ok(Lock::take(&self.path("signing.lock"))?)
     }
 
     pub fn known(&self) -> Result<Known, FolderError> {

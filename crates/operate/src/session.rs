@@ -1,5 +1,6 @@
 //! One operator's command: look what is so, sign, hand in, remember.
 
+use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::id::Correlation;
@@ -69,7 +70,6 @@ impl<D: Desk> Session<D> {
         let survey = ask_survey(&mut desk, &memory).await?;
         let mut session = Self { folder, known, survey, memory, desk };
         session.take_in()?;
-        session.clear_outbox().await?;
         Ok(session)
     }
 
@@ -99,13 +99,39 @@ impl<D: Desk> Session<D> {
         }
         let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
         self.known = self.known.advance(more, Some(&self.survey.head))?;
-        self.folder.save_known(&self.known)?;
-        self.memory.schema = 1;
-        self.memory.frontier.raise(&self.survey.frontier);
-        self.memory.tip = Some(self.survey.tip.clone());
-        self.memory.gateway = Some(self.survey.gateway.clone());
-        self.memory.gateways.clone_from(&self.survey.addresses);
-        Ok(self.folder.save_memory(&self.memory)?)
+        let survey = self.survey.clone();
+        self.remember(|memory| {
+            memory.schema = 1;
+            memory.frontier.raise(&survey.frontier);
+            memory.tip = Some(survey.tip);
+            memory.gateway = Some(survey.gateway);
+            memory.gateways = survey.addresses;
+        })
+    }
+
+    /// Changes what is remembered, on top of what other commands have written meanwhile. What is known never goes back.
+    fn remember(&mut self, change: impl FnOnce(&mut Memory)) -> Result<(), OperateError> {
+        let _lock = self.folder.lock_files()?;
+        let mut memory = self.folder.memory()?;
+        change(&mut memory);
+        self.folder.save_memory(&memory)?;
+        self.memory = memory;
+        let written = self.folder.known()?;
+        if self.known.head.head.version >= written.head.head.version {
+            self.folder.save_known(&self.known)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no other command of this operator signs.
+    async fn turn_to_sign(&self) -> Result<Lock, OperateError> {
+        for _ in 0..1_200 {
+            if let Some(lock) = self.folder.lock_signing()? {
+                return Ok(lock);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        Err(OperateError::Unwise("another command of this operator is signing and does not end".to_owned()))
     }
 
     pub async fn ask(&mut self, call: Call) -> Result<Answer, OperateError> {
@@ -119,14 +145,16 @@ impl<D: Desk> Session<D> {
         draft: impl Fn(&Self, Timestamp) -> Result<(Action, T), OperateError>,
     ) -> Result<T, OperateError> {
         let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        self.clear_outbox().await?;
         let mut attempt = 1;
         loop {
             let now = clock::now();
             let (action, made) = draft(self, now)?;
             let entry = self.entry(keys, action, now, correlation)?;
             // On disk before it leaves: whatever happens now, nothing else is ever signed in its place.
-            self.memory.outbox = Some(entry.envelope.clone());
-            self.folder.save_memory(&self.memory)?;
+            self.remember(|memory| memory.outbox = Some(entry.envelope.clone()))?;
             match self.hand_in(&entry).await {
                 Ok(()) => return Ok(made),
                 Err(OperateError::Desk(why)) if attempt < TRIES && is_about_turn(&why) => attempt += 1,
@@ -146,15 +174,13 @@ impl<D: Desk> Session<D> {
         let place = self.survey.frontier.place_of(&entry.entry.author).copied();
         if place == Some(entry.place()) {
             self.take_own(entry)?;
-            self.memory.outbox = None;
-            return Ok(self.folder.save_memory(&self.memory)?);
+            return self.remember(|memory| memory.outbox = None);
         }
         match sent {
             Ok(_) => Err(OperateError::NotTaken),
             Err(why) => {
                 if is_a_refusal(&why) {
-                    self.memory.outbox = None;
-                    self.folder.save_memory(&self.memory)?;
+                    self.remember(|memory| memory.outbox = None)?;
                 }
                 Err(why.into())
             }
@@ -165,11 +191,9 @@ impl<D: Desk> Session<D> {
     fn take_own(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
         if let Action::HeadPublish { head, .. } = &entry.entry.action {
             self.known = self.known.advance(&[], Some(head))?;
-            self.folder.save_known(&self.known)?;
         }
         let own = Frontier([(entry.entry.author.clone(), entry.place())].into());
-        self.memory.frontier.raise(&own);
-        Ok(self.folder.save_memory(&self.memory)?)
+        self.remember(|memory| memory.frontier.raise(&own))
     }
 
     /// An earlier command was cut off after it signed: its entry is in the ledger, or is sent again as it was.
@@ -180,8 +204,7 @@ impl<D: Desk> Session<D> {
         let entry = SignedEntry::open(self.known.org(), envelope)?;
         let place = self.survey.frontier.place_of(&entry.entry.author).copied();
         if place.is_some_and(|place| place.seq >= entry.entry.seq) {
-            self.memory.outbox = None;
-            return Ok(self.folder.save_memory(&self.memory)?);
+            return self.remember(|memory| memory.outbox = None);
         }
         match self.hand_in(&entry).await {
             // Refused now: others were quicker meanwhile, and it never was part of the ledger.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use ground::random;
-use trials::joiner::{Ground, Joiner};
+use trials::joiner::{Ground, Joiner, check_in};
 use trials::place::succeeded;
 use trials::stranger::{Cut, Dial, Line};
 use trials::thief::Thief;
@@ -15,6 +15,8 @@ use wire::permit::Ask;
 use super::Scene;
 
 const NOISY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Less than any of the gateway's own deadlines: nobody waited for one.
+const SOON: Duration = Duration::from_secs(8);
 
 #[test]
 fn a_machine_joins_while_others_only_hold_the_door() {
@@ -40,9 +42,41 @@ fn a_machine_joins_while_others_only_hold_the_door() {
         line.send(b"t").unwrap();
     }
     succeeded(&scene.place.join("web-2", &code));
-    assert!(begun.elapsed() < Duration::from_secs(4), "it took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
     drop((idle, half_hellos, half_bodies));
     scene.audit();
+}
+
+#[test]
+fn an_address_takes_its_share_of_connections_and_no_more() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let files = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files }).unwrap();
+    let scene = Scene::new();
+    let noisy = Dial::to(scene.port()).from(NOISY);
+    let answers = |dial: Dial<'_>| dial.line_with(dial.config()).is_ok_and(|mut line| line.ask(Ask::Head, &()).is_ok());
+    let (member, papers) = Joiner::join(&scene.place.code(&[]), "web-1", scene.port());
+    let own = member.own(&papers);
+    let mut members: Vec<Line> = (0..20).map(|_| noisy.with(&own).line()).collect();
+    for line in &mut members {
+        assert_eq!(line.code(Ask::CheckIn, &check_in()), "ok");
+    }
+
+    let mut idle = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while answers(noisy) {
+        assert!(Instant::now() < deadline && idle.len() < 4_000, "{} idle connections are kept", idle.len());
+        idle.extend((0..500).map(|_| noisy.plain()));
+    }
+    assert!(idle.len() >= 1_000, "a thousand may join at once");
+    assert!(answers(Dial::to(scene.port())), "another address");
+    for line in &mut members {
+        assert_eq!(line.code(Ask::CheckIn, &check_in()), "ok", "a member that is in");
+    }
+    drop(idle);
+    while !answers(noisy) {
+        assert!(Instant::now() < deadline, "places are not given back");
+    }
 }
 
 #[test]
@@ -77,7 +111,7 @@ fn what_is_too_large_is_refused_and_the_connection_ends() {
         }
         assert_eq!(line.request("GET", "/v1/head", b"").map(|_| ()), Err(Cut(None)), "{case}: it still listens");
     }
-    assert!(begun.elapsed() < Duration::from_secs(4), "it took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
     assert_eq!(scene.truth(), before);
 }
 

@@ -12,8 +12,6 @@ use org::refusal::Refusal;
 /// Attempts per asker that may be open at once, and failures per window.
 const MAX_UNFINISHED: u32 = 4_096;
 const MAX_FAILED: u32 = 60;
-/// Many machines may stand behind one address, but not all.
-const MAX_CONNECTIONS: u32 = 10_000;
 const WINDOW: Seconds = Seconds::MINUTE;
 /// Askers that are remembered; beyond it, those whose window is over are forgotten.
 const MAX_ASKERS: usize = 65_536;
@@ -45,7 +43,6 @@ struct Tally {
     window: Timestamp,
     failed: u32,
     unfinished: u32,
-    connections: u32,
 }
 
 /// An attempt that was begun. It counts against its address until it ends; if nobody says how, it has failed.
@@ -54,13 +51,6 @@ pub struct Attempt {
     limits: Arc<Limits>,
     asker: Asker,
     failed: bool,
-}
-
-/// A connection that is open.
-#[derive(Debug)]
-pub struct Connection {
-    limits: Arc<Limits>,
-    asker: Asker,
 }
 
 impl Limits {
@@ -75,20 +65,12 @@ impl Limits {
         Ok(Attempt { limits: Arc::clone(self), asker, failed: true })
     }
 
-    /// Nothing if the address has too many already.
-    pub fn connection(self: &Arc<Self>, asker: Asker, now: Timestamp) -> Option<Connection> {
-        self.with(asker, now, |tally| {
-            (tally.connections < MAX_CONNECTIONS).then(|| tally.connections += 1)?;
-            Some(Connection { limits: Arc::clone(self), asker })
-        })
-    }
-
     fn with<T>(&self, asker: Asker, now: Timestamp, act: impl FnOnce(&mut Tally) -> T) -> T {
         let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         if tallies.len() >= MAX_ASKERS {
-            tallies.retain(|_, tally| !tally.is_over(now) || tally.unfinished > 0 || tally.connections > 0);
+            tallies.retain(|_, tally| !tally.is_over(now) || tally.unfinished > 0);
         }
-        let fresh = Tally { window: now, failed: 0, unfinished: 0, connections: 0 };
+        let fresh = Tally { window: now, failed: 0, unfinished: 0 };
         let tally = tallies.entry(asker).or_insert(fresh);
         if tally.is_over(now) {
             (tally.window, tally.failed) = (now, 0);
@@ -118,12 +100,6 @@ impl Drop for Attempt {
             tally.unfinished = tally.unfinished.saturating_sub(1);
             tally.failed = tally.failed.saturating_add(failed);
         });
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.limits.with(self.asker, clock::now(), |tally| tally.connections = tally.connections.saturating_sub(1));
     }
 }
 
@@ -161,15 +137,5 @@ mod tests {
         assert!(limits.attempt(neighbour, now).is_err(), "a /64 is one address");
         open.pop().unwrap().forgive();
         assert!(limits.attempt(here, now).is_ok());
-    }
-
-    #[test]
-    fn one_address_cannot_take_every_connection() {
-        let (limits, now) = (Arc::new(Limits::default()), clock::now());
-        let here = at("192.0.2.1");
-        let held: Vec<_> = (0..MAX_CONNECTIONS).map(|_| limits.connection(here, now).unwrap()).collect();
-        assert!(limits.connection(here, now).is_none());
-        drop(held);
-        assert!(limits.connection(here, now).is_some());
     }
 }

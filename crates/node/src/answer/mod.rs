@@ -2,6 +2,7 @@
 //! what, the file named like the request decides, `writer` makes it durable.
 
 pub mod limits;
+pub mod crowd;
 pub mod registry;
 pub mod writer;
 pub mod gateway;

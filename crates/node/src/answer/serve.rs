@@ -19,13 +19,15 @@ use wire::tls::{self, EXPORTER_LABEL};
 
 use crate::agent;
 use crate::answer::conversation::Conversation;
+use crate::answer::crowd::{Crowd, Ticket};
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
 use crate::answer::gateway::{Gateway, GatewayError};
-use crate::answer::limits::{Asker, Connection};
 use crate::store::gateway::{GatewayFolder, ServingFile};
 use crate::store::scope::ScopeError;
 
 const MAX_CONNECTIONS: usize = 20_000;
+/// The ledger, the gateway's own calls, logs.
+const OTHER_FILES: usize = 64;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Headers must arrive in this time; for members it is also how long a connection may rest.
 const STRANGER_HEADER_TIME: Duration = Duration::from_secs(10);
@@ -76,17 +78,18 @@ pub async fn serve(
     background.spawn(warn_early(Arc::clone(&gateway)));
     background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), local, stop.clone()));
 
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let slots = Arc::new(Semaphore::new(places()));
+    let crowd = Arc::new(Crowd::default());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = stopped(&mut stop) => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, source)) => {
-                    // No slot: closed at once, before it can cost anything.
-                    let counted = gateway.limits.connection(Asker::at(source.ip()), clock::now());
-                    if let (Ok(slot), Some(counted)) = (Arc::clone(&slots).try_acquire_owned(), counted) {
-                        let guest = Guest { gateway: Arc::clone(&gateway), source, _slot: slot, _counted: counted };
+                    // No slot, or more than an address's share: closed at once, before it can cost anything.
+                    let ticket = crowd.enter(source.ip());
+                    if let (Ok(slot), Some(ticket)) = (Arc::clone(&slots).try_acquire_owned(), ticket) {
+                        let guest = Guest { gateway: Arc::clone(&gateway), source, ticket, _slot: slot };
                         connections.spawn(guest.entertain(stream, acceptor.clone(), stop.clone()));
                     }
                 }
@@ -106,6 +109,16 @@ pub async fn serve(
     Ok(())
 }
 
+/// How many connections there is room for: as many as the system lets this process have, less some for files.
+fn places() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let open = if raised.is_ok() { limit.maximum } else { limit.current };
+    let open = open.map_or(MAX_CONNECTIONS, |open| usize::try_from(open).unwrap_or(MAX_CONNECTIONS));
+    MAX_CONNECTIONS.min(open.saturating_sub(OTHER_FILES).max(1))
+}
+
 /// A command may hold the folder for a moment; another gateway holds it for good.
 async fn open_patiently(folder: &GatewayFolder) -> Result<Gateway, GatewayError> {
     for _ in 0..20 {
@@ -121,8 +134,8 @@ async fn open_patiently(folder: &GatewayFolder) -> Result<Gateway, GatewayError>
 struct Guest {
     gateway: Arc<Gateway>,
     source: SocketAddr,
+    ticket: Ticket,
     _slot: OwnedSemaphorePermit,
-    _counted: Connection,
 }
 
 impl Guest {
@@ -141,6 +154,8 @@ impl Guest {
         let conversation =
             Arc::new(Conversation::new(Arc::clone(&self.gateway), source, exporter, post_quantum, chain));
         let place = conversation.node_key().map(|key| self.gateway.registry.enter(key));
+        // A member gives it back.
+        let _ticket = place.is_none().then_some(self.ticket);
         let (header_time, whole_time) = match &place {
             Some(_) => (MEMBER_HEADER_TIME, None),
             None => (STRANGER_HEADER_TIME, Some(STRANGER_TIME)),
