@@ -3,7 +3,9 @@
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use trials::place::{Place, below, binary, ended, json, mode, openssl, output, refused, stderr, succeeded, text};
+use trials::place::{
+    Place, Running, below, binary, ended, json, mode, openssl, output, refused, stderr, succeeded, text,
+};
 
 #[test]
 fn a_member_has_a_certificate_that_openssl_believes() {
@@ -164,6 +166,26 @@ fn joining_twice_is_safe_and_spends_one_use() {
     assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 2, "the gateway's and this one");
     let quarry = Place::founded(&[]);
     refused(&place.join("web-1", &quarry.code(&[])), "already in another org that is also called `harbor`");
+}
+
+#[test]
+fn many_joins_of_one_machine_at_once_are_one() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let invite = place.invite(&["--uses", "50"]);
+    for node in ["web-1", "web-2", "web-3"] {
+        let words = ["join", "--name", node, "--invite", &text(&invite, "code")];
+        let start = |_| {
+            let mut command = place.node_command(node, &words);
+            Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+        };
+        for (exit, told) in (0..8).map(start).collect::<Vec<_>>().into_iter().map(Running::end) {
+            assert_eq!(exit, Some(0), "{told}");
+        }
+        let shown = place.facts(&["node", "show", node]);
+        assert_eq!((&shown["state"], &shown["alarm"]), (&"member".into(), &Value::Null));
+    }
+    assert_eq!(place.spent(&text(&invite, "id")), 3);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! `freehold-node join`: from an invite code to a member.
 
 use std::io::{IsTerminal as _, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use identity::principal::{Name, NodeName};
+use ground::file::{self, Lock};
+use identity::principal::{Name, NodeName, OrgName};
 use org::code::InviteCode;
 use org::invite::Label;
 use wire::connect::CallError;
@@ -16,6 +18,9 @@ use crate::ask::enroll;
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
 use crate::store::scope::{Scope, Wish};
+
+/// A join that must wait for another one gives up after this.
+const TURN_TIME: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -51,6 +56,7 @@ impl Join {
         })?;
         let doing = format!("could not join `{}`", code.name);
         let scope = Scope::at(&common.root(), &code.name);
+        let _turn = take_turn(&common.root(), &code.name, &doing).await?;
         if let Some(node) = scope.node().map_err(|why| Failure::new(&doing, &why))? {
             return again(common, &scope, node, &code, &doing).await;
         }
@@ -85,7 +91,7 @@ impl Join {
             return Ok(Zeroizing::new(code.clone()));
         }
         if let Some(path) = &self.invite_file {
-            let bytes = ground::file::read(path).map(Zeroizing::new).map_err(|why| Failure::new(doing, &why))?;
+            let bytes = file::read(path).map(Zeroizing::new).map_err(|why| Failure::new(doing, &why))?;
             return Ok(Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned()));
         }
         if std::io::stdin().is_terminal() {
@@ -109,6 +115,24 @@ impl Join {
             Failure::usage(doing, format!("the host name `{host}` cannot be this machine's name"))
                 .hint("give one: --name NAME")
         })
+    }
+}
+
+/// One join of a scope at a time, or each would draw a node key of its own. The second waits, and finds the work done.
+/// The lock lies beside the scope, not in it: a join that comes to nothing leaves no scope.
+async fn take_turn(root: &Path, org: &OrgName, doing: &str) -> Result<Lock, Failure> {
+    let failed = |why: file::FileError| Failure::new(doing, &why);
+    file::make_private_folder(root).map_err(failed)?;
+    let path = root.join(format!(".{org}.joining"));
+    let deadline = Instant::now() + TURN_TIME;
+    loop {
+        if let Some(lock) = Lock::take(&path).map_err(failed)? {
+            return Ok(lock);
+        }
+        if Instant::now() >= deadline {
+            return Err(Failure::failed(doing, "another join of this machine is still running").hint("wait for it"));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
