@@ -43,7 +43,6 @@ fn a_scope_holds_what_it_should_with_the_modes_it_should() {
     let expected = [
         ("admission.json", 0o600),
         ("known.json", 0o600),
-        ("lock", 0o600),
         ("node.json", 0o600),
         ("node.key", 0o600),
         ("seal.key", 0o600),

@@ -14,8 +14,6 @@ pub enum AskError {
     Scope(#[from] ScopeError),
     #[error("this machine is not a member yet: join first")]
     NotJoined,
-    #[error("another process is at work in this machine's folder")]
-    Busy,
     #[error("a join as `{begun}` was begun here and is not finished")]
     OtherWish { begun: identity::principal::NodeName },
     #[error("no gateway is known")]

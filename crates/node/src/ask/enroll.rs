@@ -33,8 +33,6 @@ pub async fn join(
     mut tell: impl FnMut(&str),
 ) -> Result<NodeFile, AskError> {
     let fresh = !scope.path("node.key").exists();
-    scope.create()?;
-    let _lock = scope.lock()?.ok_or(AskError::Busy)?;
     let wish = &settled(scope, wish)?;
     let mut wait = Duration::from_millis(300);
     let mut attempt = 1;
