@@ -90,7 +90,7 @@ impl Joiner {
         Claim {
             authority: ClaimAuthority::Invite(self.code.invite),
             node_key: self.node_key.public(),
-            seal_key: SealKey(Bytes(vec![9; 32])),
+            seal_key: SealKey([9; 32]),
             name: self.name.clone(),
             labels: BTreeSet::new(),
             roles: BTreeSet::new(),

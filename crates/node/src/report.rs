@@ -139,7 +139,7 @@ const fn exit_for(refusal: &Refusal) -> Exit {
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
     use crate::ask::call::AskError;
     let call = match error.downcast_ref::<AskError>() {
-        Some(AskError::Revoked) => return Exit::Refused,
+        Some(AskError::Revoked | AskError::BadAnswer(_) | AskError::OtherWish { .. }) => return Exit::Refused,
         Some(AskError::Call(call)) => Some(call),
         _ => error.downcast_ref::<CallError>(),
     };

@@ -8,7 +8,8 @@ use identity::id::{Digest, InviteId, OrgId};
 use identity::key::{BadKey, PublicKey, Sign};
 use identity::principal::{Name, NodeName};
 use identity::signers::SignerSet;
-use identity::text::Bytes;
+use identity::text::{BadText, Bytes, base64, from_base64};
+use identity::text_form;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -40,10 +41,25 @@ pub enum ClaimAuthority {
     Signers,
 }
 
-/// An X25519 public key, to which manifests are sealed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SealKey(pub Bytes);
+/// An X25519 public key, to which manifests are sealed; written in base64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealKey(pub [u8; 32]);
+
+impl std::fmt::Display for SealKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&base64(&self.0))
+    }
+}
+
+impl std::str::FromStr for SealKey {
+    type Err = BadText;
+    fn from_str(text: &str) -> Result<Self, BadText> {
+        let bad = BadText { form: "seal key (32 bytes in base64)" };
+        from_base64(text).map_err(|_| bad)?.try_into().map(Self).map_err(|_| bad)
+    }
+}
+
+text_form!(SealKey);
 
 /// What both keys sign on one connection; discarded afterwards.
 #[derive(Debug, Clone, Copy)]

@@ -156,7 +156,7 @@ impl Scope {
         let secret = file::read_secret(&path)?;
         let damaged = || ScopeError::Damaged { path: path.clone(), why: "not 32 bytes".to_owned() };
         let secret: &[u8; 32] = secret.as_slice().try_into().map_err(|_| damaged())?;
-        Ok(SealKey(identity::text::Bytes(random::x25519_public(secret)?.to_vec())))
+        Ok(SealKey(random::x25519_public(secret)?))
     }
 
     pub fn admission(&self) -> Result<Option<Envelope>, ScopeError> {

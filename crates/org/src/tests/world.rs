@@ -272,7 +272,7 @@ impl World {
         Claim {
             authority: ClaimAuthority::Invite(InviteId([invite; 16])),
             node_key: node_key(n).public(),
-            seal_key: SealKey(Bytes(vec![0; 32])),
+            seal_key: SealKey([0; 32]),
             name: node(name),
             labels: BTreeSet::new(),
             roles: BTreeSet::new(),
