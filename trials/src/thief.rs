@@ -15,7 +15,7 @@ use identity::key::{EdKey, P256Key, Sign as _};
 use identity::principal::{Author, SignerName};
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::effect::FIRST_EPOCH;
+use org::entry::FIRST_EPOCH;
 use org::entry::{Action, Entry};
 use pki_types::CertificateDer;
 use wire::control::{Answer, Call, SignedCall, Survey};

@@ -89,13 +89,48 @@ fn no_file_outgrows_its_name() {
     }
 }
 
+#[test]
+fn links_in_the_documents_lead_somewhere() {
+    let mut documents = vec![root().join("README.md"), root().join("ARCHITECTURE.md"), root().join("CHANGELOG.md")];
+    documents.extend(below(&root().join("docs"), "md"));
+    for document in documents {
+        let text = std::fs::read_to_string(&document).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
+            let path = document.parent().unwrap().join(target);
+            assert!(path.exists(), "`{}` links to `{target}`, which is not there", document.display());
+        }
+    }
+}
+
+#[test]
+fn files_that_the_map_names_are_there() {
+    let map = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let quoted = map.split('`').skip(1).step_by(2).map(Path::new);
+    let named = quoted.filter(|name| name.extension().is_some_and(|ending| ending == "rs"));
+    let named: BTreeSet<&Path> = named.filter(|name| !name.to_string_lossy().contains(['*', ' '])).collect();
+    assert!(named.len() > 20, "the map names only {} files", named.len());
+    let mut there = sources(&root().join("crates"));
+    there.extend(sources(&root().join("trials")));
+    // `src` is left out of the map; paths may begin at any folder.
+    let shortened = |path: &Path| path.iter().filter(|part| *part != "src").collect::<std::path::PathBuf>();
+    let there: Vec<_> = there.iter().map(|path| shortened(path)).collect();
+    for name in named {
+        assert!(there.iter().any(|path| path.ends_with(name)), "ARCHITECTURE.md names `{}`: not there", name.display());
+    }
+}
+
 fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
+    below(folder, "rs")
+}
+
+fn below(folder: &Path, ending: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.extend(below(&path, ending));
+        } else if path.extension().is_some_and(|extension| extension == ending) {
             found.push(path);
         }
     }

@@ -203,6 +203,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)
+        | OperateError::NotWritten(_)
         | OperateError::NoRandomness(_)
         | OperateError::NoSuch { .. }
         | OperateError::Unwise(_) => Failure::new(doing, why),

@@ -4,6 +4,7 @@ use identity::envelope::Envelope;
 use org::audit::{self, Line};
 use org::derived::{self, Rows};
 use org::entry::SignedEntry;
+use org::fold::fold;
 use org::state::State;
 use serde::Serialize;
 use wire::control::{Answer, Call, DerivedRow};
@@ -47,8 +48,11 @@ impl<D: Desk> Session<D> {
         let (entries, rows) = self.still_picture().await?;
         let count = entries.len();
         let mut state = State::of(&self.known.founding);
-        let first_bad = self.first_bad_entry(entries, &mut state);
-        let first_bad = first_bad.or_else(|| self.missing(&state)).or_else(|| first_difference(&state, &rows));
+        let first_bad = self.first_bad_entry(entries.clone(), &mut state);
+        let first_bad = first_bad
+            .or_else(|| self.missing(&state))
+            .or_else(|| self.folds_otherwise(entries, &state))
+            .or_else(|| first_difference(&state, &rows));
         Ok(Verdict {
             ok: first_bad.is_none(),
             entries: count,
@@ -87,6 +91,14 @@ impl<D: Desk> Session<D> {
             }
         }
         None
+    }
+
+    /// Whatever the order in which the entries came, they must say the same.
+    fn folds_otherwise(&self, entries: Vec<Envelope>, state: &State) -> Option<String> {
+        let folded = fold(&self.known.founding, entries);
+        let fork = folded.forks.keys().next().map(|(author, seq)| format!("the chain of `{author}` forks at {seq}"));
+        let other = || (folded.state != *state).then(|| "the entries say something else in another order".to_owned());
+        fork.or_else(other)
     }
 
     /// What this operator saw before must still be there.

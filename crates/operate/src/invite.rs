@@ -117,7 +117,7 @@ impl<D: Desk> Session<D> {
         let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else {
             return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
         };
-        let signed = open_invite(&envelope, self.known.org(), &self.signer_sets()).ok();
+        let signed = open_invite(&envelope, self.known.org(), &self.known.signer_sets()).ok();
         if !signed.is_some_and(|signed| signed.id == id && signed.label == view.label) {
             return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
         }

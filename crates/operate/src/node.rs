@@ -54,7 +54,7 @@ impl<D: Desk> Session<D> {
         let Answer::Document(Some(envelope)) = self.ask(call).await? else {
             return Err(OperateError::NotAsTold { what: "node", name: node.name.to_string() });
         };
-        let (org, sets) = (self.known.org(), self.signer_sets());
+        let (org, sets) = (self.known.org(), self.known.signer_sets());
         let voices = self.known.head.head.mandates.iter().map(|mandate| mandate.voice);
         let mut admitted = voices.filter_map(|voice| Admission::check(&envelope, org, voice, &sets).ok());
         let fits = |admitted: Admitted| admitted.claim.name == node.name && admitted.claim.node_key == node.node_key;

@@ -4,12 +4,10 @@ use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::id::Correlation;
-use identity::key::Sign as _;
+use identity::key::Sign;
 use identity::principal::Author;
-use identity::signers::SignerSet;
 use identity::time::Timestamp;
-use org::effect::FIRST_EPOCH;
-use org::entry::{Action, Entry, SignedEntry};
+use org::entry::{Action, NotWritten, SignedEntry};
 use org::frontier::{Frontier, Place, Tip};
 use org::refusal::Refusal;
 use wire::connect::CallError;
@@ -36,6 +34,8 @@ pub enum OperateError {
     LedgerBehind,
     #[error(transparent)]
     Envelope(#[from] BadEnvelope),
+    #[error(transparent)]
+    NotWritten(#[from] NotWritten),
     #[error(transparent)]
     NoRandomness(#[from] random::NoRandomness),
     #[error("there is no {what} `{name}`")]
@@ -213,16 +213,6 @@ impl<D: Desk> Session<D> {
         }
     }
 
-    /// Every signer set so far.
-    pub fn signer_sets(&self) -> Vec<SignerSet> {
-        let mut sets = vec![self.known.founding.first_signers()];
-        for envelope in &self.known.chain {
-            let next = sets.last().and_then(|set| set.succeed(envelope).ok());
-            sets.extend(next);
-        }
-        sets
-    }
-
     /// The next entry of this operator's chain.
     fn entry(
         &self,
@@ -232,21 +222,8 @@ impl<D: Desk> Session<D> {
         correlation: Correlation,
     ) -> Result<SignedEntry, OperateError> {
         let (name, key) = keys.author(self.memory.signer.as_ref())?;
-        let author = Author::Signer(name.clone());
-        let place: Option<Place> = self.survey.frontier.place_of(&author).copied();
-        let entry = Entry {
-            author,
-            key: key.public(),
-            epoch: FIRST_EPOCH,
-            seq: place.map_or(1, |place| place.seq + 1),
-            previous: place.map(|place| place.digest),
-            seen: self.survey.frontier.clone(),
-            at,
-            correlation,
-            action,
-        };
-        let envelope = Envelope::seal(Some(self.known.org()), &entry)?.signed(key).map_err(KeyError::from)?;
-        Ok(SignedEntry { digest: envelope.digest(), entry, envelope })
+        let own = (Author::Signer(name.clone()), key as &dyn Sign);
+        Ok(SignedEntry::write(self.known.org(), &self.survey.frontier, own, (at, correlation), action)?)
     }
 
     pub fn seal<T: Payload>(&self, keys: &SignerKeys, body: &T) -> Result<Envelope, OperateError> {

@@ -13,7 +13,7 @@ use identity::principal::{Author, NodeName};
 use identity::signers::{Signer, SignerSet};
 
 use crate::admission::{Admission, Admitted, ClaimAuthority, Leave, open_invite};
-use crate::entry::{Action, Cause, Past, SignedEntry};
+use crate::entry::{Action, Cause, FIRST_EPOCH, Past, SignedEntry};
 use crate::state::{
     AdmissionRecord, BundleRecord, HeadRecord, Installed, InviteRecord, MemberRecord, Spend, State, Void,
 };
@@ -30,9 +30,6 @@ pub enum Unfit {
     #[error("it has seen entries that are not known here")]
     FromTheFuture,
 }
-
-/// The only epoch so far; a deliberate restore will begin another.
-pub const FIRST_EPOCH: u32 = 1;
 
 impl State {
     /// Takes one entry; the caller delivers in causal order. A void entry stands, without effect.

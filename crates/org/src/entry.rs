@@ -3,7 +3,7 @@
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Cut;
 use identity::id::{Correlation, Digest, InviteId, OrgId};
-use identity::key::PublicKey;
+use identity::key::{BadKey, PublicKey, Sign};
 use identity::principal::{Author, NodeName};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,17 @@ pub enum Cause {
     InviteRevoke { invite: InviteId },
 }
 
+/// The only epoch so far; a deliberate restore will begin another.
+pub const FIRST_EPOCH: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotWritten {
+    #[error(transparent)]
+    Envelope(#[from] BadEnvelope),
+    #[error(transparent)]
+    Key(#[from] BadKey),
+}
+
 /// An entry whose own signature holds, with its digest and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedEntry {
@@ -75,6 +86,30 @@ impl SignedEntry {
         let named: Entry = envelope.peek(Some(org))?;
         let entry: Entry = envelope.open_signed_by(Some(org), &[named.key])?;
         Ok(Self { entry, digest: envelope.digest(), envelope })
+    }
+
+    /// The next entry of an author's chain, after everything in `frontier`.
+    pub fn write(
+        org: OrgId,
+        frontier: &Frontier,
+        (author, key): (Author, &dyn Sign),
+        (at, correlation): (Timestamp, Correlation),
+        action: Action,
+    ) -> Result<Self, NotWritten> {
+        let place = frontier.place_of(&author).copied();
+        let entry = Entry {
+            author,
+            key: key.public(),
+            epoch: FIRST_EPOCH,
+            seq: place.map_or(1, |place| place.seq + 1),
+            previous: place.map(|place| place.digest),
+            seen: frontier.clone(),
+            at,
+            correlation,
+            action,
+        };
+        let envelope = Envelope::seal(Some(org), &entry)?.signed(key)?;
+        Ok(Self { digest: envelope.digest(), entry, envelope })
     }
 
     pub fn cut(&self) -> Cut {

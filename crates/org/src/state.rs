@@ -212,10 +212,6 @@ impl State {
         self.signer_path().last().map_or(&self.first, |installed| &installed.set)
     }
 
-    pub fn signer_sets(&self) -> Vec<SignerSet> {
-        std::iter::once(&self.first).chain(self.later.iter().map(|installed| &installed.set)).cloned().collect()
-    }
-
     /// The envelopes that lead from the set of `version` to the one in force.
     pub fn signer_chain(&self, version: u64) -> Vec<Envelope> {
         let later = self.signer_path().filter(|installed| installed.set.version > version);

@@ -255,14 +255,7 @@ impl Believed {
 impl Known {
     /// A bundle may have been signed by an earlier set than the one in force.
     fn open_bundle<D: InDomain>(&self, envelope: &Envelope) -> Option<Bundle<D>> {
-        let mut set = self.founding.first_signers();
-        let mut rest = self.chain.iter();
-        loop {
-            if let Ok(bundle) = Bundle::open(&set, envelope) {
-                return Some(bundle);
-            }
-            set = set.succeed(rest.next()?).ok()?;
-        }
+        self.signer_sets().iter().find_map(|set| Bundle::open(set, envelope).ok())
     }
 }
 

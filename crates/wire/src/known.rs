@@ -51,6 +51,16 @@ impl Known {
         self.founding.id
     }
 
+    /// Every signer set from the first to the one in force.
+    pub fn signer_sets(&self) -> Vec<SignerSet> {
+        let mut sets = vec![self.founding.first_signers()];
+        for envelope in &self.chain {
+            let next = sets.last().and_then(|set| set.succeed(envelope).ok());
+            sets.extend(next);
+        }
+        sets
+    }
+
     /// Goes forward: later signer sets, then a later head. What does not follow is refused and changes nothing.
     pub fn advance(&self, more: &[Envelope], head: Option<&Envelope>) -> Result<Self, BadKnowledge> {
         let signers = self.signers.walk(more, self.signers.as_ref())?;

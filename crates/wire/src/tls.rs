@@ -131,7 +131,7 @@ impl ClientCertVerifier for CallerVerifier {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered))
+        Err(TLS12)
     }
 
     fn verify_tls13_signature(
@@ -140,12 +140,11 @@ impl ClientCertVerifier for CallerVerifier {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, signature, algorithms)
+        check_signature(&self.provider, message, cert, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+        SCHEMES.to_vec()
     }
 }
 
@@ -252,7 +251,7 @@ impl ServerCertVerifier for GatewayVerifier {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered))
+        Err(TLS12)
     }
 
     fn verify_tls13_signature(
@@ -261,13 +260,26 @@ impl ServerCertVerifier for GatewayVerifier {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, signature, algorithms)
+        check_signature(&self.provider, message, cert, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+        SCHEMES.to_vec()
     }
+}
+
+/// The only scheme on either side, and the answer to an older TLS.
+const SCHEMES: [SignatureScheme; 1] = [SignatureScheme::ECDSA_NISTP256_SHA256];
+const TLS12: Error = Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered);
+
+fn check_signature(
+    provider: &CryptoProvider,
+    message: &[u8],
+    cert: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, Error> {
+    let algorithms = &provider.signature_verification_algorithms;
+    rustls::crypto::verify_tls13_signature(message, cert, signature, algorithms)
 }
 
 fn whole<'a>(leaf: &CertificateDer<'a>, rest: &[CertificateDer<'a>]) -> Vec<CertificateDer<'a>> {

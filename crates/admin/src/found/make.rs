@@ -13,7 +13,7 @@ use identity::certificate::{self, BadCertificate, Validity};
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::head::{Head, Mandate, Placement, Revocations, TrustLine, TrustState};
 use identity::id::Digest;
-use identity::key::{BadKey, EdKey, P256Key, Sign as _};
+use identity::key::{BadKey, EdKey, P256Key, Sign};
 use identity::principal::{Address, Author, Host, Kind, Name, NodeName, OrgName, Principal, SignerName};
 use identity::signers::{BadQuorum, Quorum, Signer};
 use identity::text::Bytes;
@@ -27,8 +27,7 @@ use operate::folder::{FolderError, Memory, OperatorFolder};
 use operate::head::{FRESH, MANDATE};
 use operate::keys::{self, KeyError};
 use org::admission::{Admission, Claim, ClaimAuthority};
-use org::effect::FIRST_EPOCH;
-use org::entry::{Action, Cause, Entry, SignedEntry};
+use org::entry::{Action, Cause, SignedEntry};
 use org::founding::{BadFounding, Founding, FoundingRecord};
 use org::refusal::Refusal;
 use org::state::State;
@@ -411,20 +410,9 @@ impl Chain<'_> {
     }
 
     fn add(&mut self, author: Author, key: &EdKey, action: Action) -> Result<(), FoundError> {
-        let place = self.state.frontier.place_of(&author).copied();
-        let entry = Entry {
-            author,
-            key: key.public(),
-            epoch: FIRST_EPOCH,
-            seq: place.map_or(1, |place| place.seq + 1),
-            previous: place.map(|place| place.digest),
-            seen: self.state.frontier.clone(),
-            at: self.founder.now,
-            correlation: self.correlation,
-            action,
-        };
-        let envelope = Envelope::seal(Some(self.founder.founding.id), &entry)?.signed(key)?;
-        let signed = SignedEntry { digest: envelope.digest(), entry, envelope };
+        let (org, when) = (self.founder.founding.id, (self.founder.now, self.correlation));
+        let signed = SignedEntry::write(org, &self.state.frontier, (author, key as &dyn Sign), when, action)
+            .map_err(|why| FoundError::Inconsistent(why.to_string()))?;
         let applied = self.state.apply(&signed).map_err(|why| why.to_string());
         applied.and_then(|effect| effect.map_err(|void| void.to_string())).map_err(FoundError::Inconsistent)?;
         Ok(self.ledger.append(&self.state, &signed)?)

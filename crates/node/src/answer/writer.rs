@@ -9,11 +9,10 @@ use std::thread::JoinHandle;
 use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::id::{Correlation, OrgId};
-use identity::key::{EdKey, Sign as _};
+use identity::key::{EdKey, Sign};
 use identity::principal::Author;
 use identity::time::Timestamp;
-use org::effect::FIRST_EPOCH;
-use org::entry::{Action, Cause, Entry, SignedEntry};
+use org::entry::{Action, Cause, SignedEntry};
 use org::founding::Founding;
 use org::frontier::Tip;
 use org::refusal::Refusal;
@@ -210,22 +209,9 @@ impl Desk<'_> {
 
     /// Writes an entry of this gateway's own.
     pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
-        let place = self.state.frontier.place_of(&self.voice.author).copied();
-        let entry = Entry {
-            author: self.voice.author.clone(),
-            key: self.voice.key.public(),
-            epoch: FIRST_EPOCH,
-            seq: place.map_or(1, |place| place.seq + 1),
-            previous: place.map(|place| place.digest),
-            seen: self.state.frontier.clone(),
-            at,
-            correlation,
-            action,
-        };
-        let failed = |why: String| Refusal::Failed { why };
-        let envelope = Envelope::seal(Some(self.state.org), &entry).map_err(|why| failed(why.to_string()))?;
-        let envelope = envelope.signed(&self.voice.key).map_err(|why| failed(why.to_string()))?;
-        let signed = SignedEntry { digest: envelope.digest(), entry, envelope };
+        let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
+        let signed = SignedEntry::write(self.state.org, &self.state.frontier, own, (at, correlation), action);
+        let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;
         let applied = self.state.apply(&signed).map_err(|why| why.to_string());
         if let Err(why) = applied.and_then(|effect| effect.map_err(|void| void.to_string())) {
             // The chain may have moved on in memory: forget the whole batch rather than guess.

@@ -62,11 +62,7 @@ impl Asking<'_> {
     /// The admission must be this machine's own, by a gateway with a mandate.
     pub fn check_admission(&self, issued: &Issued) -> Result<Admitted, AskError> {
         let known = self.known;
-        let mut sets = vec![known.founding.first_signers()];
-        for envelope in &known.chain {
-            let next = sets.last().map(|set| set.succeed(envelope));
-            sets.extend(next.and_then(Result::ok));
-        }
+        let sets = known.signer_sets();
         let mut voices = known.head.head.mandates.iter().map(|mandate| mandate.voice);
         let admitted = voices.find_map(|voice| Admission::check(&issued.admission, known.org(), voice, &sets).ok());
         let admitted =

@@ -12,8 +12,7 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 
 use crate::admission::{Admission, Claim, ClaimAuthority, Leave, SealKey};
-use crate::effect::FIRST_EPOCH;
-use crate::entry::{Action, Cause, Entry, SignedEntry};
+use crate::entry::{Action, Cause, Entry, FIRST_EPOCH, SignedEntry};
 use crate::fold::{Folded, fold_opened};
 use crate::founding::{Founding, FoundingRecord};
 use crate::invite::{Approval, Invite, Right, Uses};
