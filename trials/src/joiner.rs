@@ -155,7 +155,7 @@ impl Joiner {
         let transcript =
             Transcript::new((ground.challenge, nonce), subject, &svid.request.0, &svid.binding, ground.exporter);
         let by_node = transcript.sign(Purpose::Return, &self.node_key).unwrap();
-        ReturnRequest { admission: subject, nonce: Bytes(nonce.to_vec()), svid, by_node }
+        ReturnRequest { admission: subject, nonce: Bytes(nonce.to_vec()), svid, by_node, tip: None }
     }
 }
 

@@ -198,7 +198,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::NotAsTold { .. }
         | OperateError::NotTaken => Failure::new(doing, why)
             .exit(Exit::Refused)
-            .hint("keep the gateway's folder for evidence, and compare it with another copy: freehold audit --verify"),
+            .hint("keep the gateway's folder for evidence, and put the newest copy of it in its place"),
         OperateError::Desk(DeskError::OtherAnswer)
         | OperateError::Folder(_)
         | OperateError::Key(_)

@@ -1,6 +1,9 @@
 //! The audit: every entry of the ledger in words, and a check that believes nothing but signatures.
 
+use std::collections::BTreeSet;
+
 use identity::envelope::Envelope;
+use identity::id::Digest;
 use org::audit::{self, Line};
 use org::derived::{self, Rows};
 use org::entry::SignedEntry;
@@ -50,7 +53,7 @@ impl<D: Desk> Session<D> {
         let mut state = State::of(&self.known.founding);
         let first_bad = self.first_bad_entry(entries.clone(), &mut state);
         let first_bad = first_bad
-            .or_else(|| self.missing(&state))
+            .or_else(|| self.missing(&entries, &state))
             .or_else(|| self.folds_otherwise(entries, &state))
             .or_else(|| first_difference(&state, &rows));
         Ok(Verdict {
@@ -101,10 +104,15 @@ impl<D: Desk> Session<D> {
         fork.or_else(other)
     }
 
-    /// What this operator saw before must still be there.
-    fn missing(&self, state: &State) -> Option<String> {
-        let behind = !state.frontier.covers_all(&self.survey.frontier);
-        behind.then(|| "entries are missing that the gateway itself counts".to_owned())
+    /// What the gateway counts, and what this operator was ever told of, must be there, digest for digest.
+    fn missing(&self, entries: &[Envelope], state: &State) -> Option<String> {
+        if !state.frontier.covers_all(&self.survey.frontier) {
+            return Some("entries are missing that the gateway itself counts".to_owned());
+        }
+        let there: BTreeSet<Digest> = entries.iter().map(Envelope::digest).collect();
+        let remembered = self.remembered().into_iter().find(|(_, place)| !there.contains(&place.digest));
+        remembered
+            .map(|(author, place)| format!("entry {} of `{author}`, seen before, is not there any more", place.seq))
     }
 
     async fn entries(&mut self) -> Result<Vec<Envelope>, OperateError> {

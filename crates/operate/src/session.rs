@@ -55,6 +55,8 @@ pub struct Session<D> {
     pub known: Known,
     pub survey: Survey,
     memory: Memory,
+    /// What was remembered before this command looked.
+    witnessed: Frontier,
     desk: D,
 }
 
@@ -68,7 +70,8 @@ impl<D: Desk> Session<D> {
         let (known, memory) = (folder.known()?, folder.memory()?);
         let mut desk = desk;
         let survey = ask_survey(&mut desk, &memory).await?;
-        let mut session = Self { folder, known, survey, memory, desk };
+        let witnessed = memory.frontier.clone();
+        let mut session = Self { folder, known, survey, memory, witnessed, desk };
         session.take_in()?;
         Ok(session)
     }
@@ -107,6 +110,11 @@ impl<D: Desk> Session<D> {
             memory.gateway = Some(survey.gateway);
             memory.gateways = survey.addresses;
         })
+    }
+
+    /// Every place of the ledger that this operator was told of, last and before.
+    pub(crate) fn remembered(&self) -> Vec<(Author, Place)> {
+        self.witnessed.0.iter().map(|(author, place)| (author.clone(), *place)).collect()
     }
 
     /// Changes what is remembered, on top of what other commands have written meanwhile. What is known never goes back.

@@ -46,7 +46,7 @@ pub enum Refusal {
     Waiting,
     #[error("this gateway does not know such an admission")]
     NotAdmitted,
-    #[error("the machine was away for over a year: an operator must approve its return")]
+    #[error("the machine was away for over a year: it must join again")]
     AwayTooLong,
     #[error("two machines use one node key, or a disk was restored: renewal {presented} does not follow {known}")]
     CounterConflict { presented: u64, known: u64 },
@@ -119,9 +119,10 @@ impl Refusal {
             Self::CounterConflict { .. } => {
                 Some("an operator decides which machine stays: freehold node show NAME, freehold node revoke NAME")
             }
-            Self::AwayTooLong | Self::NotAdmitted => {
-                Some("join again: freehold-node leave --local, then freehold-node join")
-            }
+            Self::AwayTooLong => Some("join again: freehold-node leave --local, then freehold-node join"),
+            Self::NotAdmitted => Some(
+                "ask an operator: was the gateway restored from an old copy? If not, join again: freehold-node leave --local, then freehold-node join",
+            ),
             Self::NoMandate | Self::HeadStale { .. } => Some("an operator renews it: freehold refresh"),
             Self::LedgerBehind => Some("an operator must restore the newest copy of the gateway's folder"),
             Self::NotAnOperator => Some("run this where a current signer's key is, or name it with --home"),

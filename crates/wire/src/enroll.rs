@@ -48,6 +48,8 @@ pub struct ReturnRequest {
     pub nonce: Bytes,
     pub svid: SvidRequest,
     pub by_node: Bytes,
+    /// The highest word of this gateway's ledger that the node was given.
+    pub tip: Option<Envelope>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -43,8 +43,7 @@ impl Stage {
         let impostor = Impostor::serve(self.place.port, own, papers);
         refused(&self.place.join("web-1", &self.code), why);
         assert!(!impostor.was_believed(), "{why}");
-        let left = std::fs::read_dir(self.place.root("web-1")).into_iter().flatten().flatten().count();
-        assert_eq!(left, 0, "{why}: something was left on disk");
+        assert!(!self.place.root("web-1").join("harbor").exists(), "{why}: something was left on disk");
     }
 
     /// With a head that the real signer signed, changed.

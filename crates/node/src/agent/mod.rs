@@ -125,12 +125,8 @@ impl Agent {
             self.line = None;
             renew::come_back(&self.scope, &self.node, &gateways).await?;
             tracing::info!("came back after the SVID had expired");
-        } else if svid.is_some_and(|svid| clock::now() >= renew::due_at(&svid, self.jitter)) {
-            let (mut gateway, known) = self.open_line(&gateways).await?;
-            renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;
-            tracing::info!("renewed the SVID");
-            // The new SVID goes with a new connection.
         }
+        // First what is known is compared, then something is asked for.
         let (mut gateway, known) = self.open_line(&gateways).await?;
         let known = sync::check_in(&self.scope, &mut gateway, &known).await?;
         self.check_own_key(&known)?;
@@ -141,7 +137,13 @@ impl Agent {
             self.node.joined = true;
             self.scope.save_node(&self.node)?;
         }
-        self.line = Some((gateway, known.clone()));
+        let due = svid.is_some_and(|svid| (renew::due_at(&svid, self.jitter)..svid.not_after).contains(&clock::now()));
+        if due {
+            renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;
+            tracing::info!("renewed the SVID");
+        }
+        // The new SVID goes with a new connection.
+        self.line = (!due).then(|| (gateway, known.clone()));
         self.renew_at = self.scope.seat(&principal).svid()?.map(|svid| renew::due_at(&svid, self.jitter));
         let fresh = Status::from_disk(&self.scope)?;
         self.tell(|status| {

@@ -59,13 +59,15 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let node = gateway.about.node.clone();
     let source = setting.source;
 
-    gateway.may_admit(now)?;
-
     // What can be said without a proof.
     let (invite_key, invite_envelope) = {
         let state = gateway.state();
         let attempt = Attempt { claim: &claim, source, gateway: &node, now };
-        let invite = enroll::consider(&state, attempt)?.invite();
+        let verdict = enroll::consider(&state, attempt)?;
+        if matches!(verdict, Verdict::Admit { .. }) {
+            gateway.may_admit(now)?;
+        }
+        let invite = verdict.invite();
         (invite.invite.key, invite.envelope.clone())
     };
 
@@ -155,6 +157,7 @@ pub fn stored_admission(desk: &mut Desk<'_>, entry: &identity::head::Cut) -> Res
 
 /// A node whose SVID expired: its admission and its node key bring it back.
 pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setting) -> Result<Issued, Refusal> {
+    gateway.confront(request.tip.as_ref()).await?;
     let now = clock::now();
     let challenge = setting.challenge.still_good(now)?;
     let node_key = request.svid.binding.node_key;

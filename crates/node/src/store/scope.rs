@@ -196,11 +196,15 @@ impl Scope {
             return Ok(());
         };
         match self.tip()?.as_ref().and_then(read) {
-            Some(old) if old.author == new.author && old.place.seq > new.place.seq => {
+            Some(old)
+                if old.author == new.author
+                    && (old.place.seq > new.place.seq
+                        || (old.place.seq == new.place.seq && old.place.digest != new.place.digest)) =>
+            {
                 tracing::error!(
                     told_before = old.place.seq,
                     told_now = new.place.seq,
-                    "the gateway's ledger is shorter than it was: it was restored from an old copy, or it lies"
+                    "the gateway's ledger is not what it was: it was restored from an old copy, or it lies"
                 );
                 Ok(())
             }
