@@ -181,7 +181,6 @@ impl Common {
         let desk = RemoteDesk::connect(doors, roots, known, own).await.map_err(|why| {
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
-        folder.save_known(desk.known()).map_err(|why| failed(&why))?;
         Ok(AnyDesk::Remote(Box::new(desk)))
     }
 }

@@ -36,11 +36,6 @@ impl RemoteDesk {
         Ok(desk)
     }
 
-    /// What is known of the org by now.
-    pub const fn known(&self) -> &Known {
-        &self.known
-    }
-
     async fn dial(&mut self) -> Result<Believed, CallError> {
         let mut last = None;
         for gateway in &self.gateways {

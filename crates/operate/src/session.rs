@@ -3,6 +3,7 @@
 use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
+use identity::head::Head;
 use identity::id::Correlation;
 use identity::key::Sign;
 use identity::principal::Author;
@@ -93,20 +94,30 @@ impl<D: Desk> Session<D> {
         if self.memory.frontier.0.iter().any(differs) {
             return Err(OperateError::LedgerBehind);
         }
-        // The gateway stands by what it says of its own chain, so that it can be confronted with it later.
-        let voice = self.known.head.head.mandates.iter().find(|mandate| mandate.gateway == self.survey.gateway);
-        let signed_tip =
-            voice.and_then(|voice| self.survey.tip.open_signed_by::<Tip>(Some(self.known.org()), &[voice.voice]).ok());
-        if signed_tip.is_none() {
-            return Err(OperateError::LedgerBehind);
-        }
         let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
-        self.known = self.known.advance(more, Some(&self.survey.head))?;
+        let known = self.known.advance(more, Some(&self.survey.head))?;
+        // The gateway stands by what it says of its own chain, so that it can be confronted with it later.
+        let mandates = known.head.head.mandates.iter().filter(|mandate| mandate.gateway == self.survey.gateway);
+        let open = |tip: &Envelope| {
+            let mut voices = mandates.clone().map(|mandate| mandate.voice);
+            voices.find_map(|voice| tip.open_signed_by::<Tip>(Some(known.org()), &[voice]).ok())
+        };
+        let newer = match &self.survey.tip {
+            None => false,
+            Some(tip) => {
+                let told = open(tip).ok_or(OperateError::LedgerBehind)?;
+                let kept = self.folder.memory()?.tip;
+                kept.as_ref().and_then(open).is_none_or(|kept| kept.place.seq <= told.place.seq)
+            }
+        };
+        self.known = known;
         let survey = self.survey.clone();
         self.remember(|memory| {
             memory.schema = 1;
             memory.frontier.raise(&survey.frontier);
-            memory.tip = Some(survey.tip);
+            if newer {
+                memory.tip = survey.tip;
+            }
             memory.gateway = Some(survey.gateway);
             memory.gateways = survey.addresses;
         })
@@ -155,6 +166,10 @@ impl<D: Desk> Session<D> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
+        // A gateway that is behind is looked at, not written to.
+        if self.survey.tip.is_none() {
+            return Err(OperateError::LedgerBehind);
+        }
         self.clear_outbox().await?;
         let mut attempt = 1;
         loop {
@@ -180,7 +195,9 @@ impl<D: Desk> Session<D> {
         // Without an answer it may have been taken or not: the ledger says.
         self.look_again().await?;
         let place = self.survey.frontier.place_of(&entry.entry.author).copied();
-        if place == Some(entry.place()) {
+        // A copy of this folder elsewhere may have written on since.
+        let written_past = sent.is_ok() && place.is_some_and(|place| place.seq > entry.entry.seq);
+        if place == Some(entry.place()) || written_past {
             self.take_own(entry)?;
             return self.remember(|memory| memory.outbox = None);
         }
@@ -198,7 +215,11 @@ impl<D: Desk> Session<D> {
     /// What this operator signed and handed in is known to it, whatever a gateway shows.
     fn take_own(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
         if let Action::HeadPublish { head, .. } = &entry.entry.action {
-            self.known = self.known.advance(&[], Some(head))?;
+            let version = head.peek::<Head>(Some(self.known.org()))?.version;
+            // Another operator's head may have followed already.
+            if version > self.known.head.head.version {
+                self.known = self.known.advance(&[], Some(head))?;
+            }
         }
         let own = Frontier([(entry.entry.author.clone(), entry.place())].into());
         self.remember(|memory| memory.frontier.raise(&own))
@@ -215,8 +236,9 @@ impl<D: Desk> Session<D> {
             return self.remember(|memory| memory.outbox = None);
         }
         match self.hand_in(&entry).await {
-            // Refused now: others were quicker meanwhile, and it never was part of the ledger.
-            Ok(()) | Err(OperateError::Desk(_)) => Ok(()),
+            Ok(()) => Ok(()),
+            // A clear no: others were quicker meanwhile, and it never was part of the ledger.
+            Err(OperateError::Desk(why)) if is_a_refusal(&why) => Ok(()),
             Err(why) => Err(why),
         }
     }

@@ -96,7 +96,8 @@ pub struct Survey {
     pub frontier: Frontier,
     pub head: Envelope,
     pub signers: Vec<Envelope>,
-    pub tip: Envelope,
+    /// Absent if the gateway knows that it is behind: it can be looked at, and vouches for nothing.
+    pub tip: Option<Envelope>,
     pub gateway: NodeName,
     pub addresses: Vec<Address>,
 }

@@ -9,8 +9,9 @@ use crate::answer::limits::Asker;
 /// Enough for a thousand machines that join at once from behind one address.
 const MAX_STRANGERS: usize = 2_000;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Crowd {
+    share: usize,
     present: Mutex<HashMap<Asker, usize>>,
 }
 
@@ -22,12 +23,17 @@ pub struct Ticket {
 }
 
 impl Crowd {
+    /// Of so many places in all.
+    pub fn new(places: usize) -> Self {
+        Self { share: MAX_STRANGERS.min(places / 4).max(1), present: Mutex::default() }
+    }
+
     /// Nothing if the address holds its share already.
     pub fn enter(self: &Arc<Self>, source: IpAddr) -> Option<Ticket> {
         let asker = Asker::at(source);
         let mut present = self.lock();
         let count = present.entry(asker).or_default();
-        if *count >= MAX_STRANGERS {
+        if *count >= self.share {
             return None;
         }
         *count += 1;
@@ -55,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_address_takes_its_share_and_no_more() {
-        let crowd = Arc::new(Crowd::default());
+        let crowd = Arc::new(Crowd::new(20_000));
         let enter = |address: &str| crowd.enter(address.parse().unwrap());
         let mut inside: Vec<_> = (0..MAX_STRANGERS).map(|_| enter("2001:db8::1").unwrap()).collect();
         assert!(enter("2001:db8::2").is_none(), "a /64 is one address");

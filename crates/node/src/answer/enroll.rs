@@ -100,6 +100,7 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
             let attempt = Attempt { claim: &claim, source, gateway: &node, now };
             let again = match enroll::consider(desk.state, attempt)? {
                 Verdict::Again { member, .. } => Some(member.admission.entry.clone()),
+                Verdict::Admit { invite } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
                 Verdict::Admit { .. } => {
                     enroll::check_name_is_free(desk.state, &claim.name)?;
                     None

@@ -73,7 +73,15 @@ impl Gateway {
         let key = identity::key::EdKey::from_seed(&keys.voice.seed());
         let voice = Arc::new(OwnVoice { author: Author::Gateway(about.node.clone()), key });
         let take_effect = effect(Arc::clone(&judgment), Arc::clone(&registry));
-        let scribe = Scribe { ledger, founding, state: Arc::clone(&state), voice: Arc::clone(&voice), take_effect };
+        let scribe = Scribe {
+            ledger,
+            founding,
+            state: Arc::clone(&state),
+            voice: Arc::clone(&voice),
+            behind: Arc::clone(&behind),
+            closing: Arc::default(),
+            take_effect,
+        };
         let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
         Ok(Self {
             about,
@@ -125,27 +133,32 @@ impl Gateway {
         let voice = self.keys.voice.public();
         let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
         if let Some(shown) = shown.filter(|shown| shown.author == self.voice.author) {
-            let behind = Arc::clone(&self.behind);
-            self.writer
-                .run(move |desk| {
-                    let at = Cut { author: shown.author, epoch: shown.place.epoch, seq: shown.place.seq };
-                    let known = desk.keep(|desk| desk.ledger.entry_digest(&at))?;
-                    if known != Some(shown.place.digest) && !behind.swap(true, Ordering::Relaxed) {
-                        tracing::error!(
-                            entry = shown.place.seq,
-                            "this gateway told others of an entry that its ledger does not have: it was restored from \
-                             an old copy. It issues nothing from now on; restore the newest copy of its folder"
-                        );
-                        desk.keep(|desk| desk.ledger.mark_behind())?;
-                    }
-                    Ok(())
-                })
-                .await?;
+            let seq = shown.place.seq;
+            let look = move |desk: &mut Desk<'_>| {
+                let at = Cut { author: shown.author, epoch: shown.place.epoch, seq };
+                let known = desk.keep(|desk| desk.ledger.entry_digest(&at))?;
+                if known == Some(shown.place.digest) {
+                    return Ok(false);
+                }
+                desk.keep(|desk| desk.ledger.mark_behind())?;
+                Ok(true)
+            };
+            if self.writer.run(look).await? && !self.behind.swap(true, Ordering::Relaxed) {
+                tracing::error!(
+                    entry = seq,
+                    "this gateway told others of an entry that its ledger does not have: it was restored from an old \
+                     copy. It issues nothing from now on; restore the newest copy of its folder"
+                );
+            }
         }
         if self.behind.load(Ordering::Relaxed) { Err(Refusal::LedgerBehind) } else { Ok(()) }
     }
 
+    /// A gateway that is behind vouches for nothing: its word would be held against the newest copy.
     pub fn tip(&self) -> Result<Envelope, Refusal> {
+        if self.behind.load(Ordering::Relaxed) {
+            return Err(Refusal::LedgerBehind);
+        }
         tip(&self.state(), &self.voice, clock::now())
     }
 }

@@ -10,8 +10,17 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub struct Registry {
     next: AtomicU64,
-    live: Mutex<HashMap<u64, Live>>,
+    live: Mutex<Present>,
 }
+
+#[derive(Debug, Default)]
+struct Present {
+    connections: HashMap<u64, Live>,
+    by_key: HashMap<PublicKey, usize>,
+}
+
+/// A machine needs one or two; a few more while it comes and goes.
+const MAX_PER_NODE: usize = 64;
 
 #[derive(Debug)]
 struct Live {
@@ -28,27 +37,40 @@ pub struct Place {
 }
 
 impl Registry {
-    pub fn enter(self: &Arc<Self>, node_key: PublicKey) -> Place {
+    /// Nothing if the machine has too many already.
+    pub fn enter(self: &Arc<Self>, node_key: PublicKey) -> Option<Place> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let cut = Arc::new(Notify::new());
-        self.lock().insert(number, Live { node_key, cut: Arc::clone(&cut) });
-        Place { registry: Arc::clone(self), number, cut }
+        let mut live = self.lock();
+        let held = live.by_key.entry(node_key).or_default();
+        if *held >= MAX_PER_NODE {
+            return None;
+        }
+        *held += 1;
+        live.connections.insert(number, Live { node_key, cut: Arc::clone(&cut) });
+        Some(Place { registry: Arc::clone(self), number, cut })
     }
 
     /// Cuts every connection whose holder no longer passes.
     pub fn cut_unless(&self, passes: impl Fn(&PublicKey) -> bool) -> usize {
         let live = self.lock();
-        let doomed = live.values().filter(|live| !passes(&live.node_key));
+        let doomed = live.connections.values().filter(|live| !passes(&live.node_key));
         doomed.map(|live| live.cut.notify_one()).count()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Live>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Present> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.registry.lock().remove(&self.number);
+        let mut live = self.registry.lock();
+        if let Some(gone) = live.connections.remove(&self.number) {
+            match live.by_key.get_mut(&gone.node_key) {
+                Some(held) if *held > 1 => *held -= 1,
+                _ => drop(live.by_key.remove(&gone.node_key)),
+            }
+        }
     }
 }

@@ -78,8 +78,8 @@ pub async fn serve(
     background.spawn(warn_early(Arc::clone(&gateway)));
     background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), local, stop.clone()));
 
-    let slots = Arc::new(Semaphore::new(places()));
-    let crowd = Arc::new(Crowd::default());
+    let places = places();
+    let (slots, crowd) = (Arc::new(Semaphore::new(places)), Arc::new(Crowd::new(places)));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -153,7 +153,12 @@ impl Guest {
         let source = self.source.ip().to_canonical();
         let conversation =
             Arc::new(Conversation::new(Arc::clone(&self.gateway), source, exporter, post_quantum, chain));
-        let place = conversation.node_key().map(|key| self.gateway.registry.enter(key));
+        let place = match conversation.node_key().map(|key| self.gateway.registry.enter(key)) {
+            None => None,
+            Some(Some(place)) => Some(place),
+            // More than one machine has use for.
+            Some(None) => return,
+        };
         // A member gives it back.
         let _ticket = place.is_none().then_some(self.ticket);
         let (header_time, whole_time) = match &place {

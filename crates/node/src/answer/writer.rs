@@ -2,13 +2,16 @@
 //!
 //! It holds the state from the first change to the commit: nobody reads what the disk does not have.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use identity::envelope::Envelope;
 use identity::head::Head;
-use identity::id::{Correlation, OrgId};
+use identity::id::{Correlation, InviteId, OrgId};
 use identity::key::{EdKey, Sign};
 use identity::principal::Author;
 use identity::time::Timestamp;
@@ -27,6 +30,25 @@ const BATCH: usize = 512;
 
 type Finish = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
 type Job = Box<dyn FnOnce(&mut Desk<'_>) -> Finish + Send>;
+
+/// Invites whose revocation is on its way.
+#[derive(Debug, Default)]
+pub struct Closing(Mutex<BTreeMap<InviteId, Instant>>);
+
+impl Closing {
+    const TIME: Duration = Duration::from_mins(1);
+
+    fn close(&self, invite: InviteId) {
+        let mut closing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        closing.retain(|_, since| since.elapsed() < Self::TIME);
+        closing.insert(invite, Instant::now());
+    }
+
+    fn is_closing(&self, invite: InviteId) -> bool {
+        let closing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        closing.get(&invite).is_some_and(|since| since.elapsed() < Self::TIME)
+    }
+}
 
 /// A handle to the writer's thread.
 #[derive(Debug)]
@@ -47,6 +69,8 @@ pub struct Desk<'a> {
     pub state: &'a mut State,
     pub ledger: &'a Ledger,
     voice: &'a OwnVoice,
+    behind: &'a AtomicBool,
+    closing: &'a Closing,
     broken: Option<String>,
     /// Operators changed something: the whole gateway judges by it from the commit on.
     wide: bool,
@@ -58,6 +82,9 @@ pub struct Scribe {
     pub founding: Founding,
     pub state: Arc<RwLock<State>>,
     pub voice: Arc<OwnVoice>,
+    /// Shown a future that it does not have: nothing of its own is written any more.
+    pub behind: Arc<AtomicBool>,
+    pub closing: Arc<Closing>,
     /// Called after a commit that changed what operators decide.
     pub take_effect: Box<dyn Fn(&State) + Send>,
 }
@@ -151,7 +178,15 @@ impl Scribe {
     /// True if operators changed something.
     fn run_and_commit(&self, batch: Vec<Job>, state: &mut State, finishes: &mut Vec<Finish>) -> Result<bool, String> {
         self.ledger.begin().map_err(|why| describe(&why))?;
-        let mut desk = Desk { state, ledger: &self.ledger, voice: &self.voice, broken: None, wide: false };
+        let mut desk = Desk {
+            state,
+            ledger: &self.ledger,
+            voice: &self.voice,
+            behind: &self.behind,
+            closing: &self.closing,
+            broken: None,
+            wide: false,
+        };
         for job in batch {
             finishes.push(job(&mut desk));
             if let Some(why) = desk.broken {
@@ -191,24 +226,37 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// An invite must be cut at this gateway's present place, or machines that were let in meanwhile would be cut too.
+    /// An invite is cut where no machine that it let in is cut off with it. If machines joined meanwhile, the operator
+    /// looks again; until then nobody else comes in, or whoever holds the code could put it off for ever.
     fn check_cuts(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
-        let here = self.state.frontier.place_of(&self.voice.author).map_or(0, |place| place.seq);
-        let stale = entries.iter().any(|signed| match &signed.entry.action {
-            Action::HeadPublish { head, cause: Cause::InviteRevoke { invite } } => {
-                let head: Option<Head> = head.peek(Some(self.state.org)).ok();
-                let cuts = head.into_iter().flat_map(|head| head.revocations.invites);
-                cuts.filter(|cut| cut.invite == *invite && !self.state.revocations.invites.contains(cut))
-                    .any(|cut| cut.seen.iter().any(|at| at.author == self.voice.author && at.seq < here))
+        for signed in entries {
+            let Action::HeadPublish { head, cause: Cause::InviteRevoke { invite } } = &signed.entry.action else {
+                continue;
+            };
+            let head: Option<Head> = head.peek(Some(self.state.org)).ok();
+            let cuts = head.into_iter().flat_map(|head| head.revocations.invites).filter(|cut| cut.invite == *invite);
+            let seen = cuts.flat_map(|cut| cut.seen).filter(|at| at.author == self.voice.author).map(|at| at.seq).max();
+            let record = self.state.invite(*invite).map(|(_, record)| record);
+            let spends = record.into_iter().flat_map(|record| record.spent.values().flatten());
+            if spends.into_iter().any(|spend| spend.by.author == self.voice.author && Some(spend.by.seq) > seen) {
+                self.closing.close(*invite);
+                let why = "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
+                return Err(Refusal::LedgerRefuses { why });
             }
-            _ => false,
-        });
-        let why = || "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
-        if stale { Err(Refusal::LedgerRefuses { why: why() }) } else { Ok(()) }
+        }
+        Ok(())
+    }
+
+    /// Is this invite about to be revoked?
+    pub fn is_closing(&self, invite: InviteId) -> bool {
+        self.closing.is_closing(invite)
     }
 
     /// Writes an entry of this gateway's own.
     pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
+        if self.behind.load(Ordering::Relaxed) {
+            return Err(Refusal::LedgerBehind);
+        }
         let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
         let signed = SignedEntry::write(self.state.org, &self.state.frontier, own, (at, correlation), action);
         let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;

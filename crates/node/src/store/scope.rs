@@ -140,6 +140,7 @@ impl Scope {
 
     /// Makes the keys that last, unless a first attempt already has.
     pub fn make_keys(&self) -> Result<(), ScopeError> {
+        self.finish_wiping()?;
         self.create()?;
         if !self.path("seal.key").exists() {
             let (secret, _) = random::x25519()?;
@@ -248,16 +249,26 @@ impl Scope {
         Seat { folder: self.path("principals").join(name) }
     }
 
-    /// Wipes every key and removes the folder.
+    /// Wipes every key and removes the folder. It is put aside first, in one step: killed in between, there is no
+    /// scope any more, and whoever comes next finishes.
     pub fn wipe(&self) -> Result<(), ScopeError> {
-        // First the mark that it is a member, last the key by which the scope is found: interrupted, it can go on.
-        let _ = std::fs::remove_file(self.path("node.json"));
-        let node_key = self.path("node.key");
-        for secret in secrets_below(&self.folder).into_iter().filter(|secret| *secret != node_key) {
+        self.finish_wiping()?;
+        if self.folder.exists() {
+            file::rename(&self.folder, &self.aside())?;
+        }
+        self.finish_wiping()
+    }
+
+    fn finish_wiping(&self) -> Result<(), ScopeError> {
+        for secret in secrets_below(&self.aside()) {
             file::wipe(&secret)?;
         }
-        file::wipe(&node_key)?;
-        Ok(file::remove_folder(&self.folder)?)
+        Ok(file::remove_folder(&self.aside())?)
+    }
+
+    fn aside(&self) -> PathBuf {
+        let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        self.folder.with_file_name(format!(".{name}.wiping"))
     }
 
     fn read_key(&self, name: &str) -> Result<P256Key, ScopeError> {
