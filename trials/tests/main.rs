@@ -11,4 +11,5 @@ mod gateway;
 mod auditing;
 mod staying;
 mod killing;
+mod operators;
 mod hostile;

@@ -5,6 +5,7 @@ use std::sync::Barrier;
 
 use identity::key::P256Key;
 use trials::joiner::{Ground, Joiner};
+use trials::place::{succeeded, text, until};
 use trials::stranger::Dial;
 use wire::permit::Ask;
 
@@ -69,5 +70,37 @@ fn copies_of_one_machine_that_join_at_once_spend_one_use_and_raise_the_alarm() {
     assert_eq!(race(&scene, &copies), counted(1, ("counter_conflict", RIVALS - 1)));
     assert_eq!(scene.place.facts(&["invite", "list"])[0]["spent"], 1);
     assert!(scene.place.facts(&["node", "show", "web-1"])["alarm"].is_string());
+    scene.audit();
+}
+
+#[test]
+fn who_holds_a_leaked_code_cannot_put_off_its_revocation() {
+    let scene = Scene::new();
+    let invite = scene.place.invite(&["--uses", "unlimited"]);
+    let (id, code) = (text(&invite, "id"), text(&invite, "code"));
+    // Each joins without pause until it is refused; at most so often, should the revocation never come.
+    let last = std::thread::scope(|scope| {
+        let crowd: Vec<_> = (0..4)
+            .map(|thread| {
+                let (scene, code) = (&scene, &code);
+                scope.spawn(move || {
+                    let mut line = Dial::to(scene.port()).line();
+                    let mut join = |n: usize| {
+                        let joiner = Joiner::new(code, &format!("n-{thread}-{n}"));
+                        let request = joiner.request(Ground::on(&mut line));
+                        line.code(Ask::Enroll, &request)
+                    };
+                    (0..2_000).map(&mut join).find(|answer| answer != "ok")
+                })
+            })
+            .collect();
+        until("machines pour in", || scene.place.spent(&id) >= 20);
+        succeeded(&scene.place.freehold(&["invite", "revoke", &id, "--yes"]));
+        crowd.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(last, vec![Some("invite_revoked".to_owned()); 4]);
+    let nodes = scene.place.facts(&["node", "list"]);
+    let waiting = nodes.as_array().unwrap().iter().filter(|node| node["state"] == "waiting").count();
+    assert_eq!(waiting, 0, "nobody who was let in is cut off");
     scene.audit();
 }
