@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use trials::place::{
-    Place, Running, below, binary, ended, json, mode, openssl, output, refused, stderr, succeeded, text,
+    Place, Running, below, binary, ended, json, mode, openssl, output, refused, stderr, succeeded, text, until,
 };
 
 #[test]
@@ -220,4 +220,18 @@ fn check_fields(what: &str, value: &Value, fields: &[&str]) {
     for field in fields {
         assert!(value.get(field).is_some_and(|it| !it.is_null()), "`{what}` has no `{field}`: {value}");
     }
+}
+
+#[test]
+fn a_machine_tries_the_gateways_of_its_code_in_turn() {
+    let place = Place::new();
+    let live = place.address();
+    // Nobody listens on the discard port.
+    let dead = ["found", "harbor", "--unprotected", "--advertise", "127.0.0.1:9", "--advertise", &live];
+    succeeded(&place.freehold(&dead));
+    let _gateway = place.serve();
+    succeeded(&place.join("web-1", &place.code(&[])));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
+    let _agent = place.agent("web-1");
+    until("the agent finds the living one too", || place.status("web-1")["last_check_in"].is_string());
 }
