@@ -1,9 +1,11 @@
 //! Founding: what it makes, what it says, and that there is never half an org.
 
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use trials::place::{Place, Running, below, ended, json, mode, refused, stderr, stdout, succeeded, text, until};
+use trials::place::{
+    Place, Running, below, binary, ended, json, mode, output, refused, stderr, stdout, succeeded, text, until,
+};
 
 /// Every file that founding makes, and its mode.
 const MADE: [(&str, u32); 37] = [
@@ -274,4 +276,29 @@ fn found(place: &Place, words: &[&str]) -> Output {
 
 fn holds(file: &Path, needle: &[u8]) -> bool {
     std::fs::read(file).unwrap().windows(needle.len()).any(|window| window == needle)
+}
+
+#[test]
+fn a_home_and_a_root_may_be_named_from_where_one_stands() {
+    let place = Place::new();
+    let here = place.path("here");
+    std::fs::create_dir(&here).unwrap();
+    let run = |program: &str, words: &[&str]| {
+        let mut command = Command::new(binary(program));
+        output({
+            command.args(words).current_dir(&here).stdin(Stdio::null());
+            command
+        })
+    };
+    let address = place.address();
+    succeeded(&run("freehold", &["--home", "home", "found", "harbor", "--unprotected", "--advertise", &address]));
+    let code = text(&json(&run("freehold", &["--home", "home", "invite", "create", "--json"])), "code");
+    let mut gateway = Command::new(binary("freehold"));
+    gateway.args(["--home", "home", "serve", "--listen", &address]).current_dir(&here).stdin(Stdio::null());
+    let _gateway = Running(gateway.spawn().unwrap());
+    until("it serves", || here.join("home/harbor/gateway/serving.json").exists());
+    succeeded(&run("freehold-node", &["--root", "root", "join", "--name", "web-1", "--invite", &code]));
+    assert!(here.join("root/harbor/svid.pem").exists());
+    succeeded(&run("freehold-node", &["--root", "root", "leave", "--yes"]));
+    assert!(!here.join("root/harbor").exists());
 }

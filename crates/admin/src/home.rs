@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ground::passphrase::{NoPassphrase, Passphrase};
+use ground::sealed::SealError;
 use identity::bundle::Roots;
 use identity::key::EdKey;
 use identity::principal::{Address, OrgName};
@@ -102,7 +103,17 @@ impl Common {
         })?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
         SignerKeys::open(&folder, &known.signers, ask).map_err(|why| {
-            Failure::new(doing, &why).hint("give the passphrase with --passphrase-file FILE, or run this at a terminal")
+            let failure = Failure::new(doing, &why);
+            match why {
+                KeyError::Passphrase(_) => {
+                    failure.hint("give the passphrase with --passphrase-file FILE, or run this at a terminal")
+                }
+                KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
+                KeyError::NoKey | KeyError::NotEnough { .. } => {
+                    failure.hint("run this where the signers' key files are: --home DIR")
+                }
+                KeyError::File(_) | KeyError::Seal(_) | KeyError::NotAKey(_) | KeyError::Sign(_) => failure,
+            }
         })
     }
 

@@ -40,7 +40,7 @@ pub enum Access {
 
 /// Writes a file so that after a crash it is the old one or the new one, never a part.
 pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = folder.join(format!(".{name}.{}.draft", std::process::id()));
     let mode = match access {
@@ -61,6 +61,11 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
     sync_folder(folder)
 }
 
+/// The folder in which a path lies; for a bare name that is the current one.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Makes renames and new files in a folder survive a power loss.
 pub fn sync_folder(folder: &Path) -> Result<(), FileError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("sync the folder", folder))
@@ -72,12 +77,12 @@ pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
         return Ok(());
     }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("make the folder", path))?;
-    sync_folder(path.parent().unwrap_or(Path::new(".")))
+    sync_folder(folder_of(path))
 }
 
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     fs::rename(from, to).map_err(io("put in place", to))?;
-    sync_folder(to.parent().unwrap_or(Path::new(".")))
+    sync_folder(folder_of(to))
 }
 
 /// Points a link at a target, in one step.
@@ -196,6 +201,13 @@ mod tests {
         wipe(&path).unwrap();
         wipe(&path).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_bare_name_lies_in_the_current_folder() {
+        assert_eq!(folder_of(Path::new("home")), Path::new("."));
+        assert_eq!(folder_of(Path::new("a/home")), Path::new("a"));
+        assert_eq!(folder_of(Path::new("/home")), Path::new("/"));
     }
 
     #[test]

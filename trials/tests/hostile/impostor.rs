@@ -1,7 +1,5 @@
 //! Gateways that are none. Whatever keys an impostor stole, a joiner asks it nothing and keeps nothing of it.
 
-use std::time::{Duration, Instant};
-
 use ground::{clock, random};
 use identity::authority::Authority;
 use identity::bundle::Endpoint;
@@ -12,7 +10,7 @@ use identity::signers::{Quorum, Signer, Succession};
 use identity::time::Seconds;
 use serde_json::Value;
 use trials::impostor::{Impostor, Papers};
-use trials::place::{Place, Running, json, refused, succeeded};
+use trials::place::{Place, Running, json, refused, succeeded, until};
 use trials::stranger::Own;
 use trials::thief::{Thief, a_day, endpoint};
 
@@ -170,13 +168,5 @@ fn status(place: &Place) -> Value {
 }
 
 fn wait_for(place: &Place, holds: impl Fn(&Value) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let status = status(place);
-        if holds(&status) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "in vain: {status}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the agent says so", || holds(&status(place)));
 }

@@ -1,6 +1,6 @@
 //! Callers that only want to cost: bounded, counted by address, and nobody else waits for them.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -202,4 +202,23 @@ fn attempts_that_are_begun_and_dropped_count_as_failed() {
         }
         assert!(Instant::now() < deadline, "dropped attempts are not counted");
     }
+}
+
+#[test]
+fn who_begins_and_falls_silent_is_dropped() {
+    let scene = Scene::new();
+    // Half a handshake, and half a request: each ends by the gateway's own deadline, without a word from here.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut half_hello = Dial::to(scene.port()).plain();
+            half_hello.write_all(&[0x16, 3, 1]).unwrap();
+            assert_eq!(half_hello.read(&mut [0; 64]).unwrap(), 0, "it is closed, not answered");
+        });
+        scope.spawn(|| {
+            let mut line = Dial::to(scene.port()).line();
+            line.send(b"GET /v1/he").unwrap();
+            assert_eq!(line.reply().map(|_| ()), Err(Cut(None)));
+        });
+    });
+    succeeded(&scene.place.join("web-1", &scene.place.code(&[])));
 }
