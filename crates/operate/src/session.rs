@@ -95,7 +95,7 @@ impl<D: Desk> Session<D> {
             return Err(OperateError::LedgerBehind);
         }
         let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
-        let known = self.known.advance(more, Some(&self.survey.head))?;
+        let known = self.known.advance(more, Some(&self.survey.head), clock::now())?;
         // The gateway stands by what it says of its own chain, so that it can be confronted with it later.
         let mandates = known.head.head.mandates.iter().filter(|mandate| mandate.gateway == self.survey.gateway);
         let open = |tip: &Envelope| {
@@ -218,7 +218,7 @@ impl<D: Desk> Session<D> {
             let version = head.peek::<Head>(Some(self.known.org()))?.version;
             // Another operator's head may have followed already.
             if version > self.known.head.head.version {
-                self.known = self.known.advance(&[], Some(head))?;
+                self.known = self.known.advance(&[], Some(head), clock::now())?;
             }
         }
         let own = Frontier([(entry.entry.author.clone(), entry.place())].into());
@@ -253,7 +253,8 @@ impl<D: Desk> Session<D> {
     ) -> Result<SignedEntry, OperateError> {
         let (name, key) = keys.author(self.memory.signer.as_ref())?;
         let own = (Author::Signer(name.clone()), key as &dyn Sign);
-        Ok(SignedEntry::write(self.known.org(), &self.survey.frontier, own, (at, correlation), action)?)
+        let epoch = self.known.head.head.epoch.number;
+        Ok(SignedEntry::write(self.known.org(), (&self.survey.frontier, epoch), own, (at, correlation), action)?)
     }
 
     pub fn seal<T: Payload>(&self, keys: &SignerKeys, body: &T) -> Result<Envelope, OperateError> {

@@ -31,8 +31,20 @@ pub fn rows(state: &State) -> Rows {
     for installed in &state.later {
         add("signers", format!("{:010} {}", installed.set.version, installed.set.id), json(installed));
     }
-    for (version, record) in &state.heads {
-        add("heads", format!("{version:020}"), json(record));
+    for (digest, record) in &state.recoveries {
+        add("recoveries", digest.to_string(), json(record));
+    }
+    for (number, record) in &state.epochs {
+        add("epochs", format!("{number:010}"), json(record));
+    }
+    for (invite, epochs) in &state.confirmed {
+        add("confirmed", invite.to_string(), json(epochs));
+    }
+    for (key, records) in &state.suspensions {
+        add("suspensions", key.to_string(), json(records));
+    }
+    for ((version, digest), record) in &state.heads {
+        add("heads", format!("{version:020} {digest}"), json(record));
     }
     add("revocations", String::new(), json(&state.revocations));
     for (digest, record) in &state.bundles {
@@ -71,6 +83,9 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
         Action::NodeLeave { leave, .. } => leave.peek::<Leave>(Some(state.org)).ok()?.node_key.digest(),
         Action::OrgFound { .. }
         | Action::SignersInstall { .. }
+        | Action::RecoveryBegin { .. }
+        | Action::InviteConfirm { .. }
+        | Action::NodeSuspend { .. }
         | Action::TrustPublish { .. }
         | Action::HeadPublish { .. }
         | Action::InviteCreate { .. } => return None,
@@ -128,8 +143,21 @@ pub fn restore(founding: &Founding, rows: &Rows) -> Result<State, BadRow> {
 fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Option<()> {
     match table {
         "signers" => state.later.push(read(value)?),
+        "recoveries" => {
+            state.recoveries.insert(key.parse().ok()?, read(value)?);
+        }
+        "epochs" => {
+            state.epochs.insert(key.parse().ok()?, read(value)?);
+        }
+        "confirmed" => {
+            state.confirmed.insert(key.parse().ok()?, read(value)?);
+        }
+        "suspensions" => {
+            state.suspensions.insert(key.parse().ok()?, read(value)?);
+        }
         "heads" => {
-            state.heads.insert(key.parse().ok()?, read(value)?);
+            let (version, digest) = key.split_once(' ')?;
+            state.heads.insert((version.parse().ok()?, digest.parse().ok()?), read(value)?);
         }
         "revocations" => state.revocations = read::<Revocations>(value)?,
         "bundles" => {

@@ -6,5 +6,6 @@ mod hostile;
 mod belonging;
 mod forks;
 mod taking_back;
+mod governing;
 mod joining;
 mod parsing;

@@ -190,7 +190,9 @@ impl Provisional {
         let founding = Founding::open_expecting(founding, org).map_err(|why| self.wrong(why))?;
         let chain = self.conversation.documents(Ask::Signers).await?;
         let first = founding.first_signers();
-        first.walk(&chain, floor).map_err(|why| self.wrong(why))?;
+        // A recovery beyond the code's floor is one that the code's maker had not waited for.
+        let patience = (&founding.record.recovery, |_| false);
+        first.walk(&chain, floor, patience).map_err(|why| self.wrong(why))?;
         let head = self.conversation.document(Ask::Head).await?;
         let known = Known::new(founding, chain, head).map_err(|why| self.wrong(why))?;
         known.head.head.check_for_joiner(head_floor, clock::now()).map_err(|why| self.wrong(why))?;
@@ -208,7 +210,7 @@ impl Provisional {
         };
         let more = chain.get(known.chain.len()..).ok_or_else(|| self.wrong(behind()))?;
         let head = self.conversation.document(Ask::Head).await?;
-        known.advance(more, Some(&head)).map_err(|why| self.wrong(why))
+        known.advance(more, Some(&head), clock::now()).map_err(|why| self.wrong(why))
     }
 
     fn wrong(&self, why: impl Into<BadKnowledge>) -> CallError {

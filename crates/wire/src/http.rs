@@ -69,6 +69,9 @@ const fn status(refusal: &Refusal) -> StatusCode {
         Refusal::Waiting => StatusCode::ACCEPTED,
         Refusal::InviteUnknown { .. }
         | Refusal::InviteRevoked
+        | Refusal::InviteUnconfirmed
+        | Refusal::InviteOutdated
+        | Refusal::Suspended { .. }
         | Refusal::InviteExpired { .. }
         | Refusal::InviteUsedUp { .. }
         | Refusal::InviteNotHere

@@ -175,7 +175,7 @@ impl Conversation {
             })?;
             *last = (judgment, fresh);
         }
-        let member = Member::recognize(&self.gateway.state(), last.1.clone())?;
+        let member = Member::recognize(&self.gateway.state(), last.1.clone(), now)?;
         // Users and services talk to their peers; to a gateway their node speaks for them.
         if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
     }

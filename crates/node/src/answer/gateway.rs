@@ -177,7 +177,7 @@ fn effect(judgment: Arc<ArcSwap<Judgment>>, registry: Arc<Registry>) -> Box<dyn 
 }
 
 fn passes(state: &State, key: &PublicKey) -> bool {
-    state.member(key).is_some_and(|member| renew::check_standing(state, member).is_ok())
+    state.member(key).is_some_and(|member| renew::check_standing(state, member, clock::now()).is_ok())
 }
 
 fn judge_by(state: &State) -> Option<Judgment> {

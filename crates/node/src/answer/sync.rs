@@ -21,7 +21,7 @@ pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Res
         .writer
         .run(move |desk| {
             let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
-            renew::check_standing(desk.state, member)?;
+            renew::check_standing(desk.state, member, now)?;
             if desk.state.standing(member) == Standing::Issued {
                 desk.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
             }

@@ -258,7 +258,10 @@ impl Desk<'_> {
             return Err(Refusal::LedgerBehind);
         }
         let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
-        let signed = SignedEntry::write(self.state.org, &self.state.frontier, own, (at, correlation), action);
+        let signed = {
+            let place = (&self.state.frontier, self.state.epoch().number);
+            SignedEntry::write(self.state.org, place, own, (at, correlation), action)
+        };
         let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;
         let applied = self.state.apply(&signed).map_err(|why| why.to_string());
         if let Err(why) = applied.and_then(|effect| effect.map_err(|void| void.to_string())) {

@@ -4,7 +4,7 @@ use identity::principal::Author;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
 use super::world::{GATEWAYS, World, author, quorum, shuffled};
-use crate::entry::{Action, Cause, SignedEntry};
+use crate::entry::{Cause, SignedEntry};
 use crate::fold::fold_opened;
 use crate::invite::Uses;
 use crate::state::State;
@@ -110,8 +110,8 @@ fn take(world: &mut World, step: &Step) {
         Step::RevokeInvite { signer, invite } => drop(world.revoke_invite(SIGNERS[signer], invite)),
         Step::Succeed { signer, third } => {
             let who = SIGNERS[signer];
-            let signers = world.succession(who, quorum(1, &["ann", "ben", THIRDS[third]]), &[who]);
-            world.append(who, Action::SignersInstall { signers });
+            let install = world.install(who, quorum(1, &["ann", "ben", THIRDS[third]]), &[who], &[who]);
+            world.append(who, install);
         }
         Step::Admit { gateway, node, invite, name } => {
             if world.invites.contains_key(&invite) {
