@@ -14,6 +14,7 @@ use identity::signers::{Signer, SignerSet};
 
 use crate::admission::{Admission, Admitted, ClaimAuthority, Leave, open_invite};
 use crate::entry::{Action, Cause, FIRST_EPOCH, Past, SignedEntry};
+use crate::grant::Granted;
 use crate::state::{
     AdmissionRecord, BundleRecord, HeadRecord, Installed, InviteRecord, MemberRecord, Spend, State, Void,
 };
@@ -34,9 +35,19 @@ pub enum Unfit {
 impl State {
     /// Takes one entry; the caller delivers in causal order. A void entry stands, without effect.
     pub fn apply(&mut self, signed: &SignedEntry) -> Result<Result<(), Void>, Unfit> {
+        self.take(signed, None)
+    }
+
+    /// Takes a gateway's own entry with the admission that it has just sealed: the same effect, without checking again
+    /// what was checked in order to seal it.
+    pub fn apply_granted(&mut self, signed: &SignedEntry, granted: &Granted) -> Result<Result<(), Void>, Unfit> {
+        self.take(signed, Some(granted))
+    }
+
+    fn take(&mut self, signed: &SignedEntry, granted: Option<&Granted>) -> Result<Result<(), Void>, Unfit> {
         self.check_turn(signed)?;
         self.check_author(signed)?;
-        let effect = self.act(signed);
+        let effect = self.act(signed, granted);
         if let Err(void) = &effect {
             self.void.insert(signed.digest, void.clone());
         }
@@ -108,14 +119,18 @@ impl State {
     }
 
     /// Who may do what, then the doing. A new action does not compile until someone decides.
-    fn act(&mut self, signed: &SignedEntry) -> Result<(), Void> {
+    fn act(&mut self, signed: &SignedEntry, granted: Option<&Granted>) -> Result<(), Void> {
         match (&signed.entry.author, &signed.entry.action) {
             (Author::Signer(_), Action::OrgFound { founding }) => self.found(founding),
             (Author::Signer(_), Action::SignersInstall { signers }) => self.install(signed, signers),
             (Author::Signer(_), Action::TrustPublish { bundle }) => self.publish_bundle(signed, bundle),
             (Author::Signer(_), Action::HeadPublish { head, cause }) => self.publish_head(signed, head, cause),
             (Author::Signer(_), Action::InviteCreate { invite }) => self.create_invite(signed, invite),
-            (Author::Gateway(gateway), Action::NodeAdmit { admission }) => self.admit(signed, gateway, admission),
+            (Author::Gateway(gateway), Action::NodeAdmit { admission }) => {
+                let admitted = granted.and_then(|granted| granted.admitted(admission, signed.entry.key));
+                let admitted = admitted.map_or_else(|| self.check_admission(signed, admission), Ok)?;
+                self.admit(signed, gateway, admitted)
+            }
             (Author::Gateway(_), Action::NodeJoin { node_key, .. }) => self.join(signed, node_key),
             (Author::Gateway(_), Action::NodeLeave { leave, .. }) => self.leave(signed, leave),
             (Author::Signer(_), Action::NodeAdmit { .. } | Action::NodeJoin { .. } | Action::NodeLeave { .. })
@@ -221,11 +236,13 @@ impl State {
         Ok(())
     }
 
-    fn admit(&mut self, signed: &SignedEntry, gateway: &NodeName, envelope: &Envelope) -> Result<(), Void> {
-        // Only what lies in its own past may judge it, or two replicas would judge differently.
+    /// Only what lies in its own past may judge it, or two replicas would judge differently.
+    fn check_admission(&self, signed: &SignedEntry, envelope: &Envelope) -> Result<Admitted, Void> {
         let sets: Vec<_> = self.sets_before(signed).cloned().collect();
-        let checked = Admission::check(envelope, self.org, signed.entry.key, &sets);
-        let admitted = checked.map_err(|why| bad(&why))?;
+        Admission::check(envelope, self.org, signed.entry.key, &sets).map_err(|why| bad(&why))
+    }
+
+    fn admit(&mut self, signed: &SignedEntry, gateway: &NodeName, admitted: Admitted) -> Result<(), Void> {
         if admitted.gateway != *gateway {
             return Err(Void::BeyondPower);
         }
@@ -349,7 +366,7 @@ impl MemberRecord {
         self.rivals.sort_by_key(AdmissionRecord::rank);
     }
 
-    fn admissions(&self) -> impl Iterator<Item = &AdmissionRecord> {
+    pub(crate) fn admissions(&self) -> impl Iterator<Item = &AdmissionRecord> {
         std::iter::once(&self.admission).chain(&self.rivals)
     }
 

@@ -8,6 +8,7 @@ pub mod admission;
 pub mod frontier;
 pub mod entry;
 pub mod state;
+pub mod grant;
 pub mod effect;
 pub mod fold;
 pub mod derived;
