@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::Envelope;
 use identity::head::Revocations;
-use identity::id::Digest;
+use identity::id::{Digest, InviteId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -90,6 +90,11 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
         | Action::HeadPublish { .. }
         | Action::InviteCreate { .. } => return None,
     };
+    Some(rows_about(state, signed, key))
+}
+
+/// The same, for a caller that knows which node key the entry is about.
+pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
     if let Some(member) = state.members.get(&key) {
@@ -100,9 +105,16 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
             }
         }
     }
-    for (digest, record) in state.invites.iter().filter(|(_, record)| record.spent.contains_key(&key)) {
-        add("invites", digest.to_string(), json(record));
-        add("spends", format!("{digest} {key}"), json(&record.spent.get(&key)));
+    // Whatever it spent is named by one of its admissions.
+    let admissions = state.members.get(&key).into_iter().flat_map(MemberRecord::admissions);
+    let ids: BTreeSet<InviteId> = admissions.filter_map(|admission| admission.claim.authority.invite()).collect();
+    for digest in ids.iter().filter_map(|id| state.invite_ids.get(id)).flatten() {
+        if let Some((record, spends)) =
+            state.invites.get(digest).and_then(|record| Some((record, record.spent.get(&key)?)))
+        {
+            add("invites", digest.to_string(), json(record));
+            add("spends", format!("{digest} {key}"), json(spends));
+        }
     }
     if let Some(cuts) = state.endings.get(&key) {
         add("endings", key.to_string(), json(cuts));
@@ -113,7 +125,7 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
     if let Some(void) = state.void.get(&signed.digest) {
         add("void", signed.digest.to_string(), json(void));
     }
-    Some(out)
+    out
 }
 
 fn claimed_key(state: &State, admission: &Envelope) -> Option<Digest> {

@@ -12,6 +12,7 @@ use identity::principal::{Author, NodeName};
 
 use crate::admission::{Admission, Admitted, ClaimAuthority, Leave, open_invite};
 use crate::entry::{Action, SignedEntry};
+use crate::grant::Granted;
 use crate::invite::Invite;
 use crate::state::{
     AdmissionRecord, BundleRecord, InviteRecord, MemberRecord, Spend, State, Unfit, Void, add_first, bad,
@@ -20,9 +21,19 @@ use crate::state::{
 impl State {
     /// Takes one entry; the caller delivers in causal order. A void entry stands, without effect.
     pub fn apply(&mut self, signed: &SignedEntry) -> Result<Result<(), Void>, Unfit> {
+        self.take(signed, None)
+    }
+
+    /// Takes a gateway's own entry with the admission that it has just sealed: the same effect, without checking again
+    /// what was checked in order to seal it.
+    pub fn apply_granted(&mut self, signed: &SignedEntry, granted: &Granted) -> Result<Result<(), Void>, Unfit> {
+        self.take(signed, Some(granted))
+    }
+
+    fn take(&mut self, signed: &SignedEntry, granted: Option<&Granted>) -> Result<Result<(), Void>, Unfit> {
         self.check_turn(signed)?;
         self.check_author(signed)?;
-        let effect = self.act(signed);
+        let effect = self.act(signed, granted);
         if let Err(void) = &effect {
             self.void.insert(signed.digest, void.clone());
         }
@@ -74,7 +85,7 @@ impl State {
     }
 
     /// Who may do what, then the doing. A new action does not compile until someone decides.
-    fn act(&mut self, signed: &SignedEntry) -> Result<(), Void> {
+    fn act(&mut self, signed: &SignedEntry, granted: Option<&Granted>) -> Result<(), Void> {
         match (&signed.entry.author, &signed.entry.action) {
             (Author::Signer(_), Action::OrgFound { founding }) => self.found(founding),
             (Author::Signer(_), Action::SignersInstall { signers, head }) => self.install(signed, signers, head),
@@ -84,7 +95,12 @@ impl State {
             (Author::Signer(_), Action::InviteConfirm { confirmation }) => self.confirm(signed, confirmation),
             (Author::Signer(_), Action::NodeSuspend { suspension, name }) => self.suspend(signed, suspension, name),
             (Author::Gateway(_), Action::RecoveryBegin { recovery }) => self.begin_recovery(signed, recovery),
-            (Author::Gateway(gateway), Action::NodeAdmit { admission }) => self.admit(signed, gateway, admission),
+            (Author::Gateway(gateway), Action::NodeAdmit { admission }) => {
+                let admitted = granted.and_then(|granted| granted.admitted(admission, signed.entry.key));
+                let admitted = admitted.map_or_else(|| self.check_admission(signed, admission), Ok)?;
+                self.check_invite_is_current(signed, admission, &admitted)?;
+                self.admit(signed, gateway, admitted)
+            }
             (Author::Gateway(_), Action::NodeJoin { node_key, .. }) => self.join(signed, node_key),
             (Author::Gateway(_), Action::NodeLeave { leave, .. }) => self.leave(signed, leave),
             (
@@ -140,11 +156,13 @@ impl State {
         Ok(())
     }
 
-    fn admit(&mut self, signed: &SignedEntry, gateway: &NodeName, envelope: &Envelope) -> Result<(), Void> {
-        // Only what lies in its own past may judge it, or two replicas would judge differently.
+    /// Only what lies in its own past may judge it, or two replicas would judge differently.
+    fn check_admission(&self, signed: &SignedEntry, envelope: &Envelope) -> Result<Admitted, Void> {
         let sets: Vec<_> = self.sets_before(signed).cloned().collect();
-        let checked = Admission::check(envelope, self.org, signed.entry.key, &sets);
-        let admitted = checked.map_err(|why| bad(&why))?;
+        Admission::check(envelope, self.org, signed.entry.key, &sets).map_err(|why| bad(&why))
+    }
+
+    fn admit(&mut self, signed: &SignedEntry, gateway: &NodeName, admitted: Admitted) -> Result<(), Void> {
         if admitted.gateway != *gateway {
             return Err(Void::BeyondPower);
         }
@@ -153,7 +171,6 @@ impl State {
         if known.is_some_and(|member| member.admissions().any(|earlier| signed.past().holds(&earlier.entry))) {
             return Err(Void::Repeats);
         }
-        self.check_invite_is_current(signed, envelope, &admitted)?;
         self.spend(signed, gateway, &admitted, key)?;
         let record = AdmissionRecord {
             claim: admitted.claim,

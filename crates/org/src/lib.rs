@@ -14,6 +14,7 @@ pub mod restore;
 pub mod head;
 pub mod install;
 pub mod suspend;
+pub mod grant;
 pub mod effect;
 pub mod fold;
 pub mod derived;

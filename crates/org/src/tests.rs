@@ -8,4 +8,5 @@ mod forks;
 mod taking_back;
 mod governing;
 mod joining;
+mod granting;
 mod parsing;

@@ -4,6 +4,7 @@ use identity::principal::Author;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
 use super::world::{GATEWAYS, World, author, quorum, shuffled};
+use crate::derived;
 use crate::entry::{Cause, SignedEntry};
 use crate::fold::fold_opened;
 use crate::invite::Uses;
@@ -157,6 +158,20 @@ proptest! {
     fn applying_in_any_causal_order_is_folding(world in history(), order in order()) {
         let state = apply_all(&world, shuffled(world.log.clone(), &order));
         assert_eq!(state, world.fold().state);
+    }
+
+    #[test]
+    fn the_rows_after_an_entry_are_all_that_it_changed(world in history(), order in order()) {
+        let (mut state, mut kept) = (State::of(&world.founding), derived::rows(&State::of(&world.founding)));
+        let mut entries = shuffled(world.log.clone(), &order);
+        while let Some(at) = entries.iter().position(|signed| state.apply(signed).is_ok()) {
+            let signed = entries.remove(at);
+            match derived::rows_after(&state, &signed) {
+                Some(rows) => kept.extend(rows),
+                None => kept = derived::rows(&state),
+            }
+            assert_eq!(kept, derived::rows(&state));
+        }
     }
 
     #[test]
