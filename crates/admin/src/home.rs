@@ -6,7 +6,6 @@ use clap::Args;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::bundle::Roots;
-use identity::key::EdKey;
 use identity::principal::{Address, OrgName};
 use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
@@ -187,7 +186,7 @@ impl Common {
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
         let author = keys.ok_or(KeyError::NoKey).and_then(|keys| keys.author(memory.signer.as_ref()));
         let (signer, key) = author.map_err(|why| failed(&why))?;
-        let own = (signer.clone(), EdKey::from_seed(&key.seed()));
+        let own = (signer.clone(), key.clone());
         let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
         let desk = RemoteDesk::connect(doors, roots, known, own).await.map_err(|why| {
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
@@ -209,7 +208,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::NotTaken => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("keep the gateway's folder for evidence, and put the newest copy of it in its place"),
-        OperateError::Desk(DeskError::OtherAnswer)
+        OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)

@@ -1,10 +1,12 @@
 //! The signer keys at hand: opened when something must be signed, gone when the command ends.
 
+use std::sync::Arc;
+
 use ground::file::{self, Access, FileError};
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::{self, SealError};
 use identity::envelope::Envelope;
-use identity::key::{EdKey, Sign as _};
+use identity::key::{EdKey, Sign};
 use identity::principal::SignerName;
 use identity::signers::SignerSet;
 
@@ -28,10 +30,10 @@ pub enum KeyError {
     Sign(#[from] identity::key::BadKey),
 }
 
-/// Opened signer keys, at most as many as the threshold needs.
+/// Signer keys at hand, at most as many as the threshold needs: opened files, or keys that others hold for us.
 #[derive(Debug)]
 pub struct SignerKeys {
-    keys: Vec<(SignerName, EdKey)>,
+    keys: Vec<(SignerName, Arc<dyn Sign>)>,
     threshold: usize,
 }
 
@@ -58,7 +60,7 @@ impl SignerKeys {
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
         let mut remembered: Option<Passphrase> = None;
-        let mut keys = Vec::new();
+        let mut keys: Vec<(SignerName, Arc<dyn Sign>)> = Vec::new();
         let threshold = set.quorum.threshold();
         for name in folder.signers_here().into_iter().filter(|name| set.quorum.key_of(name).is_some()) {
             if keys.len() == threshold {
@@ -81,14 +83,14 @@ impl SignerKeys {
             let seed = seed.as_slice().try_into().map_err(|_| KeyError::NotAKey(name.clone()))?;
             let key = EdKey::from_seed(seed);
             if set.quorum.key_of(&name) == Some(key.public()) {
-                keys.push((name, key));
+                keys.push((name, Arc::new(key)));
             }
         }
         if keys.is_empty() { Err(KeyError::NoKey) } else { Ok(Self { keys, threshold }) }
     }
 
     /// The signer under whose name this operator's chain is written.
-    pub fn author(&self, preferred: Option<&SignerName>) -> Result<(&SignerName, &EdKey), KeyError> {
+    pub fn author(&self, preferred: Option<&SignerName>) -> Result<(&SignerName, &Arc<dyn Sign>), KeyError> {
         let found = preferred.and_then(|name| self.keys.iter().find(|(here, _)| here == name));
         found.or_else(|| self.keys.first()).map(|(name, key)| (name, key)).ok_or(KeyError::NoKey)
     }
@@ -99,7 +101,7 @@ impl SignerKeys {
             return Err(KeyError::NotEnough { needed: self.threshold, here: self.keys.len() });
         }
         for (_, key) in &self.keys {
-            envelope.sign(key)?;
+            envelope.sign(key.as_ref())?;
         }
         Ok(envelope)
     }

@@ -1,7 +1,9 @@
 //! A gateway over the network: believed like any other, and asked with a signer's signature on every call.
 
+use std::sync::Arc;
+
 use identity::bundle::{Endpoint, Roots};
-use identity::key::{EdKey, Sign as _};
+use identity::key::Sign;
 use identity::principal::SignerName;
 use identity::text::Bytes;
 use org::refusal::Refusal;
@@ -19,7 +21,7 @@ pub struct RemoteDesk {
     expect: Expect,
     known: Known,
     signer: SignerName,
-    key: EdKey,
+    key: Arc<dyn Sign>,
     line: Option<Believed>,
 }
 
@@ -29,7 +31,7 @@ impl RemoteDesk {
         gateways: Vec<Gateway>,
         roots: Roots<Endpoint>,
         known: Known,
-        (signer, key): (SignerName, EdKey),
+        (signer, key): (SignerName, Arc<dyn Sign>),
     ) -> Result<Self, CallError> {
         let mut desk = Self { gateways, expect: Expect::Roots(roots), known, signer, key, line: None };
         desk.line = Some(desk.dial().await?);
@@ -53,12 +55,11 @@ impl RemoteDesk {
         Err(last.unwrap_or(CallError::Refused(Refusal::NotFound { what: "gateway".to_owned() })))
     }
 
-    async fn ask_on(&self, line: &mut Believed, call: &[u8]) -> Result<Answer, CallError> {
-        let signature = self.key.sign(&SignedCall::message(&line.exporter(), call));
-        let signature = signature.map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+    async fn ask_on(&self, line: &mut Believed, call: &[u8]) -> Result<Answer, DeskError> {
+        let signature = self.key.sign(&SignedCall::message(&line.exporter(), call))?;
         let signed =
             SignedCall { signer: self.signer.clone(), call: Bytes(call.to_vec()), signature: Bytes(signature) };
-        line.ask(Ask::Control, &signed).await
+        Ok(line.ask(Ask::Control, &signed).await?)
     }
 }
 
@@ -70,16 +71,16 @@ impl Desk for RemoteDesk {
         let rested = self.line.take();
         if let Some(mut line) = rested {
             match self.ask_on(&mut line, &encoded).await {
-                Err(CallError::BrokenOff { .. }) if !matches!(call, Call::Append { .. }) => {}
+                Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Append { .. }) => {}
                 answer => {
                     self.line = Some(line);
-                    return Ok(answer?);
+                    return answer;
                 }
             }
         }
         let mut line = self.dial().await?;
         let answer = self.ask_on(&mut line, &encoded).await;
         self.line = Some(line);
-        Ok(answer?)
+        answer
     }
 }

@@ -5,7 +5,6 @@ use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Head;
 use identity::id::Correlation;
-use identity::key::Sign;
 use identity::principal::Author;
 use identity::time::Timestamp;
 use org::entry::{Action, NotWritten, SignedEntry};
@@ -252,7 +251,7 @@ impl<D: Desk> Session<D> {
         correlation: Correlation,
     ) -> Result<SignedEntry, OperateError> {
         let (name, key) = keys.author(self.memory.signer.as_ref())?;
-        let own = (Author::Signer(name.clone()), key as &dyn Sign);
+        let own = (Author::Signer(name.clone()), key.as_ref());
         let epoch = self.known.head.head.epoch.number;
         Ok(SignedEntry::write(self.known.org(), (&self.survey.frontier, epoch), own, (at, correlation), action)?)
     }
@@ -272,7 +271,7 @@ async fn ask_survey<D: Desk>(desk: &mut D, memory: &Memory) -> Result<Survey, Op
 fn refusal(why: &DeskError) -> Option<&Refusal> {
     match why {
         DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal)) => Some(refusal),
-        DeskError::Call(_) | DeskError::OtherAnswer => None,
+        DeskError::Call(_) | DeskError::Key(_) | DeskError::OtherAnswer => None,
     }
 }
 
