@@ -68,6 +68,8 @@ pub enum Refusal {
     HeadStale { until: Timestamp },
     #[error("the gateway's ledger is older than what was shown to it: it issues nothing until an operator restores it")]
     LedgerBehind,
+    #[error("the gateway was restored from a backup: it issues nothing until operators begin a new epoch")]
+    Restored,
     #[error("no operator's signature over this request and this connection")]
     NotAnOperator,
     #[error("the ledger refuses it: {why}")]
@@ -134,8 +136,11 @@ impl Refusal {
             ),
             Self::NoMandate | Self::HeadStale { .. } => Some("an operator renews it: freehold refresh"),
             Self::LedgerBehind => Some(
-                "an operator puts the newest copy of the gateway's folder in its place; if that is lost: freehold restore",
+                "an operator puts the newest copy of the gateway's folder in its place; if that is lost: freehold epoch begin",
             ),
+            Self::Restored => {
+                Some("an operator looks at what may be missing, then begins the new epoch: freehold epoch begin")
+            }
             Self::NotAnOperator => Some("run this where a current signer's key is, or name it with --home"),
             Self::Waiting
             | Self::NoChallenge
@@ -186,6 +191,7 @@ impl Refusal {
             | Self::NoMandate
             | Self::HeadStale { .. }
             | Self::LedgerBehind
+            | Self::Restored
             | Self::LedgerRefuses { .. }
             | Self::NotFound { .. }
             | Self::Failed { .. } => false,

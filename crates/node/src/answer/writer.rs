@@ -3,7 +3,6 @@
 //! It holds the state from the first change to the commit: nobody reads what the disk does not have.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -22,6 +21,7 @@ use org::refusal::Refusal;
 use org::state::State;
 use tokio::sync::oneshot;
 
+use crate::answer::halt::Halt;
 use crate::store::ledger::{Ledger, LedgerError};
 
 /// Jobs that may wait, and jobs that share one commit.
@@ -69,7 +69,7 @@ pub struct Desk<'a> {
     pub state: &'a mut State,
     pub ledger: &'a Ledger,
     voice: &'a OwnVoice,
-    behind: &'a AtomicBool,
+    halt: &'a Halt,
     closing: &'a Closing,
     broken: Option<String>,
     /// Operators changed something: the whole gateway judges by it from the commit on.
@@ -82,8 +82,8 @@ pub struct Scribe {
     pub founding: Founding,
     pub state: Arc<RwLock<State>>,
     pub voice: Arc<OwnVoice>,
-    /// Shown a future that it does not have: nothing of its own is written any more.
-    pub behind: Arc<AtomicBool>,
+    /// Behind, or restored: nothing of its own is written any more.
+    pub halt: Arc<Halt>,
     pub closing: Arc<Closing>,
     /// Called after a commit that changed what operators decide.
     pub take_effect: Box<dyn Fn(&State) + Send>,
@@ -182,7 +182,7 @@ impl Scribe {
             state,
             ledger: &self.ledger,
             voice: &self.voice,
-            behind: &self.behind,
+            halt: &self.halt,
             closing: &self.closing,
             broken: None,
             wide: false,
@@ -254,9 +254,7 @@ impl Desk<'_> {
 
     /// Writes an entry of this gateway's own.
     pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
-        if self.behind.load(Ordering::Relaxed) {
-            return Err(Refusal::LedgerBehind);
-        }
+        self.halt.check()?;
         let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
         let signed = {
             let place = (&self.state.frontier, self.state.epoch().number);
