@@ -188,7 +188,7 @@ impl Common {
         let (signer, key) = author.map_err(|why| failed(&why))?;
         let own = (signer.clone(), key.clone());
         let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
-        let desk = RemoteDesk::connect(doors, roots, known, own).await.map_err(|why| {
+        let desk = RemoteDesk::connect(doors, roots, (known, memory.tip.clone()), own).await.map_err(|why| {
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))

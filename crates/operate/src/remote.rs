@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use identity::bundle::{Endpoint, Roots};
+use identity::envelope::Envelope;
 use identity::key::Sign;
 use identity::principal::SignerName;
 use identity::text::Bytes;
@@ -20,6 +21,7 @@ pub struct RemoteDesk {
     gateways: Vec<Gateway>,
     expect: Expect,
     known: Known,
+    tip: Option<Envelope>,
     signer: SignerName,
     key: Arc<dyn Sign>,
     line: Option<Believed>,
@@ -30,10 +32,10 @@ impl RemoteDesk {
     pub async fn connect(
         gateways: Vec<Gateway>,
         roots: Roots<Endpoint>,
-        known: Known,
+        (known, tip): (Known, Option<Envelope>),
         (signer, key): (SignerName, Arc<dyn Sign>),
     ) -> Result<Self, CallError> {
-        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, signer, key, line: None };
+        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, signer, key, line: None };
         desk.line = Some(desk.dial().await?);
         Ok(desk)
     }
@@ -42,7 +44,10 @@ impl RemoteDesk {
         let mut last = None;
         for gateway in &self.gateways {
             let believe = async {
-                Provisional::dial(gateway, &self.expect, None).await?.believe(Anchor::Known(&self.known)).await
+                Provisional::dial(gateway, &self.expect, None)
+                    .await?
+                    .believe(Anchor::Known(&self.known, self.tip.as_ref()))
+                    .await
             };
             match believe.await {
                 Ok((believed, newer)) => {

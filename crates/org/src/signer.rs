@@ -48,6 +48,11 @@ impl State {
         later.map(|installed| installed.envelope.clone()).collect()
     }
 
+    /// Every set from the first to the one in force.
+    pub fn signer_sets(&self) -> impl DoubleEndedIterator<Item = &SignerSet> {
+        std::iter::once(&self.first).chain(self.path(|_| true).into_iter().map(|installed| &installed.set))
+    }
+
     /// The newest signer set in the entry's own past.
     pub(crate) fn signers_before(&self, signed: &SignedEntry) -> &SignerSet {
         self.sets_before(signed).last().unwrap_or(&self.first)

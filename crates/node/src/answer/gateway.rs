@@ -143,7 +143,8 @@ impl Gateway {
             let look = move |desk: &mut Desk<'_>| {
                 let at = Cut { author: shown.author, epoch: shown.place.epoch, seq };
                 let known = desk.keep(|desk| desk.ledger.entry_digest(&at))?;
-                if known == Some(shown.place.digest) {
+                // What is unknown of an earlier epoch was given up when the ledger was restored.
+                if known == Some(shown.place.digest) || shown.place.epoch < desk.state.epoch().number {
                     return Ok(false);
                 }
                 desk.keep(|desk| desk.ledger.mark_behind(clock::now()))?;

@@ -12,6 +12,8 @@ pub mod documents;
 pub mod enroll;
 pub mod renew;
 pub mod sync;
+pub mod recover;
+pub mod show;
 pub mod control;
 pub mod conversation;
 pub mod endpoint;

@@ -35,6 +35,7 @@ pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Res
         signers: state.signer_chain(request.signers),
         head: head.map(|record| record.envelope.clone()),
         tip,
+        recoveries: state.open_recoveries().map(|(record, _)| record.envelope.clone()).collect(),
     })
 }
 

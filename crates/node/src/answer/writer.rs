@@ -22,6 +22,7 @@ use org::state::State;
 use tokio::sync::oneshot;
 
 use crate::answer::halt::Halt;
+use crate::answer::show;
 use crate::store::ledger::{Ledger, LedgerError};
 
 /// Jobs that may wait, and jobs that share one commit.
@@ -74,6 +75,8 @@ pub struct Desk<'a> {
     broken: Option<String>,
     /// Operators changed something: the whole gateway judges by it from the commit on.
     wide: bool,
+    /// What held the gateway back is over with this commit.
+    lift: bool,
 }
 
 /// What the writer's thread has in hand.
@@ -186,6 +189,7 @@ impl Scribe {
             closing: &self.closing,
             broken: None,
             wide: false,
+            lift: false,
         };
         for job in batch {
             finishes.push(job(&mut desk));
@@ -193,8 +197,11 @@ impl Scribe {
                 return Err(why);
             }
         }
-        let wide = desk.wide;
+        let (wide, lift) = (desk.wide, desk.lift);
         self.ledger.commit().map_err(|why| describe(&why))?;
+        if lift {
+            self.halt.lift();
+        }
         Ok(wide)
     }
 }
@@ -217,11 +224,39 @@ impl Desk<'_> {
             trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
         }
         self.check_cuts(&opened)?;
+        self.check_recoveries(&opened)?;
         self.wide = true;
+        let restores =
+            |signed: &SignedEntry| matches!(&signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
+        if opened.iter().any(restores) {
+            // Everything that held the gateway back was about the epoch that ends here.
+            self.keep(|desk| desk.ledger.clear_marks())?;
+            self.lift = true;
+        }
         for signed in &opened {
             // The trial run took each of them; so does this one.
             let _ = self.state.apply(signed);
             self.keep(|desk| desk.ledger.append(desk.state, signed))?;
+        }
+        if let Some(shown) = self.keep(|desk| desk.ledger.shown())?
+            && show::is_answered(self.state, &shown)
+        {
+            self.keep(|desk| desk.ledger.forget_shown())?;
+        }
+        Ok(())
+    }
+
+    /// The entry says when it was written; this gateway's own clock must agree that the delay is over.
+    fn check_recoveries(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
+        let now = ground::clock::now();
+        for signed in entries {
+            let Action::SignersInstall { signers, .. } = &signed.entry.action else {
+                continue;
+            };
+            let waits = self.state.open_recoveries().find(|(record, _)| record.set.id == signers.digest());
+            if let Some((_, due_at)) = waits.filter(|(_, due_at)| now < *due_at) {
+                return Err(Refusal::LedgerRefuses { why: format!("the recovery waits until {due_at}") });
+            }
         }
         Ok(())
     }
@@ -255,6 +290,11 @@ impl Desk<'_> {
     /// Writes an entry of this gateway's own.
     pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
         self.halt.check()?;
+        self.append_halted(action, at, correlation)
+    }
+
+    /// Also while it is held back: a recovery may be the only way out of that.
+    pub fn append_halted(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
         let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
         let signed = {
             let place = (&self.state.frontier, self.state.epoch().number);

@@ -9,7 +9,7 @@ use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 
-use crate::ask::call::{AskError, call_known};
+use crate::ask::call::{AskError, call_known, notice};
 use crate::ask::renew;
 use crate::store::scope::Scope;
 
@@ -36,6 +36,10 @@ pub async fn check_in(scope: &Scope, gateway: &mut Believed, known: &Known) -> R
     let newer = newer.map_err(|why| AskError::BadAnswer(why.to_string()))?;
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         scope.save_known(&newer)?;
+    }
+    let mut newer = newer;
+    for recovery in &answer.recoveries {
+        newer = notice(scope, &newer, recovery)?.unwrap_or(newer);
     }
     scope.save_tip(&answer.tip, &newer)?;
     Ok(newer)

@@ -1,7 +1,8 @@
 //! What holds a gateway back, on disk: it was shown its own future, or it was restored from a backup.
 
+use identity::envelope::Envelope;
 use identity::time::Timestamp;
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
 use crate::store::ledger::{Ledger, LedgerError};
@@ -61,6 +62,25 @@ impl Ledger {
     /// Only what operators decided takes a mark back; it stands in the same commit.
     pub fn clear_marks(&self) -> Result<(), LedgerError> {
         self.db.execute("DELETE FROM marks", [])?;
+        Ok(())
+    }
+
+    /// A head that somebody showed, and that says more than this ledger.
+    pub fn shown(&self) -> Result<Option<Envelope>, LedgerError> {
+        let mut query = self.db.prepare("SELECT value FROM meta WHERE key = 'shown'")?;
+        let text: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
+        let damaged = |why: serde_json::Error| LedgerError::Damaged(format!("the head that was shown: {why}"));
+        text.map(|text| serde_json::from_str(&text).map_err(damaged)).transpose()
+    }
+
+    pub fn keep_shown(&self, head: &Envelope) -> Result<(), LedgerError> {
+        let text = serde_json::to_string(head).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES ('shown', ?1)", [text])?;
+        Ok(())
+    }
+
+    pub fn forget_shown(&self) -> Result<(), LedgerError> {
+        self.db.execute("DELETE FROM meta WHERE key = 'shown'", [])?;
         Ok(())
     }
 
