@@ -12,6 +12,7 @@ use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::control::{Answer, Call, SignedCall};
 use wire::known::Known;
 use wire::permit::Ask;
+use wire::sync::{RecoverRequest, RecoveryBegun};
 use wire::tls::Expect;
 
 use crate::desk::{Desk, DeskError};
@@ -22,8 +23,8 @@ pub struct RemoteDesk {
     expect: Expect,
     known: Known,
     tip: Option<Envelope>,
-    signer: SignerName,
-    key: Arc<dyn Sign>,
+    /// Who of these is a signer now is known when the gateway is believed.
+    keys: Vec<(SignerName, Arc<dyn Sign>)>,
     line: Option<Believed>,
 }
 
@@ -33,9 +34,9 @@ impl RemoteDesk {
         gateways: Vec<Gateway>,
         roots: Roots<Endpoint>,
         (known, tip): (Known, Option<Envelope>),
-        (signer, key): (SignerName, Arc<dyn Sign>),
+        keys: Vec<(SignerName, Arc<dyn Sign>)>,
     ) -> Result<Self, CallError> {
-        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, signer, key, line: None };
+        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, keys, line: None };
         desk.line = Some(desk.dial().await?);
         Ok(desk)
     }
@@ -60,22 +61,31 @@ impl RemoteDesk {
         Err(last.unwrap_or(CallError::Refused(Refusal::NotFound { what: "gateway".to_owned() })))
     }
 
-    async fn ask_on(&self, line: &mut Believed, call: &[u8]) -> Result<Answer, DeskError> {
-        let signature = self.key.sign(&SignedCall::message(&line.exporter(), call))?;
-        let signed =
-            SignedCall { signer: self.signer.clone(), call: Bytes(call.to_vec()), signature: Bytes(signature) };
-        Ok(line.ask(Ask::Control, &signed).await?)
+    async fn ask_on(&self, line: &mut Believed, call: &Call) -> Result<Answer, DeskError> {
+        // A recovery carries its own authority, and whoever brings it may be nobody yet.
+        if let Call::Recover { recovery } = call {
+            let request = RecoverRequest { recovery: recovery.clone() };
+            let begun: RecoveryBegun = line.ask(Ask::Recover, &request).await?;
+            return Ok(Answer::Recovering { due_at: begun.due_at });
+        }
+        let encoded = serde_json::to_vec(call).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        let quorum = &self.known.signers.quorum;
+        let current = self.keys.iter().find(|(name, key)| quorum.key_of(name) == Some(key.public()));
+        // Nobody of them: perhaps one whom the recovery keys named.
+        let (signer, key) = current.or(self.keys.first()).ok_or(Refusal::NotAnOperator)?;
+        let signature = key.sign(&SignedCall::message(&line.exporter(), &encoded))?;
+        let sealed = SignedCall { signer: signer.clone(), call: Bytes(encoded), signature: Bytes(signature) };
+        Ok(line.ask(Ask::Control, &sealed).await?)
     }
 }
 
 impl Desk for RemoteDesk {
     async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
-        let encoded = serde_json::to_vec(&call).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
         // A person may have thought for a while: a connection that rested too long is opened again. A change is sent
         // once; whether it was taken, the ledger says.
         let rested = self.line.take();
         if let Some(mut line) = rested {
-            match self.ask_on(&mut line, &encoded).await {
+            match self.ask_on(&mut line, &call).await {
                 Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Append { .. }) => {}
                 answer => {
                     self.line = Some(line);
@@ -84,7 +94,7 @@ impl Desk for RemoteDesk {
             }
         }
         let mut line = self.dial().await?;
-        let answer = self.ask_on(&mut line, &encoded).await;
+        let answer = self.ask_on(&mut line, &call).await;
         self.line = Some(line);
         answer
     }
