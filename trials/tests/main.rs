@@ -12,4 +12,7 @@ mod auditing;
 mod staying;
 mod killing;
 mod operators;
+mod together;
+mod recovering;
+mod restoring;
 mod hostile;
