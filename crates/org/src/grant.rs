@@ -88,6 +88,10 @@ impl Granted {
         &self.envelope
     }
 
+    pub fn into_envelope(self) -> Envelope {
+        self.envelope
+    }
+
     pub const fn node_key(&self) -> PublicKey {
         self.admitted.claim.node_key
     }

@@ -23,8 +23,8 @@ const MAX_LINEAGE: usize = 1_000;
 const PAGE_BYTES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
-pub fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
-    let key: Option<PublicKey> = gateway.state().signer_set().quorum.key_of(&signed.signer);
+pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
+    let key: Option<PublicKey> = gateway.state().await.signer_set().quorum.key_of(&signed.signer);
     let message = SignedCall::message(exporter, &signed.call.0);
     let admitted = key.is_some_and(|key| key.verify(&message, &signed.signature.0).is_ok());
     if !admitted {
@@ -37,23 +37,23 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     match call {
         Call::Survey { tip } => {
             let vouches = gateway.confront(tip.as_ref()).await.is_ok();
-            survey(gateway, vouches)
+            survey(gateway, vouches).await
         }
         Call::Append { entries } => append(gateway, entries).await,
         Call::Nodes { after } => gateway.writer.run(move |desk| nodes(desk, after)).await,
         Call::Admission { node_key } => gateway.writer.run(move |desk| admission(desk, node_key)).await,
-        Call::Invites { after } => Ok(invites(&gateway.state(), after)),
+        Call::Invites { after } => Ok(invites(&*gateway.state().await, after)),
         Call::Invite { id } => {
-            Ok(Answer::Document(gateway.state().invite(id).map(|(_, record)| record.envelope.clone())))
+            Ok(Answer::Document(gateway.state().await.invite(id).map(|(_, record)| record.envelope.clone())))
         }
         Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
         Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
     }
 }
 
-fn survey(gateway: &Gateway, vouches: bool) -> Result<Answer, Refusal> {
-    let tip = if vouches { Some(gateway.tip()?) } else { None };
-    let state = gateway.state();
+async fn survey(gateway: &Gateway, vouches: bool) -> Result<Answer, Refusal> {
+    let state = gateway.state().await;
+    let tip = if vouches { Some(gateway.tip_of(&state)?) } else { None };
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
     Ok(Answer::Survey(Box::new(Survey {
         frontier: state.frontier.clone(),
@@ -72,8 +72,9 @@ async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Ref
 }
 
 fn admission(desk: &mut Desk<'_>, node_key: Digest) -> Result<Answer, Refusal> {
-    match desk.state.members.get(&node_key).map(|member| member.admission.entry.clone()) {
-        Some(entry) => Ok(Answer::Document(Some(stored_admission(desk, &entry)?))),
+    let admission = desk.state.members.get(&node_key).map(|member| &member.admission);
+    match admission.map(|admission| (admission.entry.clone(), admission.entry_digest)) {
+        Some(at) => Ok(Answer::Document(Some(stored_admission(desk, &at)?))),
         None => Ok(Answer::Document(None)),
     }
 }

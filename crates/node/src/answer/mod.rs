@@ -4,6 +4,7 @@
 pub mod limits;
 pub mod crowd;
 pub mod registry;
+pub mod tips;
 pub mod writer;
 pub mod gateway;
 pub mod issue;

@@ -5,30 +5,37 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::Head;
-use identity::id::{Correlation, InviteId, OrgId};
-use identity::key::{EdKey, Sign};
-use identity::principal::Author;
-use identity::time::Timestamp;
+use identity::head::{Cut, Head};
+use identity::id::{Correlation, Digest, InviteId, OrgId};
+use identity::key::Sign;
+use identity::time::{Seconds, Timestamp};
+use org::effect::Unfit;
 use org::entry::{Action, Cause, SignedEntry};
 use org::founding::Founding;
 use org::frontier::Tip;
+use org::grant::Granted;
 use org::refusal::Refusal;
-use org::state::State;
-use tokio::sync::oneshot;
+use org::state::{State, Void};
+use tokio::sync::{RwLock, oneshot};
 
+use crate::answer::tips::{OwnVoice, Tips};
 use crate::store::ledger::{Ledger, LedgerError};
 
 /// Jobs that may wait, and jobs that share one commit.
 const QUEUE: usize = 8_192;
 const BATCH: usize = 512;
 
-type Finish = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
+/// What a batch came to: the gateway's word about its chain, if somebody wants it.
+type Outcome = Result<Option<Envelope>, Refusal>;
+type Finish = Box<dyn FnOnce(Outcome) + Send>;
+const BUSY: Refusal = Refusal::Busy { retry_after: Seconds(1) };
+
 type Job = Box<dyn FnOnce(&mut Desk<'_>) -> Finish + Send>;
 
 /// Invites whose revocation is on its way.
@@ -57,11 +64,22 @@ pub struct Writer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The gateway as an author: its name and its voice.
-#[derive(Debug)]
-pub struct OwnVoice {
-    pub author: Author,
-    pub key: EdKey,
+/// When members were last seen. Never authority, so nobody waits until it is written: it goes with the next commit,
+/// and one comes within a second.
+#[derive(Debug, Default)]
+pub struct Sightings(Mutex<BTreeMap<Digest, Timestamp>>);
+
+impl Sightings {
+    /// True if it is the first that waits.
+    pub fn note(&self, node_key: Digest, at: Timestamp) -> bool {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.insert(node_key, at);
+        waiting.len() == 1
+    }
+
+    fn take(&self) -> BTreeMap<Digest, Timestamp> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// What a job may touch. Refuse first, change last: a job that changed something must not refuse any more.
@@ -72,6 +90,8 @@ pub struct Desk<'a> {
     behind: &'a AtomicBool,
     closing: &'a Closing,
     broken: Option<String>,
+    /// Somebody is to be told how far the ledger is.
+    wants_tip: bool,
     /// Operators changed something: the whole gateway judges by it from the commit on.
     wide: bool,
 }
@@ -81,10 +101,11 @@ pub struct Scribe {
     pub ledger: Ledger,
     pub founding: Founding,
     pub state: Arc<RwLock<State>>,
-    pub voice: Arc<OwnVoice>,
+    pub tips: Arc<Tips>,
     /// Shown a future that it does not have: nothing of its own is written any more.
     pub behind: Arc<AtomicBool>,
     pub closing: Arc<Closing>,
+    pub sightings: Arc<Sightings>,
     /// Called after a commit that changed what operators decide.
     pub take_effect: Box<dyn Fn(&State) + Send>,
 }
@@ -109,25 +130,44 @@ impl Writer {
         job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, Refusal>> {
         let (sender, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |desk| {
+        self.send(Box::new(move |desk| {
             let result = job(desk);
-            Box::new(move |committed: Result<(), Refusal>| {
+            Box::new(move |committed: Outcome| {
                 let _ = sender.send(committed.and(result));
             })
-        });
+        }));
+        receiver
+    }
+
+    fn send(&self, job: Job) {
         // A full queue or a dead writer drops the job, and with it the sender: the caller sees that.
         if let Some(jobs) = &self.jobs {
             let _ = jobs.try_send(job);
         }
-        receiver
     }
 
     pub async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let busy = Refusal::Busy { retry_after: identity::time::Seconds(1) };
-        self.submit(job).await.unwrap_or(Err(busy))
+        self.submit(job).await.unwrap_or(Err(BUSY))
+    }
+
+    /// Runs a job and says how far the ledger is once it is durable: one signature for all that were written with it.
+    pub async fn run_for_tip<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<(T, Envelope), Refusal> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(Box::new(move |desk| {
+            let result = job(desk);
+            desk.wants_tip |= result.is_ok();
+            Box::new(move |committed: Outcome| {
+                let told = committed.and_then(|tip| Ok((result?, tip.ok_or(Refusal::LedgerBehind)?)));
+                let _ = sender.send(told);
+            })
+        }));
+        receiver.await.unwrap_or(Err(BUSY))
     }
 }
 
@@ -153,12 +193,19 @@ impl Scribe {
         }
     }
 
-    fn write_batch(&self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<(), String> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+    fn write_batch(&self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Option<Envelope>, String> {
+        let mut state = self.state.blocking_write();
         let outcome = self.run_and_commit(batch, &mut state, finishes);
-        match &outcome {
-            Ok(true) => (self.take_effect)(&state),
-            Ok(false) => {}
+        match outcome {
+            Ok(done) => {
+                if done.wide {
+                    (self.take_effect)(&state);
+                }
+                // A gateway that is behind vouches for nothing, and an error of the key is nobody's loss: who waits
+                // for the tip is told that there is none.
+                let vouches = done.wants_tip && !self.behind.load(Ordering::Relaxed);
+                Ok(vouches.then(|| self.tips.tip(&state, clock::now()).ok()).flatten())
+            }
             Err(why) => {
                 tracing::error!(%why, "the ledger could not be written; nothing of it was acknowledged");
                 self.ledger.roll_back();
@@ -170,21 +217,24 @@ impl Scribe {
                         std::process::exit(1);
                     }
                 }
+                Err(why)
             }
         }
-        outcome.map(|_| ())
     }
 
-    /// True if operators changed something.
-    fn run_and_commit(&self, batch: Vec<Job>, state: &mut State, finishes: &mut Vec<Finish>) -> Result<bool, String> {
+    fn run_and_commit(&self, batch: Vec<Job>, state: &mut State, finishes: &mut Vec<Finish>) -> Result<Done, String> {
         self.ledger.begin().map_err(|why| describe(&why))?;
+        for (node_key, at) in self.sightings.take() {
+            self.ledger.log_seen(node_key, at).map_err(|why| describe(&why))?;
+        }
         let mut desk = Desk {
             state,
             ledger: &self.ledger,
-            voice: &self.voice,
+            voice: self.tips.voice(),
             behind: &self.behind,
             closing: &self.closing,
             broken: None,
+            wants_tip: false,
             wide: false,
         };
         for job in batch {
@@ -193,10 +243,18 @@ impl Scribe {
                 return Err(why);
             }
         }
-        let wide = desk.wide;
+        let done = Done { wide: desk.wide, wants_tip: desk.wants_tip };
         self.ledger.commit().map_err(|why| describe(&why))?;
-        Ok(wide)
+        Ok(done)
     }
+}
+
+/// What a batch did.
+#[derive(Debug, Clone, Copy)]
+struct Done {
+    /// Operators changed something.
+    wide: bool,
+    wants_tip: bool,
 }
 
 fn describe(why: &LedgerError) -> String {
@@ -252,21 +310,65 @@ impl Desk<'_> {
         self.closing.is_closing(invite)
     }
 
-    /// Writes an entry of this gateway's own.
-    pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
+    /// Writes an entry of this gateway's own about a node key.
+    pub fn append_own(
+        &mut self,
+        (action, node_key): (Action, Digest),
+        at: Timestamp,
+        correlation: Correlation,
+    ) -> Result<(), Refusal> {
+        self.append_about((action, node_key), (at, correlation), State::apply)
+    }
+
+    /// Writes down whom this gateway has just admitted.
+    pub fn append_granted(
+        &mut self,
+        granted: &Granted,
+        at: Timestamp,
+        correlation: Correlation,
+    ) -> Result<(), Refusal> {
+        let action = Action::NodeAdmit { admission: granted.envelope().clone() };
+        let about = (action, granted.node_key().digest());
+        self.append_about(about, (at, correlation), |state, signed| state.apply_granted(signed, granted))
+    }
+
+    fn append_about(
+        &mut self,
+        (action, node_key): (Action, Digest),
+        when: (Timestamp, Correlation),
+        apply: impl FnOnce(&mut State, &SignedEntry) -> Result<Result<(), Void>, Unfit>,
+    ) -> Result<(), Refusal> {
         if self.behind.load(Ordering::Relaxed) {
             return Err(Refusal::LedgerBehind);
         }
         let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
-        let signed = SignedEntry::write(self.state.org, &self.state.frontier, own, (at, correlation), action);
+        let signed = SignedEntry::write(self.state.org, &self.state.frontier, own, when, action);
         let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;
-        let applied = self.state.apply(&signed).map_err(|why| why.to_string());
+        let applied = apply(self.state, &signed).map_err(|why| why.to_string());
         if let Err(why) = applied.and_then(|effect| effect.map_err(|void| void.to_string())) {
             // The chain may have moved on in memory: forget the whole batch rather than guess.
             self.broken = Some(why.clone());
             return Err(Refusal::LedgerRefuses { why });
         }
-        self.keep(|desk| desk.ledger.append(desk.state, &signed))
+        self.keep(|desk| desk.ledger.append_about(desk.state, &signed, node_key))
+    }
+
+    /// Is a word that this gateway once gave about its chain still so? One that is shown its own future, or another past
+    /// than it has, was restored from an old copy: it stops issuing, for good.
+    pub fn confirms(&mut self, shown: &Tip) -> Result<bool, Refusal> {
+        let at = Cut { author: shown.author.clone(), epoch: shown.place.epoch, seq: shown.place.seq };
+        if self.keep(|desk| desk.ledger.entry_digest(&at))? == Some(shown.place.digest) {
+            return Ok(true);
+        }
+        self.keep(|desk| desk.ledger.mark_behind())?;
+        if !self.behind.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                entry = at.seq,
+                "this gateway told others of an entry that its ledger does not have: it was restored from an old copy. \
+                 It issues nothing from now on; restore the newest copy of its folder"
+            );
+        }
+        Ok(false)
     }
 
     /// Does something with the disk; if it fails, the whole batch is undone.
@@ -277,24 +379,10 @@ impl Desk<'_> {
             Refusal::Failed { why }
         })
     }
-
-    /// This gateway's signed word about its own chain.
-    pub fn tip(&self, at: Timestamp) -> Result<Envelope, Refusal> {
-        tip(self.state, self.voice, at)
-    }
 }
 
 impl std::fmt::Debug for Desk<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Desk")
     }
-}
-
-pub fn tip(state: &State, voice: &OwnVoice, at: Timestamp) -> Result<Envelope, Refusal> {
-    let failed = |why: String| Refusal::Failed { why };
-    let place = state.frontier.place_of(&voice.author).copied();
-    let place = place.ok_or_else(|| failed("the gateway has no chain yet".to_owned()))?;
-    let body = Tip { author: voice.author.clone(), place, at };
-    let envelope = Envelope::seal(Some(state.org), &body).map_err(|why| failed(why.to_string()))?;
-    envelope.signed(&voice.key).map_err(|why| failed(why.to_string()))
 }

@@ -10,7 +10,7 @@ use identity::id::{Digest, OrgId};
 use identity::principal::Principal;
 use identity::time::Timestamp;
 use org::derived::{self, BadRow, Rows};
-use org::entry::SignedEntry;
+use org::entry::{Entry, SignedEntry};
 use org::founding::Founding;
 use org::renew::Issuance;
 use org::state::State;
@@ -120,6 +120,20 @@ impl Ledger {
 
     /// Adds an entry that `state` has already taken, and the rows that it changed.
     pub fn append(&self, state: &State, signed: &SignedEntry) -> Result<(), LedgerError> {
+        self.add_entry(signed)?;
+        match derived::rows_after(state, signed) {
+            Some(rows) => self.put_rows(&rows),
+            None => self.replace_rows(&derived::rows(state)),
+        }
+    }
+
+    /// The same for an entry about one node key.
+    pub fn append_about(&self, state: &State, signed: &SignedEntry, node_key: Digest) -> Result<(), LedgerError> {
+        self.add_entry(signed)?;
+        self.put_rows(&derived::rows_about(state, signed, node_key))
+    }
+
+    fn add_entry(&self, signed: &SignedEntry) -> Result<(), LedgerError> {
         self.db
             .prepare_cached("INSERT INTO entries (author, epoch, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![
@@ -129,10 +143,7 @@ impl Ledger {
                 signed.digest.to_string(),
                 json(&signed.envelope)
             ])?;
-        match derived::rows_after(state, signed) {
-            Some(rows) => self.put_rows(&rows),
-            None => self.replace_rows(&derived::rows(state)),
-        }
+        Ok(())
     }
 
     fn put_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
@@ -190,7 +201,8 @@ impl Ledger {
         Ok(out)
     }
 
-    pub fn entry(&self, at: &Cut) -> Result<Option<SignedEntry>, LedgerError> {
+    /// The entry at a place that the state names; its digest says that these are the bytes that were once checked.
+    pub fn entry(&self, at: &Cut, digest: Digest) -> Result<Option<Entry>, LedgerError> {
         let mut query =
             self.db.prepare_cached("SELECT envelope FROM entries WHERE author = ?1 AND epoch = ?2 AND seq = ?3")?;
         let seq = i64::try_from(at.seq).unwrap_or(i64::MAX);
@@ -199,8 +211,12 @@ impl Ledger {
         let Some(text) = text else {
             return Ok(None);
         };
-        let signed = SignedEntry::open(self.org, read(&text)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-        Ok(Some(signed))
+        let envelope: Envelope = read(&text)?;
+        if envelope.digest() != digest {
+            return Err(LedgerError::Damaged(format!("entry {} of `{}` is another", at.seq, at.author)));
+        }
+        let entry = envelope.peek(Some(self.org)).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        Ok(Some(entry))
     }
 
     pub fn entry_digest(&self, at: &Cut) -> Result<Option<Digest>, LedgerError> {
@@ -288,6 +304,10 @@ fn open(path: &Path) -> Result<Connection, LedgerError> {
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "foreign_keys", "ON")?;
     db.busy_timeout(std::time::Duration::from_secs(5))?;
+    // Keys are digests, so that every commit touches pages all over the file: keep them at hand, and carry them over
+    // from the log (at most 32 MB) only now and then.
+    db.pragma_update(None, "cache_size", -16_384)?;
+    db.pragma_update(None, "wal_autocheckpoint", 8_192)?;
     db.set_prepared_statement_cache_capacity(32);
     Ok(db)
 }
