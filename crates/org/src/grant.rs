@@ -88,10 +88,6 @@ impl Granted {
         &self.envelope
     }
 
-    pub fn into_envelope(self) -> Envelope {
-        self.envelope
-    }
-
     pub const fn node_key(&self) -> PublicKey {
         self.admitted.claim.node_key
     }

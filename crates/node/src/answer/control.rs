@@ -12,9 +12,9 @@ use org::refusal::Refusal;
 use org::state::{InviteRecord, MemberRecord, Standing, State};
 use wire::control::{Answer, Call, DerivedRow, InviteView, JoinedView, NodeView, SignedCall, Survey};
 
+use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
-use crate::answer::writer::Desk;
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const VIEWS_PER_PAGE: usize = 2_000;
@@ -183,6 +183,7 @@ fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
 }
 
 fn derived(desk: &mut Desk<'_>, after: Option<&(String, String)>) -> Result<Answer, Refusal> {
+    desk.write_rows()?;
     let page = desk.keep(|desk| desk.ledger.derived_page(after, ROWS_PER_PAGE))?;
     let mut more = page.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
     let (mut rows, mut size) = (Vec::new(), 0);

@@ -21,7 +21,6 @@ use wire::tls::Judgment;
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::writer::Desk;
 use crate::answer::{control, documents, enroll, renew, sync};
 
 /// A body that does not arrive in this time is given up.
@@ -226,12 +225,7 @@ impl Conversation {
         result: Result<T, Refusal>,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         match &result {
-            Err(refusal) if refusal.counts_as_failed() => {
-                let (now, source, what) = (clock::now(), self.source.to_string(), refusal.to_string());
-                let observe = move |desk: &mut Desk<'_>| desk.keep(|desk| desk.ledger.observe(now, &source, &what));
-                // Nobody waits for it.
-                drop(self.gateway.writer.submit(observe));
-            }
+            Err(refusal) if refusal.counts_as_failed() => self.gateway.note_refused(self.source, refusal),
             Ok(_) | Err(_) => attempt.forgive(),
         }
         result.map(|answer| http::reply(&answer))

@@ -17,9 +17,9 @@ use org::refusal::Refusal;
 use org::renew::{self, Issuance};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
+use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::{Applicant, Made};
-use crate::answer::writer::Desk;
 
 /// A challenge is good this long, once.
 const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;
@@ -115,10 +115,7 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
         check_turn(desk, key, last.as_ref(), &made.row, now)?;
         let admission = match (again, granted) {
             (Some(at), _) => stored_admission(desk, &at)?,
-            (None, Some(granted)) => {
-                desk.append_granted(&granted, now, correlation)?;
-                granted.into_envelope()
-            }
+            (None, Some(granted)) => desk.append_granted(granted, now, correlation)?,
             // What was known of this machine a moment ago is not known any more: let it ask again.
             (None, None) => return Err(Refusal::Busy { retry_after: Seconds(1) }),
         };

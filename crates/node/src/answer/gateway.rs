@@ -1,5 +1,6 @@
 //! The gateway itself: its keys, its state, its writer. Whoever holds its lock is the only opener.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,16 +21,18 @@ use org::state::State;
 use tokio::sync::{RwLock, RwLockReadGuard};
 use wire::tls::{Judgment, Vouched};
 
+use crate::answer::desk::{Closing, Desk};
+use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
 use crate::answer::tips::{OwnVoice, Tips};
-use crate::answer::writer::{Desk, Scribe, Sightings, Writer};
+use crate::answer::writer::{Scribe, Writer};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
 use crate::store::ledger::{Ledger, LedgerError};
 use crate::store::scope::ScopeError;
 
-/// How long it may take until it is written that a member was seen.
-const SIGHTINGS_WAIT: Duration = Duration::from_secs(1);
+/// How long what was observed may wait until it is written.
+const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Gateway {
@@ -41,8 +44,8 @@ pub struct Gateway {
     pub limits: Arc<Limits>,
     pub registry: Arc<Registry>,
     tips: Arc<Tips>,
-    sightings: Arc<Sightings>,
-    /// Waited for without holding up a thread: the writer keeps it until the disk has what it wrote.
+    jottings: Arc<Jottings>,
+    /// What the disk has; the writer brings it forward after each commit.
     state: Arc<RwLock<State>>,
     /// There are two successors of one signer set.
     frozen: Arc<AtomicBool>,
@@ -81,19 +84,21 @@ impl Gateway {
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let registry = Arc::new(Registry::default());
         let frozen = Arc::new(AtomicBool::new(state.is_frozen()));
+        let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
         let key = identity::key::EdKey::from_seed(&keys.voice.seed());
         let tips = Arc::new(Tips::new(OwnVoice { author: Author::Gateway(about.node.clone()), key }));
-        let sightings = Arc::new(Sightings::default());
+        let jottings = Arc::new(Jottings::default());
         let take_effect = effect(Arc::clone(&judgment), Arc::clone(&registry), Arc::clone(&frozen));
         let scribe = Scribe {
             ledger,
             founding,
+            ahead,
             state: Arc::clone(&state),
             tips: Arc::clone(&tips),
             behind: Arc::clone(&behind),
-            closing: Arc::default(),
-            sightings: Arc::clone(&sightings),
+            closing: Closing::default(),
+            jottings: Arc::clone(&jottings),
             take_effect,
         };
         let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
@@ -106,7 +111,7 @@ impl Gateway {
             limits: Arc::new(Limits::default()),
             registry,
             tips,
-            sightings,
+            jottings,
             state,
             frozen,
             behind,
@@ -177,16 +182,27 @@ impl Gateway {
         state.frontier.place_of(&shown.author) == Some(&shown.place)
     }
 
-    /// Notes that a member was there; written within a second.
+    /// Notes that a member was there.
     pub fn note_seen(self: &Arc<Self>, node_key: PublicKey, at: Timestamp) {
-        if self.sightings.note(node_key.digest(), at) {
-            let gateway = Arc::clone(self);
-            tokio::spawn(async move {
-                tokio::time::sleep(SIGHTINGS_WAIT).await;
-                // Every batch writes what waits; this one has nothing else to do.
-                drop(gateway.writer.submit(|_| Ok(())));
-            });
+        if self.jottings.seen(node_key.digest(), at) {
+            self.write_jottings_soon();
         }
+    }
+
+    /// Notes that an attempt was refused.
+    pub fn note_refused(self: &Arc<Self>, source: IpAddr, refusal: &Refusal) {
+        if self.jottings.refused(clock::now(), source.to_string(), &refusal.to_string()) {
+            self.write_jottings_soon();
+        }
+    }
+
+    fn write_jottings_soon(self: &Arc<Self>) {
+        let gateway = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(JOTTINGS_WAIT).await;
+            // Every batch writes what waits; this one has nothing else to do.
+            drop(gateway.upgrade().map(|gateway| gateway.writer.submit(|_| Ok(()))));
+        });
     }
 }
 

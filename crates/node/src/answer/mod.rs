@@ -5,6 +5,8 @@ pub mod limits;
 pub mod crowd;
 pub mod registry;
 pub mod tips;
+pub mod jottings;
+pub mod desk;
 pub mod writer;
 pub mod gateway;
 pub mod issue;

@@ -19,7 +19,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 /// The version of the tables below.
 const SCHEMA: u32 = 1;
 /// Observations are kept for people to look at, not for ever.
-const MAX_OBSERVATIONS: u32 = 10_000;
+pub const MAX_OBSERVATIONS: usize = 10_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -127,13 +127,8 @@ impl Ledger {
         }
     }
 
-    /// The same for an entry about one node key.
-    pub fn append_about(&self, state: &State, signed: &SignedEntry, node_key: Digest) -> Result<(), LedgerError> {
-        self.add_entry(signed)?;
-        self.put_rows(&derived::rows_about(state, signed, node_key))
-    }
-
-    fn add_entry(&self, signed: &SignedEntry) -> Result<(), LedgerError> {
+    /// Only the entry; its author puts the rows.
+    pub fn add_entry(&self, signed: &SignedEntry) -> Result<(), LedgerError> {
         self.db
             .prepare_cached("INSERT INTO entries (author, epoch, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![
@@ -146,7 +141,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn put_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
+    pub fn put_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
         let mut put = self.db.prepare_cached("INSERT OR REPLACE INTO derived VALUES (?1, ?2, ?3)")?;
         for ((table, key), value) in rows {
             put.execute([table, key, value])?;
@@ -283,17 +278,15 @@ impl Ledger {
         Ok(query.query_row([node_key.to_string()], |row| row.get(0)).optional()?)
     }
 
-    pub fn observe(&self, at: Timestamp, source: &str, what: &str) -> Result<(), LedgerError> {
-        // A stranger's words may be in it.
-        let what: String = what.chars().take(200).collect();
-        self.db.prepare_cached("INSERT INTO observations (at, source, what) VALUES (?1, ?2, ?3)")?.execute(params![
-            at.unix(),
-            source,
-            what
-        ])?;
+    /// When, from where, what; the oldest beyond a bound are forgotten.
+    pub fn observe(&self, refused: &[(Timestamp, String, String)]) -> Result<(), LedgerError> {
+        let mut put = self.db.prepare_cached("INSERT INTO observations (at, source, what) VALUES (?1, ?2, ?3)")?;
+        for (at, source, what) in refused {
+            put.execute(params![at.unix(), source, what])?;
+        }
         self.db
             .prepare_cached("DELETE FROM observations WHERE id <= (SELECT MAX(id) FROM observations) - ?1")?
-            .execute([MAX_OBSERVATIONS])?;
+            .execute([i64::try_from(MAX_OBSERVATIONS).unwrap_or(i64::MAX)])?;
         Ok(())
     }
 }
