@@ -12,4 +12,5 @@ mod auditing;
 mod staying;
 mod killing;
 mod operators;
+mod unlocking;
 mod hostile;

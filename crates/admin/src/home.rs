@@ -6,16 +6,19 @@ use clap::Args;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::bundle::Roots;
-use identity::principal::{Address, OrgName};
+use identity::id::OrgId;
+use identity::key::EdKey;
+use identity::principal::{Address, OrgName, SignerName};
 use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
 use operate::desk::DeskError;
 use operate::folder::OperatorFolder;
-use operate::keys::{KeyError, SignerKeys};
+use operate::keys::{self, KeyError, SignerKeys};
 use operate::remote::RemoteDesk;
 use operate::session::{OperateError, Session};
 use wire::connect::{CallError, Gateway as Peer};
+use wire::known::Known;
 
 use crate::local::AnyDesk;
 
@@ -96,24 +99,25 @@ impl Common {
 
     /// Opens the signer keys that are here.
     pub fn keys(&self, org: &OrgName, doing: &str) -> Result<SignerKeys, Failure> {
+        let (folder, known) = self.operator(org, doing)?;
+        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
+        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))
+    }
+
+    /// Opens all key files of current signers that are here, to hand them to an agent.
+    pub fn open_key_files(&self, org: &OrgName, doing: &str) -> Result<(OrgId, Vec<(SignerName, EdKey)>), Failure> {
+        let (folder, known) = self.operator(org, doing)?;
+        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
+        let opened = keys::open_files(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
+        Ok((known.org(), opened))
+    }
+
+    fn operator(&self, org: &OrgName, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let known = folder.known().map_err(|why| {
             Failure::new(doing, &why).hint("this takes the operator's folder of the org; say where it is: --home DIR")
         })?;
-        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| {
-            let failure = Failure::new(doing, &why);
-            match why {
-                KeyError::Passphrase(_) => {
-                    failure.hint("give the passphrase with --passphrase-file FILE, or run this at a terminal")
-                }
-                KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
-                KeyError::NoKey | KeyError::NotEnough { .. } => {
-                    failure.hint("run this where the signers' key files are: --home DIR")
-                }
-                KeyError::File(_) | KeyError::Seal(_) | KeyError::NotAKey(_) | KeyError::Sign(_) => failure,
-            }
-        })
+        Ok((folder, known))
     }
 
     /// A session to look at things.
@@ -192,6 +196,20 @@ impl Common {
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))
+    }
+}
+
+fn key_failure(doing: &str, why: &KeyError) -> Failure {
+    let failure = Failure::new(doing, why);
+    match why {
+        KeyError::Passphrase(_) => failure.hint(
+            "give the passphrase with --passphrase-file FILE, run this at a terminal, or unlock first: freehold unlock",
+        ),
+        KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
+        KeyError::NoKey | KeyError::NotEnough { .. } => {
+            failure.hint("run this where the signers' key files are: --home DIR")
+        }
+        KeyError::File(_) | KeyError::Seal(_) | KeyError::NotAKey(_) | KeyError::Sign(_) => failure,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
 use crate::commands::refresh::Refresh;
 use crate::commands::serve::Serve;
+use crate::commands::unlock::{Agent, Lock, Unlock};
 use crate::home::Common;
 
 /// Founds an org of machines that you own, and governs it.
@@ -54,6 +55,13 @@ enum Command {
     Audit(Audit),
     /// Renew how long the head and the mandates last
     Refresh(Refresh),
+    /// Open your signer keys for a while, so that commands do not ask for the passphrase
+    Unlock(Unlock),
+    /// Forget the keys that `unlock` opened
+    Lock(Lock),
+    /// Hold opened keys: what `unlock` starts
+    #[command(hide = true)]
+    Agent(Agent),
     /// List the orgs of this home
     #[command(subcommand)]
     Org(OrgCommand),
@@ -77,6 +85,9 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Node(node) => node.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
         Command::Refresh(refresh) => refresh.run(common).await,
+        Command::Unlock(unlock) => unlock.run(common),
+        Command::Lock(Lock {}) => Lock::run(common),
+        Command::Agent(agent) => agent.run().await,
         Command::Org(org) => {
             org.run(common);
             Ok(())

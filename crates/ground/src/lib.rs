@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod random;
+pub mod secret;
 pub mod file;
 pub mod sealed;
 pub mod passphrase;

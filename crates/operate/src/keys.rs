@@ -6,10 +6,11 @@ use ground::file::{self, Access, FileError};
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::{self, SealError};
 use identity::envelope::Envelope;
-use identity::key::{EdKey, Sign};
+use identity::key::{EdKey, PublicKey, Sign};
 use identity::principal::SignerName;
 use identity::signers::SignerSet;
 
+use crate::agent::client;
 use crate::folder::OperatorFolder;
 
 #[derive(Debug, thiserror::Error)]
@@ -53,36 +54,25 @@ pub fn save(
 }
 
 impl SignerKeys {
-    /// Opens the keys of current signers that are here; the passphrase is asked for once.
+    /// The keys of current signers: first those that the user's agent holds, then files, for which the passphrase is
+    /// asked for once.
     pub fn open(
         folder: &OperatorFolder,
         set: &SignerSet,
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
-        let mut remembered: Option<Passphrase> = None;
-        let mut keys: Vec<(SignerName, Arc<dyn Sign>)> = Vec::new();
         let threshold = set.quorum.threshold();
-        for name in folder.signers_here().into_iter().filter(|name| set.quorum.key_of(name).is_some()) {
+        let mut keys = held_by_the_agent(set);
+        keys.truncate(threshold);
+        let mut files = KeyFiles { folder, ask, remembered: None };
+        for name in folder.signers_here() {
             if keys.len() == threshold {
                 break;
             }
-            let bytes = file::read_secret(&folder.signer_file(&name))?;
-            let passphrase = || -> Result<Passphrase, KeyError> {
-                Ok(match &remembered {
-                    Some(passphrase) => passphrase.clone(),
-                    None => ask()?,
-                })
-            };
-            let mut used = None;
-            let seed = sealed::open(&bytes, &purpose(&name), || {
-                let passphrase = passphrase()?;
-                used = Some(passphrase.clone());
-                Ok::<_, KeyError>(passphrase)
-            })?;
-            remembered = used.or(remembered);
-            let seed = seed.as_slice().try_into().map_err(|_| KeyError::NotAKey(name.clone()))?;
-            let key = EdKey::from_seed(seed);
-            if set.quorum.key_of(&name) == Some(key.public()) {
+            if keys.iter().any(|(here, _)| *here == name) {
+                continue;
+            }
+            if let Some(key) = files.open_current(&name, set)? {
                 keys.push((name, Arc::new(key)));
             }
         }
@@ -104,5 +94,62 @@ impl SignerKeys {
             envelope.sign(key.as_ref())?;
         }
         Ok(envelope)
+    }
+}
+
+/// Opens every key file of a current signer: what an agent is given to hold. The passphrase is asked for once.
+pub fn open_files(
+    folder: &OperatorFolder,
+    set: &SignerSet,
+    ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
+) -> Result<Vec<(SignerName, EdKey)>, KeyError> {
+    let mut files = KeyFiles { folder, ask, remembered: None };
+    let mut keys = Vec::new();
+    for name in folder.signers_here() {
+        if let Some(key) = files.open_current(&name, set)? {
+            keys.push((name, key));
+        }
+    }
+    if keys.is_empty() { Err(KeyError::NoKey) } else { Ok(keys) }
+}
+
+fn held_by_the_agent(set: &SignerSet) -> Vec<(SignerName, Arc<dyn Sign>)> {
+    let held = client::keys_held();
+    let signer_of = |key: PublicKey| set.quorum.signers().iter().find(|signer| signer.key == key);
+    let current = held.into_iter().filter_map(|key| Some((signer_of(key.public())?.name.clone(), key)));
+    let mut keys: Vec<(SignerName, Arc<dyn Sign>)> = Vec::new();
+    for (name, key) in current {
+        if !keys.iter().any(|(here, _)| *here == name) {
+            keys.push((name, Arc::new(key)));
+        }
+    }
+    keys
+}
+
+/// Key files under one passphrase.
+struct KeyFiles<'a, A> {
+    folder: &'a OperatorFolder,
+    ask: A,
+    remembered: Option<Passphrase>,
+}
+
+impl<A: Fn() -> Result<Passphrase, NoPassphrase>> KeyFiles<'_, A> {
+    /// Nothing if the file holds no key of the current set.
+    fn open_current(&mut self, name: &SignerName, set: &SignerSet) -> Result<Option<EdKey>, KeyError> {
+        let Some(public) = set.quorum.key_of(name) else {
+            return Ok(None);
+        };
+        let bytes = file::read_secret(&self.folder.signer_file(name))?;
+        let seed = sealed::open(&bytes, &purpose(name), || -> Result<Passphrase, KeyError> {
+            let passphrase = match self.remembered.take() {
+                Some(passphrase) => passphrase,
+                None => (self.ask)()?,
+            };
+            self.remembered = Some(passphrase.clone());
+            Ok(passphrase)
+        })?;
+        let seed = seed.as_slice().try_into().map_err(|_| KeyError::NotAKey(name.clone()))?;
+        let key = EdKey::from_seed(seed);
+        Ok((key.public() == public).then_some(key))
     }
 }

@@ -6,4 +6,5 @@ pub mod invite;
 pub mod node;
 pub mod audit;
 pub mod refresh;
+pub mod unlock;
 pub mod org;

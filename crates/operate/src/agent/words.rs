@@ -1,0 +1,73 @@
+//! The words between a command and the agent: one line of JSON each way, then the connection ends.
+
+use ground::secret::Secret;
+use identity::id::OrgId;
+use identity::key::PublicKey;
+use identity::principal::{OrgName, SignerName};
+use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::meant::Purpose;
+
+/// The largest envelope in base64, and some words around it.
+pub const MAX_LINE: usize = identity::envelope::MAX_PAYLOAD / 3 * 4 + (64 << 10);
+/// The longest that keys are held.
+pub const LONGEST: Seconds = Seconds::HOUR.times(12);
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    Status,
+    /// Hold these keys for so long.
+    Hold {
+        keys: Vec<Given>,
+        seconds: Seconds,
+    },
+    Sign {
+        key: PublicKey,
+        purpose: Purpose,
+        message: Bytes,
+    },
+    /// Forget all keys and end.
+    Lock,
+}
+
+/// A key that is handed over.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    pub org: OrgId,
+    pub org_name: OrgName,
+    pub signer: SignerName,
+    pub seed: Secret,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Answer {
+    Status(Status),
+    Signature(Bytes),
+    Locked,
+    Refused { why: String },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    pub pid: u32,
+    pub keys: Vec<HeldKey>,
+}
+
+/// What is told of a key that is held.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldKey {
+    pub org: OrgId,
+    pub org_name: OrgName,
+    pub signer: SignerName,
+    pub key: PublicKey,
+    pub until: Timestamp,
+    /// Whether its page is kept from being swapped out.
+    pub locked_in_memory: bool,
+}
