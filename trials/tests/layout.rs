@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Lowest first. A crate may use only what stands before it. Rooms that are not built yet keep their place.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("identity", &[]),
     ("org", &["identity"]),
     ("manifest", &["identity"]),
     ("ground", &["identity"]),
+    ("token", &["identity", "ground"]),
     ("wire", &["identity", "org", "manifest", "ground"]),
     ("tunnel", &["identity", "org", "manifest", "ground", "wire"]),
     ("node", &["identity", "org", "manifest", "ground", "wire", "tunnel"]),

@@ -13,4 +13,5 @@ mod staying;
 mod killing;
 mod operators;
 mod unlocking;
+mod tokens;
 mod hostile;

@@ -308,14 +308,14 @@ fn the_agent_signs_what_is_meant_and_is_no_oracle() {
         let signature: Bytes = text(&sign(key, purpose, message), "signature").parse().unwrap();
         assert_eq!(key.verify(message, &signature.0), Ok(()), "{purpose}");
     }
-    let (other, none) = (note_of(Some(OrgId([9; 32]))), note_of(None));
+    let (other, orgless) = (note_of(Some(OrgId([9; 32]))), note_of(None));
     let refused: [(&str, &[u8]); 7] = [
         ("envelope", b"anything"),
         ("call", b"anything"),
         ("envelope", &call),
         ("call", &note),
         ("envelope", &other),
-        ("envelope", &none),
+        ("envelope", &orgless),
         ("anything", &note),
     ];
     for (purpose, message) in refused {

@@ -7,11 +7,11 @@ use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::bundle::Roots;
 use identity::id::OrgId;
-use identity::key::EdKey;
 use identity::principal::{Address, OrgName, SignerName};
 use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
+use operate::agent::words::Material;
 use operate::desk::DeskError;
 use operate::folder::OperatorFolder;
 use operate::keys::{self, KeyError, SignerKeys};
@@ -104,11 +104,11 @@ impl Common {
         SignerKeys::open(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))
     }
 
-    /// Opens all key files of current signers that are here, to hand them to an agent.
-    pub fn open_key_files(&self, org: &OrgName, doing: &str) -> Result<(OrgId, Vec<(SignerName, EdKey)>), Failure> {
+    /// Opens all keys of current signers that are here, to hand them to an agent.
+    pub fn keys_for_agent(&self, org: &OrgName, doing: &str) -> Result<(OrgId, Vec<(SignerName, Material)>), Failure> {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let opened = keys::open_files(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
+        let opened = keys::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
         Ok((known.org(), opened))
     }
 
@@ -209,7 +209,15 @@ fn key_failure(doing: &str, why: &KeyError) -> Failure {
         KeyError::NoKey | KeyError::NotEnough { .. } => {
             failure.hint("run this where the signers' key files are: --home DIR")
         }
-        KeyError::File(_) | KeyError::Seal(_) | KeyError::NotAKey(_) | KeyError::Sign(_) => failure,
+        KeyError::Token { source, .. } => match source.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        KeyError::File(_)
+        | KeyError::Seal(_)
+        | KeyError::NotAKey(_)
+        | KeyError::BadTokenFile { .. }
+        | KeyError::Sign(_) => failure,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
 use crate::commands::refresh::Refresh;
 use crate::commands::serve::Serve;
+use crate::commands::token::TokenCommand;
 use crate::commands::unlock::{Agent, Lock, Unlock};
 use crate::home::Common;
 
@@ -59,6 +60,9 @@ enum Command {
     Unlock(Unlock),
     /// Forget the keys that `unlock` opened
     Lock(Lock),
+    /// Look at hardware tokens, and make keys on them
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Hold opened keys: what `unlock` starts
     #[command(hide = true)]
     Agent(Agent),
@@ -87,6 +91,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Refresh(refresh) => refresh.run(common).await,
         Command::Unlock(unlock) => unlock.run(common),
         Command::Lock(Lock {}) => Lock::run(common),
+        Command::Token(token) => token.run(common),
         Command::Agent(agent) => agent.run().await,
         Command::Org(org) => {
             org.run(common);

@@ -4,5 +4,6 @@ pub mod clock;
 pub mod random;
 pub mod secret;
 pub mod file;
+pub mod token;
 pub mod sealed;
 pub mod passphrase;

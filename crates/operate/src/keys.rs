@@ -1,17 +1,22 @@
 //! The signer keys at hand: opened when something must be signed, gone when the command ends.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ground::file::{self, Access, FileError};
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::{self, SealError};
+use ground::secret::Secret;
 use identity::envelope::Envelope;
 use identity::key::{EdKey, PublicKey, Sign};
 use identity::principal::SignerName;
 use identity::signers::SignerSet;
 
 use crate::agent::client;
+use crate::agent::words::Material;
 use crate::folder::OperatorFolder;
+use crate::token::uri::TokenUri;
+use crate::token::{TokenError, TokenFile, TokenKey};
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -27,6 +32,14 @@ pub enum KeyError {
     NoKey,
     #[error("{needed} signers must agree, and the keys of {here} are here")]
     NotEnough { needed: usize, here: usize },
+    #[error("the token of `{signer}` cannot be used")]
+    Token {
+        signer: SignerName,
+        #[source]
+        source: TokenError,
+    },
+    #[error("`{}` is damaged, or of a newer version", path.display())]
+    BadTokenFile { path: PathBuf },
     #[error("signing failed")]
     Sign(#[from] identity::key::BadKey),
 }
@@ -53,9 +66,17 @@ pub fn save(
     Ok(file::write(&folder.signer_file(name), &file, Access::Private)?)
 }
 
+/// Notes on which token a signer's key is. Its PIN is written nowhere.
+pub fn save_token(folder: &OperatorFolder, name: &SignerName, uri: &TokenUri, key: PublicKey) -> Result<(), KeyError> {
+    let path = folder.token_file(name);
+    let note = TokenFile { schema: 1, uri: uri.clone(), key };
+    let json = serde_json::to_vec_pretty(&note).map_err(|_| KeyError::BadTokenFile { path: path.clone() })?;
+    Ok(file::write(&path, &json, Access::Private)?)
+}
+
 impl SignerKeys {
     /// The keys of current signers: first those that the user's agent holds, then files, for which the passphrase is
-    /// asked for once.
+    /// asked for once, then tokens, each of which may want its PIN.
     pub fn open(
         folder: &OperatorFolder,
         set: &SignerSet,
@@ -73,6 +94,19 @@ impl SignerKeys {
                 continue;
             }
             if let Some(key) = files.open_current(&name, set)? {
+                keys.push((name, Arc::new(key)));
+            }
+        }
+        for name in folder.tokens_here() {
+            if keys.len() == threshold {
+                break;
+            }
+            if keys.iter().any(|(here, _)| *here == name) {
+                continue;
+            }
+            if let Some(note) = read_token(folder, &name, set)? {
+                let key = TokenKey::open(&note.uri, note.key, Passphrase::ask);
+                let key = key.map_err(|source| KeyError::Token { signer: name.clone(), source })?;
                 keys.push((name, Arc::new(key)));
             }
         }
@@ -97,18 +131,44 @@ impl SignerKeys {
     }
 }
 
-/// Opens every key file of a current signer: what an agent is given to hold. The passphrase is asked for once.
-pub fn open_files(
+/// Where a current signer's key is; nothing if the note is of a key that is not in the set.
+pub fn read_token(folder: &OperatorFolder, name: &SignerName, set: &SignerSet) -> Result<Option<TokenFile>, KeyError> {
+    let path = folder.token_file(name);
+    let bytes = file::read_secret(&path)?;
+    let note: TokenFile = match serde_json::from_slice(&bytes) {
+        Ok(note @ TokenFile { schema: 1, .. }) => note,
+        _ => return Err(KeyError::BadTokenFile { path }),
+    };
+    Ok((set.quorum.key_of(name) == Some(note.key)).then_some(note))
+}
+
+/// Opens every key of a current signer that is here, for an agent to hold. The passphrase is asked for once, and each
+/// token's PIN.
+pub fn open_for_agent(
     folder: &OperatorFolder,
     set: &SignerSet,
     ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
-) -> Result<Vec<(SignerName, EdKey)>, KeyError> {
+) -> Result<Vec<(SignerName, Material)>, KeyError> {
     let mut files = KeyFiles { folder, ask, remembered: None };
     let mut keys = Vec::new();
     for name in folder.signers_here() {
         if let Some(key) = files.open_current(&name, set)? {
-            keys.push((name, key));
+            keys.push((name, Material::Seed(Secret::of(&key.seed()[..]))));
         }
+    }
+    for name in folder.tokens_here() {
+        let Some(TokenFile { uri, key, .. }) = read_token(folder, &name, set)? else {
+            continue;
+        };
+        let mut pin = None;
+        let asked = |prompt: &str| {
+            let typed = Passphrase::ask(prompt)?;
+            pin = Some(Secret::of(typed.bytes()));
+            Ok(typed)
+        };
+        // Tried here, where a person sees what is wrong with it.
+        TokenKey::open(&uri, key, asked).map_err(|source| KeyError::Token { signer: name.clone(), source })?;
+        keys.push((name, Material::Token { uri: Box::new(uri), key, pin }));
     }
     if keys.is_empty() { Err(KeyError::NoKey) } else { Ok(keys) }
 }

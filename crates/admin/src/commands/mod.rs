@@ -7,4 +7,5 @@ pub mod node;
 pub mod audit;
 pub mod refresh;
 pub mod unlock;
+pub mod token;
 pub mod org;

@@ -3,13 +3,12 @@
 use std::io::Write as _;
 
 use clap::Args;
-use ground::secret::Secret;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::agent::client::{self, AgentError, READY, RUNS};
 use operate::agent::holder::{self, HolderError};
 use operate::agent::place::AgentPlace;
-use operate::agent::words::{Given, LONGEST, Status};
+use operate::agent::words::{Given, HeldIn, LONGEST, Status};
 use serde::Serialize;
 
 use crate::home::Common;
@@ -48,7 +47,7 @@ struct KeyTold {
     signer: String,
     key: String,
     until: String,
-    locked_in_memory: bool,
+    held_in: HeldIn,
 }
 
 impl Unlock {
@@ -62,13 +61,8 @@ impl Unlock {
         }
         let org = common.org(doing)?;
         let place = AgentPlace::of_user().map_err(|why| Failure::new(doing, &why).hint(WHERE))?;
-        let (id, opened) = common.open_key_files(&org, doing)?;
-        let give = |(signer, key): (_, identity::key::EdKey)| Given {
-            org: id,
-            org_name: org.clone(),
-            signer,
-            seed: Secret::of(&key.seed()[..]),
-        };
+        let (id, opened) = common.keys_for_agent(&org, doing)?;
+        let give = |(signer, material)| Given { org: id, org_name: org.clone(), signer, material };
         let program = std::env::current_exe().map_err(|why| Failure::failed(doing, why.to_string()))?;
         let keys = opened.into_iter().map(give).collect();
         let status = client::hold(&place, &program, keys, self.span).map_err(|why| failure(doing, &why))?;
@@ -106,7 +100,7 @@ fn tell(common: &Common, status: Option<Status>) {
             signer: held.signer.to_string(),
             key: held.key.to_string(),
             until: held.until.to_string(),
-            locked_in_memory: held.locked_in_memory,
+            held_in: held.held_in,
         })
         .collect();
     let told = Told { unlocked: !keys.is_empty(), pid, keys };
@@ -114,9 +108,12 @@ fn tell(common: &Common, status: Option<Status>) {
         if told.keys.is_empty() {
             return "locked: no key is held".to_owned();
         }
-        let in_memory = |key: &KeyTold| if key.locked_in_memory { "" } else { "may be swapped to disk" };
-        let row =
-            |key: &KeyTold| vec![key.org.clone(), key.signer.clone(), key.until.clone(), in_memory(key).to_owned()];
+        let held_in = |key: &KeyTold| match key.held_in {
+            HeldIn::LockedMemory => "",
+            HeldIn::Memory => "may be swapped to disk",
+            HeldIn::Token => "on its token",
+        };
+        let row = |key: &KeyTold| vec![key.org.clone(), key.signer.clone(), key.until.clone(), held_in(key).to_owned()];
         table(&["ORG", "SIGNER", "UNLOCKED UNTIL", ""], &told.keys.iter().map(row).collect::<Vec<_>>())
     });
 }

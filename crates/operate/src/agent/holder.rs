@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ground::clock;
 use ground::file::{FileError, Lock};
-use identity::id::OrgId;
-use identity::key::{PublicKey, Sign as _};
+use ground::passphrase::{NoPassphrase, Passphrase};
+use identity::key::{PublicKey, Sign};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use rustix::time::{ClockId, clock_gettime};
@@ -22,7 +22,8 @@ use crate::agent::meant::Purpose;
 use crate::agent::memory::{PagedKey, harden};
 use crate::agent::place::{AgentPlace, NoPlace};
 use crate::agent::rest::{Reading, Verdict, judge};
-use crate::agent::words::{Answer, Given, HeldKey, LONGEST, MAX_LINE, Request, Status};
+use crate::agent::words::{Answer, Given, HeldIn, HeldKey, LONGEST, MAX_LINE, Material, Request, Status};
+use crate::token::TokenKey;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HolderError {
@@ -64,7 +65,7 @@ struct Ring {
 #[derive(Debug)]
 struct Held {
     told: HeldKey,
-    key: PagedKey,
+    key: Arc<dyn Sign>,
     begun: Reading,
     span: Duration,
 }
@@ -136,7 +137,8 @@ async fn entertain(holder: &Holder, mut stream: UnixStream) -> io::Result<()> {
         let (reader, _) = stream.split();
         BufReader::new(reader.take(MAX_LINE as u64)).read_until(b'\n', &mut line).await?;
         match serde_json::from_slice(&line) {
-            Ok(request) => holder.answer(request),
+            // A token may take its time.
+            Ok(request) => tokio::task::block_in_place(|| holder.answer(request)),
             Err(_) => refused("the question is too long, or not one that this agent knows"),
         }
     } else {
@@ -206,17 +208,17 @@ impl Holder {
         let begun = clocks();
         let mut taken = Vec::new();
         for given in keys {
-            let Ok(seed) = given.seed.0.as_slice().try_into() else {
-                return refused("this is not a signer's key");
+            let (key, held_in) = match take(given.material) {
+                Ok(taken) => taken,
+                Err(why) => return refused(&why),
             };
-            let key = PagedKey::new(seed);
             let told = HeldKey {
                 org: given.org,
                 org_name: given.org_name,
                 signer: given.signer,
                 key: key.public(),
                 until: clock::now() + seconds,
-                locked_in_memory: key.is_locked(),
+                held_in,
             };
             taken.push(Held { told, key, begun, span: Duration::from_secs(seconds.0) });
         }
@@ -236,21 +238,37 @@ impl Holder {
     }
 
     fn sign(&self, key: PublicKey, purpose: Purpose, message: &[u8]) -> Answer {
-        let ring = self.swept();
-        let may = |org: OrgId| purpose.check(org, message);
-        let mut verdict = None;
-        for held in ring.held.iter().filter(|held| held.told.key == key) {
-            match may(held.told.org) {
-                Ok(()) => {
-                    return match held.key.sign(message) {
-                        Ok(signature) => Answer::Signature(Bytes(signature)),
-                        Err(why) => refused(&why.to_string()),
-                    };
-                }
-                Err(why) => verdict = Some(why),
+        let mut verdict = "this key is not held any more".to_owned();
+        let mut chosen = None;
+        for held in self.swept().held.iter().filter(|held| held.told.key == key) {
+            match purpose.check(held.told.org, message) {
+                Ok(()) => chosen = Some(held.key.clone()),
+                Err(why) => verdict = why.to_string(),
             }
         }
-        refused(&verdict.map_or_else(|| "this key is not held any more".to_owned(), |why| why.to_string()))
+        // A token may wait for a touch: others are not kept waiting meanwhile.
+        match chosen.map(|key| key.sign(message)) {
+            None => refused(&verdict),
+            Some(Ok(signature)) => Answer::Signature(Bytes(signature)),
+            Some(Err(why)) => refused(&why.to_string()),
+        }
+    }
+}
+
+/// An opened key, or a token that is logged in.
+fn take(material: Material) -> Result<(Arc<dyn Sign>, HeldIn), String> {
+    match material {
+        Material::Seed(seed) => {
+            let seed = seed.0.as_slice().try_into().map_err(|_| "this is not a signer's key".to_owned())?;
+            let key = PagedKey::new(seed);
+            let held_in = if key.is_locked() { HeldIn::LockedMemory } else { HeldIn::Memory };
+            Ok((Arc::new(key), held_in))
+        }
+        Material::Token { uri, key, pin } => {
+            let pin = pin.and_then(|pin| std::str::from_utf8(&pin.0).ok().map(|text| Passphrase::new(text.to_owned())));
+            let open = TokenKey::open(&uri, key, |_: &str| pin.ok_or(NoPassphrase::NoTerminal));
+            open.map(|key| (Arc::new(key) as Arc<dyn Sign>, HeldIn::Token)).map_err(|why| why.to_string())
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::meant::Purpose;
+use crate::token::uri::TokenUri;
 
 /// The largest envelope in base64, and some words around it.
 pub const MAX_LINE: usize = identity::envelope::MAX_PAYLOAD / 3 * 4 + (64 << 10);
@@ -40,7 +41,19 @@ pub struct Given {
     pub org: OrgId,
     pub org_name: OrgName,
     pub signer: SignerName,
-    pub seed: Secret,
+    pub material: Material,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Material {
+    Seed(Secret),
+    /// The agent logs in to the token itself, and forgets the PIN.
+    Token {
+        uri: Box<TokenUri>,
+        key: PublicKey,
+        pin: Option<Secret>,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,6 +81,16 @@ pub struct HeldKey {
     pub signer: SignerName,
     pub key: PublicKey,
     pub until: Timestamp,
-    /// Whether its page is kept from being swapped out.
-    pub locked_in_memory: bool,
+    pub held_in: HeldIn,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldIn {
+    /// On a page that is not swapped out.
+    LockedMemory,
+    /// The system did not let the page be locked.
+    Memory,
+    /// On a token that is logged in.
+    Token,
 }
