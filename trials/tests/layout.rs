@@ -62,6 +62,15 @@ fn nobody_links_what_can_found() {
 }
 
 #[test]
+fn only_the_program_for_tokens_loads_foreign_code() {
+    for (name, uses) in dependencies() {
+        assert!(!uses.contains("token"), "`{name}` links `token`");
+        let loads = ["cryptoki", "libloading"].iter().any(|foreign| uses.contains(*foreign));
+        assert_eq!(loads, name == "token", "`{name}`");
+    }
+}
+
+#[test]
 fn pure_crates_cannot_reach_the_world() {
     for name in PURE {
         if let Some(uses) = dependencies().get(name) {

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use ground::passphrase::Passphrase;
 use ground::sealed::{self, SealError};
@@ -14,7 +14,7 @@ use identity::text::{Bytes, base64, base64url, hex};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use trials::place::{Place, ended, json, mode, output, stdout, succeeded, text, until};
+use trials::place::{Place, Running, ended, json, mode, output, stdout, succeeded, text, until};
 use wire::control::SignedCall;
 
 const PHRASE: &str = "correct horse";
@@ -269,6 +269,33 @@ fn without_a_runtime_folder_the_agent_lives_in_the_home() {
     assert_eq!(mode(&home.join(".freehold/.agent")), 0o700);
     succeeded(&run(&["refresh"]));
     assert_eq!(json(&run(&["lock", "--json"]))["was_unlocked"], true);
+}
+
+#[test]
+fn a_gateway_never_asks_the_agent() {
+    let scene = Scene::new();
+    let pid = scene.unlock("5m");
+    let code = text(&json(&scene.run(&["invite", "create", "--json"])), "code");
+    // Whoever asked it now would wait for an answer.
+    send(pid, Signal::STOP);
+    let listen = scene.place.address();
+    let mut serve = scene.command(&["serve", "--json", "--listen", &listen]);
+    let mut gateway = Running(serve.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(gateway.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("ready"), "{line}");
+    succeeded(&scene.place.join("web-1", &code));
+    assert_eq!(gateway.stop(), Some(0));
+    assert!(is_stopped(pid), "the agent ran meanwhile");
+    // Nor does a command hang for long: it then asks a person.
+    ended(&scene.run(&["refresh"]), 1, "a passphrase is needed");
+    send(pid, Signal::CONT);
+    succeeded(&scene.run(&["refresh"]));
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap().starts_with('T')
 }
 
 /// Some object of ours.

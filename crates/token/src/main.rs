@@ -4,12 +4,12 @@ mod point;
 mod module;
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use ground::secret;
 use ground::token::{Answer, MAX_LINE, Request, Trouble};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
-use zeroize::Zeroizing;
 
 use crate::module::{Failed, Opened};
 
@@ -48,11 +48,10 @@ fn serve() -> io::Result<()> {
     // What a module prints goes where errors go.
     let mut told = File::from(rustix::io::dup(rustix::stdio::stdout())?);
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    let mut asked = BufReader::new(io::stdin());
+    let mut asked = File::from(rustix::io::dup(rustix::stdio::stdin())?);
     let mut opened = None;
     loop {
-        let mut line = Zeroizing::new(Vec::new());
-        asked.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut line)?;
+        let line = secret::read_line(&mut asked, MAX_LINE)?;
         if line.is_empty() {
             return Ok(());
         }

@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ground::file::{FileError, Lock};
+use ground::secret;
 use identity::key::{BadKey, PublicKey, Sign};
 use identity::principal::SignerName;
 use identity::text::Bytes;
 use identity::time::Seconds;
-use zeroize::Zeroizing;
 
 use crate::agent::meant::{NotMeant, Purpose};
 use crate::agent::place::{AgentPlace, NoPlace};
@@ -39,7 +39,11 @@ pub enum AgentError {
     Refused(String),
 }
 
+/// A person may have to touch a token; for everything else an agent needs moments.
 const PATIENCE: Duration = Duration::from_mins(1);
+const MOMENTS: Duration = Duration::from_secs(5);
+/// An agent may end, or another command may start one, just when it is asked.
+const TRIES: usize = 4;
 
 /// What an agent says when it listens, and when another one does already.
 pub const READY: &str = "ready";
@@ -59,18 +63,17 @@ pub fn status(place: &AgentPlace) -> Result<Option<Status>, AgentError> {
 pub fn hold(place: &AgentPlace, program: &Path, keys: Vec<Given>, seconds: Seconds) -> Result<Status, AgentError> {
     place.make()?;
     let request = Request::Hold { keys, seconds };
-    let answer = match ask(place, &request) {
-        Err(AgentError::NotThere) => {
-            start(program)?;
-            ask(place, &request)?
+    for _ in 0..TRIES {
+        match ask(place, &request) {
+            Ok(Answer::Status(status)) => return Ok(status),
+            Ok(Answer::Refused { why }) => return Err(AgentError::Refused(why)),
+            Ok(Answer::Ending) => drop(Lock::wait(&place.lock())?),
+            Ok(Answer::Signature(_) | Answer::Locked) => return Err(AgentError::OtherAnswer),
+            Err(AgentError::NotThere) => start(program)?,
+            Err(why) => return Err(why),
         }
-        other => other?,
-    };
-    match answer {
-        Answer::Status(status) => Ok(status),
-        Answer::Refused { why } => Err(AgentError::Refused(why)),
-        _ => Err(AgentError::OtherAnswer),
     }
+    Err(AgentError::NotThere)
 }
 
 /// Makes the agent forget and end; false if none ran. What a killed one left is removed.
@@ -147,12 +150,15 @@ fn ask(place: &AgentPlace, request: &Request) -> Result<Answer, AgentError> {
     if peer.uid != rustix::process::geteuid() {
         return Err(AgentError::NotOurs(socket.display().to_string()));
     }
-    let mut line = Zeroizing::new(serde_json::to_vec(request).map_err(|_| AgentError::OtherAnswer)?);
-    line.push(b'\n');
+    let line = secret::to_line(request).map_err(|_| AgentError::OtherAnswer)?;
+    let patience = match request {
+        Request::Status | Request::Lock => MOMENTS,
+        Request::Hold { .. } | Request::Sign { .. } => PATIENCE,
+    };
     let mut told = Vec::new();
     let mut exchange = || -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(MOMENTS))?;
         stream.write_all(&line)?;
         BufReader::new((&stream).take(MAX_LINE as u64)).read_until(b'\n', &mut told)?;
         Ok(())

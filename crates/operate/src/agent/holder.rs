@@ -8,11 +8,12 @@ use std::time::Duration;
 use ground::clock;
 use ground::file::{FileError, Lock};
 use ground::passphrase::{NoPassphrase, Passphrase};
+use ground::secret::ROOM;
 use identity::key::{PublicKey, Sign};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, Semaphore};
@@ -133,9 +134,7 @@ pub async fn serve(place: &AgentPlace, ready: impl FnOnce()) -> Result<(), Holde
 async fn entertain(holder: &Holder, mut stream: UnixStream) -> io::Result<()> {
     let ours = rustix::process::geteuid().as_raw();
     let answer = if stream.peer_cred()?.uid() == ours {
-        let mut line = Zeroizing::new(Vec::new());
-        let (reader, _) = stream.split();
-        BufReader::new(reader.take(MAX_LINE as u64)).read_until(b'\n', &mut line).await?;
+        let line = read_line(&mut stream).await?;
         match serde_json::from_slice(&line) {
             // A token may take its time.
             Ok(request) => tokio::task::block_in_place(|| holder.answer(request)),
@@ -152,6 +151,17 @@ async fn entertain(holder: &Holder, mut stream: UnixStream) -> io::Result<()> {
         holder.locked.notify_one();
     }
     Ok(())
+}
+
+/// One line, straight from the socket: nothing of it stays in a buffer.
+async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut line = Zeroizing::new(Vec::with_capacity(ROOM));
+    while line.last() != Some(&b'\n') && line.len() < MAX_LINE {
+        if stream.read_buf(&mut *line).await? == 0 {
+            break;
+        }
+    }
+    Ok(line)
 }
 
 impl Holder {
@@ -224,7 +234,7 @@ impl Holder {
         }
         let mut ring = self.swept();
         if ring.ended {
-            return refused("this agent is about to end; ask again");
+            return Answer::Ending;
         }
         let same = |held: &Held, new: &Held| held.told.key == new.told.key && held.told.org == new.told.org;
         ring.held.retain(|held| !taken.iter().any(|new| same(held, new)));

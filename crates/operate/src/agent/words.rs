@@ -62,7 +62,11 @@ pub enum Answer {
     Status(Status),
     Signature(Bytes),
     Locked,
-    Refused { why: String },
+    /// It is about to end and takes nothing any more.
+    Ending,
+    Refused {
+        why: String,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

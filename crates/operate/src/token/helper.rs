@@ -4,8 +4,8 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use ground::secret;
 use ground::token::{Answer, MAX_LINE, Request};
-use zeroize::Zeroizing;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
@@ -50,8 +50,7 @@ impl Helper {
     }
 
     pub fn ask(&mut self, request: &Request) -> Result<Answer, HelperError> {
-        let mut line = Zeroizing::new(serde_json::to_vec(request).map_err(|_| HelperError::OtherAnswer)?);
-        line.push(b'\n');
+        let line = secret::to_line(request).map_err(|_| HelperError::OtherAnswer)?;
         let mut told = Vec::new();
         let mut exchange = || -> io::Result<()> {
             self.to.write_all(&line)?;
