@@ -224,6 +224,40 @@ fn a_token_with_another_key_is_refused() {
 }
 
 #[test]
+fn a_helper_that_lies_breaks_off_or_is_missing_is_not_believed() {
+    let place = Place::new();
+    let folder = place.path("bin");
+    std::fs::create_dir(&folder).unwrap();
+    let freehold = folder.join("freehold");
+    if std::fs::hard_link(binary("freehold"), &freehold).is_err() {
+        std::fs::copy(binary("freehold"), &freehold).unwrap();
+    }
+    let show = || {
+        let mut command = Command::new(&freehold);
+        command.args(["token", "show", &bare("token=harbor")]).env("PATH", "/usr/bin:/bin");
+        output(command)
+    };
+    ended(&show(), 1, "the program `freehold-pkcs11`, which speaks with tokens, is not here");
+    let key = identity::key::Sign::public(&identity::key::EdKey::from_seed(&[1; 32]));
+    let opened = json!({ "opened": { "key": key } });
+    let signature = json!({ "signature": identity::text::Bytes(vec![0; 64]) });
+    let table = [
+        (format!("read q; echo '{opened}'; read q; echo '{signature}'"), "not with the key that it shows"),
+        (format!("read q; echo '{opened}'; read q; echo '{opened}'"), "answered something else than was asked"),
+        (format!("read q; echo '{signature}'"), "answered something else than was asked"),
+        ("read q; echo nonsense".to_owned(), "answered something else than was asked"),
+        (format!("read q; echo '{opened}'"), "broke off"),
+        ("exit 0".to_owned(), "broke off"),
+    ];
+    for (script, why) in table {
+        let path = folder.join("freehold-pkcs11");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        ended(&show(), 1, why);
+    }
+}
+
+#[test]
 fn the_helper_answers_nonsense_with_an_error_and_stays() {
     use std::io::{BufRead as _, BufReader, Write as _};
     let mut child = Command::new(binary("freehold-pkcs11"))
