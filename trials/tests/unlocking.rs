@@ -272,6 +272,24 @@ fn without_a_runtime_folder_the_agent_lives_in_the_home() {
 }
 
 #[test]
+fn many_ask_at_once_and_all_are_answered() {
+    let scene = Scene::new();
+    scene.unlock("5m");
+    let socket = scene.socket();
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| {
+                let answer = ask(&socket, &json!("status")).unwrap();
+                assert_eq!(answer["status"]["keys"].as_array().unwrap().len(), 1);
+            });
+        }
+        for _ in 0..4 {
+            scope.spawn(|| succeeded(&scene.run(&["refresh"])));
+        }
+    });
+}
+
+#[test]
 fn a_gateway_never_asks_the_agent() {
     let scene = Scene::new();
     let pid = scene.unlock("5m");

@@ -319,6 +319,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_signed_says_what_it_is_and_nothing_near_it_does() {
+        let bytes = note().preauth();
+        assert_eq!(Meant::read(&bytes), Some(Meant { kind: "note".to_owned(), org: Some(ORG) }));
+        for cut in 0..bytes.len() {
+            assert_eq!(Meant::read(&bytes[..cut]), None, "{cut}");
+        }
+        assert_eq!(Meant::read(&[&bytes[..], b"x"].concat()), None);
+    }
+
+    #[test]
     fn a_threshold_of_nothing_is_never_met() {
         let unsigned = note();
         assert!(unsigned.open_with_threshold::<Note>(Some(ORG), &BTreeSet::new(), 0).is_err());

@@ -112,8 +112,9 @@ pub async fn serve(place: &AgentPlace, ready: impl FnOnce()) -> Result<(), Holde
                     break;
                 }
             }
-            come = listener.accept() => {
-                if let (Ok((stream, _)), Ok(turn)) = (come, places.clone().try_acquire_owned()) {
+            // Who comes when all places are taken waits at the door.
+            (turn, come) = async { (places.clone().acquire_owned().await, listener.accept().await) } => {
+                if let (Ok(turn), Ok((stream, _))) = (turn, come) {
                     let holder = holder.clone();
                     tokio::spawn(async move {
                         let _turn = turn;

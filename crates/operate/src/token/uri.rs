@@ -207,6 +207,8 @@ fn decode(value: &str, also: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parse(text: &str) -> Result<TokenUri, BadUri> {
@@ -278,6 +280,19 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(parse(&text).map(|uri| uri.to_string()), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_parser_and_what_it_takes_prints_as_it_was(
+            pieces in proptest::collection::vec("[a-z%=;&?:/0-9A-F-]{0,12}|token=|;object=|;id=%[0-9a-f]{2}|\\?module-path=/m|\\PC", 0..8)
+        ) {
+            let text = format!("pkcs11:{}", pieces.concat());
+            if let Ok(uri) = parse(&text) {
+                prop_assert_eq!(uri.to_string(), text);
+                prop_assert!(uri.wanted().module.is_absolute());
+            }
         }
     }
 
