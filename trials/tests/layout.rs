@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Lowest first. A crate may use only what stands before it. Rooms that are not built yet keep their place.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("identity", &[]),
     ("org", &["identity"]),
     ("manifest", &["identity"]),
     ("ground", &["identity"]),
+    ("token", &["identity", "ground"]),
     ("wire", &["identity", "org", "manifest", "ground"]),
     ("tunnel", &["identity", "org", "manifest", "ground", "wire"]),
     ("node", &["identity", "org", "manifest", "ground", "wire", "tunnel"]),
@@ -57,6 +58,15 @@ fn crates_point_down() {
 fn nobody_links_what_can_found() {
     for (name, uses) in dependencies() {
         assert!(!uses.contains("admin"), "`{name}` links `admin`");
+    }
+}
+
+#[test]
+fn only_the_program_for_tokens_loads_foreign_code() {
+    for (name, uses) in dependencies() {
+        assert!(!uses.contains("token"), "`{name}` links `token`");
+        let loads = ["cryptoki", "libloading"].iter().any(|foreign| uses.contains(*foreign));
+        assert_eq!(loads, name == "token", "`{name}`");
     }
 }
 

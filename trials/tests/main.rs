@@ -15,4 +15,6 @@ mod operators;
 mod together;
 mod recovering;
 mod restoring;
+mod unlocking;
+mod tokens;
 mod hostile;

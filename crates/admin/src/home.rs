@@ -6,19 +6,21 @@ use clap::Args;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::bundle::Roots;
+use identity::id::OrgId;
 use identity::key::PublicKey;
 use identity::principal::{Address, OrgName, SignerName};
 use identity::signers::Quorum;
 use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
+use operate::agent::words::Material;
 use operate::desk::DeskError;
 use operate::folder::OperatorFolder;
-use operate::keys::{KeyError, SignerKeys};
+use operate::keys::{self, KeyError, SignerKeys};
 use operate::remote::RemoteDesk;
 use operate::session::{OperateError, Session};
 use wire::connect::{CallError, Gateway as Peer};
-use wire::known::BadKnowledge;
+use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
 
@@ -102,18 +104,31 @@ impl Common {
 
     /// Opens the signer keys that are here.
     pub fn keys(&self, org: &OrgName, doing: &str) -> Result<SignerKeys, Failure> {
+        let (folder, known) = self.operator(org, doing)?;
+        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
+        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))
+    }
+
+    /// Opens all keys of current signers that are here, to hand them to an agent.
+    pub fn keys_for_agent(&self, org: &OrgName, doing: &str) -> Result<(OrgId, Vec<(SignerName, Material)>), Failure> {
+        let (folder, known) = self.operator(org, doing)?;
+        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
+        let opened = keys::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
+        Ok((known.org(), opened))
+    }
+
+    fn operator(&self, org: &OrgName, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let known = folder.known().map_err(|why| {
             Failure::new(doing, &why).hint("this takes the operator's folder of the org; say where it is: --home DIR")
         })?;
-        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| no_key(doing, &why))
+        Ok((folder, known))
     }
 
     /// Opens the keys of those here who belong to one of these quorums.
     pub fn keys_for(&self, folder: &OperatorFolder, quorums: &[Quorum], doing: &str) -> Result<SignerKeys, Failure> {
         let ask = || self.passphrase("passphrase of your signer key");
-        SignerKeys::open_for(folder, quorums, ask).map_err(|why| no_key(doing, &why))
+        SignerKeys::open_for(folder, quorums, ask).map_err(|why| key_failure(doing, &why))
     }
 
     /// The public half of a key that lies here.
@@ -124,7 +139,7 @@ impl Common {
         doing: &str,
     ) -> Result<PublicKey, Failure> {
         let ask = || self.passphrase(&format!("passphrase of `{name}`"));
-        SignerKeys::public_key(folder, name, ask).map_err(|why| no_key(doing, &why))
+        SignerKeys::public_key(folder, name, ask).map_err(|why| key_failure(doing, &why))
     }
 
     /// A passphrase for a key that is about to be made; nothing if it is to lie there in the open.
@@ -168,7 +183,8 @@ impl Common {
         let org = self.org(doing)?;
         let folder = OperatorFolder::at(&self.home(), &org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let keys = SignerKeys::open_all(&folder, ask).map_err(|why| no_key(doing, &why))?;
+        let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
+        let keys = SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
         let session = self.begin(&org, Some(&keys), doing, false).await?;
         Ok((session, keys))
     }
@@ -177,7 +193,8 @@ impl Common {
     pub async fn recovering_desk(&self, org: &OrgName, doing: &str) -> Result<AnyDesk, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let keys = SignerKeys::open_all(&folder, ask).map_err(|why| no_key(doing, &why))?;
+        let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
+        let keys = SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
         self.desk(org, Some(&keys), doing, false).await
     }
 
@@ -279,15 +296,23 @@ fn warn_of_recoveries(session: &Session<AnyDesk>) {
     }
 }
 
-fn no_key(doing: &str, why: &KeyError) -> Failure {
+fn key_failure(doing: &str, why: &KeyError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
-        KeyError::Passphrase(_) => {
-            failure.hint("give the passphrase with --passphrase-file FILE, or run this at a terminal")
-        }
+        KeyError::Passphrase(_) => failure.hint(
+            "give the passphrase with --passphrase-file FILE, run this at a terminal, or unlock first: freehold unlock",
+        ),
         KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
         KeyError::NoKey => failure.hint("run this where the signers' key files are: --home DIR"),
-        KeyError::File(_) | KeyError::Seal(_) | KeyError::NotAKey(_) | KeyError::Sign(_) => failure,
+        KeyError::Token { source, .. } => match source.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        KeyError::File(_)
+        | KeyError::Seal(_)
+        | KeyError::NotAKey(_)
+        | KeyError::BadTokenFile { .. }
+        | KeyError::Sign(_) => failure,
     }
 }
 

@@ -25,6 +25,8 @@ use crate::commands::serve::Serve;
 use crate::commands::sign::Sign;
 use crate::commands::signer::SignerCommand;
 use crate::commands::suspend::Suspend;
+use crate::commands::token::TokenCommand;
+use crate::commands::unlock::{Agent, Lock, Unlock};
 use crate::home::Common;
 
 /// Founds an org of machines that you own, and governs it.
@@ -61,6 +63,16 @@ enum Command {
     Audit(Audit),
     /// Renew how long the head and the mandates last
     Refresh(Refresh),
+    /// Open your signer keys for a while, so that commands do not ask for the passphrase
+    Unlock(Unlock),
+    /// Forget the keys that `unlock` opened
+    Lock(Lock),
+    /// Look at hardware tokens, and make keys on them
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Hold opened keys: what `unlock` starts
+    #[command(hide = true)]
+    Agent(Agent),
     /// Stop a node for a day, by one signer's word
     Suspend(Suspend),
     /// Show what waits for signatures, and add yours
@@ -105,5 +117,9 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Recover(recover) => recover.run(common).await,
         Command::Epoch(epoch) => epoch.run(common).await,
         Command::Org(org) => org.run(common),
+        Command::Unlock(unlock) => unlock.run(common),
+        Command::Lock(Lock {}) => Lock::run(common),
+        Command::Token(token) => token.run(common),
+        Command::Agent(agent) => agent.run().await,
     }
 }

@@ -2,6 +2,8 @@
 
 pub mod clock;
 pub mod random;
+pub mod secret;
 pub mod file;
+pub mod token;
 pub mod sealed;
 pub mod passphrase;

@@ -239,6 +239,39 @@ impl Envelope {
     }
 }
 
+/// What bytes that are to be signed say of themselves. For who signs for others, and must not sign just anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meant {
+    pub kind: String,
+    pub org: Option<OrgId>,
+}
+
+impl Meant {
+    /// Nothing unless the bytes are the pre-authentication encoding of an object of ours.
+    pub fn read(preauth: &[u8]) -> Option<Self> {
+        let rest = preauth.strip_prefix(b"DSSEv1 ")?;
+        let (payload_type, rest) = sized(rest)?;
+        let (payload, rest) = sized(rest.strip_prefix(b" ")?)?;
+        let envelope = Envelope {
+            payload_type: std::str::from_utf8(payload_type).ok()?.to_owned(),
+            payload: Bytes(payload.to_vec()),
+            signatures: Vec::new(),
+        };
+        let label: Label = serde_json::from_slice(payload).ok()?;
+        let ours = envelope.payload_type == format!("application/vnd.freehold.{}+json", label.kind);
+        let exact = rest.is_empty() && payload.len() <= MAX_PAYLOAD && envelope.preauth() == preauth;
+        (ours && exact && label.plane == Plane::Mgmt).then_some(Self { kind: label.kind, org: label.org })
+    }
+}
+
+/// A length, a space, and so many bytes; then what follows.
+fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = bytes.iter().take(12).position(|byte| *byte == b' ')?;
+    let (length, rest) = bytes.split_at_checked(space)?;
+    let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
+    rest.strip_prefix(b" ")?.split_at_checked(length)
+}
+
 fn payload_type<T: Payload>() -> String {
     format!("application/vnd.freehold.{}+json", T::KIND)
 }
@@ -295,6 +328,16 @@ mod tests {
         envelope.sign(&key(2)).unwrap();
         let opened: Result<Note, _> = envelope.open_with_threshold(Some(ORG), &keys(&[1, 2, 3]), 2);
         assert_eq!(opened, Ok(Note { text: "hi".into() }));
+    }
+
+    #[test]
+    fn what_is_to_be_signed_says_what_it_is_and_nothing_near_it_does() {
+        let bytes = note().preauth();
+        assert_eq!(Meant::read(&bytes), Some(Meant { kind: "note".to_owned(), org: Some(ORG) }));
+        for cut in 0..bytes.len() {
+            assert_eq!(Meant::read(&bytes[..cut]), None, "{cut}");
+        }
+        assert_eq!(Meant::read(&[&bytes[..], b"x"].concat()), None);
     }
 
     #[test]

@@ -84,11 +84,24 @@ impl OperatorFolder {
         self.path("signers").join(format!("{name}.key"))
     }
 
+    pub fn token_file(&self, name: &SignerName) -> PathBuf {
+        self.path("signers").join(format!("{name}.token"))
+    }
+
     /// The signers whose key files are here.
     pub fn signers_here(&self) -> Vec<SignerName> {
+        self.signers_with("key")
+    }
+
+    /// The signers whose keys are on a token.
+    pub fn tokens_here(&self) -> Vec<SignerName> {
+        self.signers_with("token")
+    }
+
+    fn signers_with(&self, ending: &str) -> Vec<SignerName> {
         let entries = std::fs::read_dir(self.path("signers")).into_iter().flatten().flatten();
-        let mut names: Vec<SignerName> =
-            entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".key")?.parse().ok()).collect();
+        let name_in = |file: &str| file.strip_suffix(ending)?.strip_suffix('.')?.parse().ok();
+        let mut names: Vec<SignerName> = entries.filter_map(|entry| name_in(entry.file_name().to_str()?)).collect();
         names.sort();
         names
     }

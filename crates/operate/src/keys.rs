@@ -1,16 +1,22 @@
 //! The signer keys at hand: opened when something must be signed, gone when the command ends.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ground::file::{self, Access, FileError};
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::{self, SealError};
+use ground::secret::Secret;
 use identity::envelope::Envelope;
 use identity::key::{EdKey, PublicKey, Sign};
 use identity::principal::SignerName;
 use identity::signers::{Quorum, SignerSet};
 
+use crate::agent::client;
+use crate::agent::words::Material;
 use crate::folder::OperatorFolder;
+use crate::token::uri::TokenUri;
+use crate::token::{TokenError, TokenFile, TokenKey};
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -24,11 +30,19 @@ pub enum KeyError {
     NotAKey(SignerName),
     #[error("no key of a current signer is here")]
     NoKey,
+    #[error("the token of `{signer}` cannot be used")]
+    Token {
+        signer: SignerName,
+        #[source]
+        source: TokenError,
+    },
+    #[error("`{}` is damaged, or of a newer version", path.display())]
+    BadTokenFile { path: PathBuf },
     #[error("signing failed")]
     Sign(#[from] identity::key::BadKey),
 }
 
-/// Signer keys at hand, at most as many as the threshold needs: opened files, or keys that others hold for us.
+/// Signer keys at hand: opened files, or keys that others hold for us.
 #[derive(Debug)]
 pub struct SignerKeys {
     keys: Vec<(SignerName, Arc<dyn Sign>)>,
@@ -49,78 +63,89 @@ pub fn save(
     Ok(file::write(&folder.signer_file(name), &file, Access::Private)?)
 }
 
+/// Notes on which token a signer's key is. Its PIN is written nowhere.
+pub fn save_token(folder: &OperatorFolder, name: &SignerName, uri: &TokenUri, key: PublicKey) -> Result<(), KeyError> {
+    let path = folder.token_file(name);
+    let note = TokenFile { schema: 1, uri: uri.clone(), key };
+    let json = serde_json::to_vec_pretty(&note).map_err(|_| KeyError::BadTokenFile { path: path.clone() })?;
+    Ok(file::write(&path, &json, Access::Private)?)
+}
+
+type Named = (SignerName, Arc<dyn Sign>);
+
 impl SignerKeys {
-    /// Opens the keys of current signers that are here; the passphrase is asked for once. Where none is known to be
-    /// current, all: this home may not have heard yet that its signer is.
+    /// The keys of current signers, as many as the threshold needs. Where none here is known to be current, all: this
+    /// home may not have heard yet that its signer is.
     pub fn open(
         folder: &OperatorFolder,
         set: &SignerSet,
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
-        let here = folder.signers_here();
-        let current: Vec<SignerName> = here.iter().filter(|name| set.quorum.key_of(name).is_some()).cloned().collect();
-        let enough = if current.is_empty() { here.len() } else { set.quorum.threshold() };
-        Self::open_named(folder, if current.is_empty() { here } else { current }, enough, ask)
+        let quorums = std::slice::from_ref(&set.quorum);
+        match Self::gather(folder, (quorums, false), set.quorum.threshold(), &ask) {
+            Err(KeyError::NoKey) => Self::gather(folder, (quorums, true), usize::MAX, &ask),
+            opened => opened,
+        }
     }
 
-    /// Opens every key that is here.
+    /// Every key that is here: someone who comes or goes signs in two roles.
     pub fn open_all(
         folder: &OperatorFolder,
+        set: &SignerSet,
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
-        let here = folder.signers_here();
-        let enough = here.len();
-        Self::open_named(folder, here, enough, ask)
+        Self::gather(folder, (std::slice::from_ref(&set.quorum), true), usize::MAX, &ask)
     }
 
-    /// The public half of one key that is here.
-    pub fn public_key(
-        folder: &OperatorFolder,
-        name: &SignerName,
-        ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
-    ) -> Result<PublicKey, KeyError> {
-        let opened = Self::open_named(folder, vec![name.clone()], 1, ask)?;
-        opened.keys.first().map(|(_, key)| key.public()).ok_or(KeyError::NoKey)
-    }
-
-    /// Opens the keys of anybody in these quorums: someone who comes or goes signs in two roles.
+    /// The keys here of anybody in these quorums.
     pub fn open_for(
         folder: &OperatorFolder,
         quorums: &[Quorum],
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
-        let wanted = |name: &SignerName| quorums.iter().any(|quorum| quorum.key_of(name).is_some());
-        let names: Vec<SignerName> = folder.signers_here().into_iter().filter(wanted).collect();
-        let enough = names.len();
-        Self::open_named(folder, names, enough, ask)
+        Self::gather(folder, (quorums, false), usize::MAX, &ask)
     }
 
-    fn open_named(
+    /// The public half of one key file that is here.
+    pub fn public_key(
         folder: &OperatorFolder,
-        names: Vec<SignerName>,
-        enough: usize,
+        name: &SignerName,
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
+    ) -> Result<PublicKey, KeyError> {
+        Ok(KeyFiles { folder, ask, remembered: None }.open(name)?.public())
+    }
+
+    /// First those that the user's agent holds, then files, for which the passphrase is asked for once, then tokens,
+    /// each of which may want its PIN. Keys of nobody in the quorums only if `others`.
+    fn gather(
+        folder: &OperatorFolder,
+        (quorums, others): (&[Quorum], bool),
+        enough: usize,
+        ask: &impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
-        let mut remembered: Option<Passphrase> = None;
-        let mut keys: Vec<(SignerName, Arc<dyn Sign>)> = Vec::new();
-        for name in names.into_iter().take(enough) {
-            let bytes = file::read_secret(&folder.signer_file(&name))?;
-            let passphrase = || -> Result<Passphrase, KeyError> {
-                Ok(match &remembered {
-                    Some(passphrase) => passphrase.clone(),
-                    None => ask()?,
-                })
-            };
-            let mut used = None;
-            let seed = sealed::open(&bytes, &purpose(&name), || {
-                let passphrase = passphrase()?;
-                used = Some(passphrase.clone());
-                Ok::<_, KeyError>(passphrase)
-            })?;
-            remembered = used.or(remembered);
-            let seed = seed.as_slice().try_into().map_err(|_| KeyError::NotAKey(name.clone()))?;
-            let key = EdKey::from_seed(seed);
-            keys.push((name, Arc::new(key)));
+        let known = |name: &SignerName| quorums.iter().find_map(|quorum| quorum.key_of(name));
+        let mut keys = held_by_the_agent(quorums);
+        keys.truncate(enough);
+        let mut files = KeyFiles { folder, ask, remembered: None };
+        for name in folder.signers_here().into_iter().filter(|name| others || known(name).is_some()) {
+            if keys.len() >= enough || is_among(&keys, &name) {
+                continue;
+            }
+            let key = files.open(&name)?;
+            if others || known(&name) == Some(key.public()) {
+                keys.push((name, Arc::new(key)));
+            }
+        }
+        for name in folder.tokens_here().into_iter().filter(|name| others || known(name).is_some()) {
+            if keys.len() >= enough || is_among(&keys, &name) {
+                continue;
+            }
+            let note = read_token(folder, &name)?;
+            if others || known(&name) == Some(note.key) {
+                let key = TokenKey::open(&note.uri, note.key, Passphrase::ask);
+                let key = key.map_err(|source| KeyError::Token { signer: name.clone(), source })?;
+                keys.push((name, Arc::new(key)));
+            }
         }
         if keys.is_empty() { Err(KeyError::NoKey) } else { Ok(Self { keys }) }
     }
@@ -131,7 +156,7 @@ impl SignerKeys {
         preferred: Option<&SignerName>,
         quorum: &Quorum,
     ) -> Result<(&SignerName, &Arc<dyn Sign>), KeyError> {
-        let fits = |(name, key): &&(SignerName, Arc<dyn Sign>)| quorum.key_of(name) == Some(key.public());
+        let fits = |(name, key): &&Named| quorum.key_of(name) == Some(key.public());
         let mut fitting = self.keys.iter().filter(fits);
         let found = self.keys.iter().filter(fits).find(|(name, _)| Some(name) == preferred);
         found.or_else(|| fitting.next()).map(|(name, key)| (name, key)).ok_or(KeyError::NoKey)
@@ -154,7 +179,89 @@ impl SignerKeys {
     }
 
     /// The keys at hand, to be chosen from when it is known who is a signer now.
-    pub fn at_hand(&self) -> Vec<(SignerName, Arc<dyn Sign>)> {
+    pub fn at_hand(&self) -> Vec<Named> {
         self.keys.clone()
+    }
+}
+
+fn is_among(keys: &[Named], name: &SignerName) -> bool {
+    keys.iter().any(|(here, _)| here == name)
+}
+
+/// On which token a signer's key is.
+pub fn read_token(folder: &OperatorFolder, name: &SignerName) -> Result<TokenFile, KeyError> {
+    let path = folder.token_file(name);
+    let bytes = file::read_secret(&path)?;
+    match serde_json::from_slice(&bytes) {
+        Ok(note @ TokenFile { schema: 1, .. }) => Ok(note),
+        _ => Err(KeyError::BadTokenFile { path }),
+    }
+}
+
+/// Opens every key of a current signer that is here, for an agent to hold. The passphrase is asked for once, and each
+/// token's PIN.
+pub fn open_for_agent(
+    folder: &OperatorFolder,
+    set: &SignerSet,
+    ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
+) -> Result<Vec<(SignerName, Material)>, KeyError> {
+    let mut files = KeyFiles { folder, ask, remembered: None };
+    let mut keys = Vec::new();
+    for name in folder.signers_here().into_iter().filter(|name| set.quorum.key_of(name).is_some()) {
+        let key = files.open(&name)?;
+        if set.quorum.key_of(&name) == Some(key.public()) {
+            keys.push((name, Material::Seed(Secret::of(&key.seed()[..]))));
+        }
+    }
+    for name in folder.tokens_here().into_iter().filter(|name| set.quorum.key_of(name).is_some()) {
+        let TokenFile { uri, key, .. } = read_token(folder, &name)?;
+        if set.quorum.key_of(&name) != Some(key) {
+            continue;
+        }
+        let mut pin = None;
+        let asked = |prompt: &str| {
+            let typed = Passphrase::ask(prompt)?;
+            pin = Some(Secret::of(typed.bytes()));
+            Ok(typed)
+        };
+        // Tried here, where a person sees what is wrong with it.
+        TokenKey::open(&uri, key, asked).map_err(|source| KeyError::Token { signer: name.clone(), source })?;
+        keys.push((name, Material::Token { uri: Box::new(uri), key, pin }));
+    }
+    if keys.is_empty() { Err(KeyError::NoKey) } else { Ok(keys) }
+}
+
+fn held_by_the_agent(quorums: &[Quorum]) -> Vec<Named> {
+    let signers = || quorums.iter().flat_map(Quorum::signers);
+    let mut keys: Vec<Named> = Vec::new();
+    for key in client::keys_held() {
+        let signer = signers().find(|signer| signer.key == key.public());
+        if let Some(signer) = signer.filter(|signer| !is_among(&keys, &signer.name)) {
+            keys.push((signer.name.clone(), Arc::new(key)));
+        }
+    }
+    keys
+}
+
+/// Key files under one passphrase.
+struct KeyFiles<'a, A> {
+    folder: &'a OperatorFolder,
+    ask: A,
+    remembered: Option<Passphrase>,
+}
+
+impl<A: Fn() -> Result<Passphrase, NoPassphrase>> KeyFiles<'_, A> {
+    fn open(&mut self, name: &SignerName) -> Result<EdKey, KeyError> {
+        let bytes = file::read_secret(&self.folder.signer_file(name))?;
+        let seed = sealed::open(&bytes, &purpose(name), || -> Result<Passphrase, KeyError> {
+            let passphrase = match self.remembered.take() {
+                Some(passphrase) => passphrase,
+                None => (self.ask)()?,
+            };
+            self.remembered = Some(passphrase.clone());
+            Ok(passphrase)
+        })?;
+        let seed = seed.as_slice().try_into().map_err(|_| KeyError::NotAKey(name.clone()))?;
+        Ok(EdKey::from_seed(seed))
     }
 }

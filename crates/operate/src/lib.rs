@@ -1,6 +1,8 @@
 //! What an operator does, as a library: sign, and hand over what was signed. It cannot found.
 
 pub mod folder;
+pub mod token;
+pub mod agent;
 pub mod keys;
 pub mod pending;
 pub mod describe;

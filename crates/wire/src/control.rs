@@ -23,10 +23,17 @@ pub struct SignedCall {
     pub signature: Bytes,
 }
 
+const CALL: &[u8] = b"freehold operator call v1\0";
+
 impl SignedCall {
     /// What is signed: a call is good on one connection only.
     pub fn message(exporter: &[u8; 32], call: &[u8]) -> Vec<u8> {
-        [b"freehold operator call v1\0", &exporter[..], &Digest::of(call).0].concat()
+        [CALL, &exporter[..], &Digest::of(call).0].concat()
+    }
+
+    /// Whether bytes that are to be signed are such a message. What call it is, its digest does not say.
+    pub fn is_message(bytes: &[u8]) -> bool {
+        bytes.len() == CALL.len() + 64 && bytes.starts_with(CALL)
     }
 }
 

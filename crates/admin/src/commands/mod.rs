@@ -6,6 +6,8 @@ pub mod invite;
 pub mod node;
 pub mod audit;
 pub mod refresh;
+pub mod unlock;
+pub mod token;
 pub mod org;
 pub mod sign;
 pub mod send;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use ground::file;
+use ground::passphrase::Passphrase;
 use ground::random;
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::SignerName;
@@ -13,6 +14,8 @@ use operate::describe::quorum_changes;
 use operate::folder::{Memory, OperatorFolder};
 use operate::keys;
 use operate::signers::{Change, changed};
+use operate::token;
+use operate::token::uri::TokenUri;
 use serde::Serialize;
 use wire::known::Known;
 
@@ -75,7 +78,8 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the signers";
         let session = common.session(doing).await?;
-        let (known, here) = (&session.known, session.folder.signers_here());
+        let (known, mut here) = (&session.known, session.folder.signers_here());
+        here.extend(session.folder.tokens_here());
         let sets = known.signer_sets().into_iter().map(|set| SetTold {
             version: set.version,
             id: set.id.to_string(),
@@ -186,9 +190,7 @@ pub fn make_key(
     unprotected: bool,
     doing: &str,
 ) -> Result<PublicKey, Failure> {
-    if folder.signers_here().contains(name) {
-        return Err(Failure::refused(doing, format!("the key of `{name}` is here already")));
-    }
+    check_free(folder, name, doing)?;
     let passphrase = common.new_passphrase(unprotected, doing)?;
     let key = random::ed25519().map_err(|why| Failure::new(doing, &why))?;
     keys::save(folder, name, &key, passphrase.as_ref()).map_err(|why| Failure::new(doing, &why))?;
@@ -200,12 +202,39 @@ pub fn make_key(
     Ok(key.public())
 }
 
+/// Notes where a token's key is; never in the place of another.
+fn use_token(
+    folder: &OperatorFolder,
+    name: &SignerName,
+    (uri, generate): (&TokenUri, bool),
+    doing: &str,
+) -> Result<PublicKey, Failure> {
+    check_free(folder, name, doing)?;
+    let key = if generate { token::generate(uri, Passphrase::ask) } else { token::describe(uri, Passphrase::ask) };
+    let key = key.map_err(|why| super::token::failure(doing, &why))?;
+    keys::save_token(folder, name, uri, key).map_err(|why| Failure::new(doing, &why))?;
+    Ok(key)
+}
+
+fn check_free(folder: &OperatorFolder, name: &SignerName, doing: &str) -> Result<(), Failure> {
+    if folder.signers_here().contains(name) || folder.tokens_here().contains(name) {
+        return Err(Failure::refused(doing, format!("the key of `{name}` is here already")));
+    }
+    Ok(())
+}
+
 /// Where a new signer's key comes from.
 #[derive(Debug, Args)]
 pub struct Source {
     /// The key that the new signer made elsewhere: freehold signer new [default: a new key in this home]
     #[arg(long, value_name = "KEY")]
     key: Option<PublicKey>,
+    /// A hardware token that holds the key, as a PKCS#11 URI
+    #[arg(long, value_name = "URI", conflicts_with_all = ["key", "unprotected"])]
+    pkcs11: Option<TokenUri>,
+    /// Make the key on the token
+    #[arg(long, requires = "pkcs11")]
+    generate: bool,
     /// Keep a key that is made here unencrypted
     #[arg(long, conflicts_with_all = ["key", "passphrase_file"])]
     unprotected: bool,
@@ -213,10 +242,14 @@ pub struct Source {
 
 impl Source {
     fn key(&self, common: &Common, name: &SignerName, doing: &str) -> Result<PublicKey, Failure> {
-        match self.key {
-            Some(key @ PublicKey::Ed25519(_)) => Ok(key),
-            Some(_) => Err(Failure::usage(doing, "a signer's key is an Ed25519 key")),
-            None => {
+        match (self.key, &self.pkcs11) {
+            (Some(key @ PublicKey::Ed25519(_)), _) => Ok(key),
+            (Some(_), _) => Err(Failure::usage(doing, "a signer's key is an Ed25519 key")),
+            (None, Some(uri)) => {
+                let (folder, _) = known_here(common, doing)?;
+                use_token(&folder, name, (uri, self.generate), doing)
+            }
+            (None, None) => {
                 let (folder, _) = known_here(common, doing)?;
                 make_key(common, &folder, name, self.unprotected, doing)
             }
@@ -229,6 +262,7 @@ impl Source {
   freehold signer add ben --key ed25519:...                 ben made his key with `freehold signer new`
   freehold signer add ben --key ed25519:... --threshold 2   from then on two must agree
   freehold signer add spare                                 a second key in this home
+  freehold signer add ann-token --pkcs11 'pkcs11:token=ann;object=freehold?module-path=/usr/lib/softhsm/libsofthsm2.so'
 
 The signers of now sign the new set, and enough of the new ones sign its first head: whoever is added shows that the
 key is really there.")]
