@@ -8,7 +8,8 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use node::commands::pages::{Completions, Man};
 use node::report::Failure;
 
 use crate::commands::audit::Audit;
@@ -57,6 +58,10 @@ enum Command {
     /// List the orgs of this home
     #[command(subcommand)]
     Org(OrgCommand),
+    /// Print a script that completes words in your shell
+    Completions(Completions),
+    /// Print the manual, or write all of its pages
+    Man(Man),
 }
 
 #[tokio::main]
@@ -81,5 +86,8 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
             org.run(common);
             Ok(())
         }
+        Command::Completions(completions) => completions.run(Cli::command()),
+        // `freehold-node` is another program, and has a page of that name.
+        Command::Man(man) => man.run(Cli::command().mut_subcommand("node", |node| node.display_name("freehold-nodes"))),
     }
 }

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use node::commands::join::Join;
 use node::commands::leave::Leave;
+use node::commands::pages::{Completions, Man};
 use node::commands::roots::Common;
 use node::commands::run::Run;
 use node::commands::status::Status;
@@ -38,6 +39,10 @@ enum Command {
     Status(Status),
     /// Leave the org and wipe the keys
     Leave(Leave),
+    /// Print a script that completes words in your shell
+    Completions(Completions),
+    /// Print the manual, or write all of its pages
+    Man(Man),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -56,5 +61,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Run(run) => run.run(common).await,
         Command::Status(status) => status.run(common),
         Command::Leave(leave) => leave.run(common).await,
+        Command::Completions(completions) => completions.run(Cli::command()),
+        Command::Man(man) => man.run(Cli::command()),
     }
 }

@@ -5,3 +5,4 @@ pub mod run;
 pub mod status;
 pub mod leave;
 pub mod roots;
+pub mod pages;
