@@ -1,6 +1,7 @@
 //! `freehold`: founds an org and operates it.
 
 mod home;
+mod config;
 mod local;
 mod found;
 mod commands;

@@ -20,6 +20,7 @@ use wire::tls::Judgment;
 
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
+use crate::answer::tally::Tally;
 use crate::answer::writer::{Desk, OwnVoice, Scribe, Writer, tip};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
 use crate::store::ledger::{Ledger, LedgerError};
@@ -33,6 +34,7 @@ pub struct Gateway {
     pub judgment: Arc<ArcSwap<Judgment>>,
     pub limits: Arc<Limits>,
     pub registry: Arc<Registry>,
+    pub tally: Arc<Tally>,
     voice: Arc<OwnVoice>,
     state: Arc<RwLock<State>>,
     /// Shown its own future: it was restored from an old copy and must not issue.
@@ -69,6 +71,7 @@ impl Gateway {
         let behind = Arc::new(AtomicBool::new(ledger.is_behind()?));
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let registry = Arc::new(Registry::default());
+        let tally = Arc::new(Tally::default());
         let state = Arc::new(RwLock::new(state));
         let key = identity::key::EdKey::from_seed(&keys.voice.seed());
         let voice = Arc::new(OwnVoice { author: Author::Gateway(about.node.clone()), key });
@@ -80,6 +83,7 @@ impl Gateway {
             voice: Arc::clone(&voice),
             behind: Arc::clone(&behind),
             closing: Arc::default(),
+            tally: Arc::clone(&tally),
             take_effect,
         };
         let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
@@ -90,6 +94,7 @@ impl Gateway {
             judgment,
             limits: Arc::new(Limits::default()),
             registry,
+            tally,
             voice,
             state,
             behind,
@@ -99,6 +104,11 @@ impl Gateway {
 
     pub fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Was it shown its own future?
+    pub fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Relaxed)
     }
 
     /// The gateway's own mandate, if it is in force.

@@ -4,6 +4,7 @@
 pub mod limits;
 pub mod crowd;
 pub mod registry;
+pub mod tally;
 pub mod writer;
 pub mod gateway;
 pub mod issue;
@@ -14,4 +15,5 @@ pub mod sync;
 pub mod control;
 pub mod conversation;
 pub mod endpoint;
+pub mod metrics;
 pub mod serve;

@@ -22,6 +22,7 @@ use org::refusal::Refusal;
 use org::state::State;
 use tokio::sync::oneshot;
 
+use crate::answer::tally::Tally;
 use crate::store::ledger::{Ledger, LedgerError};
 
 /// Jobs that may wait, and jobs that share one commit.
@@ -85,6 +86,7 @@ pub struct Scribe {
     /// Shown a future that it does not have: nothing of its own is written any more.
     pub behind: Arc<AtomicBool>,
     pub closing: Arc<Closing>,
+    pub tally: Arc<Tally>,
     /// Called after a commit that changed what operators decide.
     pub take_effect: Box<dyn Fn(&State) + Send>,
 }
@@ -146,7 +148,9 @@ impl Scribe {
         while let Ok(first) = jobs.recv() {
             let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(BATCH - 1)).collect();
             let mut finishes = Vec::with_capacity(batch.len());
+            let began = Instant::now();
             let outcome = self.write_batch(batch, &mut finishes);
+            self.tally.committed(began.elapsed(), outcome.is_ok());
             for finish in finishes {
                 finish(outcome.clone().map_err(|why| Refusal::Failed { why }));
             }

@@ -39,6 +39,13 @@ pub struct Ledger {
     org: OrgId,
 }
 
+/// What `Ledger::count` found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    pub entries: i64,
+    pub alarms: i64,
+}
+
 const TABLES: &str = "
     CREATE TABLE entries (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -96,6 +103,15 @@ impl Ledger {
         let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
         let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         Self { db, org: founding.id }.state(&founding)
+    }
+
+    /// How many entries and alarms there are, without a lock and without changing anything.
+    pub fn count(path: &Path) -> Result<Counts, LedgerError> {
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let one = |query: &str| db.query_row(query, [], |row| row.get(0));
+        // Entries are never removed, so the last number is how many there are.
+        let entries = one("SELECT COALESCE(MAX(id), 0) FROM entries")?;
+        Ok(Counts { entries, alarms: one("SELECT COUNT(*) FROM alarms")? })
     }
 
     pub fn state(&self, founding: &Founding) -> Result<State, LedgerError> {
