@@ -14,6 +14,7 @@ use node::commands::pages::{Completions, Man};
 use node::report::Failure;
 
 use crate::commands::audit::Audit;
+use crate::commands::doctor::Doctor;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
 use crate::commands::node::NodeCommand;
@@ -59,6 +60,8 @@ enum Command {
     /// List the orgs of this home
     #[command(subcommand)]
     Org(OrgCommand),
+    /// Look at everything that can be wrong here, and say how to cure it
+    Doctor(Doctor),
     /// Print a script that completes words in your shell
     Completions(Completions),
     /// Print the manual, or write all of its pages
@@ -87,6 +90,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
             org.run(common);
             Ok(())
         }
+        Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),
         // `freehold-node` is another program, and has a page of that name.
         Command::Man(man) => man.run(Cli::command().mut_subcommand("node", |node| node.display_name("freehold-nodes"))),

@@ -6,4 +6,5 @@ pub mod ask;
 pub mod agent;
 pub mod answer;
 pub mod report;
+pub mod doctor;
 pub mod commands;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use node::commands::doctor::Doctor;
 use node::commands::join::Join;
 use node::commands::leave::Leave;
 use node::commands::pages::{Completions, Man};
@@ -20,6 +21,7 @@ use node::report::Failure;
   freehold-node join < code.txt     become a member
   freehold-node run                 stay one: renew, check in
   freehold-node status              how things stand
+  freehold-node doctor              what is wrong, and how to cure it
   freehold-node leave               say goodbye and wipe the keys"
 )]
 struct Cli {
@@ -39,6 +41,8 @@ enum Command {
     Status(Status),
     /// Leave the org and wipe the keys
     Leave(Leave),
+    /// Look at everything that can be wrong here, and say how to cure it
+    Doctor(Doctor),
     /// Print a script that completes words in your shell
     Completions(Completions),
     /// Print the manual, or write all of its pages
@@ -61,6 +65,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Run(run) => run.run(common).await,
         Command::Status(status) => status.run(common),
         Command::Leave(leave) => leave.run(common).await,
+        Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),
         Command::Man(man) => man.run(Cli::command()),
     }

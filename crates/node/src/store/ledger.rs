@@ -1,5 +1,7 @@
 //! The gateway's ledger on disk: entries, derived tables, issuance log, observations. SQLite, one writer.
 
+mod look;
+
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -14,10 +16,12 @@ use org::entry::SignedEntry;
 use org::founding::Founding;
 use org::renew::Issuance;
 use org::state::State;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+pub use look::Counts;
 
 /// The version of the tables below.
-const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 1;
 /// Observations are kept for people to look at, not for ever.
 const MAX_OBSERVATIONS: u32 = 10_000;
 
@@ -37,13 +41,6 @@ pub enum LedgerError {
 pub struct Ledger {
     db: Connection,
     org: OrgId,
-}
-
-/// What `Ledger::count` found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
-    pub entries: i64,
-    pub alarms: i64,
 }
 
 const TABLES: &str = "
@@ -95,23 +92,6 @@ impl Ledger {
         let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
         let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         Ok((Self { db, org: founding.id }, founding))
-    }
-
-    /// What the ledger says now, without a lock and without changing anything.
-    pub fn glance(path: &Path) -> Result<State, LedgerError> {
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
-        let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-        Self { db, org: founding.id }.state(&founding)
-    }
-
-    /// How many entries and alarms there are, without a lock and without changing anything.
-    pub fn count(path: &Path) -> Result<Counts, LedgerError> {
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let one = |query: &str| db.query_row(query, [], |row| row.get(0));
-        // Entries are never removed, so the last number is how many there are.
-        let entries = one("SELECT COALESCE(MAX(id), 0) FROM entries")?;
-        Ok(Counts { entries, alarms: one("SELECT COUNT(*) FROM alarms")? })
     }
 
     pub fn state(&self, founding: &Founding) -> Result<State, LedgerError> {
