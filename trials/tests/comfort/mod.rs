@@ -3,6 +3,9 @@
 mod pages;
 mod config;
 mod metrics;
+mod illness;
+mod doctor;
+mod node_doctor;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

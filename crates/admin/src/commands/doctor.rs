@@ -126,7 +126,14 @@ impl Examination {
         let operators = self.operator.folder.exists().then(|| self.operator.known());
         let scope = self.gateway.scope();
         match operators {
-            Some(Ok(known)) => Some(known),
+            Some(Ok(known)) => {
+                let seen = format!(
+                    "its folder knows signer set {} and head {}",
+                    known.signers.version, known.head.head.version
+                );
+                self.push(Finding::ok("operator", seen));
+                Some(known)
+            }
             Some(Err(why)) => {
                 self.push(Finding::wrong(
                     "operator",
@@ -196,6 +203,7 @@ impl Examination {
         match self.gateway.keys() {
             Err(why) => self.push(Finding::wrong("keys", describe(&why), "chmod 600 a key that others can read; if one is damaged, put back the newest copy of the gateway's folder")),
             Ok(keys) => {
+                self.push(Finding::ok("keys", "the gateway's voice and issuing keys are whole"));
                 self.push(standing::issuer(self.now, "identity-issuer.pem", keys.identity.certificate()));
                 self.push(standing::issuer(self.now, "endpoint-issuer.pem", keys.endpoint.certificate()));
                 let voice = keys.voice.public();

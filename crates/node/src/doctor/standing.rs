@@ -142,7 +142,7 @@ pub fn svid(now: Timestamp, svid: Result<Option<&Svid>, &ScopeError>, agent: &st
             return Finding::wrong(subject, "there is none", format!("start the agent, which fetches one: {agent}"));
         }
         Err(why) => {
-            let cure = "chmod 600 if others can read its key; if it is damaged, remove `current` and let the agent fetch another";
+            let cure = "chmod 600 if others can read its key; if it is damaged, remove `current/svid.pem` and let the agent fetch another";
             return Finding::wrong(subject, crate::agent::describe(why), cure);
         }
     };
