@@ -19,6 +19,7 @@ use toml::{Table, Value};
 
 /// What was said on the command line.
 #[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Configuration")]
 pub struct Flags {
     /// Where to listen [default: all addresses, the advertised port]
     #[arg(long, value_name = "ADDR:PORT")]

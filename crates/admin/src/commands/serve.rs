@@ -21,18 +21,19 @@ use crate::home::Common;
   freehold serve                              on the advertised port, on all addresses
   freehold serve --listen 127.0.0.1:7443
   freehold serve --metrics 127.0.0.1:7444     shows numbers to Prometheus
-  freehold serve --print-config               what counts, and why; it can be kept as `gateway/serve.toml`
+  freehold serve --print-config               what counts, and why
 
-Each option can also be a variable, as FREEHOLD_LISTEN for --listen, or a line of `serve.toml` in the gateway's folder,
-as `listen = \"127.0.0.1:7443\"`. A flag counts before a variable, a variable before the file.
+What is set under `Configuration` can also be a variable, as FREEHOLD_LISTEN for --listen,
+or a line of `serve.toml` in the gateway's folder, as listen = \"127.0.0.1:7443\".
+A flag counts before a variable, a variable before the file.
 
 It needs nothing of the operator's folder, which can be on another machine.")]
 pub struct Serve {
-    #[command(flatten)]
-    flags: Flags,
     /// Print the configuration and where it comes from, and do not serve
     #[arg(long)]
     print_config: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 #[derive(Serialize)]

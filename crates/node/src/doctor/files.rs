@@ -40,6 +40,8 @@ pub fn look(folder: &Path) -> Finding {
                 waiting.extend(below);
                 complaints.extend(complaint);
             }
+            // It was renamed or removed while we looked.
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
             Err(why) => complaints.push(Complaint { what: cannot("read", &path, &why), cure: cure_for(&why, &path) }),
         }
     }
@@ -56,11 +58,7 @@ pub fn look(folder: &Path) -> Finding {
 
 /// What lies below, if it is a folder; and what is wrong with it.
 fn examine(path: &Path, owner: u32) -> io::Result<(Vec<PathBuf>, Option<Complaint>)> {
-    let meta = match fs::symlink_metadata(path) {
-        // A draft that was renamed while we looked.
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), None)),
-        other => other?,
-    };
+    let meta = fs::symlink_metadata(path)?;
     if meta.file_type().is_symlink() {
         return Ok((Vec::new(), None));
     }
@@ -79,10 +77,11 @@ fn examine(path: &Path, owner: u32) -> io::Result<(Vec<PathBuf>, Option<Complain
     } else if meta.is_dir() && mode & 0o077 != 0 {
         let what = format!("the folder `{shown}` is open to others (mode {mode:o})");
         Some(Complaint { what, cure: format!("chmod 700 '{shown}'") })
-    } else if mode & closed_bits(path, &meta) != 0 {
+    } else if !meta.is_dir() && mode & closed_bits(path, &meta) != 0 {
         let what = format!("`{shown}` is open to others (mode {mode:o})");
         let key = if is_secret(path) { "; if others may have read it, replace that key" } else { "" };
-        Some(Complaint { what, cure: format!("chmod 600 '{shown}'{key}") })
+        let right = if closed_bits(path, &meta) == 0o022 { 644 } else { 600 };
+        Some(Complaint { what, cure: format!("chmod {right} '{shown}'{key}") })
     } else {
         None
     };
