@@ -52,6 +52,7 @@ fn promtool_takes_both_pages() {
     let place = Place::founded(&[]);
     let (gateway, node) = (free_address(), free_address());
     let _gateway = serve(&place, &["--metrics", &gateway]);
+    assert_eq!(promtool(&page(&gateway)), "", "before anything has happened");
     place.joined("web-1");
     refused(&place.join("web-2", &place.code(&["--name", "db-*"])), "does not allow the name");
     let _agent = agent(&place, "web-1", &node);
