@@ -10,12 +10,12 @@ use identity::authority::Authority;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{self, Validity};
 use identity::envelope::{Envelope, Payload};
+use identity::head::Epoch;
 use identity::head::Head;
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::principal::{Author, SignerName};
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::entry::FIRST_EPOCH;
 use org::entry::{Action, Entry};
 use pki_types::CertificateDer;
 use wire::control::{Answer, Call, SignedCall, Survey};
@@ -136,7 +136,7 @@ impl Thief {
         Entry {
             author,
             key: self.signer().public(),
-            epoch: FIRST_EPOCH,
+            epoch: Epoch::FIRST,
             seq: place.seq + 1,
             previous: Some(place.digest),
             seen,

@@ -230,7 +230,7 @@ async fn line_of(place: &Place, node: &str) -> (Believed, Known) {
     let own = OwnSvid { chain, key: P256Key::from_pem(&read("svid.key")).unwrap() };
     let gateway = Gateway::from(place.address().parse::<identity::principal::Address>().unwrap());
     let provisional = Provisional::dial(&gateway, &expect, Some(&own)).await.unwrap();
-    provisional.believe(Anchor::Known(&known)).await.unwrap()
+    provisional.believe(Anchor::Known(&known, None)).await.unwrap()
 }
 
 /// `freehold` with another home.

@@ -6,8 +6,9 @@ use clap::Args;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::bundle::Roots;
-use identity::key::EdKey;
-use identity::principal::{Address, OrgName};
+use identity::key::PublicKey;
+use identity::principal::{Address, OrgName, SignerName};
+use identity::signers::Quorum;
 use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
@@ -42,6 +43,9 @@ pub struct Common {
     /// Read the passphrase from a file instead of asking
     #[arg(long, global = true, value_name = "FILE", env = "FREEHOLD_PASSPHRASE_FILE")]
     pub passphrase_file: Option<PathBuf>,
+    /// Where to leave what other operators must sign, too [default: a new file here]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub pending: Option<PathBuf>,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -107,39 +111,94 @@ impl Common {
             Failure::new(doing, &why).hint("this takes the operator's folder of the org; say where it is: --home DIR")
         })?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| {
-            let failure = Failure::new(doing, &why);
-            match why {
-                KeyError::Passphrase(_) => {
-                    failure.hint("give the passphrase with --passphrase-file FILE, or run this at a terminal")
-                }
-                KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
-                KeyError::NoKey | KeyError::NotEnough { .. } => {
-                    failure.hint("run this where the signers' key files are: --home DIR")
-                }
-                KeyError::File(_) | KeyError::Seal(_) | KeyError::NotAKey(_) | KeyError::Sign(_) => failure,
-            }
-        })
+        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| no_key(doing, &why))
+    }
+
+    /// Opens the keys of those here who belong to one of these quorums.
+    pub fn keys_for(&self, folder: &OperatorFolder, quorums: &[Quorum], doing: &str) -> Result<SignerKeys, Failure> {
+        let ask = || self.passphrase("passphrase of your signer key");
+        SignerKeys::open_for(folder, quorums, ask).map_err(|why| no_key(doing, &why))
+    }
+
+    /// The public half of a key that lies here.
+    pub fn public_key_here(
+        &self,
+        folder: &OperatorFolder,
+        name: &SignerName,
+        doing: &str,
+    ) -> Result<PublicKey, Failure> {
+        let ask = || self.passphrase(&format!("passphrase of `{name}`"));
+        SignerKeys::public_key(folder, name, ask).map_err(|why| no_key(doing, &why))
+    }
+
+    /// A passphrase for a key that is about to be made; nothing if it is to lie there in the open.
+    pub fn new_passphrase(&self, unprotected: bool, doing: &str) -> Result<Option<Passphrase>, Failure> {
+        if unprotected {
+            return Ok(None);
+        }
+        let passphrase = match &self.passphrase_file {
+            Some(path) => Passphrase::from_file(path),
+            None => Passphrase::ask_new("passphrase for the private keys of the org"),
+        };
+        let hint = "give it with --passphrase-file FILE; or type --unprotected to keep the keys unencrypted";
+        passphrase.map(Some).map_err(|why| Failure::new(doing, &why).hint(hint).exit(Exit::Usage))
     }
 
     /// A session to look at things.
     pub async fn session(&self, doing: &str) -> Result<Session<AnyDesk>, Failure> {
         let org = self.org(doing)?;
-        self.begin(&org, None, doing).await
+        self.begin(&org, None, doing, false).await
     }
 
     /// A session to change things, with the keys to sign them; the passphrase is asked for once.
     pub async fn signing_session(&self, doing: &str) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
+        self.signing_session_on(doing, false).await
+    }
+
+    /// The same; if `restored`, also with a gateway that knows less than this home does.
+    pub async fn signing_session_on(
+        &self,
+        doing: &str,
+        restored: bool,
+    ) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
         let org = self.org(doing)?;
         let keys = self.keys(&org, doing)?;
-        let session = self.begin(&org, Some(&keys), doing).await?;
+        let session = self.begin(&org, Some(&keys), doing, restored).await?;
         Ok((session, keys))
     }
 
-    async fn begin(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str) -> Result<Session<AnyDesk>, Failure> {
+    /// With every key that is here: someone who comes or goes signs in two roles.
+    pub async fn signing_session_with_all(&self, doing: &str) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
+        let org = self.org(doing)?;
+        let folder = OperatorFolder::at(&self.home(), &org);
+        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
+        let keys = SignerKeys::open_all(&folder, ask).map_err(|why| no_key(doing, &why))?;
+        let session = self.begin(&org, Some(&keys), doing, false).await?;
+        Ok((session, keys))
+    }
+
+    /// To bring a recovery: nobody here is a signer yet.
+    pub async fn recovering_desk(&self, org: &OrgName, doing: &str) -> Result<AnyDesk, Failure> {
+        let folder = OperatorFolder::at(&self.home(), org);
+        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
+        let keys = SignerKeys::open_all(&folder, ask).map_err(|why| no_key(doing, &why))?;
+        self.desk(org, Some(&keys), doing).await
+    }
+
+    async fn begin(
+        &self,
+        org: &OrgName,
+        keys: Option<&SignerKeys>,
+        doing: &str,
+        restored: bool,
+    ) -> Result<Session<AnyDesk>, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing).await?;
-        Session::begin(folder, desk).await.map_err(|why| failure(doing, &why))
+        let session =
+            if restored { Session::begin_behind(folder, desk).await } else { Session::begin(folder, desk).await };
+        let session = session.map_err(|why| failure(doing, &why))?;
+        warn_of_recoveries(&session);
+        Ok(session)
     }
 
     /// The gateway's folder, if nobody else has it open, else the gateway over the network.
@@ -190,14 +249,36 @@ impl Common {
         let keys = keys.or(opened.as_ref());
         let (known, memory) =
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
-        let author = keys.ok_or(KeyError::NoKey).and_then(|keys| keys.author(memory.signer.as_ref()));
-        let (signer, key) = author.map_err(|why| failed(&why))?;
-        let own = (signer.clone(), EdKey::from_seed(&key.seed()));
+        let own = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
-        let desk = RemoteDesk::connect(doors, roots, known, own).await.map_err(|why| {
+        let desk = RemoteDesk::connect(doors, roots, (known, memory.tip.clone()), own).await.map_err(|why| {
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))
+    }
+}
+
+/// Whoever sits here should know, whatever they came for.
+fn warn_of_recoveries(session: &Session<AnyDesk>) {
+    for (set, due_at) in session.alarms() {
+        let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
+        eprintln!(
+            "RECOVERY: somebody with the recovery phrases replaces the signers by {} at {due_at}.",
+            names.join(", ")
+        );
+        eprintln!("  If the signers are not lost, stop it before then: freehold recover --cancel");
+    }
+}
+
+fn no_key(doing: &str, why: &KeyError) -> Failure {
+    let failure = Failure::new(doing, why);
+    match why {
+        KeyError::Passphrase(_) => {
+            failure.hint("give the passphrase with --passphrase-file FILE, or run this at a terminal")
+        }
+        KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
+        KeyError::NoKey => failure.hint("run this where the signers' key files are: --home DIR"),
+        KeyError::File(_) | KeyError::Seal(_) | KeyError::NotAKey(_) | KeyError::Sign(_) => failure,
     }
 }
 
@@ -214,13 +295,15 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::NotTaken => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("keep the gateway's folder for evidence, and put the newest copy of it in its place"),
-        OperateError::Desk(DeskError::OtherAnswer)
+        OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)
         | OperateError::NotWritten(_)
         | OperateError::NoRandomness(_)
         | OperateError::NoSuch { .. }
+        | OperateError::Pending(_)
         | OperateError::Unwise(_) => Failure::new(doing, why),
+        OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Refused),
     }
 }

@@ -6,6 +6,7 @@ mod local;
 mod found;
 mod commands;
 mod words;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -15,12 +16,18 @@ use node::report::Failure;
 
 use crate::commands::audit::Audit;
 use crate::commands::doctor::Doctor;
+use crate::commands::epoch::EpochCommand;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
 use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
+use crate::commands::recover::Recover;
 use crate::commands::refresh::Refresh;
+use crate::commands::send::Send;
 use crate::commands::serve::Serve;
+use crate::commands::sign::Sign;
+use crate::commands::signer::SignerCommand;
+use crate::commands::suspend::Suspend;
 use crate::home::Common;
 
 /// Founds an org of machines that you own, and governs it.
@@ -57,7 +64,21 @@ enum Command {
     Audit(Audit),
     /// Renew how long the head and the mandates last
     Refresh(Refresh),
-    /// List the orgs of this home
+    /// Stop a node for a day, by one signer's word
+    Suspend(Suspend),
+    /// Show what waits for signatures, and add yours
+    Sign(Sign),
+    /// Deliver what enough operators have signed
+    Send(Send),
+    /// List, add, replace and remove signers
+    #[command(subcommand)]
+    Signer(SignerCommand),
+    /// Replace lost signers by the recovery phrases
+    Recover(Recover),
+    /// Go on after the ledger was restored from an older copy
+    #[command(subcommand)]
+    Epoch(EpochCommand),
+    /// List the orgs of this home, and make an org's card
     #[command(subcommand)]
     Org(OrgCommand),
     /// Look at everything that can be wrong here, and say how to cure it
@@ -86,10 +107,13 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Node(node) => node.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
         Command::Refresh(refresh) => refresh.run(common).await,
-        Command::Org(org) => {
-            org.run(common);
-            Ok(())
-        }
+        Command::Suspend(suspend) => suspend.run(common).await,
+        Command::Sign(sign) => sign.run(common),
+        Command::Send(send) => send.run(common).await,
+        Command::Signer(signer) => signer.run(common).await,
+        Command::Recover(recover) => recover.run(common).await,
+        Command::Epoch(epoch) => epoch.run(common).await,
+        Command::Org(org) => org.run(common),
         Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),
         // `freehold-node` is another program, and has a page of that name.

@@ -66,7 +66,7 @@ struct Frame<T> {
     body: T,
 }
 
-/// Read first, so that a newer schema is named as such before its body fails to parse.
+/// Checked first, so that a newer schema is named as such even if its body fails to parse.
 #[derive(Deserialize)]
 struct Label {
     #[serde(default)]
@@ -74,6 +74,30 @@ struct Label {
     plane: Plane,
     kind: String,
     schema: u32,
+}
+
+impl Label {
+    fn check<T: Payload>(self, org: Option<OrgId>) -> Result<(), BadEnvelope> {
+        let kind = T::KIND;
+        if self.kind != kind {
+            return Err(BadEnvelope::OtherKind { expected: kind, found: self.kind.chars().take(40).collect() });
+        }
+        if self.org != org {
+            let found = self.org.map_or_else(|| "none named".to_owned(), |id| id.to_string());
+            return Err(BadEnvelope::OtherOrg { kind, found });
+        }
+        match self.plane {
+            Plane::Mgmt => {}
+            Plane::Ctrl => return Err(BadEnvelope::OtherPlane { kind }),
+        }
+        if self.schema > T::SCHEMA {
+            return Err(BadEnvelope::NewerSchema { kind, found: self.schema, known: T::SCHEMA });
+        }
+        if self.schema < T::SCHEMA {
+            return Err(BadEnvelope::Malformed { kind, why: format!("schema {} is no longer read", self.schema) });
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,26 +207,14 @@ impl Envelope {
         let kind = T::KIND;
         self.check_type::<T>()?;
         let malformed = |why: serde_json::Error| BadEnvelope::Malformed { kind, why: why.to_string() };
-        let label: Label = serde_json::from_slice(&self.payload.0).map_err(malformed)?;
-        if label.kind != kind {
-            return Err(BadEnvelope::OtherKind { expected: kind, found: label.kind.chars().take(40).collect() });
-        }
-        if label.org != org {
-            let found = label.org.map_or_else(|| "none named".to_owned(), |id| id.to_string());
-            return Err(BadEnvelope::OtherOrg { kind, found });
-        }
-        match label.plane {
-            Plane::Mgmt => {}
-            Plane::Ctrl => return Err(BadEnvelope::OtherPlane { kind }),
-        }
-        if label.schema > T::SCHEMA {
-            return Err(BadEnvelope::NewerSchema { kind, found: label.schema, known: T::SCHEMA });
-        }
-        if label.schema < T::SCHEMA {
-            return Err(BadEnvelope::Malformed { kind, why: format!("schema {} is no longer read", label.schema) });
-        }
-        let frame: Frame<T> = serde_json::from_slice(&self.payload.0).map_err(malformed)?;
-        Ok(frame.body)
+        let frame = serde_json::from_slice::<Frame<T>>(&self.payload.0);
+        // What does not parse may be of another kind or of a newer schema: then that is what must be said.
+        let label = match &frame {
+            Ok(frame) => Label { org: frame.org, plane: frame.plane, kind: frame.kind.clone(), schema: frame.schema },
+            Err(_) => serde_json::from_slice(&self.payload.0).map_err(malformed)?,
+        };
+        label.check::<T>(org)?;
+        Ok(frame.map_err(malformed)?.body)
     }
 
     fn check_type<T: Payload>(&self) -> Result<(), BadEnvelope> {

@@ -1,6 +1,6 @@
 //! The head: the one signed object that says what is true now, and the only thing that a node ratchets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,7 @@ pub struct Head {
     pub revocations: Revocations,
     pub trust: Vec<TrustLine>,
     pub signers: SignersRef,
+    pub epoch: Epoch,
     /// The agent release, by digest; absent until one is published.
     pub release: Option<Digest>,
 }
@@ -118,6 +119,37 @@ pub struct Revocations {
     pub authors: BTreeSet<Cut>,
 }
 
+/// The ledger's epoch. It changes only when operators deliberately went back to an older copy of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epoch {
+    pub number: u32,
+    /// How far each author's chain reached in what was kept. What they wrote beyond it in earlier epochs is void.
+    pub after: BTreeMap<Author, Place>,
+}
+
+impl Epoch {
+    pub const FIRST: u32 = 1;
+
+    pub const fn first() -> Self {
+        Self { number: Self::FIRST, after: BTreeMap::new() }
+    }
+
+    /// True if the place lies on a branch that was given up when this epoch began.
+    pub fn gave_up(&self, author: &Author, epoch: u32, seq: u64) -> bool {
+        epoch < self.number && self.after.get(author).is_none_or(|kept| seq > kept.seq)
+    }
+}
+
+/// A place in one author's chain, with the digest of the entry there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    pub epoch: u32,
+    pub seq: u64,
+    pub digest: Digest,
+}
+
 /// A place in an author's chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -169,6 +201,8 @@ pub enum BadHead {
     Regression { found: u64, known: u64 },
     #[error("there are two different heads with version {version}")]
     Forked { version: u64 },
+    #[error("head {version} belongs to an earlier epoch of the ledger")]
+    OldEpoch { version: u64 },
     #[error("head {version} forgets revocations that an earlier head made")]
     ForgetsRevocations { version: u64 },
     #[error("the head is no longer fresh: it was good until {until}")]
@@ -201,6 +235,11 @@ impl SignedHead {
         }
         if new.version == old.version && self.digest != known.digest {
             return Err(BadHead::Forked { version: new.version });
+        }
+        // An epoch begins once, and is then the same in every head.
+        let epoch_moved = new.epoch.number > old.epoch.number;
+        if !epoch_moved && new.epoch != old.epoch {
+            return Err(BadHead::OldEpoch { version: new.version });
         }
         if !new.revocations.includes(&old.revocations) {
             return Err(BadHead::ForgetsRevocations { version: new.version });

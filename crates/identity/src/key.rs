@@ -24,9 +24,14 @@ pub enum PublicKey {
 #[error("the signature does not fit the key and the message")]
 pub struct BadSignature;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the private key cannot be used: it is damaged or of another kind")]
-pub struct BadKey;
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadKey {
+    #[error("the private key cannot be used: it is damaged or of another kind")]
+    Damaged,
+    /// Whoever holds the key, an agent or a token, did not sign.
+    #[error("{0}")]
+    NotSigned(String),
+}
 
 impl PublicKey {
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
@@ -82,8 +87,8 @@ impl FromStr for PublicKey {
 
 text_form!(PublicKey);
 
-/// Something that can sign with one key.
-pub trait Sign {
+/// Something that can sign with one key: the key itself, or who holds it.
+pub trait Sign: fmt::Debug + Send + Sync {
     fn public(&self) -> PublicKey;
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, BadKey>;
 }
@@ -126,14 +131,14 @@ pub struct P256Key {
 
 impl P256Key {
     pub fn from_pkcs8(der: &[u8]) -> Result<Self, BadKey> {
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, der).map_err(|_| BadKey)?;
-        let point = pair.public_key().as_ref().try_into().map_err(|_| BadKey)?;
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, der).map_err(|_| BadKey::Damaged)?;
+        let point = pair.public_key().as_ref().try_into().map_err(|_| BadKey::Damaged)?;
         Ok(Self { pair, pkcs8: Zeroizing::new(der.to_vec()), point })
     }
 
     pub fn from_pem(text: &str) -> Result<Self, BadKey> {
         use pki_types::pem::PemObject as _;
-        let der = pki_types::PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|_| BadKey)?;
+        let der = pki_types::PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|_| BadKey::Damaged)?;
         let key = Self::from_pkcs8(der.secret_pkcs8_der());
         drop(der);
         key
@@ -161,7 +166,7 @@ impl Sign for P256Key {
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, BadKey> {
-        let signature = self.pair.sign(&SystemRandom::new(), message).map_err(|_| BadKey)?;
+        let signature = self.pair.sign(&SystemRandom::new(), message).map_err(|_| BadKey::Damaged)?;
         Ok(signature.as_ref().to_vec())
     }
 }

@@ -8,6 +8,7 @@ use crate::envelope::{BadEnvelope, Envelope, Payload};
 use crate::id::{Digest, OrgId};
 use crate::key::PublicKey;
 use crate::principal::SignerName;
+use crate::time::Timestamp;
 
 /// One operator's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +112,30 @@ impl Payload for Succession {
     const SCHEMA: u32 = 1;
 }
 
+/// The signed object by which the recovery set replaces a signer set that was lost. Whoever meets it waits first, and
+/// shouts; a successor that the set itself signs meanwhile wins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recovery {
+    pub version: u64,
+    pub previous: Digest,
+    pub quorum: Quorum,
+    pub at: Timestamp,
+}
+
+impl Payload for Recovery {
+    const KIND: &'static str = "recovery";
+    const SCHEMA: u32 = 1;
+}
+
+/// On whose word a set followed its predecessor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Word {
+    Signers,
+    Recovery,
+}
+
 /// Names one point of the chain: what an invite's code pins and a node persists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -134,6 +159,8 @@ pub enum BrokenChain {
     EndsTooEarly { reached: u64, floor: u64 },
     #[error("signer set {version} is not the one that is known: two histories")]
     Forked { version: u64 },
+    #[error("signer set {version} comes from the recovery keys, and its delay is not over here")]
+    RecoveryWaits { version: u64 },
 }
 
 impl SignerSet {
@@ -145,28 +172,41 @@ impl SignerSet {
         self.quorum.open(self.org, envelope)
     }
 
-    /// One step: the successor, if this set's threshold signed it.
-    pub fn succeed(&self, envelope: &Envelope) -> Result<Self, BrokenChain> {
-        let next: Succession = self.open(envelope).map_err(|why| BrokenChain::NotSigned {
-            version: self.version + 1,
-            by: self.version,
-            why,
-        })?;
-        if next.version != self.version + 1 || next.previous != self.id {
-            return Err(BrokenChain::NotASuccessor { known: self.version, found: next.version });
+    /// One step: the successor, if this set's threshold signed it, or the recovery set's.
+    pub fn succeed(&self, envelope: &Envelope, recovery: &Quorum) -> Result<(Self, Word), BrokenChain> {
+        let not_signed = |why| BrokenChain::NotSigned { version: self.version + 1, by: self.version, why };
+        let (version, previous, quorum, word) = if envelope.kind() == Recovery::KIND {
+            let next: Recovery = recovery.open(self.org, envelope).map_err(not_signed)?;
+            (next.version, next.previous, next.quorum, Word::Recovery)
+        } else {
+            let next: Succession = self.open(envelope).map_err(not_signed)?;
+            (next.version, next.previous, next.quorum, Word::Signers)
+        };
+        if version != self.version + 1 || previous != self.id {
+            return Err(BrokenChain::NotASuccessor { known: self.version, found: version });
         }
-        Ok(Self { org: self.org, version: next.version, id: envelope.digest(), quorum: next.quorum })
+        Ok((Self { org: self.org, version, id: envelope.digest(), quorum }, word))
     }
 
-    /// Walks from this set as far as `chain` leads; the chain must pass through `floor`.
-    pub fn walk(&self, chain: &[Envelope], floor: SignersRef) -> Result<Self, BrokenChain> {
+    /// Walks from this set as far as `chain` leads; the chain must pass through `floor`. Up to there, whoever gave
+    /// the floor vouches for recoveries; beyond it each must have been waited for here.
+    pub fn walk(
+        &self,
+        chain: &[Envelope],
+        floor: SignersRef,
+        (recovery, waited): (&Quorum, impl Fn(Digest) -> bool),
+    ) -> Result<Self, BrokenChain> {
         let mut at = self.clone();
         let mut passed = at.as_ref() == floor || at.version > floor.version;
         if at.version == floor.version && at.id != floor.id {
             return Err(BrokenChain::Forked { version: at.version });
         }
         for envelope in chain {
-            at = at.succeed(envelope)?;
+            let (next, word) = at.succeed(envelope, recovery)?;
+            if word == Word::Recovery && next.version > floor.version && !waited(next.id) {
+                return Err(BrokenChain::RecoveryWaits { version: next.version });
+            }
+            at = next;
             if at.version == floor.version {
                 if at.id != floor.id {
                     return Err(BrokenChain::Forked { version: at.version });
@@ -192,6 +232,21 @@ mod tests {
         let signer = |n: &u8| Signer { name: format!("s{n}").parse().unwrap(), key: key(*n).public() };
         Quorum::new(threshold, of.iter().map(signer).collect()).unwrap()
     }
+    fn safe() -> Quorum {
+        quorum(2, &[21, 22, 23])
+    }
+    fn waited_for_all(_: Digest) -> bool {
+        true
+    }
+    fn recovery(of: &SignerSet, quorum: Quorum, by: &[u8]) -> Envelope {
+        let at = Timestamp::from_unix(1_800_000_000);
+        let body = Recovery { version: of.version + 1, previous: of.id, quorum, at };
+        let mut envelope = Envelope::seal(Some(ORG), &body).unwrap();
+        for n in by {
+            envelope.sign(&key(*n)).unwrap();
+        }
+        envelope
+    }
     fn first() -> SignerSet {
         SignerSet { org: ORG, version: 1, id: Digest([1; 32]), quorum: quorum(2, &[1, 2, 3]) }
     }
@@ -207,9 +262,9 @@ mod tests {
     #[test]
     fn a_node_that_was_away_walks_the_chain_home() {
         let second = successor(&first(), quorum(1, &[4]), &[1, 2]);
-        let at_two = first().succeed(&second).unwrap();
+        let (at_two, _) = first().succeed(&second, &safe()).unwrap();
         let third = successor(&at_two, quorum(2, &[5, 6]), &[4]);
-        let home = first().walk(&[second, third], first().as_ref()).unwrap();
+        let home = first().walk(&[second, third], first().as_ref(), (&safe(), waited_for_all)).unwrap();
         assert_eq!((home.version, home.quorum), (3, quorum(2, &[5, 6])));
     }
 
@@ -217,23 +272,32 @@ mod tests {
     fn a_successor_needs_the_threshold_of_the_current_set() {
         for by in [&[1][..], &[4, 5], &[]] {
             let lone = successor(&first(), quorum(1, &[4]), by);
-            assert!(matches!(first().succeed(&lone), Err(BrokenChain::NotSigned { version: 2, .. })), "{by:?}");
+            assert!(
+                matches!(first().succeed(&lone, &safe()), Err(BrokenChain::NotSigned { version: 2, .. })),
+                "{by:?}"
+            );
         }
     }
 
     #[test]
     fn a_chain_of_another_history_is_refused() {
-        let ours = first().succeed(&successor(&first(), quorum(1, &[4]), &[1, 2])).unwrap();
+        let (ours, _) = first().succeed(&successor(&first(), quorum(1, &[4]), &[1, 2]), &safe()).unwrap();
         let theirs = successor(&first(), quorum(1, &[9]), &[2, 3]);
-        assert_eq!(first().walk(&[theirs], ours.as_ref()), Err(BrokenChain::Forked { version: 2 }));
-        assert_eq!(first().walk(&[], ours.as_ref()), Err(BrokenChain::EndsTooEarly { reached: 1, floor: 2 }));
+        assert_eq!(
+            first().walk(&[theirs], ours.as_ref(), (&safe(), waited_for_all)),
+            Err(BrokenChain::Forked { version: 2 })
+        );
+        assert_eq!(
+            first().walk(&[], ours.as_ref(), (&safe(), waited_for_all)),
+            Err(BrokenChain::EndsTooEarly { reached: 1, floor: 2 })
+        );
     }
 
     #[test]
     fn a_step_cannot_be_skipped_or_repeated() {
         let second = successor(&first(), quorum(2, &[1, 2, 3]), &[1, 2]);
-        let at_two = first().succeed(&second).unwrap();
-        assert!(matches!(at_two.succeed(&second), Err(BrokenChain::NotASuccessor { known: 2, found: 2 })));
+        let (at_two, _) = first().succeed(&second, &safe()).unwrap();
+        assert!(matches!(at_two.succeed(&second, &safe()), Err(BrokenChain::NotASuccessor { known: 2, found: 2 })));
     }
 
     #[test]
@@ -244,5 +308,28 @@ mod tests {
         assert!(Quorum::new(1, vec![]).is_err());
         assert!(Quorum::new(2, vec![ann.clone(), Signer { name: "ben".parse().unwrap(), key: ann.key }]).is_err());
         assert!(serde_json::from_str::<Quorum>(r#"{"threshold":0,"signers":[]}"#).is_err());
+    }
+
+    #[test]
+    fn a_recovery_needs_its_own_threshold_and_is_waited_for() {
+        let lost = recovery(&first(), quorum(1, &[7]), &[21, 23]);
+        let (set, word) = first().succeed(&lost, &safe()).unwrap();
+        assert_eq!((set.version, word), (2, Word::Recovery));
+        for by in [&[21][..], &[1, 2, 3], &[21, 1], &[]] {
+            let lone = recovery(&first(), quorum(1, &[7]), by);
+            assert!(matches!(first().succeed(&lone, &safe()), Err(BrokenChain::NotSigned { .. })), "{by:?}");
+        }
+        let chain = [lost];
+        let not_yet = first().walk(&chain, first().as_ref(), (&safe(), |_| false));
+        assert_eq!(not_yet, Err(BrokenChain::RecoveryWaits { version: 2 }));
+        assert_eq!(first().walk(&chain, first().as_ref(), (&safe(), |id| id == set.id)), Ok(set.clone()));
+        // Whoever made the floor has waited.
+        assert_eq!(first().walk(&chain, set.as_ref(), (&safe(), |_| false)), Ok(set));
+    }
+
+    #[test]
+    fn the_recovery_keys_cannot_sign_an_ordinary_succession_nor_the_signers_a_recovery() {
+        let posing = successor(&first(), quorum(1, &[7]), &[21, 22, 23]);
+        assert!(matches!(first().succeed(&posing, &safe()), Err(BrokenChain::NotSigned { .. })));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use identity::key::BadKey;
 use org::refusal::Refusal;
 use wire::connect::CallError;
 use wire::control::{Answer, Call};
@@ -12,6 +13,8 @@ pub enum DeskError {
     Refused(#[from] Refusal),
     #[error(transparent)]
     Call(#[from] CallError),
+    #[error("the call could not be signed")]
+    Key(#[from] BadKey),
     #[error("the gateway answered something else than was asked")]
     OtherAnswer,
 }

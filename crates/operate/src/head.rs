@@ -1,12 +1,12 @@
 //! The next head: what is so, with one thing changed.
 
-use identity::head::Head;
+use identity::head::{Head, SignedHead};
 use identity::time::{Seconds, Timestamp};
 use org::entry::{Action, Cause};
 
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
-use crate::session::{OperateError, Session};
+use crate::session::{Made, OperateError, Session};
 
 /// How long a head is fresh, and how long a mandate lasts from its renewal.
 pub const FRESH: Seconds = Seconds::DAY.times(30);
@@ -21,19 +21,32 @@ impl<D: Desk> Session<D> {
         head.issued_at = now;
         head.fresh_until = now + FRESH;
         head.signers = self.known.signers.as_ref();
+        self.take_shown(&mut head);
         change(&mut head);
         head
     }
 
+    /// Somebody showed the gateway a head that says more than its ledger: what was revoked stays so, and the next
+    /// version exceeds every one that was ever seen.
+    fn take_shown(&self, head: &mut Head) {
+        let shown = self.survey.shown.as_ref();
+        let opened =
+            shown.and_then(|shown| self.known.signer_sets().iter().find_map(|set| SignedHead::open(set, shown).ok()));
+        if let Some(opened) = opened {
+            head.revocations.absorb(&opened.head.revocations);
+            head.version = head.version.max(opened.head.version + 1);
+        }
+    }
+
     /// Renews freshness and mandates; changes nothing else.
-    pub async fn refresh(&mut self, keys: &SignerKeys) -> Result<Head, OperateError> {
+    pub async fn refresh(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             let head = session.next_head(now, |head| {
                 for mandate in &mut head.mandates {
                     mandate.not_after = mandate.not_after.max(now + MANDATE);
                 }
             });
-            Ok((Action::HeadPublish { head: session.seal(keys, &head)?, cause: Cause::Refresh }, head))
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::Refresh }, head))
         })
         .await
     }

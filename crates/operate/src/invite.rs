@@ -17,7 +17,7 @@ use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};
 use crate::keys::SignerKeys;
-use crate::session::{OperateError, Session};
+use crate::session::{Made, OperateError, Session};
 
 /// What an operator asks for.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl<D: Desk> Session<D> {
         &mut self,
         keys: &SignerKeys,
         wish: &InviteWish,
-    ) -> Result<(Invite, InviteCode), OperateError> {
+    ) -> Result<Made<(Invite, InviteCode)>, OperateError> {
         if wish.ttl.0 == 0 || wish.ttl > MAX_TTL {
             return Err(OperateError::Unwise(format!("an invite lives between 1s and {MAX_TTL}")));
         }
@@ -49,7 +49,7 @@ impl<D: Desk> Session<D> {
         let secret = InviteSecret::new(random::bytes()?);
         let id = random::invite_id()?;
         let key = secret.key(self.known.org(), id).public();
-        let invite = self
+        let made = self
             .publish(keys, |session, now| {
                 let invite = Invite {
                     id,
@@ -65,7 +65,7 @@ impl<D: Desk> Session<D> {
                     roles: wish.roles.clone(),
                     approval: Approval::None,
                 };
-                Ok((Action::InviteCreate { invite: session.seal(keys, &invite)? }, invite))
+                Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))
             })
             .await?;
         let code = InviteCode {
@@ -78,7 +78,7 @@ impl<D: Desk> Session<D> {
             invite: id,
             secret,
         };
-        Ok((invite, code))
+        Ok(Made { what: (made.what, code), pending: made.pending })
     }
 
     pub async fn invites(&mut self) -> Result<Vec<InviteView>, OperateError> {
@@ -111,7 +111,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Machines that are already in stay; whoever comes in later than the gateway's present place does not count.
-    pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<u64, OperateError> {
+    pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<Made<u64>, OperateError> {
         let id = view.id;
         // What was shown must be what was signed under that id.
         let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else {
@@ -128,7 +128,7 @@ impl<D: Desk> Session<D> {
             });
             let version = head.version;
             let cause = Cause::InviteRevoke { invite: id };
-            Ok((Action::HeadPublish { head: session.seal(keys, &head)?, cause }, version))
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
         })
         .await
     }

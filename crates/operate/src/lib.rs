@@ -2,10 +2,17 @@
 
 pub mod folder;
 pub mod keys;
+pub mod pending;
+pub mod describe;
 pub mod desk;
 pub mod remote;
 pub mod session;
 pub mod head;
 pub mod invite;
 pub mod node;
+pub mod signers;
+pub mod suspend;
+pub mod recover;
+pub mod restore;
+pub mod card;
 pub mod audit;

@@ -8,7 +8,7 @@ use wire::control::{Answer, Call, NodeView};
 
 use crate::desk::{Desk, DeskError};
 use crate::keys::SignerKeys;
-use crate::session::{OperateError, Session};
+use crate::session::{Made, OperateError, Session};
 
 impl<D: Desk> Session<D> {
     pub async fn nodes(&mut self) -> Result<Vec<NodeView>, OperateError> {
@@ -49,7 +49,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// The gateway's word for which key a name has is not enough to revoke it: the admission must say so.
-    async fn check_admission(&mut self, node: &NodeView) -> Result<(), OperateError> {
+    pub(crate) async fn check_admission(&mut self, node: &NodeView) -> Result<(), OperateError> {
         let call = Call::Admission { node_key: node.node_key.digest() };
         let Answer::Document(Some(envelope)) = self.ask(call).await? else {
             return Err(OperateError::NotAsTold { what: "node", name: node.name.to_string() });
@@ -65,7 +65,7 @@ impl<D: Desk> Session<D> {
         }
     }
 
-    pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<u64, OperateError> {
+    pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<Made<u64>, OperateError> {
         self.check_revocable(node)?;
         self.check_admission(node).await?;
         let node_key = node.node_key.digest();
@@ -75,7 +75,7 @@ impl<D: Desk> Session<D> {
             });
             let version = head.version;
             let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
-            Ok((Action::HeadPublish { head: session.seal(keys, &head)?, cause }, version))
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
         })
         .await
     }

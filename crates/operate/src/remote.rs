@@ -1,7 +1,10 @@
 //! A gateway over the network: believed like any other, and asked with a signer's signature on every call.
 
+use std::sync::Arc;
+
 use identity::bundle::{Endpoint, Roots};
-use identity::key::{EdKey, Sign as _};
+use identity::envelope::Envelope;
+use identity::key::Sign;
 use identity::principal::SignerName;
 use identity::text::Bytes;
 use org::refusal::Refusal;
@@ -9,6 +12,7 @@ use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::control::{Answer, Call, SignedCall};
 use wire::known::Known;
 use wire::permit::Ask;
+use wire::sync::{RecoverRequest, RecoveryBegun};
 use wire::tls::Expect;
 
 use crate::desk::{Desk, DeskError};
@@ -18,8 +22,9 @@ pub struct RemoteDesk {
     gateways: Vec<Gateway>,
     expect: Expect,
     known: Known,
-    signer: SignerName,
-    key: EdKey,
+    tip: Option<Envelope>,
+    /// Who of these is a signer now is known when the gateway is believed.
+    keys: Vec<(SignerName, Arc<dyn Sign>)>,
     line: Option<Believed>,
 }
 
@@ -28,10 +33,10 @@ impl RemoteDesk {
     pub async fn connect(
         gateways: Vec<Gateway>,
         roots: Roots<Endpoint>,
-        known: Known,
-        (signer, key): (SignerName, EdKey),
+        (known, tip): (Known, Option<Envelope>),
+        keys: Vec<(SignerName, Arc<dyn Sign>)>,
     ) -> Result<Self, CallError> {
-        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, signer, key, line: None };
+        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, keys, line: None };
         desk.line = Some(desk.dial().await?);
         Ok(desk)
     }
@@ -40,7 +45,10 @@ impl RemoteDesk {
         let mut last = None;
         for gateway in &self.gateways {
             let believe = async {
-                Provisional::dial(gateway, &self.expect, None).await?.believe(Anchor::Known(&self.known)).await
+                Provisional::dial(gateway, &self.expect, None)
+                    .await?
+                    .believe(Anchor::Known(&self.known, self.tip.as_ref()))
+                    .await
             };
             match believe.await {
                 Ok((believed, newer)) => {
@@ -53,33 +61,41 @@ impl RemoteDesk {
         Err(last.unwrap_or(CallError::Refused(Refusal::NotFound { what: "gateway".to_owned() })))
     }
 
-    async fn ask_on(&self, line: &mut Believed, call: &[u8]) -> Result<Answer, CallError> {
-        let signature = self.key.sign(&SignedCall::message(&line.exporter(), call));
-        let signature = signature.map_err(|why| Refusal::Malformed { why: why.to_string() })?;
-        let signed =
-            SignedCall { signer: self.signer.clone(), call: Bytes(call.to_vec()), signature: Bytes(signature) };
-        line.ask(Ask::Control, &signed).await
+    async fn ask_on(&self, line: &mut Believed, call: &Call) -> Result<Answer, DeskError> {
+        // A recovery carries its own authority, and whoever brings it may be nobody yet.
+        if let Call::Recover { recovery } = call {
+            let request = RecoverRequest { recovery: recovery.clone() };
+            let begun: RecoveryBegun = line.ask(Ask::Recover, &request).await?;
+            return Ok(Answer::Recovering { due_at: begun.due_at });
+        }
+        let encoded = serde_json::to_vec(call).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        let quorum = &self.known.signers.quorum;
+        let current = self.keys.iter().find(|(name, key)| quorum.key_of(name) == Some(key.public()));
+        // Nobody of them: perhaps one whom the recovery keys named.
+        let (signer, key) = current.or(self.keys.first()).ok_or(Refusal::NotAnOperator)?;
+        let signature = key.sign(&SignedCall::message(&line.exporter(), &encoded))?;
+        let sealed = SignedCall { signer: signer.clone(), call: Bytes(encoded), signature: Bytes(signature) };
+        Ok(line.ask(Ask::Control, &sealed).await?)
     }
 }
 
 impl Desk for RemoteDesk {
     async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
-        let encoded = serde_json::to_vec(&call).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
         // A person may have thought for a while: a connection that rested too long is opened again. A change is sent
         // once; whether it was taken, the ledger says.
         let rested = self.line.take();
         if let Some(mut line) = rested {
-            match self.ask_on(&mut line, &encoded).await {
-                Err(CallError::BrokenOff { .. }) if !matches!(call, Call::Append { .. }) => {}
+            match self.ask_on(&mut line, &call).await {
+                Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Append { .. }) => {}
                 answer => {
                     self.line = Some(line);
-                    return Ok(answer?);
+                    return answer;
                 }
             }
         }
         let mut line = self.dial().await?;
-        let answer = self.ask_on(&mut line, &encoded).await;
+        let answer = self.ask_on(&mut line, &call).await;
         self.line = Some(line);
-        Ok(answer?)
+        answer
     }
 }

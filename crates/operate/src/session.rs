@@ -5,10 +5,10 @@ use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Head;
 use identity::id::Correlation;
-use identity::key::Sign;
-use identity::principal::Author;
+use identity::principal::{Author, SignerName};
+use identity::signers::{Quorum, SignerSet, Word};
 use identity::time::Timestamp;
-use org::entry::{Action, NotWritten, SignedEntry};
+use org::entry::{Action, Cause, NotWritten, SignedEntry};
 use org::frontier::{Frontier, Place, Tip};
 use org::refusal::Refusal;
 use wire::connect::CallError;
@@ -18,6 +18,7 @@ use wire::known::{BadKnowledge, Known};
 use crate::desk::{Desk, DeskError};
 use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
+use crate::pending::{BadPending, Pending};
 
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
@@ -47,6 +48,17 @@ pub enum OperateError {
     NotTaken,
     #[error("{0}")]
     Unwise(String),
+    #[error(transparent)]
+    Pending(#[from] BadPending),
+    #[error("the {what} needs {needed} signatures and has {found}")]
+    TooFew { what: &'static str, needed: usize, found: usize },
+}
+
+/// What a command made: in the ledger, or waiting for other operators.
+#[derive(Debug)]
+pub struct Made<T> {
+    pub what: T,
+    pub pending: Option<Pending>,
 }
 
 /// What an operator's tool has in hand while it works.
@@ -59,6 +71,8 @@ pub struct Session<D> {
     /// What was remembered before this command looked.
     witnessed: Frontier,
     desk: D,
+    /// The gateway may know less than this operator: it was restored, and that is why this session is.
+    forgives: bool,
 }
 
 /// Another command may have been quicker; so often the whole is done again on what is so then. Each time somebody
@@ -68,34 +82,62 @@ const TRIES: usize = 64;
 impl<D: Desk> Session<D> {
     /// Looks what is so, and refuses to go on with a gateway that knows less than this operator does.
     pub async fn begin(folder: OperatorFolder, desk: D) -> Result<Self, OperateError> {
+        Self::look(folder, desk, false).await
+    }
+
+    /// The same, for an operator who knows that the ledger was restored from an older copy: what this home knows
+    /// stays as it is until the new epoch has begun.
+    pub async fn begin_behind(folder: OperatorFolder, desk: D) -> Result<Self, OperateError> {
+        Self::look(folder, desk, true).await
+    }
+
+    async fn look(folder: OperatorFolder, mut desk: D, forgives: bool) -> Result<Self, OperateError> {
         let (known, memory) = (folder.known()?, folder.memory()?);
-        let mut desk = desk;
         let survey = ask_survey(&mut desk, &memory).await?;
         let witnessed = memory.frontier.clone();
-        let mut session = Self { folder, known, survey, memory, witnessed, desk };
-        session.take_in()?;
+        let mut session = Self { folder, known, survey, memory, witnessed, desk, forgives };
+        session.compare()?;
         Ok(session)
+    }
+
+    fn compare(&mut self) -> Result<(), OperateError> {
+        match self.take_in() {
+            Err(OperateError::LedgerBehind | OperateError::Knowledge(BadKnowledge::Head(_))) if self.forgives => Ok(()),
+            taken => taken,
+        }
+    }
+
+    /// Recoveries that wait, and when each takes effect here.
+    pub fn alarms(&self) -> Vec<(SignerSet, Timestamp)> {
+        self.known.alarms()
+    }
+
+    pub(crate) const fn signer(&self) -> Option<&SignerName> {
+        self.memory.signer.as_ref()
     }
 
     pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
         self.survey = ask_survey(&mut self.desk, &self.memory).await?;
-        self.take_in()
+        self.compare()
     }
 
     /// Checks a survey against what is known, then remembers it.
     fn take_in(&mut self) -> Result<(), OperateError> {
-        if !self.survey.frontier.covers_all(&self.memory.frontier) {
+        let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
+        let known = self.known.advance(more, Some(&self.survey.head), clock::now())?;
+        // What was given up when the operators restored an older ledger is not missed.
+        let remembered = self.memory.frontier.within(&known.head.head.epoch);
+        if !self.survey.frontier.covers_all(&remembered) {
             return Err(OperateError::LedgerBehind);
         }
         // At the same place there must stand the same entry.
         let differs = |(author, place): (&Author, &Place)| {
-            self.survey.frontier.place_of(author).is_some_and(|now| now.seq == place.seq && now.digest != place.digest)
+            let here = self.survey.frontier.place_of(author);
+            here.is_some_and(|here| (here.epoch, here.seq) == (place.epoch, place.seq) && here.digest != place.digest)
         };
-        if self.memory.frontier.0.iter().any(differs) {
+        if remembered.0.iter().any(differs) {
             return Err(OperateError::LedgerBehind);
         }
-        let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
-        let known = self.known.advance(more, Some(&self.survey.head))?;
         // The gateway stands by what it says of its own chain, so that it can be confronted with it later.
         let mandates = known.head.head.mandates.iter().filter(|mandate| mandate.gateway == self.survey.gateway);
         let open = |tip: &Envelope| {
@@ -107,13 +149,18 @@ impl<D: Desk> Session<D> {
             Some(tip) => {
                 let told = open(tip).ok_or(OperateError::LedgerBehind)?;
                 let kept = self.folder.memory()?.tip;
-                kept.as_ref().and_then(open).is_none_or(|kept| kept.place.seq <= told.place.seq)
+                let order = |tip: &Tip| (tip.place.epoch, tip.place.seq);
+                kept.as_ref().and_then(open).is_none_or(|kept| order(&kept) <= order(&told))
             }
         };
-        self.known = known;
+        // Whoever hears of a recovery counts from then.
+        let recoveries = self.survey.recoveries.iter();
+        let noticed = recoveries.fold(known, |known, view| known.notice(&view.recovery, clock::now()).unwrap_or(known));
+        self.known = noticed;
         let survey = self.survey.clone();
         self.remember(|memory| {
             memory.schema = 1;
+            memory.frontier = remembered;
             memory.frontier.raise(&survey.frontier);
             if newer {
                 memory.tip = survey.tip;
@@ -143,7 +190,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Waits until no other command of this operator signs.
-    async fn turn_to_sign(&self) -> Result<Lock, OperateError> {
+    pub(crate) async fn turn_to_sign(&self) -> Result<Lock, OperateError> {
         for _ in 0..1_200 {
             if let Some(lock) = self.folder.lock_signing()? {
                 return Ok(lock);
@@ -157,32 +204,76 @@ impl<D: Desk> Session<D> {
         Ok(self.desk.ask(call).await?)
     }
 
-    /// Signs what `draft` makes of the present state, and hands it in. If somebody else was quicker, again.
+    /// Signs what `draft` makes of the present state, and hands it in, if the keys at hand are enough for it; else it
+    /// waits for the others. If somebody else was quicker, again.
     pub async fn publish<T>(
         &mut self,
         keys: &SignerKeys,
         draft: impl Fn(&Self, Timestamp) -> Result<(Action, T), OperateError>,
-    ) -> Result<T, OperateError> {
+    ) -> Result<Made<T>, OperateError> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
-        // A gateway that is behind is looked at, not written to.
-        if self.survey.tip.is_none() {
-            return Err(OperateError::LedgerBehind);
-        }
-        self.clear_outbox().await?;
         let mut attempt = 1;
         loop {
             let now = clock::now();
-            let (action, made) = draft(self, now)?;
-            let entry = self.entry(keys, action, now, correlation)?;
-            // On disk before it leaves: whatever happens now, nothing else is ever signed in its place.
-            self.remember(|memory| memory.outbox = Some(entry.envelope.clone()))?;
-            match self.hand_in(&entry).await {
-                Ok(()) => return Ok(made),
+            let (action, what) = draft(self, now)?;
+            let mut pending = Pending::new(&self.known, action, now);
+            pending.sign(&self.known, keys)?;
+            if !pending.is_complete(&self.known)? {
+                return Ok(Made { what, pending: Some(pending) });
+            }
+            match self.hand_over(keys, pending.action, correlation).await {
+                Ok(()) => return Ok(Made { what, pending: None }),
                 Err(OperateError::Desk(why)) if attempt < TRIES && is_about_turn(&why) => attempt += 1,
                 Err(why) => return Err(why),
             }
+        }
+    }
+
+    /// Delivers what enough operators have signed.
+    pub async fn send(&mut self, keys: &SignerKeys, pending: &Pending) -> Result<(), OperateError> {
+        let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        if let Some(need) = pending.needs(&self.known)?.into_iter().find(|need| !need.is_met()) {
+            return Err(OperateError::TooFew {
+                what: need.what,
+                needed: need.quorum.threshold(),
+                found: need.signed.len(),
+            });
+        }
+        self.hand_over(keys, pending.action.clone(), correlation).await
+    }
+
+    /// Puts one action into this operator's chain, and that into the ledger.
+    pub(crate) async fn hand_over(
+        &mut self,
+        keys: &SignerKeys,
+        action: Action,
+        correlation: Correlation,
+    ) -> Result<(), OperateError> {
+        // A gateway that is behind is looked at, not written to, but for what leads out of that.
+        let leads_out = match &action {
+            Action::HeadPublish { cause, .. } => matches!(cause, Cause::Restore),
+            Action::SignersInstall { .. } => true,
+            _ => false,
+        };
+        if self.survey.tip.is_none() && !leads_out {
+            return Err(self.halted());
+        }
+        self.clear_outbox().await?;
+        let entry = self.entry(keys, action, clock::now(), correlation)?;
+        // On disk before it leaves: whatever happens now, nothing else is ever signed in its place.
+        self.remember(|memory| memory.outbox = Some(entry.envelope.clone()))?;
+        self.hand_in(&entry).await
+    }
+
+    /// Why the gateway cannot be written to.
+    fn halted(&self) -> OperateError {
+        match self.survey.halt.clone() {
+            Some(halt) => DeskError::Refused(halt).into(),
+            None => OperateError::LedgerBehind,
         }
     }
 
@@ -214,11 +305,16 @@ impl<D: Desk> Session<D> {
 
     /// What this operator signed and handed in is known to it, whatever a gateway shows.
     fn take_own(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
-        if let Action::HeadPublish { head, .. } = &entry.entry.action {
+        let (more, head) = match &entry.entry.action {
+            Action::HeadPublish { head, .. } => (None, Some(head)),
+            Action::SignersInstall { signers, head } => (Some(signers.clone()), Some(head)),
+            _ => (None, None),
+        };
+        if let Some(head) = head {
             let version = head.peek::<Head>(Some(self.known.org()))?.version;
             // Another operator's head may have followed already.
             if version > self.known.head.head.version {
-                self.known = self.known.advance(&[], Some(head))?;
+                self.known = self.known.advance(more.as_slice(), Some(head), clock::now())?;
             }
         }
         let own = Frontier([(entry.entry.author.clone(), entry.place())].into());
@@ -251,13 +347,35 @@ impl<D: Desk> Session<D> {
         at: Timestamp,
         correlation: Correlation,
     ) -> Result<SignedEntry, OperateError> {
-        let (name, key) = keys.author(self.memory.signer.as_ref())?;
-        let own = (Author::Signer(name.clone()), key as &dyn Sign);
-        Ok(SignedEntry::write(self.known.org(), &self.survey.frontier, own, (at, correlation), action)?)
+        let (name, key) = keys.author(self.signer(), &self.authors(&action))?;
+        let own = (Author::Signer(name.clone()), key.as_ref());
+        let epoch = match &action {
+            // The entry that begins an epoch is its first.
+            Action::HeadPublish { head, cause: Cause::Restore } => {
+                head.peek::<Head>(Some(self.known.org()))?.epoch.number
+            }
+            _ => self.known.head.head.epoch.number,
+        };
+        Ok(SignedEntry::write(self.known.org(), (&self.survey.frontier, epoch), own, (at, correlation), action)?)
     }
 
-    pub fn seal<T: Payload>(&self, keys: &SignerKeys, body: &T) -> Result<Envelope, OperateError> {
-        Ok(keys.sign(Envelope::seal(Some(self.known.org()), body)?)?)
+    /// Whose chain can hold this action: a recovered set begins its own.
+    fn authors(&self, action: &Action) -> Quorum {
+        let recovered = match action {
+            Action::SignersInstall { signers, .. } => {
+                self.known.signers.succeed(signers, &self.known.founding.record.recovery).ok()
+            }
+            _ => None,
+        };
+        match recovered {
+            Some((set, Word::Recovery)) => set.quorum,
+            _ => self.known.signers.quorum.clone(),
+        }
+    }
+
+    /// Not signed yet: `publish` does that.
+    pub fn seal<T: Payload>(&self, body: &T) -> Result<Envelope, OperateError> {
+        Ok(Envelope::seal(Some(self.known.org()), body)?)
     }
 }
 
@@ -271,7 +389,7 @@ async fn ask_survey<D: Desk>(desk: &mut D, memory: &Memory) -> Result<Survey, Op
 fn refusal(why: &DeskError) -> Option<&Refusal> {
     match why {
         DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal)) => Some(refusal),
-        DeskError::Call(_) | DeskError::OtherAnswer => None,
+        DeskError::Call(_) | DeskError::Key(_) | DeskError::OtherAnswer => None,
     }
 }
 

@@ -41,6 +41,15 @@ pub enum ClaimAuthority {
     Signers,
 }
 
+impl ClaimAuthority {
+    pub const fn invite(self) -> Option<InviteId> {
+        match self {
+            Self::Invite(id) => Some(id),
+            Self::Signers => None,
+        }
+    }
+}
+
 /// An X25519 public key, to which manifests are sealed; written in base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SealKey(pub [u8; 32]);
@@ -137,6 +146,8 @@ pub enum BadAdmission {
     BeyondInvite,
     #[error("the node key is not P-256")]
     NotANodeKey,
+    #[error(transparent)]
+    Key(#[from] BadKey),
 }
 
 /// An admission, checked whole.

@@ -1,14 +1,17 @@
 //! The ledger in words: who did what to whom, when, with what result.
 
+use identity::envelope::Payload as _;
 use identity::head::Head;
 use identity::id::{Correlation, Digest, OrgId};
 use identity::principal::Author;
+use identity::signers::{Recovery, Succession};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{Admission, Claim, ClaimAuthority, Leave};
 use crate::entry::{Action, Cause, SignedEntry};
 use crate::invite::Invite;
+use crate::restore::Confirmation;
 use crate::state::State;
 
 /// One line of the audit.
@@ -60,15 +63,21 @@ fn tell(org: OrgId, action: &Action) -> Told {
     let plain = |action, subject, fingerprint| Told { action, subject, version: (None, None), fingerprint };
     match action {
         Action::OrgFound { founding } => plain("org.found", org.to_string(), founding.digest()),
-        Action::SignersInstall { signers } => {
-            let body = signers.peek::<identity::signers::Succession>(Some(org)).ok();
-            let version = body.map(|body| body.version);
+        Action::SignersInstall { signers, .. } => {
+            let own = signers.peek::<Succession>(Some(org)).map(|body| body.version);
+            let version = own.or_else(|_| signers.peek::<Recovery>(Some(org)).map(|body| body.version)).ok();
             Told {
-                action: "signers.install",
+                action: if signers.kind() == Recovery::KIND { "signers.recover" } else { "signers.install" },
                 subject: "signers".to_owned(),
                 version: (version, version.and_then(|version| version.checked_sub(1))),
                 fingerprint: signers.digest(),
             }
+        }
+        Action::RecoveryBegin { recovery } => {
+            let version = recovery.peek::<Recovery>(Some(org)).ok().map(|body| body.version);
+            let replaces = version.and_then(|version| version.checked_sub(1));
+            let (subject, fingerprint) = ("signers".to_owned(), recovery.digest());
+            Told { action: "recovery.begin", subject, version: (version, replaces), fingerprint }
         }
         Action::TrustPublish { bundle } => {
             let body = bundle.peek::<identity::bundle::BundleBody>(Some(org)).ok();
@@ -86,6 +95,7 @@ fn tell(org: OrgId, action: &Action) -> Told {
                 Cause::Refresh => ("head.refresh", "head".to_owned()),
                 Cause::NodeRevoke { name, .. } => ("node.revoke", name.to_string()),
                 Cause::InviteRevoke { invite } => ("invite.revoke", invite.to_string()),
+                Cause::Restore => ("org.restore", "ledger".to_owned()),
             };
             let replaces = version.filter(|version| *version > 1).map(|version| version - 1);
             Told { action, subject, version: (version, replaces), fingerprint: head.digest() }
@@ -94,6 +104,12 @@ fn tell(org: OrgId, action: &Action) -> Told {
             let body = invite.peek::<Invite>(Some(org)).ok();
             plain("invite.create", body.map_or_else(unreadable, |body| body.id.to_string()), invite.digest())
         }
+        Action::InviteConfirm { confirmation } => {
+            let body = confirmation.peek::<Confirmation>(Some(org)).ok();
+            let ids = |body: Confirmation| body.invites.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            plain("invite.confirm", body.map_or_else(unreadable, ids), confirmation.digest())
+        }
+        Action::NodeSuspend { suspension, name } => plain("node.suspend", name.to_string(), suspension.digest()),
         Action::NodeAdmit { admission } => {
             let claim = admission.peek::<Admission>(Some(org)).and_then(|body| body.claim.peek::<Claim>(Some(org)));
             plain("node.admit", claim.map_or_else(|_| unreadable(), |claim| claim.name.to_string()), admission.digest())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::Envelope;
 use identity::head::Revocations;
-use identity::id::Digest;
+use identity::id::{Digest, InviteId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -31,8 +31,20 @@ pub fn rows(state: &State) -> Rows {
     for installed in &state.later {
         add("signers", format!("{:010} {}", installed.set.version, installed.set.id), json(installed));
     }
-    for (version, record) in &state.heads {
-        add("heads", format!("{version:020}"), json(record));
+    for (digest, record) in &state.recoveries {
+        add("recoveries", digest.to_string(), json(record));
+    }
+    for (number, record) in &state.epochs {
+        add("epochs", format!("{number:010}"), json(record));
+    }
+    for (invite, epochs) in &state.confirmed {
+        add("confirmed", invite.to_string(), json(epochs));
+    }
+    for (key, records) in &state.suspensions {
+        add("suspensions", key.to_string(), json(records));
+    }
+    for ((version, digest), record) in &state.heads {
+        add("heads", format!("{version:020} {digest}"), json(record));
     }
     add("revocations", String::new(), json(&state.revocations));
     for (digest, record) in &state.bundles {
@@ -71,10 +83,18 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
         Action::NodeLeave { leave, .. } => leave.peek::<Leave>(Some(state.org)).ok()?.node_key.digest(),
         Action::OrgFound { .. }
         | Action::SignersInstall { .. }
+        | Action::RecoveryBegin { .. }
+        | Action::InviteConfirm { .. }
+        | Action::NodeSuspend { .. }
         | Action::TrustPublish { .. }
         | Action::HeadPublish { .. }
         | Action::InviteCreate { .. } => return None,
     };
+    Some(rows_about(state, signed, key))
+}
+
+/// The same, for a caller that knows which node key the entry is about.
+pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
     if let Some(member) = state.members.get(&key) {
@@ -85,9 +105,16 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
             }
         }
     }
-    for (digest, record) in state.invites.iter().filter(|(_, record)| record.spent.contains_key(&key)) {
-        add("invites", digest.to_string(), json(record));
-        add("spends", format!("{digest} {key}"), json(&record.spent.get(&key)));
+    // Whatever it spent is named by one of its admissions.
+    let admissions = state.members.get(&key).into_iter().flat_map(MemberRecord::admissions);
+    let ids: BTreeSet<InviteId> = admissions.filter_map(|admission| admission.claim.authority.invite()).collect();
+    for digest in ids.iter().filter_map(|id| state.invite_ids.get(id)).flatten() {
+        if let Some((record, spends)) =
+            state.invites.get(digest).and_then(|record| Some((record, record.spent.get(&key)?)))
+        {
+            add("invites", digest.to_string(), json(record));
+            add("spends", format!("{digest} {key}"), json(spends));
+        }
     }
     if let Some(cuts) = state.endings.get(&key) {
         add("endings", key.to_string(), json(cuts));
@@ -98,7 +125,7 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
     if let Some(void) = state.void.get(&signed.digest) {
         add("void", signed.digest.to_string(), json(void));
     }
-    Some(out)
+    out
 }
 
 fn claimed_key(state: &State, admission: &Envelope) -> Option<Digest> {
@@ -128,8 +155,21 @@ pub fn restore(founding: &Founding, rows: &Rows) -> Result<State, BadRow> {
 fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Option<()> {
     match table {
         "signers" => state.later.push(read(value)?),
+        "recoveries" => {
+            state.recoveries.insert(key.parse().ok()?, read(value)?);
+        }
+        "epochs" => {
+            state.epochs.insert(key.parse().ok()?, read(value)?);
+        }
+        "confirmed" => {
+            state.confirmed.insert(key.parse().ok()?, read(value)?);
+        }
+        "suspensions" => {
+            state.suspensions.insert(key.parse().ok()?, read(value)?);
+        }
         "heads" => {
-            state.heads.insert(key.parse().ok()?, read(value)?);
+            let (version, digest) = key.split_once(' ')?;
+            state.heads.insert((version.parse().ok()?, digest.parse().ok()?), read(value)?);
         }
         "revocations" => state.revocations = read::<Revocations>(value)?,
         "bundles" => {

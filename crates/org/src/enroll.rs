@@ -7,7 +7,7 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 
 use crate::admission::{Claim, ClaimAuthority};
-use crate::invite::Uses;
+use crate::invite::{Invite, Uses};
 use crate::refusal::Refusal;
 use crate::state::{InviteRecord, MemberRecord, Standing, State};
 
@@ -67,6 +67,13 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
     }
     if state.revocations.invite_is_revoked(id) {
         return Err(Refusal::InviteRevoked);
+    }
+    if state.is_unconfirmed(record) {
+        return Err(Refusal::InviteUnconfirmed);
+    }
+    let current = state.signer_set();
+    if record.invite.signers != current.version && current.open::<Invite>(&record.envelope).is_err() {
+        return Err(Refusal::InviteOutdated);
     }
     record.invite.check_time(attempt.now)?;
     match (record.invite.right_of(attempt.gateway), record.uses_left(attempt.gateway)) {

@@ -37,13 +37,27 @@ pub enum Action {
     #[serde(rename = "org.found")]
     OrgFound { founding: Envelope },
     #[serde(rename = "signers.install")]
-    SignersInstall { signers: Envelope },
+    SignersInstall {
+        /// A succession, or a recovery whose delay is over.
+        signers: Envelope,
+        /// The first head under the new set: without one, nobody could follow.
+        head: Envelope,
+    },
+    /// Written by a gateway when it is shown a recovery: the delay counts from here.
+    #[serde(rename = "recovery.begin")]
+    RecoveryBegin { recovery: Envelope },
     #[serde(rename = "bootstrap_trust.publish")]
     TrustPublish { bundle: Envelope },
     #[serde(rename = "head.publish")]
     HeadPublish { head: Envelope, cause: Cause },
     #[serde(rename = "invite.create")]
     InviteCreate { invite: Envelope },
+    /// After a restore: these invites are good again.
+    #[serde(rename = "invite.confirm")]
+    InviteConfirm { confirmation: Envelope },
+    /// One signer alone, for a day at most.
+    #[serde(rename = "node.suspend")]
+    NodeSuspend { suspension: Envelope, name: NodeName },
     #[serde(rename = "node.admit")]
     NodeAdmit { admission: Envelope },
     #[serde(rename = "node.join")]
@@ -58,12 +72,16 @@ pub enum Action {
 pub enum Cause {
     Founding,
     Refresh,
-    NodeRevoke { name: NodeName, node_key: Digest },
-    InviteRevoke { invite: InviteId },
+    NodeRevoke {
+        name: NodeName,
+        node_key: Digest,
+    },
+    InviteRevoke {
+        invite: InviteId,
+    },
+    /// The ledger was restored from an older copy: the head begins a new epoch.
+    Restore,
 }
-
-/// The only epoch so far; a deliberate restore will begin another.
-pub const FIRST_EPOCH: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotWritten {
@@ -88,10 +106,11 @@ impl SignedEntry {
         Ok(Self { entry, digest: envelope.digest(), envelope })
     }
 
-    /// The next entry of an author's chain, after everything in `frontier`.
+    /// The next entry of an author's chain, after everything in `frontier`, in the epoch that is in force (or that
+    /// this very entry begins).
     pub fn write(
         org: OrgId,
-        frontier: &Frontier,
+        (frontier, epoch): (&Frontier, u32),
         (author, key): (Author, &dyn Sign),
         (at, correlation): (Timestamp, Correlation),
         action: Action,
@@ -100,7 +119,7 @@ impl SignedEntry {
         let entry = Entry {
             author,
             key: key.public(),
-            epoch: FIRST_EPOCH,
+            epoch,
             seq: place.map_or(1, |place| place.seq + 1),
             previous: place.map(|place| place.digest),
             seen: frontier.clone(),

@@ -3,25 +3,14 @@
 use std::collections::BTreeMap;
 
 use identity::envelope::Payload;
-use identity::head::Cut;
-use identity::id::Digest;
+pub use identity::head::Place;
+use identity::head::{Cut, Epoch};
 use identity::principal::Author;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A place in one author's chain, with the digest of the entry there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Place {
-    pub epoch: u32,
-    pub seq: u64,
-    pub digest: Digest,
-}
-
-impl Place {
-    const fn order(&self) -> (u32, u64) {
-        (self.epoch, self.seq)
-    }
+const fn order(place: &Place) -> (u32, u64) {
+    (place.epoch, place.seq)
 }
 
 /// The last known place of each author.
@@ -36,23 +25,34 @@ impl Frontier {
 
     /// True if `self` knows the place and all before it.
     pub fn covers(&self, at: &Cut) -> bool {
-        self.0.get(&at.author).is_some_and(|known| known.order() >= (at.epoch, at.seq))
+        self.0.get(&at.author).is_some_and(|known| order(known) >= (at.epoch, at.seq))
     }
 
     pub fn covers_all(&self, other: &Self) -> bool {
-        other.0.iter().all(|(author, place)| self.0.get(author).is_some_and(|known| known.order() >= place.order()))
+        other.0.iter().all(|(author, place)| self.0.get(author).is_some_and(|known| order(known) >= order(place)))
     }
 
     /// Keeps the higher place of each author.
     pub fn raise(&mut self, other: &Self) {
         for (author, place) in &other.0 {
             match self.0.get(author) {
-                Some(known) if known.order() >= place.order() => {}
+                Some(known) if order(known) >= order(place) => {}
                 _ => {
                     self.0.insert(author.clone(), *place);
                 }
             }
         }
+    }
+
+    /// What is left of it once an epoch has begun: places on branches that were given up become the ones kept.
+    #[must_use]
+    pub fn within(&self, epoch: &Epoch) -> Self {
+        let keep = |(author, place): (&Author, &Place)| {
+            let gone = epoch.gave_up(author, place.epoch, place.seq);
+            let place = if gone { *epoch.after.get(author)? } else { *place };
+            Some((author.clone(), place))
+        };
+        Self(self.0.iter().filter_map(keep).collect())
     }
 
     pub fn cuts(&self) -> Vec<Cut> {

@@ -1,7 +1,7 @@
 //! Every way in which a gateway says no. Data, not text: it travels, and both sides print the same words.
 
 use identity::id::InviteId;
-use identity::principal::{NodeName, Principal};
+use identity::principal::{NodeName, Principal, SignerName};
 use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,10 @@ pub enum Refusal {
     InviteUnknown { invite: InviteId },
     #[error("the invite was revoked")]
     InviteRevoked,
+    #[error("the invite was made before the gateway's ledger was restored, and nobody has confirmed it since")]
+    InviteUnconfirmed,
+    #[error("the invite was signed by people who no longer sign for the org")]
+    InviteOutdated,
     #[error("the invite expired at {at}")]
     InviteExpired { at: Timestamp },
     #[error("the invite is used up: all of its {uses} uses are spent")]
@@ -42,6 +46,8 @@ pub enum Refusal {
     KeyRevoked,
     #[error("this machine's key left the org and can never return")]
     KeyLeft,
+    #[error("`{by}` suspended this machine until {until}")]
+    Suspended { by: SignerName, until: Timestamp },
     #[error("this machine's admission waits for an operator's approval")]
     Waiting,
     #[error("this gateway does not know such an admission")]
@@ -62,6 +68,8 @@ pub enum Refusal {
     HeadStale { until: Timestamp },
     #[error("the gateway's ledger is older than what was shown to it: it issues nothing until an operator restores it")]
     LedgerBehind,
+    #[error("the gateway was restored from a backup: it issues nothing until operators begin a new epoch")]
+    Restored,
     #[error("no operator's signature over this request and this connection")]
     NotAnOperator,
     #[error("the ledger refuses it: {why}")]
@@ -103,8 +111,11 @@ impl Refusal {
             Self::InviteUnknown { .. }
             | Self::InviteRevoked
             | Self::InviteExpired { .. }
+            | Self::InviteOutdated
             | Self::InviteUsedUp { .. }
             | Self::InviteNotHere => Some("ask an operator for a new one: freehold invite create"),
+            Self::InviteUnconfirmed => Some("ask an operator to confirm it (freehold invite confirm) or for a new one"),
+            Self::Suspended { .. } => Some("ask that operator; it ends by itself"),
             Self::NetworkNotAllowed => {
                 Some("join from an allowed network, or ask an operator: freehold invite create --from")
             }
@@ -130,7 +141,12 @@ impl Refusal {
                 "ask an operator: was the gateway restored from an old copy? If not, join again: freehold-node leave --local, then freehold-node join",
             ),
             Self::NoMandate | Self::HeadStale { .. } => Some("an operator renews it: freehold refresh"),
-            Self::LedgerBehind => Some("an operator must restore the newest copy of the gateway's folder"),
+            Self::LedgerBehind => Some(
+                "an operator puts the newest copy of the gateway's folder in its place; if that is lost: freehold epoch begin",
+            ),
+            Self::Restored => {
+                Some("an operator looks at what may be missing, then begins the new epoch: freehold epoch begin")
+            }
             Self::NotAnOperator => Some("run this where a current signer's key is, or name it with --home"),
             Self::Waiting
             | Self::NoChallenge
@@ -152,6 +168,8 @@ impl Refusal {
             Self::InviteUnknown { .. }
             | Self::InviteRevoked
             | Self::InviteExpired { .. }
+            | Self::InviteUnconfirmed
+            | Self::InviteOutdated
             | Self::InviteUsedUp { .. }
             | Self::InviteNotHere
             | Self::NetworkNotAllowed
@@ -175,9 +193,11 @@ impl Refusal {
             Self::TooManyAttempts { .. }
             | Self::Busy { .. }
             | Self::Waiting
+            | Self::Suspended { .. }
             | Self::NoMandate
             | Self::HeadStale { .. }
             | Self::LedgerBehind
+            | Self::Restored
             | Self::LedgerRefuses { .. }
             | Self::NotFound { .. }
             | Self::Failed { .. } => false,

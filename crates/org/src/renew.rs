@@ -39,9 +39,14 @@ pub fn member_behind<'a>(state: &'a State, node_key: &PublicKey, node: &NodeName
 }
 
 /// May this member have an SVID at all?
-pub fn check_standing(state: &State, member: &MemberRecord) -> Result<(), Refusal> {
+pub fn check_standing(state: &State, member: &MemberRecord, now: Timestamp) -> Result<(), Refusal> {
     match state.standing(member) {
-        Standing::Claimed | Standing::Issued | Standing::Member => Ok(()),
+        Standing::Claimed | Standing::Issued | Standing::Member => {
+            match state.is_suspended(member.claim().node_key.digest(), now) {
+                Some(record) => Err(Refusal::Suspended { by: record.by.clone(), until: record.until }),
+                None => Ok(()),
+            }
+        }
         Standing::Waiting => Err(Refusal::Waiting),
         Standing::Revoked if member.left => Err(Refusal::KeyLeft),
         Standing::Revoked => Err(Refusal::KeyRevoked),

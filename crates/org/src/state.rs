@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::{BundleBody, Domain};
 use identity::envelope::Envelope;
-use identity::head::{Cut, Head, Revocations};
+use identity::head::{Cut, Epoch, Head, Revocations};
 use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
-use identity::principal::{Author, NodeName, OrgName};
-use identity::signers::SignerSet;
-use identity::time::Timestamp;
+use identity::principal::{Author, NodeName, OrgName, SignerName};
+use identity::signers::{Quorum, SignerSet, Word};
+use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{Claim, ClaimAuthority};
+use crate::entry::{Past, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Frontier;
 use crate::invite::{Invite, Uses};
@@ -27,7 +28,15 @@ pub struct State {
     pub first: SignerSet,
     /// Later signer sets, by version and id.
     pub later: Vec<Installed>,
-    pub heads: BTreeMap<u64, HeadRecord>,
+    /// The recovery set and its patience, from the founding record.
+    pub recovery: Quorum,
+    pub recovery_delay: Seconds,
+    /// Recoveries that were begun, by the digest of the envelope.
+    pub recoveries: BTreeMap<Digest, RecoveryRecord>,
+    /// Restores: each began an epoch.
+    pub epochs: BTreeMap<u32, EpochRecord>,
+    /// By version and digest: two heads under one number are both kept, and shown.
+    pub heads: BTreeMap<(u64, Digest), HeadRecord>,
     /// Union over all heads: remove wins.
     pub revocations: Revocations,
     pub bundles: BTreeMap<Digest, BundleRecord>,
@@ -39,6 +48,10 @@ pub struct State {
     pub members: BTreeMap<Digest, MemberRecord>,
     /// Every node key that ever claimed a name: an index over `members`.
     pub names: BTreeMap<NodeName, BTreeSet<Digest>>,
+    /// Invites that were confirmed after a restore, and for which epochs.
+    pub confirmed: BTreeMap<InviteId, BTreeSet<u32>>,
+    /// By digest of the node key, the first in history first; only that one counts.
+    pub suspensions: BTreeMap<Digest, Vec<SuspensionRecord>>,
     /// An index over `invites`; ids are drawn at random, so there is one digest each.
     pub invite_ids: BTreeMap<InviteId, BTreeSet<Digest>>,
     /// First entries that ended a node key: revocations, or its own leave.
@@ -51,8 +64,38 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
     pub set: SignerSet,
+    pub previous: Digest,
+    /// On whose word.
+    pub word: Word,
     pub envelope: Envelope,
     pub by: BTreeSet<Cut>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryRecord {
+    pub set: SignerSet,
+    pub envelope: Envelope,
+    /// Where gateways wrote that they saw it, and when.
+    pub begun: BTreeSet<Spend>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochRecord {
+    pub epoch: Epoch,
+    pub by: BTreeSet<Cut>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspensionRecord {
+    pub by: SignerName,
+    pub at: Timestamp,
+    pub until: Timestamp,
+    pub reason: String,
+    pub envelope: Envelope,
+    /// Where it stands in the ledger.
+    pub entry: Cut,
+    pub entry_digest: Digest,
+    pub height: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,8 +103,6 @@ pub struct HeadRecord {
     pub digest: Digest,
     pub envelope: Envelope,
     pub head: Head,
-    /// Another head with this version exists.
-    pub contested: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,10 +181,29 @@ pub enum Void {
     Unknown(String),
     #[error("its author's chain forks at this point")]
     Forked,
-    #[error("its author was cut off before this point")]
-    CutOff,
     #[error("it repeats what was already so")]
     Repeats,
+}
+
+/// Why an entry cannot enter the ledger at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("`{0}` is no author of this org, or signed with another key")]
+    NotAnAuthor(Author),
+    #[error("the chain of `{author}` is at {known}; this entry is number {found}")]
+    OutOfTurn { author: Author, known: u64, found: u64 },
+    #[error("two entries claim place {seq} in the chain of `{author}`")]
+    Forks { author: Author, seq: u64 },
+    #[error("it has seen entries that are not known here")]
+    FromTheFuture,
+    #[error("it is of epoch {found} of the ledger; epoch {wanted} is in force")]
+    OtherEpoch { found: u32, wanted: u32 },
+    #[error("it was given up when the ledger was restored")]
+    GivenUp,
+    #[error("the threshold has not signed that a new epoch begins")]
+    BadEpoch,
+    #[error("the new epoch begins at another place than where this ledger stands")]
+    EpochElsewhere,
 }
 
 /// A member as people see it.
@@ -177,6 +237,10 @@ impl State {
             founding: founding.envelope.clone(),
             first: founding.first_signers(),
             later: Vec::new(),
+            recovery: founding.record.recovery.clone(),
+            recovery_delay: founding.record.recovery_delay,
+            recoveries: BTreeMap::new(),
+            epochs: BTreeMap::new(),
             heads: BTreeMap::new(),
             revocations: Revocations::default(),
             bundles: BTreeMap::new(),
@@ -184,6 +248,8 @@ impl State {
             invites: BTreeMap::new(),
             members: BTreeMap::new(),
             names: BTreeMap::new(),
+            confirmed: BTreeMap::new(),
+            suspensions: BTreeMap::new(),
             invite_ids: BTreeMap::new(),
             endings: BTreeMap::new(),
             frontier: Frontier::default(),
@@ -191,31 +257,18 @@ impl State {
         }
     }
 
+    /// The head in force: the newest that the signer set in force signed; of two under one number, the lower digest.
     pub fn head(&self) -> Option<&HeadRecord> {
-        self.heads.last_key_value().map(|(_, record)| record)
+        let signers = self.signer_set().as_ref();
+        let fits = |record: &&HeadRecord| record.head.signers == signers;
+        let newest = self.heads.values().rev().find(fits)?.head.version;
+        self.heads_at(newest).find(fits)
     }
 
-    /// The path from the first set to the one in force. It ends before a version that has two candidates.
-    fn signer_path(&self) -> impl Iterator<Item = &Installed> {
-        let alone =
-            |at: &&Installed| self.later.iter().filter(|other| other.set.version == at.set.version).count() == 1;
-        self.later.iter().take_while(alone)
-    }
-
-    /// Two successors of one set exist: nothing may be issued until people have looked.
-    pub fn is_frozen(&self) -> bool {
-        self.signer_path().count() != self.later.len()
-    }
-
-    /// The set in force.
-    pub fn signer_set(&self) -> &SignerSet {
-        self.signer_path().last().map_or(&self.first, |installed| &installed.set)
-    }
-
-    /// The envelopes that lead from the set of `version` to the one in force.
-    pub fn signer_chain(&self, version: u64) -> Vec<Envelope> {
-        let later = self.signer_path().filter(|installed| installed.set.version > version);
-        later.map(|installed| installed.envelope.clone()).collect()
+    /// Every head that was published under a number: one, unless something went wrong.
+    pub fn heads_at(&self, version: u64) -> impl Iterator<Item = &HeadRecord> {
+        let from = (version, Digest([0; 32]));
+        self.heads.range(from..=(version, Digest([0xff; 32]))).map(|(_, record)| record)
     }
 
     pub fn trusted_bundles(&self, domain: Domain) -> impl Iterator<Item = &BundleRecord> {
@@ -285,6 +338,14 @@ impl MemberRecord {
     pub const fn claim(&self) -> &Claim {
         &self.admission.claim
     }
+
+    pub(crate) fn admissions(&self) -> impl Iterator<Item = &AdmissionRecord> {
+        std::iter::once(&self.admission).chain(&self.rivals)
+    }
+
+    pub(crate) fn is_known_to(&self, past: Past<'_>) -> bool {
+        self.admissions().any(|admission| past.holds(&admission.entry))
+    }
 }
 
 impl InviteRecord {
@@ -297,4 +358,15 @@ impl InviteRecord {
             Some(Uses::Limited(n)) => Some(n.saturating_sub(spent)),
         }
     }
+}
+
+/// Keeps only the first entries of their kind: none that another already had in its past.
+pub(crate) fn add_first(first: &mut BTreeSet<Cut>, signed: &SignedEntry) {
+    if !first.iter().any(|at| signed.past().holds(at)) {
+        first.insert(signed.cut());
+    }
+}
+
+pub(crate) fn bad(why: &dyn std::fmt::Display) -> Void {
+    Void::BadObject(why.to_string())
 }

@@ -6,5 +6,7 @@ mod hostile;
 mod belonging;
 mod forks;
 mod taking_back;
+mod governing;
 mod joining;
+mod granting;
 mod parsing;

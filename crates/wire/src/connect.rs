@@ -28,7 +28,7 @@ use tokio_rustls::TlsConnector;
 use crate::http::{self, MAX_REPLY};
 use crate::known::{BadKnowledge, Known};
 use crate::permit::{Ask, Method};
-use crate::sync::Documents;
+use crate::sync::{Documents, Done, ShowRequest};
 use crate::tls::{self, EXPORTER_LABEL, Expect, OwnSvid, TlsSetup};
 
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -106,12 +106,9 @@ impl From<Address> for Gateway {
 #[derive(Debug, Clone, Copy)]
 pub enum Anchor<'a> {
     /// A joiner: the code's floors.
-    Code {
-        org: OrgId,
-        signers: SignersRef,
-        head: u64,
-    },
-    Known(&'a Known),
+    Code { org: OrgId, signers: SignersRef, head: u64 },
+    /// A node or an operator, with the last word of this gateway's ledger that it was given.
+    Known(&'a Known, Option<&'a Envelope>),
 }
 
 /// A TLS connection to something that holds a certificate under the right endpoint root: not believed yet.
@@ -177,7 +174,13 @@ impl Provisional {
         let now = clock::now();
         let known = match anchor {
             Anchor::Code { org, signers, head } => self.learn(org, signers, head).await?,
-            Anchor::Known(known) => self.catch_up(known).await?,
+            Anchor::Known(known, tip) => match self.catch_up(known).await {
+                Err(why) => {
+                    self.show(known, tip, &why).await;
+                    return Err(why);
+                }
+                caught_up => caught_up?,
+            },
         };
         let address = self.conversation.address.clone();
         let mandate = self.endpoint.believe(&known.head.head, now).cloned();
@@ -190,7 +193,9 @@ impl Provisional {
         let founding = Founding::open_expecting(founding, org).map_err(|why| self.wrong(why))?;
         let chain = self.conversation.documents(Ask::Signers).await?;
         let first = founding.first_signers();
-        first.walk(&chain, floor).map_err(|why| self.wrong(why))?;
+        // A recovery beyond the code's floor is one that the code's maker had not waited for.
+        let patience = (&founding.record.recovery, |_| false);
+        first.walk(&chain, floor, patience).map_err(|why| self.wrong(why))?;
         let head = self.conversation.document(Ask::Head).await?;
         let known = Known::new(founding, chain, head).map_err(|why| self.wrong(why))?;
         known.head.head.check_for_joiner(head_floor, clock::now()).map_err(|why| self.wrong(why))?;
@@ -208,7 +213,36 @@ impl Provisional {
         };
         let more = chain.get(known.chain.len()..).ok_or_else(|| self.wrong(behind()))?;
         let head = self.conversation.document(Ask::Head).await?;
-        known.advance(more, Some(&head)).map_err(|why| self.wrong(why))
+        known.advance(more, Some(&head), clock::now()).map_err(|why| self.wrong(why))
+    }
+
+    /// A gateway that knows less than the caller is told so: it may have been restored from an old copy. All of this
+    /// is signed and no secret.
+    async fn show(&mut self, known: &Known, tip: Option<&Envelope>, why: &CallError) {
+        use identity::head::BadHead;
+        use identity::signers::BrokenChain;
+        let CallError::Knowledge { source, .. } = why else {
+            return;
+        };
+        let lacks = match source {
+            BadKnowledge::Head(why) => match why {
+                BadHead::Regression { .. }
+                | BadHead::Forked { .. }
+                | BadHead::OldEpoch { .. }
+                | BadHead::ForgetsRevocations { .. } => true,
+                BadHead::Envelope(_)
+                | BadHead::OtherSigners { .. }
+                | BadHead::Stale { .. }
+                | BadHead::FromTheFuture { .. } => false,
+            },
+            BadKnowledge::Signers(why) => matches!(why, BrokenChain::EndsTooEarly { .. }),
+            BadKnowledge::Founding(_) | BadKnowledge::Newer | BadKnowledge::RecoveryWaits { .. } => false,
+        };
+        if lacks {
+            let request = ShowRequest { head: known.head_envelope.clone(), tip: tip.cloned() };
+            let shown: Result<Done, CallError> = self.conversation.ask(Ask::Show, &request).await;
+            drop(shown);
+        }
     }
 
     fn wrong(&self, why: impl Into<BadKnowledge>) -> CallError {

@@ -9,6 +9,7 @@ use identity::text::Bytes;
 use identity::time::Timestamp;
 use org::frontier::Frontier;
 use org::invite::{Label, Uses};
+use org::refusal::Refusal;
 use org::state::Standing;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,10 @@ pub enum Call {
     Invites {
         after: Option<InviteId>,
     },
+    /// Begins a recovery.
+    Recover {
+        recovery: Envelope,
+    },
     /// An invite, as the operators signed it.
     Invite {
         id: InviteId,
@@ -69,6 +74,9 @@ pub enum Call {
 pub enum Answer {
     Survey(Box<Survey>),
     Appended {},
+    Recovering {
+        due_at: Timestamp,
+    },
     Nodes {
         nodes: Vec<NodeView>,
         next: Option<Digest>,
@@ -100,6 +108,28 @@ pub struct Survey {
     pub tip: Option<Envelope>,
     pub gateway: NodeName,
     pub addresses: Vec<Address>,
+    /// Why the gateway issues nothing, if so.
+    pub halt: Option<Refusal>,
+    /// A head that somebody showed, and that says more than this ledger does.
+    pub shown: Option<Envelope>,
+    /// Recoveries that wait here, and when each takes effect at this gateway.
+    pub recoveries: Vec<RecoveryView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecoveryView {
+    pub recovery: Envelope,
+    pub due_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuspensionView {
+    pub by: SignerName,
+    pub at: Timestamp,
+    pub until: Timestamp,
+    pub reason: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +149,8 @@ pub struct NodeView {
     pub labels: Vec<Label>,
     pub roles: Vec<Name>,
     pub left: bool,
+    /// The one suspension that ever counts for it, also when it is over.
+    pub suspension: Option<SuspensionView>,
     /// Something that an operator should look at.
     pub alarm: Option<String>,
 }
@@ -134,6 +166,8 @@ pub struct InviteView {
     pub created_by: String,
     pub expires_at: Timestamp,
     pub revoked: bool,
+    /// Made before the ledger was restored, and not confirmed since.
+    pub unconfirmed: bool,
     pub names: Vec<NameGlob>,
     pub networks: Vec<String>,
     pub labels: Vec<Label>,

@@ -55,9 +55,11 @@ fn response(status: StatusCode, json: Vec<u8>) -> hyper::Response<Full<Bytes>> {
 const fn status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::TooManyAttempts { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Refusal::Busy { .. } | Refusal::NoMandate | Refusal::HeadStale { .. } | Refusal::LedgerBehind => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Refusal::Busy { .. }
+        | Refusal::NoMandate
+        | Refusal::HeadStale { .. }
+        | Refusal::LedgerBehind
+        | Refusal::Restored => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::NotFound { .. } => StatusCode::NOT_FOUND,
         Refusal::Malformed { .. } | Refusal::BadRequest | Refusal::BadBinding | Refusal::NoChallenge => {
             StatusCode::BAD_REQUEST
@@ -69,6 +71,9 @@ const fn status(refusal: &Refusal) -> StatusCode {
         Refusal::Waiting => StatusCode::ACCEPTED,
         Refusal::InviteUnknown { .. }
         | Refusal::InviteRevoked
+        | Refusal::InviteUnconfirmed
+        | Refusal::InviteOutdated
+        | Refusal::Suspended { .. }
         | Refusal::InviteExpired { .. }
         | Refusal::InviteUsedUp { .. }
         | Refusal::InviteNotHere

@@ -12,6 +12,10 @@ pub enum Ask {
     Challenge,
     Enroll,
     Return,
+    /// A recovery: the recovery keys' own signatures are its authority.
+    Recover,
+    /// What the caller knows and the gateway should: a newer head, a later word of its own.
+    Show,
     CheckIn,
     Renew,
     Leave,
@@ -46,7 +50,7 @@ pub enum Method {
 }
 
 impl Ask {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Founding,
         Self::Signers,
         Self::Head,
@@ -55,6 +59,8 @@ impl Ask {
         Self::Challenge,
         Self::Enroll,
         Self::Return,
+        Self::Recover,
+        Self::Show,
         Self::CheckIn,
         Self::Renew,
         Self::Leave,
@@ -69,7 +75,9 @@ impl Ask {
             | Self::Trust(_)
             | Self::Challenge
             | Self::Enroll
-            | Self::Return => Caller::Stranger,
+            | Self::Return
+            | Self::Recover
+            | Self::Show => Caller::Stranger,
             Self::CheckIn | Self::Renew | Self::Leave => Caller::Member,
             Self::Control => Caller::Operator,
         }
@@ -81,6 +89,8 @@ impl Ask {
             Self::Challenge
             | Self::Enroll
             | Self::Return
+            | Self::Recover
+            | Self::Show
             | Self::CheckIn
             | Self::Renew
             | Self::Leave
@@ -98,6 +108,8 @@ impl Ask {
             Self::Challenge => "/v1/challenge",
             Self::Enroll => "/v1/enroll",
             Self::Return => "/v1/return",
+            Self::Recover => "/v1/recover",
+            Self::Show => "/v1/show",
             Self::CheckIn => "/v1/check-in",
             Self::Renew => "/v1/renew",
             Self::Leave => "/v1/leave",
@@ -109,8 +121,8 @@ impl Ask {
     pub const fn max_body(self) -> usize {
         match self {
             Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::Challenge => 1 << 10,
-            Self::Enroll | Self::Return | Self::CheckIn | Self::Renew | Self::Leave => 32 << 10,
-            Self::Control => 1 << 20,
+            Self::Enroll | Self::Return | Self::Recover | Self::CheckIn | Self::Renew | Self::Leave => 32 << 10,
+            Self::Show | Self::Control => 1 << 20,
         }
     }
 

@@ -1,6 +1,7 @@
-//! The words of checking in and of leaving.
+//! The words of checking in, of leaving, of recovering, and of showing a gateway what it lacks.
 
 use identity::envelope::Envelope;
+use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,6 +22,29 @@ pub struct CheckedIn {
     /// The head, if it is newer.
     pub head: Option<Envelope>,
     pub tip: Envelope,
+    /// Recoveries that wait: whoever sees one counts from then, and shouts.
+    pub recoveries: Vec<Envelope>,
+}
+
+/// What a caller knows better than the gateway that it met.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowRequest {
+    pub head: Envelope,
+    pub tip: Option<Envelope>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecoverRequest {
+    pub recovery: Envelope,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecoveryBegun {
+    /// When it takes effect at this gateway.
+    pub due_at: Timestamp,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -192,7 +192,7 @@ fn a_ledger_that_is_newer_behind_or_alarmed_is_told() {
     drop(gateway);
     doctor(&place).has("WRONG", "ledger", "restored from an old copy", "newest copy");
     ledger().pragma_update(None, "user_version", 99).unwrap();
-    doctor(&place).has("WRONG", "ledger", "newer freehold (schema 99", "install the newer freehold");
+    doctor(&place).has("WRONG", "ledger", "newer freehold: its tables are of version 99", "install the newer freehold");
 }
 
 #[test]

@@ -153,7 +153,8 @@ fn an_entry_whose_inside_does_not_hold_is_refused_with_all_that_came_with_it() {
     let quorum = Quorum::new(1, vec![Signer { name: "eve".parse().unwrap(), key: stranger.public() }]).unwrap();
     let succession = Succession { version: 2, previous: known.signers.id, quorum };
     let signers = desk.thief.seal(&succession, stranger);
-    desk.check(vec![desk.entry(Action::SignersInstall { signers })], "is not signed by the threshold", "a coup");
+    let head = desk.thief.head(|head| head.version += 1);
+    desk.check(vec![desk.entry(Action::SignersInstall { signers, head })], "is not signed by the threshold", "a coup");
     let lie = Cause::NodeRevoke { name: desk.gateway.clone(), node_key: Digest([1; 32]) };
     let head = desk.thief.head(|head| head.version += 1);
     desk.check(vec![desk.entry(Action::HeadPublish { head, cause: lie })], "does not do what the entry says", "a lie");

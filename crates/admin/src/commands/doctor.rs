@@ -16,7 +16,8 @@ use node::doctor::standing::{self, Who};
 use node::doctor::{Finding, Patient, files, reach, tell};
 use node::report::Failure;
 use node::store::gateway::{GatewayFile, GatewayFolder, ServingFile};
-use node::store::ledger::{Counts, Ledger, LedgerError, SCHEMA};
+use node::store::ledger::{Counts, Ledger, LedgerError};
+use node::store::migrate;
 use node::store::scope::ScopeError;
 use operate::folder::OperatorFolder;
 use rustix::process::Pid;
@@ -84,7 +85,7 @@ impl Examination {
         let folder = self.operator.folder.parent().unwrap_or(&self.operator.folder).to_owned();
         self.findings.push(Finding::ok(
             "version",
-            format!("freehold {}, ledgers of schema {SCHEMA}", env!("CARGO_PKG_VERSION")),
+            format!("freehold {}, ledgers of version {}", env!("CARGO_PKG_VERSION"), migrate::CURRENT),
         ));
         self.findings.push(files::look(&folder));
         self.findings.push(files::room(&folder));
@@ -179,7 +180,10 @@ impl Examination {
             Err(why) => {
                 let cure = match &why {
                     LedgerError::Newer { .. } => "install the newer freehold again",
-                    LedgerError::Sqlite(_) | LedgerError::Damaged(_) | LedgerError::Row(_) => NEWEST,
+                    LedgerError::NotCopied { .. }
+                    | LedgerError::Sqlite(_)
+                    | LedgerError::Damaged(_)
+                    | LedgerError::Row(_) => NEWEST,
                 };
                 self.push(Finding::wrong("ledger", describe(&why), cure));
                 None
@@ -294,13 +298,23 @@ impl Examination {
 
 fn ledger(counts: &Counts) -> Finding {
     let entries = counts.entries;
+    if counts.restored {
+        let found = format!(
+            "its {entries} entries were restored from a backup, and nothing is issued until a new epoch begins"
+        );
+        return Finding::wrong("ledger", found, "freehold epoch begin says what is given up, and asks");
+    }
     if counts.behind {
         let found = format!(
             "its {entries} entries are fewer than it told others of: it was restored from an old copy, and nothing is issued"
         );
-        return Finding::wrong("ledger", found, NEWEST);
+        return Finding::wrong("ledger", found, format!("{NEWEST}; if there is none: freehold epoch begin"));
     }
     match counts.alarms {
+        0 if counts.version < migrate::CURRENT => {
+            let found = format!("sound, {entries} entries, of version {}", counts.version);
+            Finding::ok("ledger", format!("{found}: brought up to date when the gateway starts"))
+        }
         0 => Finding::ok("ledger", format!("sound, {entries} entries")),
         alarms => Finding::wrong(
             "ledger",

@@ -3,7 +3,6 @@
 use std::io::Write as _;
 
 use clap::Args;
-use ground::passphrase::Passphrase;
 use identity::principal::{Address, Host, Name, NodeName, OrgName, SignerName};
 use identity::time::Seconds;
 use node::report::Failure;
@@ -162,20 +161,8 @@ impl Found {
             node,
             svid_ttl: self.svid_ttl,
             recovery_delay: self.recovery_delay,
-            passphrase: self.passphrase(common, doing)?,
+            passphrase: common.new_passphrase(self.unprotected, doing)?,
         })
-    }
-
-    fn passphrase(&self, common: &Common, doing: &str) -> Result<Option<Passphrase>, Failure> {
-        if self.unprotected {
-            return Ok(None);
-        }
-        let passphrase = match &common.passphrase_file {
-            Some(path) => Passphrase::from_file(path),
-            None => Passphrase::ask_new("passphrase for the private keys of the org"),
-        };
-        let hint = "give it with --passphrase-file FILE; or type --unprotected to keep the keys unencrypted";
-        passphrase.map(Some).map_err(|why| Failure::new(doing, &why).hint(hint).exit(node::report::Exit::Usage))
     }
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use wire::control::InviteView;
 
 use crate::home::{Common, failure};
+use crate::waiting::{self, Waiting, leave};
 use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +26,8 @@ pub enum InviteCommand {
     Show(Show),
     /// Revoke an invite; machines that joined with it stay
     Revoke(Revoke),
+    /// Make invites good again after the ledger was restored
+    Confirm(Confirm),
 }
 
 impl InviteCommand {
@@ -34,6 +37,7 @@ impl InviteCommand {
             Self::List(list) => list.run(common).await,
             Self::Show(show) => show.run(common).await,
             Self::Revoke(revoke) => revoke.run(common).await,
+            Self::Confirm(confirm) => confirm.run(common).await,
         }
     }
 }
@@ -76,6 +80,7 @@ struct Created {
     line: String,
     uses: serde_json::Value,
     expires_at: String,
+    pending: Option<Waiting>,
 }
 
 impl Create {
@@ -91,7 +96,9 @@ impl Create {
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
         };
-        let (invite, code) = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
+        let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let (invite, code) = made.what;
         let code = code.encode();
         let created = Created {
             id: invite.id.to_string(),
@@ -99,17 +106,23 @@ impl Create {
             code: code.to_string(),
             uses: uses_json(invite.uses()),
             expires_at: invite.expires_at.to_string(),
+            pending,
         };
         show(common.json, &created, || {
             let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
-            format!(
-                "invite {}: {} use(s), until {}, names {}\nOn the machine that joins:\n\n  {}\n",
+            let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
+            let told = format!(
+                "invite {}: {} use(s), until {}, names {}\nOn the machine that joins{when}:\n\n  {}\n",
                 created.id,
                 invite.uses(),
                 created.expires_at,
                 names.join(" "),
                 created.line
-            )
+            );
+            match &created.pending {
+                Some(waiting) => format!("{told}\n{}", waiting.in_words()),
+                None => told,
+            }
         });
         Ok(())
     }
@@ -163,6 +176,7 @@ fn told(invite: &InviteView) -> serde_json::Value {
 fn state(invite: &InviteView) -> &'static str {
     match invite.uses {
         _ if invite.revoked => "revoked",
+        _ if invite.unconfirmed => "unconfirmed",
         _ if clock::now() >= invite.expires_at => "expired",
         Uses::Limited(n) if invite.spent >= n => "used up",
         Uses::Limited(_) | Uses::Unlimited => "open",
@@ -223,6 +237,7 @@ struct RevokedTold {
     id: String,
     revoked: bool,
     head: u64,
+    pending: Option<Waiting>,
 }
 
 impl Revoke {
@@ -242,9 +257,71 @@ impl Revoke {
             );
         }
         confirm(self.yes, &doing, "Revoke it?")?;
-        let head = session.revoke_invite(&keys, &invite).await.map_err(|why| failure(&doing, &why))?;
-        show(common.json, &RevokedTold { id: invite.id.to_string(), revoked: true, head }, || {
-            format!("revoked invite {} (head {head})", invite.id)
+        let made = session.revoke_invite(&keys, &invite).await.map_err(|why| failure(&doing, &why))?;
+        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let head = made.what;
+        let result = RevokedTold { id: invite.id.to_string(), revoked: pending.is_none(), head, pending };
+        show(common.json, &result, || {
+            waiting::told(result.pending.as_ref(), || format!("revoked invite {} (head {head})", invite.id))
+        });
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold invite confirm 5f0c2a91            it was not used in what was lost, or that does not matter
+  freehold invite confirm --all")]
+pub struct Confirm {
+    /// Ids, beginnings of ids, or labels
+    #[arg(required_unless_present = "all")]
+    invites: Vec<String>,
+    /// Every one that waits for a word
+    #[arg(long, conflicts_with = "invites")]
+    all: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Confirmed {
+    confirmed: Vec<String>,
+    pending: Option<Waiting>,
+}
+
+impl Confirm {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not confirm the invites";
+        let (mut session, keys) = common.signing_session(doing).await?;
+        let mut views = Vec::new();
+        if self.all {
+            views = session.unconfirmed().await.map_err(|why| failure(doing, &why))?;
+        }
+        for wanted in &self.invites {
+            views.push(session.invite(wanted).await.map_err(|why| failure(doing, &why))?);
+        }
+        if let Some(fine) = views.iter().find(|view| !view.unconfirmed) {
+            return Err(Failure::refused(doing, format!("invite {} does not wait for a word", fine.id)));
+        }
+        if views.is_empty() {
+            return Err(Failure::refused(doing, "no invite waits for a word"));
+        }
+        if !common.json {
+            for view in &views {
+                eprintln!("{}  {} of {} spent here  {}", view.id, view.spent, view.uses, view.label);
+            }
+            eprintln!(
+                "Each may have been used in what was lost; machines can join with it again as often as is left here."
+            );
+        }
+        confirm(self.yes, doing, "Confirm them?")?;
+        let ids = views.iter().map(|view| view.id).collect();
+        let made = session.confirm_invites(&keys, &ids).await.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let result = Confirmed { confirmed: ids.iter().map(ToString::to_string).collect(), pending };
+        show(common.json, &result, || {
+            waiting::told(result.pending.as_ref(), || format!("confirmed {}", result.confirmed.join(" ")))
         });
         Ok(())
     }

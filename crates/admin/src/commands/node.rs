@@ -7,6 +7,7 @@ use serde::Serialize;
 use wire::control::NodeView;
 
 use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
 use crate::words::{confirm, or_dash, table};
 
 #[derive(Debug, Subcommand)]
@@ -114,6 +115,7 @@ struct RevokedTold {
     name: String,
     revoked: bool,
     head: u64,
+    pending: Option<Waiting>,
 }
 
 impl Revoke {
@@ -132,9 +134,12 @@ impl Revoke {
             eprintln!("  and the name `{}` becomes free.", node.name);
         }
         confirm(self.yes, &doing, "Revoke it?")?;
-        let head = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
-        show(common.json, &RevokedTold { name: node.name.to_string(), revoked: true, head }, || {
-            format!("revoked `{}` (head {head})", node.name)
+        let made = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
+        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let head = made.what;
+        let result = RevokedTold { name: node.name.to_string(), revoked: pending.is_none(), head, pending };
+        show(common.json, &result, || {
+            told(result.pending.as_ref(), || format!("revoked `{}` (head {head})", node.name))
         });
         Ok(())
     }

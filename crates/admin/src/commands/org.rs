@@ -1,10 +1,10 @@
 //! `freehold org list`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use identity::principal::OrgName;
-use node::report::show;
+use node::report::{Failure, show};
 use node::store::gateway::GatewayFolder;
 use node::store::ledger::Ledger;
 use operate::folder::OperatorFolder;
@@ -17,18 +17,58 @@ use crate::words::table;
 pub enum OrgCommand {
     /// List the orgs of this home
     List(List),
+    /// Write the org's card: everything public that a new operator starts from
+    Card(CardTo),
 }
 
 impl OrgCommand {
-    pub fn run(self, common: &Common) {
+    pub fn run(self, common: &Common) -> Result<(), Failure> {
         match self {
-            Self::List(List {}) => list_all(common),
+            Self::List(List {}) => {
+                list_all(common);
+                Ok(())
+            }
+            Self::Card(card) => card.run(common),
         }
     }
 }
 
 #[derive(Debug, Args)]
 pub struct List {}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold org card --out harbor.card
+
+No secret is in it. Whoever gets it should hear the org's id from you in another way, too.")]
+pub struct CardTo {
+    /// Where to write it
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Serialize)]
+struct CardTold {
+    file: String,
+    org: String,
+    org_id: String,
+}
+
+impl CardTo {
+    fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not write the org's card";
+        let org = common.org(doing)?;
+        let folder = OperatorFolder::at(&common.home(), &org);
+        let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
+        let memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+        let card = operate::card::Card::of(&known, memory.gateways);
+        card.save(&self.out).map_err(|why| Failure::new(doing, &why))?;
+        let (file, org_id) = (self.out.display().to_string(), known.org().to_string());
+        let told = CardTold { file, org: org.to_string(), org_id };
+        show(common.json, &told, || format!("wrote `{}`; the org's id is {}", told.file, told.org_id));
+        Ok(())
+    }
+}
 
 #[derive(Serialize)]
 struct Listed {

@@ -5,6 +5,7 @@ use node::report::{Failure, show};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -16,19 +17,27 @@ struct Refreshed {
     head: u64,
     fresh_until: String,
     mandates_until: Vec<String>,
+    pending: Option<Waiting>,
 }
 
 impl Refresh {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not refresh the head";
         let (mut session, keys) = common.signing_session(doing).await?;
-        let head = session.refresh(&keys).await.map_err(|why| failure(doing, &why))?;
-        let told = Refreshed {
+        let made = session.refresh(&keys).await.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let head = made.what;
+        let refreshed = Refreshed {
             head: head.version,
             fresh_until: head.fresh_until.to_string(),
             mandates_until: head.mandates.iter().map(|mandate| mandate.not_after.to_string()).collect(),
+            pending,
         };
-        show(common.json, &told, || format!("head {} is fresh until {}", told.head, told.fresh_until));
+        show(common.json, &refreshed, || {
+            told(refreshed.pending.as_ref(), || {
+                format!("head {} is fresh until {}", refreshed.head, refreshed.fresh_until)
+            })
+        });
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use identity::authority::Authority;
 use identity::bundle::{Bundle, Domain, Endpoint, Identity, InDomain};
 use identity::certificate::{self, BadCertificate, Validity};
 use identity::envelope::{BadEnvelope, Envelope};
-use identity::head::{Head, Mandate, Placement, Revocations, TrustLine, TrustState};
+use identity::head::{Epoch, Head, Mandate, Placement, Revocations, TrustLine, TrustState};
 use identity::id::Digest;
 use identity::key::{BadKey, EdKey, P256Key, Sign};
 use identity::principal::{Address, Author, Host, Kind, Name, NodeName, OrgName, Principal, SignerName};
@@ -321,6 +321,7 @@ impl Founder<'_> {
             revocations: Revocations::default(),
             trust: vec![line(Domain::Identity, identity.digest()), line(Domain::Endpoint, endpoint.digest())],
             signers: self.founding.first_signers().as_ref(),
+            epoch: Epoch::first(),
             release: None,
         }
     }
@@ -411,8 +412,9 @@ impl Chain<'_> {
 
     fn add(&mut self, author: Author, key: &EdKey, action: Action) -> Result<(), FoundError> {
         let (org, when) = (self.founder.founding.id, (self.founder.now, self.correlation));
-        let signed = SignedEntry::write(org, &self.state.frontier, (author, key as &dyn Sign), when, action)
-            .map_err(|why| FoundError::Inconsistent(why.to_string()))?;
+        let signed =
+            SignedEntry::write(org, (&self.state.frontier, Epoch::FIRST), (author, key as &dyn Sign), when, action)
+                .map_err(|why| FoundError::Inconsistent(why.to_string()))?;
         let applied = self.state.apply(&signed).map_err(|why| why.to_string());
         applied.and_then(|effect| effect.map_err(|void| void.to_string())).map_err(FoundError::Inconsistent)?;
         Ok(self.ledger.append(&self.state, &signed)?)

@@ -4,7 +4,7 @@ use bip39::Mnemonic;
 use ground::random::{self, NoRandomness};
 use identity::key::{EdKey, Sign as _};
 use identity::principal::{BadName, SignerName};
-use identity::signers::Signer;
+use identity::signers::{Quorum, Signer};
 use org::founding::recovery_key;
 use zeroize::Zeroizing;
 
@@ -40,6 +40,25 @@ pub fn draw(count: usize) -> Result<(Vec<Phrase>, Vec<Signer>), RecoveryError> {
     Ok((phrases, signers))
 }
 
+/// The recovery key that a person's words stand for, if it is one of the org's.
+pub fn read(words: &str, quorum: &Quorum) -> Result<EdKey, BadPhrase> {
+    let plain = Zeroizing::new(words.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase());
+    let mnemonic: Mnemonic = plain.parse().map_err(|_| BadPhrase::NotAPhrase)?;
+    let entropy = Zeroizing::new(mnemonic.to_entropy());
+    let entropy: Zeroizing<[u8; 16]> =
+        Zeroizing::new(entropy.as_slice().try_into().map_err(|_| BadPhrase::NotAPhrase)?);
+    let key = recovery_key(&entropy);
+    if quorum.keys().contains(&key.public()) { Ok(key) } else { Err(BadPhrase::OtherOrg) }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadPhrase {
+    #[error("these are not the twelve words of a recovery phrase: a word is wrong, or missing")]
+    NotAPhrase,
+    #[error("this is a recovery phrase, but not one of this org")]
+    OtherOrg,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
     #[error(transparent)]
@@ -62,6 +81,12 @@ mod tests {
             let entropy: [u8; 16] =
                 phrase.words().parse::<Mnemonic>().unwrap().to_entropy().as_slice().try_into().unwrap();
             assert_eq!(recovery_key(&entropy).public(), signer.key);
+            let quorum = Quorum::new(2, signers.clone()).unwrap();
+            let shouted = format!("  {}\n", phrase.words().to_uppercase().replace(' ', "   "));
+            assert_eq!(read(&shouted, &quorum).unwrap().public(), signer.key);
         }
+        let others = Quorum::new(2, draw(3).unwrap().1).unwrap();
+        assert_eq!(read(phrases[0].words(), &others).unwrap_err(), BadPhrase::OtherOrg);
+        assert_eq!(read("abandon ability", &others).unwrap_err(), BadPhrase::NotAPhrase);
     }
 }

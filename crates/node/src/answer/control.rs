@@ -9,11 +9,14 @@ use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
 use org::admission::ClaimAuthority;
 use org::refusal::Refusal;
-use org::state::{InviteRecord, MemberRecord, Standing, State};
-use wire::control::{Answer, Call, DerivedRow, InviteView, JoinedView, NodeView, SignedCall, Survey};
+use org::state::{InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
+use wire::control::{
+    Answer, Call, DerivedRow, InviteView, JoinedView, NodeView, RecoveryView, SignedCall, Survey, SuspensionView,
+};
 
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
+use crate::answer::recover;
 use crate::answer::writer::Desk;
 
 const ROWS_PER_PAGE: u32 = 1_000;
@@ -24,9 +27,15 @@ const PAGE_BYTES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
 pub fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
-    let key: Option<PublicKey> = gateway.state().signer_set().quorum.key_of(&signed.signer);
     let message = SignedCall::message(exporter, &signed.call.0);
-    let admitted = key.is_some_and(|key| key.verify(&message, &signed.signature.0).is_ok());
+    let holds = |key: PublicKey| key.verify(&message, &signed.signature.0).is_ok();
+    let admitted = {
+        let state = gateway.state();
+        // Those whom the recovery keys named may look, too; what they may change is the ledger's to say.
+        let recovered = state.open_recoveries().map(|(record, _)| &record.set);
+        let mut sets = std::iter::once(state.signer_set()).chain(recovered);
+        sets.any(|set| set.quorum.key_of(&signed.signer).is_some_and(holds))
+    };
     if !admitted {
         return Err(Refusal::NotAnOperator);
     }
@@ -36,13 +45,18 @@ pub fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Res
 pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     match call {
         Call::Survey { tip } => {
-            let vouches = gateway.confront(tip.as_ref()).await.is_ok();
-            survey(gateway, vouches)
+            let halt = gateway.confront(tip.as_ref()).await.err();
+            let shown = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.shown())).await?;
+            survey(gateway, halt, shown)
         }
         Call::Append { entries } => append(gateway, entries).await,
         Call::Nodes { after } => gateway.writer.run(move |desk| nodes(desk, after)).await,
         Call::Admission { node_key } => gateway.writer.run(move |desk| admission(desk, node_key)).await,
         Call::Invites { after } => Ok(invites(&gateway.state(), after)),
+        Call::Recover { recovery } => {
+            let due_at = recover::begin(gateway, recovery).await?;
+            Ok(Answer::Recovering { due_at })
+        }
         Call::Invite { id } => {
             Ok(Answer::Document(gateway.state().invite(id).map(|(_, record)| record.envelope.clone())))
         }
@@ -51,8 +65,8 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     }
 }
 
-fn survey(gateway: &Gateway, vouches: bool) -> Result<Answer, Refusal> {
-    let tip = if vouches { Some(gateway.tip()?) } else { None };
+fn survey(gateway: &Gateway, halt: Option<Refusal>, shown: Option<Envelope>) -> Result<Answer, Refusal> {
+    let tip = if halt.is_none() { Some(gateway.tip()?) } else { None };
     let state = gateway.state();
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
     Ok(Answer::Survey(Box::new(Survey {
@@ -62,6 +76,12 @@ fn survey(gateway: &Gateway, vouches: bool) -> Result<Answer, Refusal> {
         tip,
         gateway: gateway.about.node.clone(),
         addresses: gateway.about.addresses.clone(),
+        halt,
+        shown,
+        recoveries: state
+            .open_recoveries()
+            .map(|(record, due_at)| RecoveryView { recovery: record.envelope.clone(), due_at })
+            .collect(),
     })))
 }
 
@@ -112,10 +132,15 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
             labels: claim.labels.iter().cloned().collect(),
             roles: claim.roles.iter().cloned().collect(),
             left: member.left,
+            suspension: desk.state.suspension(*key).map(suspension_view),
             alarm: desk.ledger.alarm(*key).map_err(failed)?,
         });
     }
     Ok(Answer::Nodes { nodes: views, next })
+}
+
+fn suspension_view(record: &SuspensionRecord) -> SuspensionView {
+    SuspensionView { by: record.by.clone(), at: record.at, until: record.until, reason: record.reason.clone() }
 }
 
 fn invites(state: &State, after: Option<InviteId>) -> Answer {
@@ -150,6 +175,7 @@ fn invite_view(state: &State, record: &InviteRecord) -> InviteView {
         created_at: invite.created_at,
         created_by: record.by.iter().map(|by| author(&by.author)).collect::<Vec<_>>().join(", "),
         expires_at: invite.expires_at,
+        unconfirmed: state.is_unconfirmed(record),
         revoked: state.revocations.invite_is_revoked(invite.id),
         names: invite.names.clone(),
         networks: invite.networks.iter().map(ToString::to_string).collect(),

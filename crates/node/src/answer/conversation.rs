@@ -15,14 +15,14 @@ use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::http;
 use wire::permit::{Ask, Caller};
-use wire::sync::CheckIn;
+use wire::sync::{CheckIn, RecoverRequest, RecoveryBegun};
 use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
 use crate::answer::writer::Desk;
-use crate::answer::{control, documents, enroll, renew, sync};
+use crate::answer::{control, documents, enroll, recover, renew, show, sync};
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -123,6 +123,19 @@ impl Conversation {
                 let answer = async { enroll::come_back(gateway, http::parse(body)?, setting).await };
                 self.conclude(attempt, answer.await)
             }
+            Ask::Recover => {
+                let attempt = gateway.limits.attempt(Asker::at(self.source), clock::now())?;
+                let answer = async {
+                    let request: RecoverRequest = http::parse(body)?;
+                    Ok(RecoveryBegun { due_at: recover::begin(gateway, request.recovery).await? })
+                };
+                self.conclude(attempt, answer.await)
+            }
+            Ask::Show => {
+                let attempt = gateway.limits.attempt(Asker::at(self.source), clock::now())?;
+                let answer = async { show::show(gateway, http::parse(body)?).await };
+                self.conclude(attempt, answer.await)
+            }
             Ask::CheckIn | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
         }
     }
@@ -147,6 +160,8 @@ impl Conversation {
             | Ask::Challenge
             | Ask::Enroll
             | Ask::Return
+            | Ask::Recover
+            | Ask::Show
             | Ask::Control => Err(not_permitted(ask)),
         }
     }
@@ -184,7 +199,7 @@ impl Conversation {
             })?;
             *last = (judgment, fresh);
         }
-        let member = Member::recognize(&self.gateway.state(), last.1.clone())?;
+        let member = Member::recognize(&self.gateway.state(), last.1.clone(), now)?;
         // Users and services talk to their peers; to a gateway their node speaks for them.
         if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
     }

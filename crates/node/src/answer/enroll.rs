@@ -169,7 +169,7 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
         }
         let member = state.member(&node_key).filter(|member| member.admission.digest == request.admission);
         let member = member.ok_or(Refusal::NotAdmitted)?;
-        renew::check_standing(&state, member)?;
+        renew::check_standing(&state, member, now)?;
         member.claim().name.clone()
     };
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
@@ -201,7 +201,7 @@ pub async fn log_and_issue(
         .writer
         .run(move |desk| {
             let member = desk.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
-            renew::check_standing(desk.state, member)?;
+            renew::check_standing(desk.state, member, now)?;
             let entry = member.admission.entry.clone();
             let key = node_key.digest();
             let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;

@@ -1,6 +1,5 @@
 //! The gateway itself: its keys, its state, its writer. Whoever holds its lock is the only opener.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use arc_swap::ArcSwap;
@@ -18,6 +17,7 @@ use org::renew::{self, Issuance};
 use org::state::State;
 use wire::tls::Judgment;
 
+use crate::answer::halt::Halt;
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
 use crate::answer::tally::Tally;
@@ -37,8 +37,7 @@ pub struct Gateway {
     pub tally: Arc<Tally>,
     voice: Arc<OwnVoice>,
     state: Arc<RwLock<State>>,
-    /// Shown its own future: it was restored from an old copy and must not issue.
-    behind: Arc<AtomicBool>,
+    halt: Arc<Halt>,
     _lock: Lock,
 }
 
@@ -68,7 +67,7 @@ impl Gateway {
             return Err(GatewayError::OtherOrg);
         }
         let state = ledger.state(&founding)?;
-        let behind = Arc::new(AtomicBool::new(ledger.is_behind()?));
+        let halt = Arc::new(Halt::read(&ledger)?);
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let registry = Arc::new(Registry::default());
         let tally = Arc::new(Tally::default());
@@ -81,7 +80,7 @@ impl Gateway {
             founding,
             state: Arc::clone(&state),
             voice: Arc::clone(&voice),
-            behind: Arc::clone(&behind),
+            halt: Arc::clone(&halt),
             closing: Arc::default(),
             tally: Arc::clone(&tally),
             take_effect,
@@ -97,18 +96,13 @@ impl Gateway {
             tally,
             voice,
             state,
-            behind,
+            halt,
             _lock: lock,
         })
     }
 
     pub fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Was it shown its own future?
-    pub fn is_behind(&self) -> bool {
-        self.behind.load(Ordering::Relaxed)
     }
 
     /// The gateway's own mandate, if it is in force.
@@ -118,11 +112,14 @@ impl Gateway {
         mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
     }
 
+    /// Does something hold it back that only operators can take away?
+    pub fn check_halt(&self) -> Result<(), Refusal> {
+        self.halt.check()
+    }
+
     /// May it issue at all right now?
     pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
-        if self.behind.load(Ordering::Relaxed) {
-            return Err(Refusal::LedgerBehind);
-        }
+        self.halt.check()?;
         if self.state().is_frozen() {
             return Err(Refusal::LedgerRefuses { why: "there are two successors of one signer set".to_owned() });
         }
@@ -138,6 +135,10 @@ impl Gateway {
     /// Compares what someone was told earlier with what the ledger says now. A gateway that is shown its own future,
     /// or another past than it has, was restored from an old copy: it stops issuing, for good.
     pub async fn confront(&self, shown: Option<&Envelope>) -> Result<(), Refusal> {
+        // A restored one knows that it lacks something.
+        if self.halt.is_restored() {
+            return self.halt.check();
+        }
         let org = Some(self.about.org_id);
         // Only this gateway's own signature can show it its future.
         let voice = self.keys.voice.public();
@@ -147,13 +148,14 @@ impl Gateway {
             let look = move |desk: &mut Desk<'_>| {
                 let at = Cut { author: shown.author, epoch: shown.place.epoch, seq };
                 let known = desk.keep(|desk| desk.ledger.entry_digest(&at))?;
-                if known == Some(shown.place.digest) {
+                // What is unknown of an earlier epoch was given up when the ledger was restored.
+                if known == Some(shown.place.digest) || shown.place.epoch < desk.state.epoch().number {
                     return Ok(false);
                 }
-                desk.keep(|desk| desk.ledger.mark_behind())?;
+                desk.keep(|desk| desk.ledger.mark_behind(clock::now()))?;
                 Ok(true)
             };
-            if self.writer.run(look).await? && !self.behind.swap(true, Ordering::Relaxed) {
+            if self.writer.run(look).await? && self.halt.fall_behind() {
                 tracing::error!(
                     entry = seq,
                     "this gateway told others of an entry that its ledger does not have: it was restored from an old \
@@ -161,14 +163,12 @@ impl Gateway {
                 );
             }
         }
-        if self.behind.load(Ordering::Relaxed) { Err(Refusal::LedgerBehind) } else { Ok(()) }
+        self.halt.check()
     }
 
-    /// A gateway that is behind vouches for nothing: its word would be held against the newest copy.
+    /// A gateway that is behind or restored vouches for nothing: its word would be held against the newest copy.
     pub fn tip(&self) -> Result<Envelope, Refusal> {
-        if self.behind.load(Ordering::Relaxed) {
-            return Err(Refusal::LedgerBehind);
-        }
+        self.halt.check()?;
         tip(&self.state(), &self.voice, clock::now())
     }
 }
@@ -187,7 +187,7 @@ fn effect(judgment: Arc<ArcSwap<Judgment>>, registry: Arc<Registry>) -> Box<dyn 
 }
 
 fn passes(state: &State, key: &PublicKey) -> bool {
-    state.member(key).is_some_and(|member| renew::check_standing(state, member).is_ok())
+    state.member(key).is_some_and(|member| renew::check_standing(state, member, clock::now()).is_ok())
 }
 
 fn judge_by(state: &State) -> Option<Judgment> {

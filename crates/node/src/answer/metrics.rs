@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ground::clock;
+use org::refusal::Refusal;
 use tokio::sync::Semaphore;
 
 use crate::agent::metrics::{self as agent, show_build};
@@ -54,8 +55,12 @@ impl Watched {
         let nodes = self.gateway.state().members.len();
         let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
         page.gauge("freehold_gateway_nodes", "Machines in the ledger, revoked ones too.", nodes);
+        let halt = self.gateway.check_halt();
         let help = "1 if the ledger is older than what it was shown: then nothing is issued.";
-        page.gauge("freehold_gateway_ledger_behind", help, i64::from(self.gateway.is_behind()));
+        let behind = matches!(halt, Err(Refusal::LedgerBehind));
+        page.gauge("freehold_gateway_ledger_behind", help, i64::from(behind));
+        let help = "1 if the ledger was restored and no new epoch has begun: then nothing is issued.";
+        page.gauge("freehold_gateway_ledger_restored", help, i64::from(matches!(halt, Err(Refusal::Restored))));
         if let Ok(counts) = Ledger::count(&self.ledger) {
             page.gauge("freehold_gateway_ledger_entries", "Entries in the ledger.", counts.entries);
             let help = "Machines that get no SVID because two use one key, or a disk was put back.";

@@ -244,6 +244,9 @@ async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertif
 async fn warn_early(gateway: Arc<Gateway>) {
     loop {
         let now = clock::now();
+        if let Err(why) = gateway.check_halt() {
+            tracing::error!(%why, hint = why.hint(), "the gateway issues nothing");
+        }
         match gateway.mandate(now) {
             Ok(mandate) if mandate.not_after.since(now) < Seconds::DAY.times(30) => {
                 tracing::warn!(until = %mandate.not_after, "the gateway's mandate ends soon; renew it: freehold refresh");

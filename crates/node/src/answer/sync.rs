@@ -21,7 +21,7 @@ pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Res
         .writer
         .run(move |desk| {
             let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
-            renew::check_standing(desk.state, member)?;
+            renew::check_standing(desk.state, member, now)?;
             if desk.state.standing(member) == Standing::Issued {
                 desk.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
             }
@@ -35,6 +35,7 @@ pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Res
         signers: state.signer_chain(request.signers),
         head: head.map(|record| record.envelope.clone()),
         tip,
+        recoveries: state.open_recoveries().map(|(record, _)| record.envelope.clone()).collect(),
     })
 }
 

@@ -3,7 +3,6 @@
 //! It holds the state from the first change to the commit: nobody reads what the disk does not have.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -22,6 +21,8 @@ use org::refusal::Refusal;
 use org::state::State;
 use tokio::sync::oneshot;
 
+use crate::answer::halt::Halt;
+use crate::answer::show;
 use crate::answer::tally::Tally;
 use crate::store::ledger::{Ledger, LedgerError};
 
@@ -70,11 +71,13 @@ pub struct Desk<'a> {
     pub state: &'a mut State,
     pub ledger: &'a Ledger,
     voice: &'a OwnVoice,
-    behind: &'a AtomicBool,
+    halt: &'a Halt,
     closing: &'a Closing,
     broken: Option<String>,
     /// Operators changed something: the whole gateway judges by it from the commit on.
     wide: bool,
+    /// What held the gateway back is over with this commit.
+    lift: bool,
 }
 
 /// What the writer's thread has in hand.
@@ -83,8 +86,8 @@ pub struct Scribe {
     pub founding: Founding,
     pub state: Arc<RwLock<State>>,
     pub voice: Arc<OwnVoice>,
-    /// Shown a future that it does not have: nothing of its own is written any more.
-    pub behind: Arc<AtomicBool>,
+    /// Behind, or restored: nothing of its own is written any more.
+    pub halt: Arc<Halt>,
     pub closing: Arc<Closing>,
     pub tally: Arc<Tally>,
     /// Called after a commit that changed what operators decide.
@@ -186,10 +189,11 @@ impl Scribe {
             state,
             ledger: &self.ledger,
             voice: &self.voice,
-            behind: &self.behind,
+            halt: &self.halt,
             closing: &self.closing,
             broken: None,
             wide: false,
+            lift: false,
         };
         for job in batch {
             finishes.push(job(&mut desk));
@@ -197,8 +201,11 @@ impl Scribe {
                 return Err(why);
             }
         }
-        let wide = desk.wide;
+        let (wide, lift) = (desk.wide, desk.lift);
         self.ledger.commit().map_err(|why| describe(&why))?;
+        if lift {
+            self.halt.lift();
+        }
         Ok(wide)
     }
 }
@@ -221,11 +228,39 @@ impl Desk<'_> {
             trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
         }
         self.check_cuts(&opened)?;
+        self.check_recoveries(&opened)?;
         self.wide = true;
+        let restores =
+            |signed: &SignedEntry| matches!(&signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
+        if opened.iter().any(restores) {
+            // Everything that held the gateway back was about the epoch that ends here.
+            self.keep(|desk| desk.ledger.clear_marks())?;
+            self.lift = true;
+        }
         for signed in &opened {
             // The trial run took each of them; so does this one.
             let _ = self.state.apply(signed);
             self.keep(|desk| desk.ledger.append(desk.state, signed))?;
+        }
+        if let Some(shown) = self.keep(|desk| desk.ledger.shown())?
+            && show::is_answered(self.state, &shown)
+        {
+            self.keep(|desk| desk.ledger.forget_shown())?;
+        }
+        Ok(())
+    }
+
+    /// The entry says when it was written; this gateway's own clock must agree that the delay is over.
+    fn check_recoveries(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
+        let now = ground::clock::now();
+        for signed in entries {
+            let Action::SignersInstall { signers, .. } = &signed.entry.action else {
+                continue;
+            };
+            let waits = self.state.open_recoveries().find(|(record, _)| record.set.id == signers.digest());
+            if let Some((_, due_at)) = waits.filter(|(_, due_at)| now < *due_at) {
+                return Err(Refusal::LedgerRefuses { why: format!("the recovery waits until {due_at}") });
+            }
         }
         Ok(())
     }
@@ -258,11 +293,17 @@ impl Desk<'_> {
 
     /// Writes an entry of this gateway's own.
     pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
-        if self.behind.load(Ordering::Relaxed) {
-            return Err(Refusal::LedgerBehind);
-        }
+        self.halt.check()?;
+        self.append_halted(action, at, correlation)
+    }
+
+    /// Also while it is held back: a recovery may be the only way out of that.
+    pub fn append_halted(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
         let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
-        let signed = SignedEntry::write(self.state.org, &self.state.frontier, own, (at, correlation), action);
+        let signed = {
+            let place = (&self.state.frontier, self.state.epoch().number);
+            SignedEntry::write(self.state.org, place, own, (at, correlation), action)
+        };
         let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;
         let applied = self.state.apply(&signed).map_err(|why| why.to_string());
         if let Err(why) = applied.and_then(|effect| effect.map_err(|void| void.to_string())) {

@@ -1,7 +1,9 @@
 //! Reaching a gateway: each in turn, by the one way that `wire::connect` knows.
 
+use ground::clock;
+use identity::envelope::Envelope;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
-use wire::known::Known;
+use wire::known::{BadKnowledge, Known};
 use wire::tls::{Expect, OwnSvid};
 
 use crate::store::scope::{Scope, ScopeError};
@@ -55,9 +57,33 @@ pub async fn call_known(
 ) -> Result<(Believed, Known), AskError> {
     let known = scope.known()?.ok_or(AskError::NotJoined)?;
     let expect = Expect::Roots(scope.endpoint_roots()?);
-    let (believed, newer) = believe_one_of(gateways, &expect, own, Anchor::Known(&known)).await?;
+    let tip = scope.tip()?;
+    let believed = believe_one_of(gateways, &expect, own, Anchor::Known(&known, tip.as_ref())).await;
+    if let Err(AskError::Call(CallError::Knowledge { source: BadKnowledge::RecoveryWaits { recovery, .. }, .. })) =
+        &believed
+    {
+        notice(scope, &known, recovery)?;
+    }
+    let (believed, newer) = believed?;
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         scope.save_known(&newer)?;
     }
     Ok((believed, newer))
+}
+
+/// A recovery counts from its first sight on, and that is on disk before anything else happens.
+pub fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Result<Option<Known>, AskError> {
+    let Some(newer) = known.notice(recovery, clock::now()) else {
+        return Ok(None);
+    };
+    scope.save_known(&newer)?;
+    for (set, due_at) in newer.alarms() {
+        tracing::error!(
+            %due_at,
+            signers = set.quorum.signers().len(),
+            "RECOVERY: somebody with the recovery keys wants to replace the signers of this org. If the signers are not \
+             lost, they can stop it until then: freehold recover --cancel"
+        );
+    }
+    Ok(Some(newer))
 }

@@ -9,7 +9,7 @@ use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 
-use crate::ask::call::{AskError, call_known};
+use crate::ask::call::{AskError, call_known, notice};
 use crate::ask::renew;
 use crate::store::scope::Scope;
 
@@ -32,10 +32,14 @@ pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, K
 pub async fn check_in(scope: &Scope, gateway: &mut Believed, known: &Known) -> Result<Known, AskError> {
     let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip: scope.tip()? };
     let answer: CheckedIn = gateway.ask(Ask::CheckIn, &question).await?;
-    let newer =
-        known.advance(&answer.signers, answer.head.as_ref()).map_err(|why| AskError::BadAnswer(why.to_string()))?;
+    let newer = known.advance(&answer.signers, answer.head.as_ref(), clock::now());
+    let newer = newer.map_err(|why| AskError::BadAnswer(why.to_string()))?;
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         scope.save_known(&newer)?;
+    }
+    let mut newer = newer;
+    for recovery in &answer.recoveries {
+        newer = notice(scope, &newer, recovery)?.unwrap_or(newer);
     }
     scope.save_tip(&answer.tip, &newer)?;
     Ok(newer)

@@ -4,7 +4,8 @@ mod look;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use identity::envelope::Envelope;
 use identity::head::Cut;
@@ -16,21 +17,31 @@ use org::entry::SignedEntry;
 use org::founding::Founding;
 use org::renew::Issuance;
 use org::state::State;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 pub use look::Counts;
 
-/// The version of the tables below.
-pub const SCHEMA: u32 = 1;
+use crate::store::migrate;
+
 /// Observations are kept for people to look at, not for ever.
 const MAX_OBSERVATIONS: u32 = 10_000;
+
+/// Someone may be reading the file at the moment.
+const BUSY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     #[error("the ledger cannot be read or written")]
     Sqlite(#[from] rusqlite::Error),
-    #[error("the ledger was written by a newer freehold (schema {found}; this one knows {SCHEMA}): upgrade freehold")]
-    Newer { found: u32 },
+    #[error(
+        "`{}` was written by a newer freehold: its tables are of version {found}, and this one knows up to {}. Nothing \
+         was changed; upgrade freehold on this machine",
+        path.display(),
+        migrate::CURRENT
+    )]
+    Newer { path: PathBuf, found: u32 },
+    #[error("the ledger could not be copied to `{}`: {why}; nothing was changed", path.display())]
+    NotCopied { path: PathBuf, why: String },
     #[error("the ledger is damaged: {0}; `freehold audit --verify` says more")]
     Damaged(String),
     #[error(transparent)]
@@ -39,30 +50,9 @@ pub enum LedgerError {
 
 #[derive(Debug)]
 pub struct Ledger {
-    db: Connection,
+    pub(super) db: Connection,
     org: OrgId,
 }
-
-const TABLES: &str = "
-    CREATE TABLE entries (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        author TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL,
-        digest TEXT NOT NULL UNIQUE, envelope TEXT NOT NULL,
-        UNIQUE (author, epoch, seq)
-    ) STRICT;
-    CREATE TABLE derived (
-        tbl TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (tbl, key)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE issuances (
-        node_key TEXT NOT NULL, principal TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (node_key, principal)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE seen (node_key TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE TABLE alarms (node_key TEXT PRIMARY KEY, at INTEGER NOT NULL, why TEXT NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE TABLE observations (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, source TEXT NOT NULL, what TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
-";
 
 impl Ledger {
     /// Makes the file and its tables; the founding record goes in first.
@@ -71,27 +61,30 @@ impl Ledger {
         let empty = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         empty.map_err(|why| LedgerError::Damaged(format!("`{}`: {why}", path.display())))?;
         let db = open(path)?;
-        db.execute_batch(TABLES)?;
+        migrate::create(&db)?;
         db.execute("INSERT INTO meta VALUES ('founding', ?1)", [json(&founding.envelope)])?;
-        db.pragma_update(None, "user_version", SCHEMA)?;
         Ok(Self { db, org: founding.id })
     }
 
+    /// Opens the file, and brings it up to date if it is an older one. The caller holds the gateway's lock.
     pub fn open(path: &Path) -> Result<(Self, Founding), LedgerError> {
         if !path.exists() {
             return Err(LedgerError::Damaged(format!("`{}` is missing", path.display())));
         }
         let db = open(path)?;
-        let found: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if found > SCHEMA {
-            return Err(LedgerError::Newer { found });
-        }
-        if found != SCHEMA {
-            return Err(LedgerError::Damaged("it has no tables".to_owned()));
-        }
+        migrate::bring_up(&db, path)?;
         let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
         let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         Ok((Self { db, org: founding.id }, founding))
+    }
+
+    /// Copies the ledger of one moment, also while a gateway has it open and writes: SQLite lets readers of a WAL see
+    /// one moment, and keeps them and the writer out of each other's way.
+    pub fn snapshot(path: &Path, to: &Path) -> Result<(), LedgerError> {
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        db.busy_timeout(BUSY)?;
+        migrate::version(&db, path)?;
+        migrate::copy(&db, to)
     }
 
     pub fn state(&self, founding: &Founding) -> Result<State, LedgerError> {
@@ -208,17 +201,6 @@ impl Ledger {
         text.map(|text| text.parse().map_err(|_| LedgerError::Damaged("a digest".to_owned()))).transpose()
     }
 
-    /// It was shown a future that it does not have; only a deliberate restore takes that back.
-    pub fn mark_behind(&self) -> Result<(), LedgerError> {
-        self.db.execute("INSERT OR REPLACE INTO meta VALUES ('behind', 'yes')", [])?;
-        Ok(())
-    }
-
-    pub fn is_behind(&self) -> Result<bool, LedgerError> {
-        let mut query = self.db.prepare("SELECT 1 FROM meta WHERE key = 'behind'")?;
-        Ok(query.exists([])?)
-    }
-
     // ---- the issuance log and observations: never authority ----
 
     pub fn issuance(&self, node_key: Digest, principal: &Principal) -> Result<Option<Issuance>, LedgerError> {
@@ -283,7 +265,7 @@ fn open(path: &Path) -> Result<Connection, LedgerError> {
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "foreign_keys", "ON")?;
-    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    db.busy_timeout(BUSY)?;
     db.set_prepared_statement_cache_capacity(32);
     Ok(db)
 }

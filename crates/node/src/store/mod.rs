@@ -2,4 +2,6 @@
 
 pub mod scope;
 pub mod gateway;
+pub mod migrate;
 pub mod ledger;
+pub mod marks;

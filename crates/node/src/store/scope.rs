@@ -196,9 +196,13 @@ impl Scope {
             tracing::warn!("a gateway's word about its ledger is not signed by a mandated gateway; it is not kept");
             return Ok(());
         };
+        let epoch = &known.head.head.epoch;
+        // What lies in an epoch that the operators ended confronts nobody any more.
+        let ended = |old: &Tip| old.place.epoch < epoch.number && new.place.epoch == epoch.number;
         match self.tip()?.as_ref().and_then(read) {
             Some(old)
                 if old.author == new.author
+                    && !ended(&old)
                     && (old.place.seq > new.place.seq
                         || (old.place.seq == new.place.seq && old.place.digest != new.place.digest)) =>
             {

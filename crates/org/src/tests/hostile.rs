@@ -48,8 +48,8 @@ fn an_action_beyond_its_authors_power_stands_in_vain() {
     check_void("gw-1", publish, power, "a gateway publishes a head, although well signed");
     let invite = |world: &World| world.sealed(&world.invite_body("ann", 7, [1, 1]), &["ann", "ben"]);
     check_void("gw-1", |world| Action::InviteCreate { invite: invite(world) }, power, "a gateway invites");
-    let signers = |world: &World| world.succession("ann", quorum(1, &["ann"]), &["ann", "ben"]);
-    check_void("gw-1", |world| Action::SignersInstall { signers: signers(world) }, power, "a gateway installs signers");
+    let install = |world: &World| world.install("ann", quorum(1, &["ann"]), &["ann", "ben"], &["ann"]);
+    check_void("gw-1", install, power, "a gateway installs signers");
     let founding = |world: &World| Action::OrgFound { founding: world.founding.envelope.clone() };
     check_void("gw-1", founding, power, "a gateway founds");
     check_void("ann", |world| world.admission("gw-1", 2, 1, "db"), power, "a signer admits");
@@ -87,8 +87,10 @@ fn an_object_without_the_right_signatures_stands_in_vain() {
     check_void("ann", older, bad, "the head names another signer set");
     let invite = |world: &World| world.sealed(&world.invite_body("ann", 7, [1, 1]), &["eve"]);
     check_void("ann", |world| Action::InviteCreate { invite: invite(world) }, bad, "a stranger signed the invite");
-    let signers = |world: &World| world.succession("ann", quorum(1, &["eve"]), &["eve"]);
-    check_void("ann", |world| Action::SignersInstall { signers: signers(world) }, bad, "a stranger signed the set");
+    let install = |world: &World| world.install("ann", quorum(1, &["eve"]), &["eve"], &["eve"]);
+    check_void("ann", install, bad, "a stranger signed the set");
+    let headless = |world: &World| world.install("ann", quorum(1, &["eve"]), &["ann"], &["ann"]);
+    check_void("ann", headless, bad, "the head of the new set is signed by the old one");
     check_void("gw-1", |world| leave(world, &ed("gw-1")), bad, "the gateway speaks for the node that leaves");
 }
 

@@ -4,7 +4,8 @@ use identity::principal::Author;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
 use super::world::{GATEWAYS, World, author, quorum, shuffled};
-use crate::entry::{Action, Cause, SignedEntry};
+use crate::derived;
+use crate::entry::{Cause, SignedEntry};
 use crate::fold::fold_opened;
 use crate::invite::Uses;
 use crate::state::State;
@@ -110,8 +111,8 @@ fn take(world: &mut World, step: &Step) {
         Step::RevokeInvite { signer, invite } => drop(world.revoke_invite(SIGNERS[signer], invite)),
         Step::Succeed { signer, third } => {
             let who = SIGNERS[signer];
-            let signers = world.succession(who, quorum(1, &["ann", "ben", THIRDS[third]]), &[who]);
-            world.append(who, Action::SignersInstall { signers });
+            let install = world.install(who, quorum(1, &["ann", "ben", THIRDS[third]]), &[who], &[who]);
+            world.append(who, install);
         }
         Step::Admit { gateway, node, invite, name } => {
             if world.invites.contains_key(&invite) {
@@ -157,6 +158,20 @@ proptest! {
     fn applying_in_any_causal_order_is_folding(world in history(), order in order()) {
         let state = apply_all(&world, shuffled(world.log.clone(), &order));
         assert_eq!(state, world.fold().state);
+    }
+
+    #[test]
+    fn the_rows_after_an_entry_are_all_that_it_changed(world in history(), order in order()) {
+        let (mut state, mut kept) = (State::of(&world.founding), derived::rows(&State::of(&world.founding)));
+        let mut entries = shuffled(world.log.clone(), &order);
+        while let Some(at) = entries.iter().position(|signed| state.apply(signed).is_ok()) {
+            let signed = entries.remove(at);
+            match derived::rows_after(&state, &signed) {
+                Some(rows) => kept.extend(rows),
+                None => kept = derived::rows(&state),
+            }
+            assert_eq!(kept, derived::rows(&state));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 use super::world::World;
 use crate::admission::{Admission, Claim, Leave};
 use crate::code::InviteCode;
-use crate::entry::{Action, Cause, Entry, SignedEntry};
+use crate::entry::{Cause, Entry, SignedEntry};
 use crate::fold::fold;
 use crate::invite::Invite;
 
@@ -23,8 +23,8 @@ fn whole_ledger() -> &'static World {
     WORLD.get_or_init(|| {
         let mut world = World::new(1, &["ann"]);
         world.invite("ann", 1, [1, 1]);
-        let signers = world.succession("ann", world.founding.record.signers.clone(), &["ann"]);
-        world.append("ann", Action::SignersInstall { signers });
+        let install = world.install("ann", world.founding.record.signers.clone(), &["ann"], &["ann"]);
+        world.append("ann", install);
         world.publish("ann", Cause::Refresh, |_| {});
         world.share();
         world.admit("gw-1", 1, 1, "web");
@@ -108,7 +108,8 @@ fn the_audit_tells_of_every_entry_even_of_a_senseless_one() {
     let quorum = world.founding.record.signers.clone();
     let senseless = Succession { version: 0, previous: world.log[0].digest, quorum };
     let signers = world.sealed(&senseless, &["ann"]);
-    let signed = world.append("ann", Action::SignersInstall { signers });
+    let install = world.with_head("ann", signers, &["ann"]);
+    let signed = world.append("ann", install);
     let line = crate::audit::line(&world.fold().state, &signed);
     assert_eq!((line.version, line.replaces), (Some(0), None));
     assert!(line.result.starts_with("void: "), "{}", line.result);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::{Envelope, Payload};
-use identity::head::{Head, Mandate, Revocations};
+use identity::head::{Epoch, Head, Mandate, Revocations};
 use identity::id::{Correlation, Digest, InviteId, KeyId, sha256};
 use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
 use identity::principal::{Author, Kind, NodeName};
@@ -12,7 +12,7 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 
 use crate::admission::{Admission, Claim, ClaimAuthority, Leave, SealKey};
-use crate::entry::{Action, Cause, Entry, FIRST_EPOCH, SignedEntry};
+use crate::entry::{Action, Cause, Entry, SignedEntry};
 use crate::fold::{Folded, fold_opened};
 use crate::founding::{Founding, FoundingRecord};
 use crate::invite::{Approval, Invite, Right, Uses};
@@ -103,6 +103,7 @@ impl World {
             revocations: Revocations::default(),
             trust: Vec::new(),
             signers: world.founding.first_signers().as_ref(),
+            epoch: Epoch::first(),
             release: None,
         };
         let head = world.sealed(&head, signers);
@@ -156,7 +157,10 @@ impl World {
 
     /// The next entry of `who`, not yet signed.
     pub fn draft(&self, who: &str, action: Action) -> Entry {
-        let (who, mut seen) = (author(who), self.view(who).frontier.clone());
+        let view = self.view(who);
+        let restores = matches!(&action, Action::HeadPublish { cause: Cause::Restore, .. });
+        let epoch = view.epoch().number + u32::from(restores);
+        let (who, mut seen) = (author(who), view.frontier.clone());
         let last = seen.0.remove(&who);
         Entry {
             key: ed(match &who {
@@ -165,7 +169,7 @@ impl World {
             })
             .public(),
             author: who,
-            epoch: FIRST_EPOCH,
+            epoch,
             seq: last.map_or(1, |last| last.seq + 1),
             previous: last.map(|last| last.digest),
             seen,
@@ -263,6 +267,20 @@ impl World {
     pub fn succession(&self, who: &str, quorum: Quorum, by: &[&str]) -> Envelope {
         let known = self.signers(who);
         self.sealed(&Succession { version: known.version + 1, previous: known.id, quorum }, by)
+    }
+
+    /// A new signer set with its first head, signed by the new set's `new`.
+    pub fn install(&self, who: &str, quorum: Quorum, by: &[&str], new: &[&str]) -> Action {
+        let signers = self.succession(who, quorum, by);
+        self.with_head(who, signers, new)
+    }
+
+    /// The install of whatever set `signers` brings.
+    pub fn with_head(&self, who: &str, signers: Envelope, new: &[&str]) -> Action {
+        let mut head = self.next_head(who);
+        let version = self.signers(who).version + 1;
+        head.signers = identity::signers::SignersRef { version, id: signers.digest() };
+        Action::SignersInstall { signers, head: self.sealed(&head, new) }
     }
 
     // ---- what gateways do, whether or not they should ----

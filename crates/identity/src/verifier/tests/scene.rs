@@ -8,7 +8,7 @@ use crate::authority::Authority;
 use crate::binding::{Binding, Terms};
 use crate::bundle::{Endpoint, Identity, InDomain, Roots};
 use crate::certificate::{self, Validity, draft_svid, key_id, make_request, read_request};
-use crate::head::{Head, Mandate, Revocations};
+use crate::head::{Epoch, Head, Mandate, Revocations};
 use crate::id::{Digest, KeyId, OrgId, Serial};
 use crate::key::{EdKey, P256Key, Sign as _};
 use crate::principal::{Host, Kind, NodeName, OrgName, Principal};
@@ -108,6 +108,7 @@ impl Scene {
             revocations: Revocations::default(),
             trust: Vec::new(),
             signers: SignersRef { version: 1, id: Digest([1; 32]) },
+            epoch: Epoch::first(),
             release: None,
         };
         Self { identity, endpoint, node_key: p256(), svid_key: p256(), head }

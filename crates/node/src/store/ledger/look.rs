@@ -7,23 +7,30 @@ use org::founding::Founding;
 use org::state::State;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Ledger, LedgerError, SCHEMA, read};
+use super::{Ledger, LedgerError, read};
+use crate::store::migrate;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     pub entries: i64,
     pub alarms: i64,
+    /// What holds the gateway back.
     pub behind: bool,
+    pub restored: bool,
+    /// The version of its tables.
+    pub version: u32,
 }
 
 impl Ledger {
     /// What the ledger says now.
     pub fn glance(path: &Path) -> Result<State, LedgerError> {
-        state(look(path)?)
+        let db = look(path)?;
+        migrate::version(&db, path)?;
+        state(db)
     }
 
     pub fn count(path: &Path) -> Result<Counts, LedgerError> {
-        count(&look(path)?)
+        count(&look(path)?, path)
     }
 
     /// Reads the whole file: is it sound, and what does it say?
@@ -32,15 +39,12 @@ impl Ledger {
             return Err(LedgerError::Damaged(format!("`{}` is missing", path.display())));
         }
         let db = look(path)?;
-        let found: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if found > SCHEMA {
-            return Err(LedgerError::Newer { found });
-        }
+        migrate::version(&db, path)?;
         let sound: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if sound != "ok" {
             return Err(LedgerError::Damaged(sound));
         }
-        let counts = count(&db)?;
+        let counts = count(&db, path)?;
         Ok((state(db)?, counts))
     }
 }
@@ -65,10 +69,14 @@ fn state(db: Connection) -> Result<State, LedgerError> {
     Ledger { db, org: founding.id }.state(&founding)
 }
 
-fn count(db: &Connection) -> Result<Counts, LedgerError> {
+fn count(db: &Connection, path: &Path) -> Result<Counts, LedgerError> {
+    let version = migrate::version(db, path)?;
     let one = |query: &str| db.query_row(query, [], |row| row.get::<_, i64>(0));
     // Entries are never removed, so the last number is how many there are.
     let entries = one("SELECT COALESCE(MAX(id), 0) FROM entries")?;
-    let behind = one("SELECT COUNT(*) FROM meta WHERE key = 'behind'")? > 0;
-    Ok(Counts { entries, alarms: one("SELECT COUNT(*) FROM alarms")?, behind })
+    // It is not brought up to date by looking at it.
+    let marks = if version == 1 { "SELECT key AS name FROM meta" } else { "SELECT name FROM marks" };
+    let marked = |mark: &str| one(&format!("SELECT COUNT(*) FROM ({marks}) WHERE name = '{mark}'"));
+    let (behind, restored) = (marked("behind")? > 0, marked("restored")? > 0);
+    Ok(Counts { entries, alarms: one("SELECT COUNT(*) FROM alarms")?, behind, restored, version })
 }

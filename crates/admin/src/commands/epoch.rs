@@ -1,0 +1,106 @@
+//! `freehold epoch begin`: goes on from an older copy of the ledger, on purpose.
+
+use clap::{Args, Subcommand};
+use node::report::{Failure, show};
+use serde::Serialize;
+use wire::control::InviteView;
+
+use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
+use crate::words::confirm;
+
+#[derive(Debug, Subcommand)]
+pub enum EpochCommand {
+    /// Go on from an older copy of the ledger; what was written later is given up
+    Begin(Begin),
+}
+
+impl EpochCommand {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Self::Begin(begin) => begin.run(common).await,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold epoch begin                after `freehold backup restore`, or when the gateway says that it is behind
+
+If a newer copy of the gateway's folder exists anywhere, use that instead. What this gives up never comes back:
+machines that joined later must join again, what was revoked later must be revoked again (unless this home or a
+machine still knows it), and open invites wait until they are confirmed.")]
+pub struct Begin {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Begun {
+    epoch: u32,
+    head: u64,
+    frozen_invites: Vec<String>,
+    pending: Option<Waiting>,
+}
+
+impl Begin {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not begin a new epoch";
+        let (mut session, keys) = common.signing_session_on(doing, true).await?;
+        if session.survey.halt.is_none() {
+            let why = "the gateway's ledger is not behind anything that is known: there is nothing to give up";
+            return Err(Failure::refused(doing, why));
+        }
+        if !common.json {
+            for line in missing(&session) {
+                eprintln!("{line}");
+            }
+        }
+        confirm(self.yes, doing, "Begin a new epoch from this copy?")?;
+        let made = session.begin_epoch(&keys).await.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let frozen = if pending.is_some() {
+            Vec::new()
+        } else {
+            session.unconfirmed().await.map_err(|why| failure(doing, &why))?
+        };
+        let frozen_invites = frozen.iter().map(|invite| invite.id.to_string()).collect();
+        let begun = Begun { epoch: made.what.epoch.number, head: made.what.version, frozen_invites, pending };
+        show(common.json, &begun, || told(begun.pending.as_ref(), || in_words(&begun, &frozen)));
+        Ok(())
+    }
+}
+
+/// What may be missing, as far as this home can tell.
+fn missing<D: operate::desk::Desk>(session: &operate::session::Session<D>) -> Vec<String> {
+    let mut lines = vec!["This copy of the ledger is older than what was seen. It may lack:".to_owned()];
+    for (author, seen, here) in session.lost() {
+        lines.push(format!("  {author}: entries {} to {seen}, and perhaps more", here + 1));
+    }
+    let (own, ledger) = (session.known.head.head.version, session.survey_head());
+    if ledger.is_some_and(|version| version < own) {
+        lines.push(format!(
+            "  heads {} to {own}; this home still has what {own} says, and keeps it",
+            ledger.unwrap_or(0) + 1
+        ));
+    }
+    lines
+        .push("Machines that joined meanwhile must join again. Open invites wait until they are confirmed.".to_owned());
+    lines.push("If a newer copy of the gateway's folder exists anywhere, use that instead.".to_owned());
+    lines
+}
+
+fn in_words(begun: &Begun, frozen: &[InviteView]) -> String {
+    let mut lines = vec![format!("epoch {} begins with head {}", begun.epoch, begun.head)];
+    if frozen.is_empty() {
+        lines.push("no open invite waits for a word".to_owned());
+    } else {
+        lines.push("these invites may have been used in what was lost, and wait for your word:".to_owned());
+        for invite in frozen {
+            lines.push(format!("  {}  {} of {} spent here  {}", invite.id, invite.spent, invite.uses, invite.label));
+        }
+        lines.push("confirm them: freehold invite confirm ID...; or revoke them: freehold invite revoke ID".to_owned());
+    }
+    lines.join("\n")
+}

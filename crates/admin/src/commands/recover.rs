@@ -1,0 +1,331 @@
+//! `freehold recover`: the signers are lost; the recovery phrases name new ones.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use ground::{clock, file};
+use identity::envelope::Envelope;
+use identity::key::{EdKey, Sign as _};
+use identity::principal::SignerName;
+use identity::signers::{Quorum, Signer, SignerSet};
+use identity::time::Timestamp;
+use node::report::{Failure, show};
+use node::store::gateway::GatewayFolder;
+use node::store::ledger::Ledger;
+use operate::card::{self, Card};
+use operate::folder::OperatorFolder;
+use operate::recover;
+use operate::signers::Change;
+use serde::Serialize;
+use wire::known::Known;
+use zeroize::Zeroizing;
+
+use crate::commands::signer::make_key;
+use crate::found::recovery;
+use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
+use crate::words::confirm;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold recover --signer ann-2025                  asks for two of the phrases, and begins
+  freehold recover                                    after the delay: the new signer takes over
+  freehold recover --wait                             begins or goes on, and waits for the moment
+  freehold recover --cancel                           current signers who are not lost stop it
+
+From the moment it begins, every machine and every operator that hears of it shouts, and counts the delay for itself.
+It can be stopped until then by the signers whom it would replace.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+pub struct Recover {
+    /// The name of the new signer; its key is made here
+    #[arg(long, value_name = "NAME")]
+    signer: Option<SignerName>,
+    /// Other new signers, with the keys that they made; may be repeated
+    #[arg(long = "with", value_name = "NAME=KEY", value_parser = parse_signer)]
+    others: Vec<Signer>,
+    /// How many of the new signers must agree
+    #[arg(long, value_name = "K", default_value = "1")]
+    threshold: usize,
+    /// Read the phrases from a private file, one a line, instead of asking
+    #[arg(long, value_name = "FILE")]
+    phrases_file: Option<PathBuf>,
+    /// The org's card, if this home does not know the org
+    #[arg(long, value_name = "FILE")]
+    card: Option<PathBuf>,
+    /// Keep the new key unencrypted
+    #[arg(long, conflicts_with = "passphrase_file")]
+    unprotected: bool,
+    /// Wait until the delay is over, and finish
+    #[arg(long)]
+    wait: bool,
+    /// Stop a recovery: the signers are not lost
+    #[arg(long, conflicts_with_all = ["signer", "phrases_file", "card", "wait"])]
+    cancel: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+fn parse_signer(text: &str) -> Result<Signer, String> {
+    let (name, key) = text.split_once('=').ok_or("write NAME=KEY")?;
+    let name = name.parse().map_err(|why: identity::principal::BadName| why.to_string())?;
+    Ok(Signer { name, key: key.parse().map_err(|_| "this is no public key")? })
+}
+
+#[derive(Serialize)]
+struct Told {
+    state: &'static str,
+    /// When the new signers take over, as the gateway counts.
+    due_at: Option<String>,
+    signers: Vec<String>,
+    threshold: usize,
+    head: Option<u64>,
+    pending: Option<Waiting>,
+}
+
+impl Recover {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not recover the org";
+        if self.cancel {
+            return cancel(common, self.yes).await;
+        }
+        let (folder, known) = self.home(common, doing)?;
+        let (recovery, set) = match own_recovery(&folder, &known) {
+            Some(begun) => begun,
+            None => self.begin(common, &folder, &known, doing)?,
+        };
+        let due_at = self.tell_gateway(common, &known, &recovery, doing).await?;
+        if clock::now() < due_at {
+            if !self.wait {
+                tell_waiting(common, &set, due_at);
+                return Ok(());
+            }
+            wait_until(common, due_at).await;
+        }
+        self.finish(common, &recovery, &set, doing).await
+    }
+
+    /// This home as it is, or made from a card, or from the gateway's folder beside it.
+    fn home(&self, common: &Common, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
+        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
+        if let Some(path) = &self.card {
+            let (known, gateways) = Card::read(path).map_err(|why| failed(&why))?;
+            let folder = OperatorFolder::at(&common.home(), &known.founding.record.name);
+            if !folder.path("known.json").exists() {
+                card::settle(&folder, &known, gateways).map_err(|why| failed(&why))?;
+            }
+        }
+        let org = common.org(doing).map_err(|why| why.hint("start from the org's card: --card FILE"))?;
+        let folder = OperatorFolder::at(&common.home(), &org);
+        if !folder.path("known.json").exists() {
+            let gateway = GatewayFolder::at(&common.home(), &org);
+            let state = Ledger::glance(&gateway.path("ledger.db")).map_err(|why| failed(&why))?;
+            let founding = org::founding::Founding::open(state.founding.clone()).map_err(|why| failed(&why))?;
+            let head = state.head().map(|head| head.envelope.clone());
+            let head = head.ok_or_else(|| Failure::failed(doing, "the gateway's ledger has no head"))?;
+            let known = Known::new(founding, state.signer_chain(1), head).map_err(|why| failed(&why))?;
+            let about = gateway.about().map_err(|why| failed(&why))?;
+            card::settle(&folder, &known, about.addresses).map_err(|why| failed(&why))?;
+        }
+        let known = folder.known().map_err(|why| failed(&why))?;
+        Ok((folder, known))
+    }
+
+    /// The new set, signed by the phrases.
+    fn begin(
+        &self,
+        common: &Common,
+        folder: &OperatorFolder,
+        known: &Known,
+        doing: &str,
+    ) -> Result<(Envelope, SignerSet), Failure> {
+        let name = self.signer.clone().ok_or_else(|| {
+            Failure::usage(doing, "the new signer needs a name").hint("freehold recover --signer NAME")
+        })?;
+        let taken = known.signer_sets().iter().any(|set| set.quorum.key_of(&name).is_some());
+        if taken {
+            return Err(Failure::refused(
+                doing,
+                format!("`{name}` was a signer before: a name stands for one key for ever"),
+            )
+            .hint(format!("choose another: --signer {name}-2")));
+        }
+        let phrases = self.phrases(known, doing)?;
+        if !common.json {
+            let delay = known.founding.record.recovery_delay;
+            eprintln!("The signers of `{}` are to be replaced by: {}", known.founding.record.name, self.names(&name));
+            eprintln!("Every machine and operator is told. It takes effect in {delay}, unless the signers stop it.");
+        }
+        confirm(self.yes, doing, "Begin?")?;
+        let here = folder.signers_here().contains(&name);
+        let key = if here {
+            // Made by an earlier run that was cut off.
+            common.public_key_here(folder, &name, doing)?
+        } else {
+            make_key(common, folder, &name, self.unprotected, doing)?
+        };
+        let mut signers = vec![Signer { name, key }];
+        signers.extend(self.others.iter().cloned());
+        let quorum = Quorum::new(self.threshold, signers).map_err(|why| Failure::new(doing, &why))?;
+        let recovery = recover::draft(known, quorum, &phrases, clock::now()).map_err(|why| failure(doing, &why))?;
+        let noticed = known.notice(&recovery, clock::now());
+        if let Some(noticed) = noticed {
+            folder.save_known(&noticed).map_err(|why| Failure::new(doing, &why))?;
+        }
+        let set = known.signers.succeed(&recovery, &known.founding.record.recovery);
+        let (set, _) = set.map_err(|why| Failure::new(doing, &why))?;
+        Ok((recovery, set))
+    }
+
+    fn names(&self, name: &SignerName) -> String {
+        let others = self.others.iter().map(|signer| signer.name.to_string());
+        std::iter::once(name.to_string()).chain(others).collect::<Vec<_>>().join(", ")
+    }
+
+    /// As many recovery keys as it takes.
+    fn phrases(&self, known: &Known, doing: &str) -> Result<Vec<EdKey>, Failure> {
+        let quorum = &known.founding.record.recovery;
+        let mut keys: Vec<EdKey> = Vec::new();
+        let mut take = |words: &str| -> Result<usize, Failure> {
+            let key = recovery::read(words, quorum)
+                .map_err(|why| Failure::new(doing, &why).exit(node::report::Exit::Refused))?;
+            if keys.iter().any(|known| known.public() == key.public()) {
+                return Err(Failure::refused(doing, "the same phrase was given twice"));
+            }
+            keys.push(key);
+            Ok(keys.len())
+        };
+        if let Some(path) = &self.phrases_file {
+            let text = file::read_secret(path).map_err(|why| Failure::new(doing, &why))?;
+            let text = Zeroizing::new(String::from_utf8_lossy(&text).into_owned());
+            for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                take(line)?;
+            }
+        } else {
+            if !std::io::stderr().is_terminal() {
+                return Err(Failure::usage(doing, "the phrases are needed, and there is no terminal to ask at")
+                    .hint("give them with --phrases-file FILE"));
+            }
+            let mut count = 0;
+            while count < quorum.threshold() {
+                let prompt = format!("recovery phrase ({} of {})", count + 1, quorum.threshold());
+                let words = ground::passphrase::Passphrase::ask(&prompt).map_err(|why| Failure::new(doing, &why))?;
+                count = take(&String::from_utf8_lossy(words.bytes()))?;
+            }
+        }
+        if keys.len() < quorum.threshold() {
+            let why = format!("{} phrases are needed, {} were given", quorum.threshold(), keys.len());
+            return Err(Failure::refused(doing, why));
+        }
+        Ok(keys)
+    }
+
+    async fn tell_gateway(
+        &self,
+        common: &Common,
+        known: &Known,
+        recovery: &Envelope,
+        doing: &str,
+    ) -> Result<Timestamp, Failure> {
+        let mut desk = common.recovering_desk(&known.founding.record.name, doing).await?;
+        recover::begin(&mut desk, recovery).await.map_err(|why| failure(doing, &why))
+    }
+
+    async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
+        let (mut session, keys) = common.signing_session_with_all(doing).await?;
+        let made = session.finish_recovery(&keys, recovery).await.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let result = Told {
+            state: if pending.is_some() { "pending" } else { "done" },
+            due_at: None,
+            signers: names_of(set),
+            threshold: set.quorum.threshold(),
+            head: Some(made.what.version),
+            pending,
+        };
+        show(common.json, &result, || {
+            told(result.pending.as_ref(), || {
+                let names = result.signers.join(", ");
+                format!("recovered: {names} sign from now on (signer set {}, head {})", set.version, made.what.version)
+            })
+        });
+        Ok(())
+    }
+}
+
+fn names_of(set: &SignerSet) -> Vec<String> {
+    set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect()
+}
+
+/// A recovery that this home began, and whose new signer's key is here.
+fn own_recovery(folder: &OperatorFolder, known: &Known) -> Option<(Envelope, SignerSet)> {
+    let here = folder.signers_here();
+    known.sighted.iter().find_map(|sighted| {
+        let (set, _) = known.signers.succeed(&sighted.recovery, &known.founding.record.recovery).ok()?;
+        let own = set.quorum.signers().iter().any(|signer| here.contains(&signer.name));
+        own.then(|| (sighted.recovery.clone(), set))
+    })
+}
+
+fn tell_waiting(common: &Common, set: &SignerSet, due_at: Timestamp) {
+    let result = Told {
+        state: "waiting",
+        due_at: Some(due_at.to_string()),
+        signers: names_of(set),
+        threshold: set.quorum.threshold(),
+        head: None,
+        pending: None,
+    };
+    show(common.json, &result, || {
+        format!(
+            "the recovery has begun: {} take over at {due_at}.\nRun `freehold recover` again then. Until then the signers of now can stop it: freehold recover --cancel",
+            result.signers.join(", ")
+        )
+    });
+}
+
+async fn wait_until(common: &Common, due_at: Timestamp) {
+    let shown = !common.json && std::io::stderr().is_terminal();
+    loop {
+        let now = clock::now();
+        if now >= due_at {
+            break;
+        }
+        if shown {
+            eprint!("\rwaits until {due_at}: {} to go   ", due_at.since(now));
+            let _ = std::io::stderr().flush();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+    if shown {
+        eprintln!();
+    }
+}
+
+/// The signers are there: they sign their own successor, and the recovery has nothing left to replace.
+async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
+    let doing = "could not stop the recovery";
+    let (mut session, keys) = common.signing_session(doing).await?;
+    if session.alarms().is_empty() {
+        return Err(Failure::refused(doing, "no recovery waits"));
+    }
+    confirm(yes, doing, "Stop it? The signers stay as they are.")?;
+    let made = session.change_signers(&keys, &Change::Keep, None).await.map_err(|why| failure(doing, &why))?;
+    let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+    let result = Told {
+        state: if pending.is_some() { "pending" } else { "cancelled" },
+        due_at: None,
+        signers: made.what.signers().iter().map(|signer| signer.name.to_string()).collect(),
+        threshold: made.what.threshold(),
+        head: Some(session.known.head.head.version),
+        pending,
+    };
+    show(common.json, &result, || {
+        told(result.pending.as_ref(), || {
+            "stopped: the signers stay. If you did not begin it, somebody has two recovery phrases: the org should get new ones"
+                .to_owned()
+        })
+    });
+    Ok(())
+}

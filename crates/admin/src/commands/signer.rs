@@ -1,0 +1,398 @@
+//! `freehold signer list | new | add | replace | remove | threshold | hand-over`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use ground::file;
+use ground::random;
+use identity::key::{PublicKey, Sign as _};
+use identity::principal::SignerName;
+use node::report::{Failure, show};
+use operate::card::{self, Card};
+use operate::describe::quorum_changes;
+use operate::folder::{Memory, OperatorFolder};
+use operate::keys;
+use operate::signers::{Change, changed};
+use serde::Serialize;
+use wire::known::Known;
+
+use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
+use crate::words::{confirm, table};
+
+#[derive(Debug, Subcommand)]
+pub enum SignerCommand {
+    /// List the signers, and the sets that came before
+    List(List),
+    /// Make a signer's key in this home, from the org's card
+    New(New),
+    /// Add a signer
+    Add(Add),
+    /// Put a new key in the place of a signer's
+    Replace(Replace),
+    /// Remove a signer; the last one stays
+    Remove(Remove),
+    /// Change how many must agree
+    Threshold(ThresholdTo),
+    /// Move a signer's key to a home of its own
+    HandOver(HandOver),
+}
+
+impl SignerCommand {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.run(common).await,
+            Self::New(new) => new.run(common),
+            Self::Add(add) => add.run(common).await,
+            Self::Replace(replace) => replace.run(common).await,
+            Self::Remove(remove) => remove.run(common).await,
+            Self::Threshold(threshold) => threshold.run(common).await,
+            Self::HandOver(hand_over) => hand_over.run(common),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct List {}
+
+#[derive(Serialize)]
+struct SetTold {
+    version: u64,
+    id: String,
+    threshold: usize,
+    current: bool,
+    signers: Vec<SignerTold>,
+}
+
+#[derive(Serialize)]
+struct SignerTold {
+    name: String,
+    key: String,
+    here: bool,
+}
+
+impl List {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not list the signers";
+        let session = common.session(doing).await?;
+        let (known, here) = (&session.known, session.folder.signers_here());
+        let sets = known.signer_sets().into_iter().map(|set| SetTold {
+            version: set.version,
+            id: set.id.to_string(),
+            threshold: set.quorum.threshold(),
+            current: set.version == known.signers.version,
+            signers: set
+                .quorum
+                .signers()
+                .iter()
+                .map(|signer| SignerTold {
+                    name: signer.name.to_string(),
+                    key: signer.key.to_string(),
+                    here: here.contains(&signer.name),
+                })
+                .collect(),
+        });
+        let sets: Vec<SetTold> = sets.collect();
+        show(common.json, &sets, || sets.iter().map(set_in_words).collect::<Vec<_>>().join("\n\n"));
+        Ok(())
+    }
+}
+
+fn set_in_words(set: &SetTold) -> String {
+    let now = if set.current { ", in force" } else { "" };
+    let rows: Vec<_> = set
+        .signers
+        .iter()
+        .map(|signer| vec![signer.name.clone(), if signer.here { "here" } else { "" }.to_owned(), signer.key.clone()])
+        .collect();
+    let (k, n) = (set.threshold, set.signers.len());
+    format!("set {}: {k} of {n} must agree{now}\n{}", set.version, table(&["SIGNER", "KEY IS", "KEY"], &rows))
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold org card --out harbor.card                       an operator, who gives you the file
+  freehold signer new ben --card harbor.card                you; check the org id with that operator
+  freehold signer add ben --key ed25519:...                 that operator, with the key that you were shown")]
+pub struct New {
+    /// The signer's name; it stands for this key for ever
+    name: SignerName,
+    /// The org's card, if this home does not know the org yet
+    #[arg(long, value_name = "FILE")]
+    card: Option<PathBuf>,
+    /// Keep the key unencrypted
+    #[arg(long, conflicts_with = "passphrase_file")]
+    unprotected: bool,
+}
+
+#[derive(Serialize)]
+struct Made {
+    org: String,
+    org_id: String,
+    name: String,
+    key: String,
+}
+
+impl New {
+    fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not make a key for `{}`", self.name);
+        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(&doing, why);
+        let (folder, known) = match &self.card {
+            None => known_here(common, &doing)?,
+            Some(path) => {
+                let (known, gateways) = Card::read(path).map_err(|why| failed(&why))?;
+                let folder = OperatorFolder::at(&common.home(), &known.founding.record.name);
+                if folder.path("known.json").exists() {
+                    let here = folder.known().map_err(|why| failed(&why))?;
+                    if here.org() != known.org() {
+                        return Err(Failure::refused(&doing, "another org of this name is in this home")
+                            .hint("choose another home: --home DIR"));
+                    }
+                } else {
+                    card::settle(&folder, &known, gateways).map_err(|why| failed(&why))?;
+                }
+                (folder, known)
+            }
+        };
+        let key = make_key(common, &folder, &self.name, self.unprotected, &doing)?;
+        let told = Made {
+            org: known.founding.record.name.to_string(),
+            org_id: known.org().to_string(),
+            name: self.name.to_string(),
+            key: key.to_string(),
+        };
+        show(common.json, &told, || {
+            format!(
+                "org     {}\norg id  {}\nsigner  {}\nkey     {}\n\nCheck the org id with an operator whom you trust, who then runs:\n\n  freehold signer add {} --key {}\n",
+                told.org, told.org_id, told.name, told.key, told.name, told.key
+            )
+        });
+        Ok(())
+    }
+}
+
+fn known_here(common: &Common, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
+    let org = common.org(doing).map_err(|why| why.hint("or start from the org's card: --card FILE"))?;
+    let folder = OperatorFolder::at(&common.home(), &org);
+    let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
+    Ok((folder, known))
+}
+
+/// A new key in this home; never in the place of another.
+pub fn make_key(
+    common: &Common,
+    folder: &OperatorFolder,
+    name: &SignerName,
+    unprotected: bool,
+    doing: &str,
+) -> Result<PublicKey, Failure> {
+    if folder.signers_here().contains(name) {
+        return Err(Failure::refused(doing, format!("the key of `{name}` is here already")));
+    }
+    let passphrase = common.new_passphrase(unprotected, doing)?;
+    let key = random::ed25519().map_err(|why| Failure::new(doing, &why))?;
+    keys::save(folder, name, &key, passphrase.as_ref()).map_err(|why| Failure::new(doing, &why))?;
+    let mut memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+    if memory.signer.is_none() {
+        memory.signer = Some(name.clone());
+        folder.save_memory(&memory).map_err(|why| Failure::new(doing, &why))?;
+    }
+    Ok(key.public())
+}
+
+/// Where a new signer's key comes from.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// The key that the new signer made elsewhere: freehold signer new [default: a new key in this home]
+    #[arg(long, value_name = "KEY")]
+    key: Option<PublicKey>,
+    /// Keep a key that is made here unencrypted
+    #[arg(long, conflicts_with_all = ["key", "passphrase_file"])]
+    unprotected: bool,
+}
+
+impl Source {
+    fn key(&self, common: &Common, name: &SignerName, doing: &str) -> Result<PublicKey, Failure> {
+        match self.key {
+            Some(key @ PublicKey::Ed25519(_)) => Ok(key),
+            Some(_) => Err(Failure::usage(doing, "a signer's key is an Ed25519 key")),
+            None => {
+                let (folder, _) = known_here(common, doing)?;
+                make_key(common, &folder, name, self.unprotected, doing)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold signer add ben --key ed25519:...                 ben made his key with `freehold signer new`
+  freehold signer add ben --key ed25519:... --threshold 2   from then on two must agree
+  freehold signer add spare                                 a second key in this home
+
+The signers of now sign the new set, and enough of the new ones sign its first head: whoever is added shows that the
+key is really there.")]
+pub struct Add {
+    /// The new signer's name; it stands for this key for ever
+    name: SignerName,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+#[derive(Debug, Args)]
+pub struct Terms {
+    /// How many must agree from then on [default: as now]
+    #[arg(long, value_name = "K")]
+    threshold: Option<usize>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Add {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not add the signer `{}`", self.name);
+        let key = self.source.key(common, &self.name, &doing)?;
+        change(common, &doing, &Change::Add { name: self.name, key }, &self.terms).await
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold signer replace ann ann-2025                      a new key in this home, in place of ann's
+  freehold signer replace ann ben --key ed25519:...
+
+A name stands for one key for ever, so the new key has a name of its own. Invites that only the old key signed die.")]
+pub struct Replace {
+    /// The signer who goes
+    old: SignerName,
+    /// The name of the new key
+    name: SignerName,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+impl Replace {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not replace the signer `{}`", self.old);
+        let key = self.source.key(common, &self.name, &doing)?;
+        change(common, &doing, &Change::Replace { old: self.old, name: self.name, key }, &self.terms).await
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold signer remove ben --threshold 1")]
+pub struct Remove {
+    /// The signer who goes
+    name: SignerName,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+impl Remove {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not remove the signer `{}`", self.name);
+        change(common, &doing, &Change::Remove { name: self.name }, &self.terms).await
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ThresholdTo {
+    /// How many must agree from then on
+    k: usize,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+impl ThresholdTo {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let terms = Terms { threshold: Some(self.k), yes: self.yes };
+        change(common, "could not change the threshold", &Change::Keep, &terms).await
+    }
+}
+
+#[derive(Serialize)]
+struct Changed {
+    version: u64,
+    threshold: usize,
+    signers: Vec<String>,
+    pending: Option<Waiting>,
+}
+
+async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) -> Result<(), Failure> {
+    let (mut session, keys) = common.signing_session_with_all(doing).await?;
+    let now = session.known.signers.clone();
+    let next = changed(&now.quorum, change, terms.threshold).map_err(|why| failure(doing, &why))?;
+    if !common.json {
+        for line in quorum_changes(&now.quorum, &next) {
+            eprintln!("{line}");
+        }
+    }
+    confirm(terms.yes, doing, "Sign the new set?")?;
+    let made = session.change_signers(&keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
+    let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+    let signers = made.what.signers().iter().map(|signer| signer.name.to_string()).collect();
+    let result = Changed { version: now.version + 1, threshold: made.what.threshold(), signers, pending };
+    show(common.json, &result, || {
+        told(result.pending.as_ref(), || {
+            let (k, n) = (result.threshold, result.signers.len());
+            format!("signer set {} is in force: {k} of {n} must agree: {}", result.version, result.signers.join(", "))
+        })
+    });
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold found harbor --signers 2-of-3
+  freehold signer hand-over ann-2 --to /media/ben/.freehold       then: freehold --home /media/ben/.freehold sign FILE
+
+The key file is moved, not copied: this home cannot sign as that signer any more. Its passphrase stays the same.")]
+pub struct HandOver {
+    /// The signer whose key goes
+    name: SignerName,
+    /// The home that it goes to
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+}
+
+#[derive(Serialize)]
+struct HandedOver {
+    name: String,
+    home: String,
+}
+
+impl HandOver {
+    fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not hand over the key of `{}`", self.name);
+        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(&doing, why);
+        let (folder, known) = known_here(common, &doing)?;
+        let key = folder.signer_file(&self.name);
+        let sealed = file::read_secret(&key).map_err(|why| failed(&why))?;
+        let there = OperatorFolder::at(&self.to, &known.founding.record.name);
+        if there.signer_file(&self.name).exists() {
+            return Err(Failure::refused(&doing, "that home has a key of this name already"));
+        }
+        let memory = folder.memory().map_err(|why| failed(&why))?;
+        if !there.path("known.json").exists() {
+            card::settle(&there, &known, memory.gateways.clone()).map_err(|why| failed(&why))?;
+            let theirs = Memory { signer: Some(self.name.clone()), outbox: None, ..memory };
+            there.save_memory(&theirs).map_err(|why| failed(&why))?;
+        }
+        // There first, then gone here: whatever happens in between, the key is not lost.
+        let written = file::write(&there.signer_file(&self.name), &sealed, file::Access::Private);
+        written.map_err(|why| failed(&why))?;
+        file::wipe(&key).map_err(|why| failed(&why))?;
+        let told = HandedOver { name: self.name.to_string(), home: self.to.display().to_string() };
+        show(common.json, &told, || {
+            format!("the key of `{}` is in `{}` now, and no longer here", told.name, told.home)
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! What waits for other operators: left as a file, and told in words.
+
+use std::path::PathBuf;
+
+use node::report::Failure;
+use operate::pending::{Need, Pending};
+use serde::Serialize;
+use wire::known::Known;
+
+use crate::home::{Common, failure};
+
+/// What a command left behind for the others.
+#[derive(Debug, Serialize)]
+pub struct Waiting {
+    pub file: String,
+    pub needs: Vec<NeedTold>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct NeedTold {
+    pub what: &'static str,
+    pub threshold: usize,
+    pub signed: Vec<String>,
+    pub others: Vec<String>,
+}
+
+impl From<&Need> for NeedTold {
+    fn from(need: &Need) -> Self {
+        Self {
+            what: need.what,
+            threshold: need.quorum.threshold(),
+            signed: need.signed.iter().map(ToString::to_string).collect(),
+            others: need.others().into_iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl NeedTold {
+    pub fn in_words(&self) -> String {
+        let signed = if self.signed.is_empty() { "nobody".to_owned() } else { self.signed.join(", ") };
+        let missing = self.threshold.saturating_sub(self.signed.len());
+        if missing == 0 {
+            return format!("  {}: signed by {signed}", self.what);
+        }
+        format!("  {}: signed by {signed}; {missing} more of: {}", self.what, self.others.join(", "))
+    }
+}
+
+/// Leaves what is pending as a file. Nothing if nothing is: it is in the ledger.
+pub fn leave(
+    common: &Common,
+    doing: &str,
+    known: &Known,
+    pending: Option<&Pending>,
+) -> Result<Option<Waiting>, Failure> {
+    let Some(pending) = pending else {
+        return Ok(None);
+    };
+    let failed = |why: operate::pending::BadPending| failure(doing, &why.into());
+    let file = common.pending.clone().unwrap_or_else(|| PathBuf::from(pending.file_name()));
+    if file.exists() {
+        return Err(Failure::failed(doing, format!("`{}` is there already", file.display()))
+            .hint("move it away, or choose another name: --pending FILE"));
+    }
+    pending.save(&file).map_err(failed)?;
+    let needs = pending.needs(known).map_err(failed)?;
+    Ok(Some(Waiting { file: file.display().to_string(), needs: needs.iter().map(NeedTold::from).collect() }))
+}
+
+impl Waiting {
+    /// What has to happen next.
+    pub fn in_words(&self) -> String {
+        let mut lines = vec!["Not done yet: other operators must sign it, too.".to_owned()];
+        lines.extend(self.needs.iter().map(NeedTold::in_words));
+        lines.push(format!("Give them `{0}`; each runs: freehold sign {0}", self.file));
+        lines.push(format!("Whoever is the last delivers it: freehold send {}", self.file));
+        lines.join("\n")
+    }
+}
+
+/// Done, or what is left to do.
+pub fn told(waiting: Option<&Waiting>, done: impl FnOnce() -> String) -> String {
+    waiting.map_or_else(done, Waiting::in_words)
+}

@@ -1,0 +1,44 @@
+//! What keeps a gateway from issuing and vouching: it is behind, or it was restored and no new epoch has begun.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use org::refusal::Refusal;
+
+use crate::store::ledger::{Ledger, LedgerError};
+use crate::store::marks::Mark;
+
+/// The marks of the ledger's file, at hand. Set on disk first, then here.
+#[derive(Debug, Default)]
+pub struct Halt {
+    behind: AtomicBool,
+    restored: AtomicBool,
+}
+
+impl Halt {
+    pub fn read(ledger: &Ledger) -> Result<Self, LedgerError> {
+        Ok(Self { behind: ledger.is_marked(Mark::Behind)?.into(), restored: ledger.is_marked(Mark::Restored)?.into() })
+    }
+
+    pub fn check(&self) -> Result<(), Refusal> {
+        // Whoever restored it knows that it is behind: what is to be done then is said first.
+        if self.is_restored() {
+            return Err(Refusal::Restored);
+        }
+        if self.behind.load(Ordering::Relaxed) { Err(Refusal::LedgerBehind) } else { Ok(()) }
+    }
+
+    pub fn is_restored(&self) -> bool {
+        self.restored.load(Ordering::Relaxed)
+    }
+
+    /// True the first time.
+    pub fn fall_behind(&self) -> bool {
+        !self.behind.swap(true, Ordering::Relaxed)
+    }
+
+    /// After the marks were taken from the disk.
+    pub fn lift(&self) {
+        self.behind.store(false, Ordering::Relaxed);
+        self.restored.store(false, Ordering::Relaxed);
+    }
+}

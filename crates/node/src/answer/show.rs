@@ -1,0 +1,53 @@
+//! Somebody knows more than this gateway does, and can prove it.
+
+use identity::envelope::Envelope;
+use identity::head::{Head, SignedHead};
+use org::refusal::Refusal;
+use org::state::State;
+use wire::sync::{Done, ShowRequest};
+
+use crate::answer::gateway::Gateway;
+use crate::answer::writer::Desk;
+
+/// A later word of this gateway's own stops it. A head that says more than the ledger is kept for the operators.
+pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refusal> {
+    let says_more = {
+        let state = gateway.state();
+        let opened = open(&state, &request.head).ok_or(Refusal::BadProof)?;
+        says_more(&state, &opened.head)
+    };
+    if says_more {
+        let head = request.head;
+        let keep = move |desk: &mut Desk<'_>| {
+            let opened = open(desk.state, &head).ok_or(Refusal::BadProof)?;
+            let kept = desk.keep(|desk| desk.ledger.shown())?;
+            let kept = kept.and_then(|kept| open(desk.state, &kept)).map_or(0, |kept| kept.head.version);
+            if opened.head.version > kept {
+                desk.keep(|desk| desk.ledger.keep_shown(&head))?;
+            }
+            Ok(opened.head.version)
+        };
+        let version = gateway.writer.run(keep).await?;
+        tracing::error!(
+            version,
+            "somebody holds a head that says more than this ledger: it was restored from an old copy, or entries were lost"
+        );
+    }
+    gateway.confront(request.tip.as_ref()).await?;
+    Ok(Done {})
+}
+
+fn open(state: &State, head: &Envelope) -> Option<SignedHead> {
+    state.signer_sets().find_map(|set| SignedHead::open(set, head).ok())
+}
+
+/// A later version, or a revocation that the ledger lost.
+fn says_more(state: &State, head: &Head) -> bool {
+    let own = state.head().map_or(0, |own| own.head.version);
+    head.version > own || !state.revocations.includes(&head.revocations)
+}
+
+/// Once a head says all that was shown, what was shown is history.
+pub fn is_answered(state: &State, shown: &Envelope) -> bool {
+    open(state, shown).is_none_or(|shown| !says_more(state, &shown.head))
+}

@@ -1,0 +1,207 @@
+//! Brings an older ledger file up to date: first a copy beside it, then step by step, each whole or not at all.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ground::{clock, file};
+use rusqlite::{Connection, params};
+
+use crate::store::ledger::LedgerError;
+
+/// What the first version had. Never edited: a new file is made by these tables and every step after them, so that new
+/// files and old ones end up the same.
+const VERSION_1: &str = "
+    CREATE TABLE entries (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        author TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL,
+        digest TEXT NOT NULL UNIQUE, envelope TEXT NOT NULL,
+        UNIQUE (author, epoch, seq)
+    ) STRICT;
+    CREATE TABLE derived (
+        tbl TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (tbl, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE issuances (
+        node_key TEXT NOT NULL, principal TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (node_key, principal)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE seen (node_key TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE alarms (node_key TEXT PRIMARY KEY, at INTEGER NOT NULL, why TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE observations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, source TEXT NOT NULL, what TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// A step runs in a transaction of its own, together with the change of the version.
+type Step = fn(&Connection) -> rusqlite::Result<()>;
+
+/// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
+const STEPS: [Step; 1] = [to_version_2];
+
+/// The version that this program reads and writes.
+pub const CURRENT: u32 = 2;
+const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each version after the first");
+
+/// Says what kind of file it is to whoever finds it: `Fhld`.
+const APPLICATION: i32 = 0x4668_6c64;
+
+/// What holds a gateway back gets a table of its own, with the time since when; it was a bare word in `meta` before.
+fn to_version_2(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(
+        "CREATE TABLE marks (name TEXT PRIMARY KEY, at INTEGER NOT NULL, detail TEXT NOT NULL) STRICT, WITHOUT ROWID;",
+    )?;
+    let moved = "INSERT INTO marks SELECT key, ?1, '' FROM meta WHERE key = 'behind'";
+    db.execute(moved, params![clock::now().unix()])?;
+    db.execute("DELETE FROM meta WHERE key = 'behind'", [])?;
+    db.pragma_update(None, "application_id", APPLICATION)
+}
+
+/// Makes all tables in a new file.
+pub fn create(db: &Connection) -> Result<(), LedgerError> {
+    in_one(db, CURRENT, |db| {
+        db.execute_batch(VERSION_1)?;
+        STEPS.iter().try_for_each(|step| step(db))
+    })
+}
+
+/// The version of a file, if this program can do something with it.
+pub fn version(db: &Connection, path: &Path) -> Result<u32, LedgerError> {
+    match db.pragma_query_value(None, "user_version", |row| row.get(0))? {
+        0 => Err(LedgerError::Damaged(format!("`{}` has no tables", path.display()))),
+        found if found > CURRENT => Err(LedgerError::Newer { path: path.to_owned(), found }),
+        found => Ok(found),
+    }
+}
+
+/// Nothing to do for a file of today; an older one is copied and then changed. The caller holds the gateway's lock.
+pub fn bring_up(db: &Connection, path: &Path) -> Result<(), LedgerError> {
+    let found = version(db, path)?;
+    if found == CURRENT {
+        return Ok(());
+    }
+    let kept = free_name(path, found);
+    copy(db, &kept)?;
+    tracing::info!(from = found, to = CURRENT, copy = %kept.display(), "bringing the ledger's file up to date");
+    let done = (2..).zip(STEPS).filter(|(to, _)| *to > found).try_for_each(|(to, step)| in_one(db, to, step));
+    done.inspect_err(|_| {
+        // Not a step was taken: a failure that comes again at each start must not fill the disk with copies.
+        if matches!(version(db, path), Ok(now) if now == found) {
+            let _ = fs::remove_file(&kept);
+        }
+    })
+}
+
+/// Runs a step and changes the version: both or neither, whenever the power goes.
+fn in_one(db: &Connection, to: u32, step: impl Fn(&Connection) -> rusqlite::Result<()>) -> Result<(), LedgerError> {
+    db.execute_batch("BEGIN EXCLUSIVE")?;
+    let done = step(db).and_then(|()| db.pragma_update(None, "user_version", to));
+    let done = done.and_then(|()| db.execute_batch("COMMIT"));
+    done.inspect_err(|_| {
+        let _ = db.execute_batch("ROLLBACK");
+    })?;
+    Ok(())
+}
+
+/// `ledger.db.v1.bak`; if there is one from an earlier time, `ledger.db.v1.2.bak` and so on.
+fn free_name(path: &Path, version: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let first = path.with_file_name(format!("{name}.v{version}.bak"));
+    let more = (2..).map(|number: u32| path.with_file_name(format!("{name}.v{version}.{number}.bak")));
+    std::iter::once(first.clone()).chain(more).find(|free| !free.exists()).unwrap_or(first)
+}
+
+/// A copy of one moment, while others may read and write. It is whole or absent, and for this user alone.
+pub fn copy(db: &Connection, to: &Path) -> Result<(), LedgerError> {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let draft = to.with_file_name(format!(".{name}.{}.draft", std::process::id()));
+    let cannot = |why: String| LedgerError::NotCopied { path: to.to_owned(), why };
+    let write = || -> Result<(), LedgerError> {
+        let _ = fs::remove_file(&draft);
+        // An empty file with the right mode: SQLite fills it.
+        let empty = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
+        let empty = empty.map_err(|why| cannot(why.to_string()))?;
+        let place = std::path::absolute(&draft).map_err(|why| cannot(why.to_string()))?;
+        let place = place.to_str().ok_or_else(|| cannot("its path is not text".to_owned()))?;
+        db.execute("VACUUM INTO ?1", [place])?;
+        empty.sync_all().map_err(|why| cannot(why.to_string()))?;
+        file::rename(&draft, to).map_err(|why| cannot(why.to_string()))
+    };
+    write().inspect_err(|_| {
+        let _ = fs::remove_file(&draft);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn old() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(VERSION_1).unwrap();
+        db.execute("INSERT INTO meta VALUES ('behind', 'yes'), ('founding', '{}')", []).unwrap();
+        db.pragma_update(None, "user_version", 1).unwrap();
+        (folder, path)
+    }
+
+    fn shape(db: &Connection) -> Vec<(String, Option<String>)> {
+        let mut query = db.prepare("SELECT name, sql FROM sqlite_master ORDER BY name").unwrap();
+        query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    }
+
+    fn number(db: &Connection, what: &str) -> i64 {
+        db.query_row(what, [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_old_file_becomes_what_a_new_one_is() {
+        let (_folder, path) = old();
+        let db = Connection::open(&path).unwrap();
+        bring_up(&db, &path).unwrap();
+        let new = Connection::open_in_memory().unwrap();
+        create(&new).unwrap();
+        assert_eq!(shape(&db), shape(&new));
+        for pragma in ["PRAGMA user_version", "PRAGMA application_id"] {
+            assert_eq!(number(&db, pragma), number(&new, pragma), "{pragma}");
+        }
+        assert_eq!(number(&db, "SELECT count(*) FROM marks WHERE name = 'behind' AND at > 0"), 1);
+        assert_eq!(number(&db, "SELECT count(*) FROM meta"), 1);
+    }
+
+    #[test]
+    fn the_file_is_copied_before_it_is_changed_and_no_copy_is_overwritten() {
+        let (folder, path) = old();
+        std::fs::write(folder.path().join("ledger.db.v1.bak"), "of another time").unwrap();
+        let db = Connection::open(&path).unwrap();
+        bring_up(&db, &path).unwrap();
+        let kept = Connection::open(folder.path().join("ledger.db.v1.2.bak")).unwrap();
+        assert_eq!(number(&kept, "PRAGMA user_version"), 1);
+        assert_eq!(number(&kept, "SELECT count(*) FROM meta"), 2);
+        assert_eq!(std::fs::read(folder.path().join("ledger.db.v1.bak")).unwrap(), b"of another time");
+        bring_up(&db, &path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left to do");
+    }
+
+    #[test]
+    fn a_step_that_fails_changes_nothing_and_leaves_no_copy() {
+        let (folder, path) = old();
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch("CREATE TABLE marks (x)").unwrap();
+        bring_up(&db, &path).unwrap_err();
+        assert_eq!(number(&db, "PRAGMA user_version"), 1);
+        assert_eq!(number(&db, "SELECT count(*) FROM meta WHERE key = 'behind'"), 1);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_newer_program_wrote_is_refused_with_words() {
+        let (_folder, path) = old();
+        let db = Connection::open(&path).unwrap();
+        db.pragma_update(None, "user_version", CURRENT + 1).unwrap();
+        let why = bring_up(&db, &path).unwrap_err().to_string();
+        for words in ["ledger.db", "newer freehold", &format!("version {}", CURRENT + 1), "upgrade"] {
+            assert!(why.contains(words), "{why}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The org's card: everything public that a new operator's home, or a recovery, starts from.
+
+use std::path::Path;
+
+use ground::file::{self, Access};
+use identity::principal::Address;
+use serde::{Deserialize, Serialize};
+use wire::known::{Known, KnownFile};
+
+use crate::folder::{FolderError, Memory, OperatorFolder};
+
+/// No secret is in it. Whoever takes it checks the org's id with somebody whom they trust.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    pub freehold_card: u32,
+    pub known: KnownFile,
+    pub gateways: Vec<Address>,
+}
+
+const SCHEMA: u32 = 1;
+
+impl Card {
+    pub fn of(known: &Known, gateways: Vec<Address>) -> Self {
+        Self { freehold_card: SCHEMA, known: known.to_file(), gateways }
+    }
+
+    pub fn read(path: &Path) -> Result<(Known, Vec<Address>), FolderError> {
+        let damaged = |why: String| FolderError::Damaged { path: path.to_owned(), why };
+        let card: Self = serde_json::from_slice(&file::read(path)?).map_err(|why| damaged(why.to_string()))?;
+        if card.freehold_card != SCHEMA {
+            return Err(damaged("it was written by a newer freehold: upgrade this one".to_owned()));
+        }
+        Ok((Known::from_file(card.known)?, card.gateways))
+    }
+
+    pub fn save(&self, path: &Path) -> Result<(), FolderError> {
+        let damaged = |why: serde_json::Error| FolderError::Damaged { path: path.to_owned(), why: why.to_string() };
+        Ok(file::write(path, &serde_json::to_vec_pretty(self).map_err(damaged)?, Access::Readable)?)
+    }
+}
+
+/// A new operator's folder, from a card.
+pub fn settle(folder: &OperatorFolder, known: &Known, gateways: Vec<Address>) -> Result<(), FolderError> {
+    file::make_private_folder(&folder.path("signers"))?;
+    folder.save_memory(&Memory { schema: 1, gateways, ..Memory::default() })?;
+    folder.save_known(known)
+}

@@ -1,0 +1,192 @@
+//! What a pending object would do, in words that are read from its bytes alone.
+
+use std::collections::BTreeSet;
+
+use identity::bundle::BundleBody;
+use identity::envelope::{BadEnvelope, Payload as _};
+use identity::head::{Head, Mandate, Revocations};
+use identity::signers::{Quorum, Recovery, Succession};
+use org::entry::{Action, Cause};
+use org::invite::Invite;
+use org::restore::Confirmation;
+use wire::known::Known;
+
+/// One line per effect, against what this home knows.
+pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelope> {
+    let org = Some(known.org());
+    Ok(match action {
+        Action::HeadPublish { head, cause } => {
+            let head: Head = head.peek(org)?;
+            let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
+            lines.extend(head_changes(&known.head.head, &head));
+            lines
+        }
+        Action::SignersInstall { signers, head } => {
+            let (version, quorum, by) = if signers.kind() == Recovery::KIND {
+                let next: Recovery = signers.peek(org)?;
+                (next.version, next.quorum, ", on the word of the RECOVERY KEYS")
+            } else {
+                let next: Succession = signers.peek(org)?;
+                (next.version, next.quorum, "")
+            };
+            let mut lines = vec![format!("installs signer set {version}, in place of {}{by}", known.signers.version)];
+            lines.extend(quorum_changes(&known.signers.quorum, &quorum));
+            let head: Head = head.peek(org)?;
+            lines.push(format!("publishes head {} under it", head.version));
+            lines.extend(head_changes(&known.head.head, &head));
+            lines
+        }
+        Action::TrustPublish { bundle } => {
+            let body: BundleBody = bundle.peek(org)?;
+            let (domain, version) = (body.domain.word(), body.trust_bundle_version);
+            vec![format!("publishes trust bundle {version} of the domain `{domain}`, {}", body.sha256_fingerprint)]
+        }
+        Action::InviteCreate { invite } => invite_lines(&invite.peek(org)?),
+        Action::InviteConfirm { confirmation } => {
+            let body: Confirmation = confirmation.peek(org)?;
+            let mut lines = vec![format!("confirms these invites for epoch {}:", body.epoch)];
+            lines.extend(body.invites.iter().map(|invite| format!("  invite {invite}")));
+            lines
+        }
+        Action::OrgFound { .. }
+        | Action::RecoveryBegin { .. }
+        | Action::NodeSuspend { .. }
+        | Action::NodeAdmit { .. }
+        | Action::NodeJoin { .. }
+        | Action::NodeLeave { .. } => Vec::new(),
+    })
+}
+
+fn because(cause: &Cause) -> String {
+    match cause {
+        Cause::Founding => ", to found the org".to_owned(),
+        Cause::Refresh => ", to renew it".to_owned(),
+        Cause::NodeRevoke { name, .. } => format!(", to revoke the node that its maker calls `{name}`"),
+        Cause::InviteRevoke { invite } => format!(", to revoke invite {invite}"),
+        Cause::Restore => ", to begin a new epoch after a restore".to_owned(),
+    }
+}
+
+fn head_changes(old: &Head, new: &Head) -> Vec<String> {
+    let mut lines = vec![format!("is fresh until {} (now {})", new.fresh_until, old.fresh_until)];
+    if let Some(reverts) = new.reverts {
+        lines.push(format!("goes back to what head {reverts} said"));
+    }
+    lines.extend(mandate_changes(&old.mandates, &new.mandates));
+    lines.extend(revoked(&old.revocations, &new.revocations));
+    for line in new.trust.iter().filter(|line| !old.trust.contains(line)) {
+        lines.push(format!("trusts bundle {} of `{}` as {:?}", line.version, line.domain.word(), line.state));
+    }
+    for line in old.trust.iter().filter(|line| !new.trust.contains(line)) {
+        lines.push(format!("no longer lists bundle {} of `{}` as {:?}", line.version, line.domain.word(), line.state));
+    }
+    for place in new.placements.iter().filter(|place| !old.placements.contains(place)) {
+        lines.push(format!("places {} on `{}`", place.principal, place.node));
+    }
+    for place in old.placements.iter().filter(|place| !new.placements.contains(place)) {
+        lines.push(format!("takes {} from `{}`", place.principal, place.node));
+    }
+    if new.members != old.members || new.members_floor != old.members_floor {
+        lines.push("changes the members' map".to_owned());
+    }
+    if new.release != old.release {
+        lines.push(format!(
+            "changes the agent release to {}",
+            new.release.map_or("none".to_owned(), |id| id.to_string())
+        ));
+    }
+    if new.epoch != old.epoch {
+        lines
+            .push(format!("begins epoch {}: what was written later than this is given up for ever:", new.epoch.number));
+        let after = new.epoch.after.iter().map(|(author, place)| format!("  {author}, entry {}", place.seq));
+        lines.extend(after);
+    }
+    lines
+}
+
+fn mandate_changes(old: &[Mandate], new: &[Mandate]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let same = |a: &Mandate, b: &Mandate| a.gateway == b.gateway && a.voice == b.voice;
+    for mandate in new {
+        match old.iter().find(|before| same(before, mandate)) {
+            None => lines.push(format!("GIVES A MANDATE to `{}`: {}", mandate.gateway, mandate_words(mandate))),
+            Some(before) if before == mandate => {}
+            Some(before) => {
+                let until_only = Mandate { not_after: mandate.not_after, ..before.clone() } == *mandate;
+                if until_only {
+                    lines.push(format!("extends the mandate of `{}` until {}", mandate.gateway, mandate.not_after));
+                } else {
+                    lines.push(format!("CHANGES THE MANDATE of `{}`: {}", mandate.gateway, mandate_words(mandate)));
+                    lines.push(format!("  until now: {}", mandate_words(before)));
+                }
+            }
+        }
+    }
+    for gone in old.iter().filter(|before| !new.iter().any(|mandate| same(before, mandate))) {
+        lines.push(format!(
+            "takes the mandate from `{}`: everything that it issued is worth nothing at once",
+            gone.gateway
+        ));
+    }
+    lines
+}
+
+fn mandate_words(mandate: &Mandate) -> String {
+    let names: Vec<_> = mandate.names.iter().map(ToString::to_string).collect();
+    let hosts: Vec<_> = mandate.hosts.iter().map(ToString::to_string).collect();
+    let kinds: Vec<_> = mandate.kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
+    format!(
+        "{} for the names {}, SVIDs of {}, as {}, issuing keys {} and {}, until {}",
+        kinds.join(", "),
+        names.join(" "),
+        mandate.svid_ttl,
+        hosts.join(" "),
+        mandate.identity_issuer,
+        mandate.endpoint_issuer,
+        mandate.not_after
+    )
+}
+
+fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
+    fn added<T: Ord + ToString>(what: &str, old: &BTreeSet<T>, new: &BTreeSet<T>) -> Vec<String> {
+        new.difference(old).map(|one| format!("revokes the {what} {}", one.to_string())).collect()
+    }
+    let mut lines = added("node key", &old.node_keys, &new.node_keys);
+    lines.extend(added("issuing key", &old.issuing_keys, &new.issuing_keys));
+    lines.extend(added("certificate", &old.serials, &new.serials));
+    lines.extend(added("principal", &old.principals, &new.principals));
+    lines.extend(new.invites.difference(&old.invites).map(|cut| format!("revokes the invite {}", cut.invite)));
+    let cut = |cut: &identity::head::Cut| format!("voids what {} wrote after entry {}", cut.author, cut.seq);
+    lines.extend(new.authors.difference(&old.authors).map(cut));
+    lines
+}
+
+/// Who comes, who goes, and how many must agree.
+pub fn quorum_changes(old: &Quorum, new: &Quorum) -> Vec<String> {
+    let mut lines = Vec::new();
+    for signer in new.signers().iter().filter(|signer| !old.signers().contains(signer)) {
+        lines.push(format!("adds the signer `{}`, key {}", signer.name, signer.key));
+    }
+    for signer in old.signers().iter().filter(|signer| !new.signers().contains(signer)) {
+        lines.push(format!("REMOVES the signer `{}`, key {}", signer.name, signer.key));
+    }
+    let (k, n) = (new.threshold(), new.signers().len());
+    let (was_k, was_n) = (old.threshold(), old.signers().len());
+    lines.push(format!("from then on {k} of {n} must agree (now {was_k} of {was_n})"));
+    lines
+}
+
+fn invite_lines(invite: &Invite) -> Vec<String> {
+    let list = |items: Vec<String>, none: &str| if items.is_empty() { none.to_owned() } else { items.join(" ") };
+    let rights = invite.rights.iter().map(|right| format!("{} at `{}`", right.uses, right.gateway)).collect();
+    vec![
+        format!("lets machines join with invite {}", invite.id),
+        format!("uses: {}", list(rights, "none")),
+        format!("until {}", invite.expires_at),
+        format!("names: {}", list(invite.names.iter().map(ToString::to_string).collect(), "none")),
+        format!("from: {}", list(invite.networks.iter().map(ToString::to_string).collect(), "anywhere")),
+        format!("labels: {}", list(invite.labels.iter().map(ToString::to_string).collect(), "none")),
+        format!("roles: {}", list(invite.roles.iter().map(ToString::to_string).collect(), "none")),
+        format!("its maker calls it: {:?}", invite.label),
+    ]
+}

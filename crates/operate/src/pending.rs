@@ -1,0 +1,222 @@
+//! Something that waits for more signatures, as a file that goes from one operator to the next.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ground::file::{self, Access, FileError};
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::head::{BadHead, Head, SignedHead};
+use identity::id::OrgId;
+use identity::principal::{OrgName, SignerName};
+use identity::signers::{BrokenChain, Quorum, Recovery, Succession};
+use identity::time::Timestamp;
+use org::entry::Action;
+use serde::{Deserialize, Serialize};
+use wire::known::Known;
+
+use crate::keys::{KeyError, SignerKeys};
+
+const SCHEMA: u32 = 1;
+
+/// As it lies on disk. Nothing in it is believed: what it says is read from the signed bytes inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pending {
+    pub freehold_pending: u32,
+    pub org: OrgName,
+    pub org_id: OrgId,
+    pub made_at: Timestamp,
+    pub action: Action,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadPending {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("`{path}` is no pending file: {why}")]
+    NotPending { path: String, why: String },
+    #[error("it belongs to another org: `{0}`")]
+    OtherOrg(OrgName),
+    #[error("this is nothing that waits for signatures")]
+    NothingToSign,
+    #[error("the copies are of different things")]
+    Differ,
+    #[error(transparent)]
+    Envelope(#[from] BadEnvelope),
+    #[error("it would not follow what is so now")]
+    Head(#[from] BadHead),
+    #[error("it would not follow the signer set that is in force")]
+    Signers(#[from] BrokenChain),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// One object inside, and who must sign it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    pub what: &'static str,
+    pub quorum: Quorum,
+    pub signed: Vec<SignerName>,
+}
+
+impl Need {
+    pub fn is_met(&self) -> bool {
+        self.signed.len() >= self.quorum.threshold()
+    }
+
+    /// Those who have not signed yet.
+    pub fn others(&self) -> Vec<&SignerName> {
+        let open = self.quorum.signers().iter().filter(|signer| !self.signed.contains(&signer.name));
+        open.map(|signer| &signer.name).collect()
+    }
+}
+
+impl Pending {
+    pub fn new(known: &Known, action: Action, made_at: Timestamp) -> Self {
+        let org = known.founding.record.name.clone();
+        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, action }
+    }
+
+    pub fn read(path: &Path) -> Result<Self, BadPending> {
+        let not = |why: String| BadPending::NotPending { path: path.display().to_string(), why };
+        let bytes = file::read(path)?;
+        let pending: Self = serde_json::from_slice(&bytes).map_err(|why| not(why.to_string()))?;
+        if pending.freehold_pending != SCHEMA {
+            return Err(not("it was written by a newer freehold: upgrade this one".to_owned()));
+        }
+        Ok(pending)
+    }
+
+    pub fn save(&self, path: &Path) -> Result<(), BadPending> {
+        let not = |why: serde_json::Error| BadPending::NotPending { path: String::new(), why: why.to_string() };
+        let json = serde_json::to_vec_pretty(self).map_err(not)?;
+        Ok(file::write(path, &json, Access::Private)?)
+    }
+
+    /// A name for the file, from what is in it.
+    pub fn file_name(&self) -> String {
+        let what = match &self.action {
+            Action::InviteCreate { .. } => "invite",
+            Action::InviteConfirm { .. } => "confirm",
+            Action::SignersInstall { .. } => "signers",
+            Action::HeadPublish { .. } => "head",
+            Action::TrustPublish { .. } => "trust",
+            _ => "object",
+        };
+        let digest = self.envelopes().first().map(|envelope| envelope.digest().to_string()).unwrap_or_default();
+        let short: String = digest.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+        format!("{}-{what}-{short}.pending", self.org)
+    }
+
+    fn envelopes(&self) -> Vec<&Envelope> {
+        match &self.action {
+            Action::HeadPublish { head, .. } => vec![head],
+            Action::SignersInstall { signers, head } => vec![signers, head],
+            Action::TrustPublish { bundle } => vec![bundle],
+            Action::InviteCreate { invite } => vec![invite],
+            Action::InviteConfirm { confirmation } => vec![confirmation],
+            _ => Vec::new(),
+        }
+    }
+
+    fn envelopes_mut(&mut self) -> Vec<&mut Envelope> {
+        match &mut self.action {
+            Action::HeadPublish { head, .. } => vec![head],
+            Action::SignersInstall { signers, head } => vec![signers, head],
+            Action::TrustPublish { bundle } => vec![bundle],
+            Action::InviteCreate { invite } => vec![invite],
+            Action::InviteConfirm { confirmation } => vec![confirmation],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Who must sign what, in the order of the objects. It must fit what is known: nobody is asked to sign a step
+    /// that could not be taken.
+    pub fn needs(&self, known: &Known) -> Result<Vec<Need>, BadPending> {
+        if self.org_id != known.org() {
+            return Err(BadPending::OtherOrg(self.org.clone()));
+        }
+        let current = &known.signers.quorum;
+        let need = |what, quorum: &Quorum, envelope: &Envelope| {
+            let keys = envelope.signers_among(&quorum.keys());
+            let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
+            Need { what, quorum: quorum.clone(), signed: signed.map(|signer| signer.name.clone()).collect() }
+        };
+        let needs = match &self.action {
+            Action::HeadPublish { head, .. } => {
+                check_head(known, head)?;
+                vec![need("head", current, head)]
+            }
+            Action::SignersInstall { signers, head } => {
+                let next = next_quorum(known, signers)?;
+                check_head(known, head)?;
+                let by = if signers.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
+                vec![need("signer set", by, signers), need("its first head", &next, head)]
+            }
+            Action::TrustPublish { bundle } => vec![need("trust bundle", current, bundle)],
+            Action::InviteCreate { invite } => vec![need("invite", current, invite)],
+            Action::InviteConfirm { confirmation } => vec![need("confirmation", current, confirmation)],
+            Action::OrgFound { .. }
+            | Action::RecoveryBegin { .. }
+            | Action::NodeSuspend { .. }
+            | Action::NodeAdmit { .. }
+            | Action::NodeJoin { .. }
+            | Action::NodeLeave { .. } => return Err(BadPending::NothingToSign),
+        };
+        Ok(needs)
+    }
+
+    /// The quorums whose members can sign something in it.
+    pub fn quorums(&self, known: &Known) -> Result<Vec<Quorum>, BadPending> {
+        Ok(self.needs(known)?.into_iter().map(|need| need.quorum).collect())
+    }
+
+    /// Adds what the keys at hand can add. Returns who signed anew.
+    pub fn sign(&mut self, known: &Known, keys: &SignerKeys) -> Result<BTreeSet<SignerName>, BadPending> {
+        let needs = self.needs(known)?;
+        let mut fresh = BTreeSet::new();
+        for (envelope, need) in self.envelopes_mut().into_iter().zip(needs) {
+            let signed = keys.add(envelope, &need.quorum)?;
+            fresh.extend(signed.into_iter().filter(|name| !need.signed.contains(name)));
+        }
+        Ok(fresh)
+    }
+
+    pub fn is_complete(&self, known: &Known) -> Result<bool, BadPending> {
+        Ok(self.needs(known)?.iter().all(Need::is_met))
+    }
+
+    /// Takes over the signatures of another copy.
+    pub fn merge(&mut self, other: &Self) -> Result<(), BadPending> {
+        let digests = |pending: &Self| pending.envelopes().iter().map(|one| one.digest()).collect::<Vec<_>>();
+        if self.org_id != other.org_id || digests(self) != digests(other) {
+            return Err(BadPending::Differ);
+        }
+        for (own, theirs) in self.envelopes_mut().into_iter().zip(other.envelopes()) {
+            own.merge(theirs);
+        }
+        Ok(())
+    }
+}
+
+/// The quorum of the set that would follow.
+pub fn next_quorum(known: &Known, signers: &Envelope) -> Result<Quorum, BadPending> {
+    let org = Some(known.org());
+    let (found, previous, quorum) = if signers.kind() == Recovery::KIND {
+        let next: Recovery = signers.peek(org)?;
+        (next.version, next.previous, next.quorum)
+    } else {
+        let next: Succession = signers.peek(org)?;
+        (next.version, next.previous, next.quorum)
+    };
+    let now = known.signers.version;
+    if found != now + 1 || previous != known.signers.id {
+        return Err(BrokenChain::NotASuccessor { known: now, found }.into());
+    }
+    Ok(quorum)
+}
+
+fn check_head(known: &Known, head: &Envelope) -> Result<(), BadPending> {
+    let body: Head = head.peek(Some(known.org()))?;
+    Ok(SignedHead { head: body, digest: head.digest() }.may_follow(&known.head)?)
+}

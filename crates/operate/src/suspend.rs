@@ -1,0 +1,51 @@
+//! One signer stops a node for a day, at once; the others can take their time.
+
+use ground::{clock, random};
+use identity::time::{Seconds, Timestamp};
+use org::entry::Action;
+use org::suspend::{LONGEST, Suspension};
+use wire::control::NodeView;
+
+use crate::desk::Desk;
+use crate::keys::SignerKeys;
+use crate::session::{OperateError, Session};
+
+impl<D: Desk> Session<D> {
+    pub async fn suspend(
+        &mut self,
+        keys: &SignerKeys,
+        node: &NodeView,
+        (span, reason): (Seconds, &str),
+    ) -> Result<Timestamp, OperateError> {
+        self.check_revocable(node)?;
+        if span.0 == 0 || span > LONGEST {
+            return Err(OperateError::Unwise(format!("one signer suspends for between 1s and {LONGEST}")));
+        }
+        if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
+            return Err(OperateError::Unwise("a reason is at most 200 characters of plain text".to_owned()));
+        }
+        if let Some(earlier) = &node.suspension {
+            let (by, until) = (&earlier.by, earlier.until);
+            let why = format!("`{}` was suspended before, by `{by}` until {until}; it cannot be repeated", node.name);
+            return Err(OperateError::Unwise(why));
+        }
+        self.check_admission(node).await?;
+        let now = clock::now();
+        let body = Suspension {
+            node_key: node.node_key.digest(),
+            name: node.name.clone(),
+            at: now,
+            until: now + span,
+            reason: reason.to_owned(),
+        };
+        let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        // By the signer in whose chain it stands.
+        let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
+        let suspension = self.seal(&body)?.signed(key.as_ref()).map_err(crate::keys::KeyError::from)?;
+        let action = Action::NodeSuspend { suspension, name: node.name.clone() };
+        self.hand_over(keys, action, correlation).await?;
+        Ok(body.until)
+    }
+}

@@ -1,0 +1,107 @@
+//! A head as the ledger takes it: revocations win, mandates give voices, names become free.
+
+use identity::envelope::Envelope;
+use identity::head::{BadHead, SignedHead};
+use identity::id::Digest;
+use identity::principal::NodeName;
+
+use crate::entry::{Action, Cause, SignedEntry};
+use crate::state::{HeadRecord, State, Void, add_first, bad};
+
+impl State {
+    /// What a gateway demands of an operator's entry on top: a head must follow the one in force, as every node will
+    /// demand of it. Replicas cannot ask this of each other, since heads from two sides may meet.
+    pub fn check_follows(&self, signed: &SignedEntry) -> Result<(), BadHead> {
+        let (Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. }, Some(known)) =
+            (&signed.entry.action, self.head())
+        else {
+            return Ok(());
+        };
+        let next = SignedHead { head: head.peek(Some(self.org))?, digest: head.digest() };
+        let mut known = SignedHead { head: known.head.clone(), digest: known.digest };
+        // Remove wins, whichever head named it first.
+        known.head.revocations.absorb(&self.revocations);
+        next.may_follow(&known)
+    }
+
+    pub(crate) fn publish_head(
+        &mut self,
+        signed: &SignedEntry,
+        envelope: &Envelope,
+        cause: &Cause,
+    ) -> Result<(), Void> {
+        let signers = self.signers_before(signed);
+        let opened = SignedHead::open(signers, envelope).map_err(|why| bad(&why))?;
+        let envelope = envelope.kept(&signers.quorum.keys());
+        let head = &opened.head;
+        let does_it = match cause {
+            Cause::Founding | Cause::Refresh | Cause::Restore => true,
+            Cause::NodeRevoke { node_key, .. } => head.revocations.node_keys.contains(node_key),
+            Cause::InviteRevoke { invite } => head.revocations.invite_is_revoked(*invite),
+        };
+        if !does_it {
+            return Err(Void::BadObject("the head does not do what the entry says".into()));
+        }
+        match cause {
+            // That it begins rightly was checked before the entry got its place.
+            Cause::Restore => self.begin_epoch(signed, &opened.head.epoch),
+            Cause::Founding | Cause::Refresh | Cause::NodeRevoke { .. } | Cause::InviteRevoke { .. } => {
+                self.check_epoch_kept(signed, head)?;
+            }
+        }
+        self.take_head(signed, opened, envelope);
+        Ok(())
+    }
+
+    pub(crate) fn take_head(&mut self, signed: &SignedEntry, opened: SignedHead, envelope: Envelope) {
+        let head = &opened.head;
+        self.revocations.absorb(&head.revocations);
+        for mandate in &head.mandates {
+            let gateways = self.voices.entry(mandate.voice).or_default();
+            add_first(gateways.entry(mandate.gateway.clone()).or_default(), signed);
+        }
+        for key in &head.revocations.node_keys {
+            self.end(signed, *key);
+        }
+        let (place, digest) = ((head.version, opened.digest), opened.digest);
+        match self.heads.get_mut(&place) {
+            None => {
+                self.heads.insert(place, HeadRecord { digest, envelope, head: opened.head });
+            }
+            Some(known) => known.envelope.merge(&envelope),
+        }
+    }
+
+    pub(crate) fn end(&mut self, signed: &SignedEntry, key: Digest) {
+        add_first(self.endings.entry(key).or_default(), signed);
+        if let Some(name) = self.members.get(&key).map(|member| member.claim().name.clone()) {
+            self.settle_name(&name);
+        }
+    }
+
+    /// Decides anew who holds a name, from all claims to it: whoever is lowest in history, and each later one in
+    /// whose own past all earlier ones had ended.
+    pub(crate) fn settle_name(&mut self, name: &NodeName) {
+        let claimed = self.names.get(name).into_iter().flatten();
+        let claimed = claimed.filter_map(|key| self.members.get_key_value(key));
+        let mut rivals: Vec<_> = claimed.filter(|(_, member)| member.claim().name == *name).collect();
+        rivals.sort_by_key(|(_, member)| member.admission.rank());
+        let (mut standing, mut verdicts) = (Vec::new(), Vec::new());
+        for (key, member) in rivals {
+            let gone = |earlier: &Digest| {
+                let endings = self.endings.get(earlier);
+                endings.is_some_and(|endings| endings.iter().any(|at| member.admission.has_seen(at)))
+            };
+            let outrun = !standing.iter().all(gone);
+            if !outrun {
+                standing.push(*key);
+            }
+            verdicts.push((*key, outrun));
+        }
+        for (key, outrun) in verdicts {
+            if let Some(member) = self.members.get_mut(&key) {
+                member.outrun = outrun;
+            }
+        }
+    }
+}

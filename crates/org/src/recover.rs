@@ -1,0 +1,67 @@
+//! Recovery: the recovery set replaces a lost signer set, after everybody had time to object.
+
+use std::collections::BTreeSet;
+
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::principal::SignerName;
+use identity::time::Timestamp;
+
+use crate::entry::{Action, SignedEntry};
+use crate::state::{RecoveryRecord, Spend, State, Void};
+
+/// Why a recovery does not count yet, or no more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotDue {
+    #[error("this recovery was not begun here")]
+    NotBegun,
+    #[error("the recovery waits until {until}")]
+    Waits { until: Timestamp },
+}
+
+impl State {
+    /// A gateway was shown a recovery. It names the set in force as its predecessor, or it is nobody's business.
+    pub(crate) fn begin_recovery(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {
+        let before = self.signers_before(signed);
+        let (set, _) = before.succeed(envelope, &self.recovery).map_err(|why| Void::BadObject(why.to_string()))?;
+        let envelope = envelope.kept(&self.recovery.keys());
+        let first = Spend { by: signed.cut(), at: signed.entry.at };
+        let record = self.recoveries.entry(set.id);
+        let record =
+            record.or_insert_with(|| RecoveryRecord { set, envelope: envelope.clone(), begun: BTreeSet::new() });
+        if record.begun.iter().any(|begun| signed.past().holds(&begun.by)) {
+            return Err(Void::Repeats);
+        }
+        record.envelope.merge(&envelope);
+        record.begun.insert(first);
+        Ok(())
+    }
+
+    /// The recoveries that could still take effect, with the moment at which each does: a set that signed its own
+    /// successor meanwhile is not lost.
+    pub fn open_recoveries(&self) -> impl Iterator<Item = (&RecoveryRecord, Timestamp)> {
+        let current = self.signer_set().version;
+        let open = self.recoveries.values().filter(move |record| record.set.version == current + 1);
+        open.filter_map(|record| {
+            let begun = record.begun.iter().map(|begun| begun.at).min()?;
+            Some((record, begun + self.recovery_delay))
+        })
+    }
+
+    /// Was it begun in the entry's own past, and is the delay over at the time that the entry names?
+    pub(crate) fn check_recovery(&self, signed: &SignedEntry, id: Digest) -> Result<(), NotDue> {
+        let record = self.recoveries.get(&id).ok_or(NotDue::NotBegun)?;
+        let begun = record.begun.iter().filter(|begun| signed.past().holds(&begun.by)).map(|begun| begun.at).min();
+        let until = begun.ok_or(NotDue::NotBegun)? + self.recovery_delay;
+        if signed.entry.at < until { Err(NotDue::Waits { until }) } else { Ok(()) }
+    }
+
+    /// The first entry of a recovered set is written by one of its own: the others are lost.
+    pub(crate) fn recovered_key(&self, signed: &SignedEntry, name: &SignerName) -> Option<PublicKey> {
+        let Action::SignersInstall { signers, .. } = &signed.entry.action else {
+            return None;
+        };
+        self.recoveries.get(&signers.digest()).and_then(|record| record.set.quorum.key_of(name))
+    }
+}

@@ -1,0 +1,78 @@
+//! Suspension: one signer alone may stop a node for a day, once.
+
+use identity::envelope::{Envelope, Payload};
+use identity::id::Digest;
+use identity::principal::{Author, NodeName};
+use identity::time::{Seconds, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::entry::SignedEntry;
+use crate::state::{State, SuspensionRecord, Void};
+
+/// The longest that one signer's word stands alone.
+pub const LONGEST: Seconds = Seconds::DAY;
+
+/// Signed by one signer. It stands beside the head, and is not repeatable: who needs longer needs the threshold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suspension {
+    /// Digest of the node key.
+    pub node_key: Digest,
+    pub name: NodeName,
+    pub at: Timestamp,
+    pub until: Timestamp,
+    /// For people.
+    pub reason: String,
+}
+
+impl Payload for Suspension {
+    const KIND: &'static str = "suspension";
+    const SCHEMA: u32 = 1;
+}
+
+impl State {
+    pub(crate) fn suspend(&mut self, signed: &SignedEntry, envelope: &Envelope, name: &NodeName) -> Result<(), Void> {
+        let Author::Signer(by) = &signed.entry.author else {
+            return Err(Void::BeyondPower);
+        };
+        // By the very signer whose chain it stands in.
+        let opened = envelope.open_signed_by(Some(self.org), &[signed.entry.key]);
+        let suspension: Suspension = opened.map_err(|why| Void::BadObject(why.to_string()))?;
+        if suspension.until <= suspension.at || suspension.until.since(suspension.at) > LONGEST {
+            return Err(Void::BadObject(format!("one signer suspends for at most {LONGEST}")));
+        }
+        // Dated ahead it would last longer; two clocks may be a little apart.
+        if suspension.at > signed.entry.at + Seconds::MINUTE {
+            return Err(Void::BadObject("it is dated in the future".to_owned()));
+        }
+        let known = self.members.get(&suspension.node_key).filter(|member| member.is_known_to(signed.past()));
+        if known.is_none_or(|_| suspension.name != *name) {
+            return Err(Void::Unknown(format!("node key {}", suspension.node_key)));
+        }
+        let records = self.suspensions.entry(suspension.node_key).or_default();
+        if records.iter().any(|earlier| signed.past().holds(&earlier.entry)) {
+            return Err(Void::Repeats);
+        }
+        records.push(SuspensionRecord {
+            by: by.clone(),
+            at: suspension.at,
+            until: suspension.until,
+            reason: suspension.reason,
+            envelope: envelope.kept(&[signed.entry.key].into()),
+            entry: signed.cut(),
+            entry_digest: signed.digest,
+            height: signed.height(),
+        });
+        records.sort_by_key(|record| (record.height, record.entry_digest));
+        Ok(())
+    }
+
+    /// The one suspension of this node key that ever counts.
+    pub fn suspension(&self, node_key: Digest) -> Option<&SuspensionRecord> {
+        self.suspensions.get(&node_key)?.first()
+    }
+
+    pub fn is_suspended(&self, node_key: Digest, now: Timestamp) -> Option<&SuspensionRecord> {
+        self.suspension(node_key).filter(|record| now < record.until)
+    }
+}
