@@ -191,6 +191,13 @@ fn a_ledger_that_is_newer_behind_or_alarmed_is_told() {
     until("the gateway was shown its future", || doctor(&place).mark("ledger") == "wrong");
     drop(gateway);
     doctor(&place).has("WRONG", "ledger", "restored from an old copy", "newest copy");
+    ledger().execute("INSERT INTO marks (name, at, detail) VALUES ('restored', 1, '{}')", []).unwrap();
+    doctor(&place).has("WRONG", "ledger", "restored from a backup", "freehold epoch begin");
+    // As the first version left it; looking at it brings nothing up to date.
+    ledger().execute_batch("DROP TABLE marks; PRAGMA user_version = 1").unwrap();
+    doctor(&place).has("ok", "ledger", "of version 1", "");
+    ledger().execute("INSERT INTO meta VALUES ('behind', 'yes')", []).unwrap();
+    doctor(&place).has("WRONG", "ledger", "restored from an old copy", "newest copy");
     ledger().pragma_update(None, "user_version", 99).unwrap();
     doctor(&place).has("WRONG", "ledger", "newer freehold: its tables are of version 99", "install the newer freehold");
 }
