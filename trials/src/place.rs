@@ -110,7 +110,28 @@ impl Place {
     pub fn freehold_command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(binary("freehold"));
         command.args(words).arg("--home").arg(self.home()).stdin(Stdio::null()).env("USER", "ann");
+        command.current_dir(self.folder.path());
         command
+    }
+
+    /// `freehold` as another operator, with a home of their own, through the gateway's door.
+    pub fn operator(&self, home: &str, words: &[&str]) -> Output {
+        let mut command = Command::new(binary("freehold"));
+        command.args(words).arg("--home").arg(self.path(home)).arg("--gateway").arg(self.address());
+        command.current_dir(self.folder.path()).stdin(Stdio::null()).env("USER", "ann");
+        output(command)
+    }
+
+    /// The JSON that another operator's command prints.
+    pub fn operator_facts(&self, home: &str, words: &[&str]) -> Value {
+        json(&self.operator(home, &[words, &["--json"]].concat()))
+    }
+
+    /// Copies a folder with everything in it, as a careless person would.
+    pub fn copy(&self, from: &Path, to: &Path) {
+        let mut command = Command::new("cp");
+        command.arg("-a").arg(from).arg(to);
+        succeeded(&output(command));
     }
 
     /// A private file with a passphrase in it.

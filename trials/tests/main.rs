@@ -12,5 +12,8 @@ mod auditing;
 mod staying;
 mod killing;
 mod operators;
+mod together;
+mod recovering;
+mod restoring;
 mod hostile;
 mod comfort;

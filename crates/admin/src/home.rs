@@ -18,6 +18,7 @@ use operate::keys::{KeyError, SignerKeys};
 use operate::remote::RemoteDesk;
 use operate::session::{OperateError, Session};
 use wire::connect::{CallError, Gateway as Peer};
+use wire::known::BadKnowledge;
 
 use crate::local::AnyDesk;
 
@@ -182,7 +183,7 @@ impl Common {
         let folder = OperatorFolder::at(&self.home(), org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
         let keys = SignerKeys::open_all(&folder, ask).map_err(|why| no_key(doing, &why))?;
-        self.desk(org, Some(&keys), doing).await
+        self.desk(org, Some(&keys), doing, false).await
     }
 
     async fn begin(
@@ -193,7 +194,7 @@ impl Common {
         restored: bool,
     ) -> Result<Session<AnyDesk>, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
-        let desk = self.desk(org, keys, doing).await?;
+        let desk = self.desk(org, keys, doing, restored).await?;
         let session =
             if restored { Session::begin_behind(folder, desk).await } else { Session::begin(folder, desk).await };
         let session = session.map_err(|why| failure(doing, &why))?;
@@ -202,13 +203,19 @@ impl Common {
     }
 
     /// The gateway's folder, if nobody else has it open, else the gateway over the network.
-    async fn desk(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str) -> Result<AnyDesk, Failure> {
+    async fn desk(
+        &self,
+        org: &OrgName,
+        keys: Option<&SignerKeys>,
+        doing: &str,
+        restored: bool,
+    ) -> Result<AnyDesk, Failure> {
         let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let gateway = GatewayFolder::at(&self.home(), org);
         if self.gateway.is_some() || !gateway.folder.exists() {
             let memory = OperatorFolder::at(&self.home(), org).memory().map_err(|why| failed(&why))?;
             let addresses = self.gateway.clone().map_or(memory.gateways, |address| vec![address]);
-            return self.remote(org, keys, addresses.into_iter().map(Peer::from).collect(), doing).await;
+            return self.remote((org, keys), addresses.into_iter().map(Peer::from).collect(), doing, restored).await;
         }
         let mut last = Failure::failed(doing, "another process holds the gateway's folder and does not serve")
             .hint("wait for it, or stop it");
@@ -223,7 +230,7 @@ impl Common {
                 let about = gateway.about().map_err(|why| failed(&why))?;
                 let dial = Some(node::answer::serve::loopback(serving.listen));
                 let door = about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
-                match self.remote(org, keys, door, doing).await {
+                match self.remote((org, keys), door, doing, restored).await {
                     Ok(desk) => return Ok(desk),
                     // The file may be a killed gateway's, and the lock another command's.
                     Err(why) if why.exit == Exit::Failed => last = why,
@@ -237,10 +244,10 @@ impl Common {
 
     async fn remote(
         &self,
-        org: &OrgName,
-        keys: Option<&SignerKeys>,
+        (org, keys): (&OrgName, Option<&SignerKeys>),
         doors: Vec<Peer>,
         doing: &str,
+        restored: bool,
     ) -> Result<AnyDesk, Failure> {
         let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let folder = OperatorFolder::at(&self.home(), org);
@@ -251,12 +258,19 @@ impl Common {
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
         let own = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
-        let desk = RemoteDesk::connect(doors, roots, (known, memory.tip.clone()), own).await.map_err(|why| {
+        let desk = RemoteDesk::connect(doors, roots, (known, memory.tip.clone()), restored, own).await;
+        let desk = desk.map_err(|why| {
+            if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {
+                return failed(&why).exit(Exit::Refused).hint(BEHIND);
+            }
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))
     }
 }
+
+const BEHIND: &str = "keep the gateway's folder for evidence, and put the newest copy of it in its place; if there is no \
+                      newer one: freehold epoch begin";
 
 /// Whoever sits here should know, whatever they came for.
 fn warn_of_recoveries(session: &Session<AnyDesk>) {
@@ -292,9 +306,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         OperateError::LedgerBehind
         | OperateError::Knowledge(_)
         | OperateError::NotAsTold { .. }
-        | OperateError::NotTaken => Failure::new(doing, why)
-            .exit(Exit::Refused)
-            .hint("keep the gateway's folder for evidence, and put the newest copy of it in its place"),
+        | OperateError::NotTaken => Failure::new(doing, why).exit(Exit::Refused).hint(BEHIND),
         OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
         | OperateError::Folder(_)
         | OperateError::Key(_)

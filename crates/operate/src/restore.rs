@@ -6,6 +6,7 @@ use identity::head::{Epoch, Head};
 use identity::id::InviteId;
 use identity::principal::Author;
 use org::entry::{Action, Cause};
+use org::invite::Uses;
 use org::restore::Confirmation;
 use wire::control::InviteView;
 
@@ -48,7 +49,12 @@ impl<D: Desk> Session<D> {
     /// Invites that wait for a word since the restore, and could still be used.
     pub async fn unconfirmed(&mut self) -> Result<Vec<InviteView>, OperateError> {
         let now = ground::clock::now();
-        let waits = |invite: &InviteView| invite.unconfirmed && !invite.revoked && now < invite.expires_at;
+        let has_uses = |invite: &InviteView| match invite.uses {
+            Uses::Limited(uses) => invite.spent < uses,
+            Uses::Unlimited => true,
+        };
+        let waits =
+            |invite: &InviteView| invite.unconfirmed && !invite.revoked && now < invite.expires_at && has_uses(invite);
         Ok(self.invites().await?.into_iter().filter(waits).collect())
     }
 

@@ -73,6 +73,7 @@ pub struct Session<D> {
     desk: D,
     /// The gateway may know less than this operator: it was restored, and that is why this session is.
     forgives: bool,
+    behind: bool,
 }
 
 /// Another command may have been quicker; so often the whole is done again on what is so then. Each time somebody
@@ -95,16 +96,24 @@ impl<D: Desk> Session<D> {
         let (known, memory) = (folder.known()?, folder.memory()?);
         let survey = ask_survey(&mut desk, &memory).await?;
         let witnessed = memory.frontier.clone();
-        let mut session = Self { folder, known, survey, memory, witnessed, desk, forgives };
+        let mut session = Self { folder, known, survey, memory, witnessed, desk, forgives, behind: false };
         session.compare()?;
         Ok(session)
     }
 
     fn compare(&mut self) -> Result<(), OperateError> {
         match self.take_in() {
-            Err(OperateError::LedgerBehind | OperateError::Knowledge(BadKnowledge::Head(_))) if self.forgives => Ok(()),
-            taken => taken,
+            Err(OperateError::LedgerBehind | OperateError::Knowledge(BadKnowledge::Head(_))) if self.forgives => {
+                self.behind = true;
+                Ok(())
+            }
+            taken => taken.inspect(|()| self.behind = false),
         }
+    }
+
+    /// The gateway knows less than this operator, or knows itself that it lacks something.
+    pub const fn is_behind(&self) -> bool {
+        self.behind || self.survey.halt.is_some()
     }
 
     /// Recoveries that wait, and when each takes effect here.
@@ -219,8 +228,11 @@ impl<D: Desk> Session<D> {
             let now = clock::now();
             let (action, what) = draft(self, now)?;
             let mut pending = Pending::new(&self.known, action, now);
-            pending.sign(&self.known, keys)?;
+            let signed = pending.sign(&self.known, keys)?;
             if !pending.is_complete(&self.known)? {
+                if signed.is_empty() {
+                    return Err(KeyError::NoKey.into());
+                }
                 return Ok(Made { what, pending: Some(pending) });
             }
             match self.hand_over(keys, pending.action, correlation).await {
@@ -284,7 +296,13 @@ impl<D: Desk> Session<D> {
             self.take_own(entry)?;
         }
         // Without an answer it may have been taken or not: the ledger says.
-        self.look_again().await?;
+        match self.look_again().await {
+            // Whoever left the signers with this is told nothing more.
+            Err(OperateError::Desk(why)) if sent.is_ok() && is_farewell(&entry.entry.action, &why) => {
+                return self.remember(|memory| memory.outbox = None);
+            }
+            looked => looked?,
+        }
         let place = self.survey.frontier.place_of(&entry.entry.author).copied();
         // A copy of this folder elsewhere may have written on since.
         let written_past = sent.is_ok() && place.is_some_and(|place| place.seq > entry.entry.seq);
@@ -396,6 +414,10 @@ fn refusal(why: &DeskError) -> Option<&Refusal> {
 /// A clear no: the gateway did not take it.
 fn is_a_refusal(why: &DeskError) -> bool {
     refusal(why).is_some_and(|refusal| !matches!(refusal, Refusal::Failed { .. } | Refusal::Busy { .. }))
+}
+
+fn is_farewell(action: &Action, why: &DeskError) -> bool {
+    matches!(action, Action::SignersInstall { .. }) && matches!(refusal(why), Some(Refusal::NotAnOperator))
 }
 
 fn is_about_turn(why: &DeskError) -> bool {

@@ -109,6 +109,8 @@ pub enum Anchor<'a> {
     Code { org: OrgId, signers: SignersRef, head: u64 },
     /// A node or an operator, with the last word of this gateway's ledger that it was given.
     Known(&'a Known, Option<&'a Envelope>),
+    /// An operator who knows that the gateway was restored from an older copy, and goes by what is known here alone.
+    Behind(&'a Known),
 }
 
 /// A TLS connection to something that holds a certificate under the right endpoint root: not believed yet.
@@ -174,6 +176,7 @@ impl Provisional {
         let now = clock::now();
         let known = match anchor {
             Anchor::Code { org, signers, head } => self.learn(org, signers, head).await?,
+            Anchor::Behind(known) => known.clone(),
             Anchor::Known(known, tip) => match self.catch_up(known).await {
                 Err(why) => {
                     self.show(known, tip, &why).await;

@@ -48,7 +48,7 @@ impl Begin {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not begin a new epoch";
         let (mut session, keys) = common.signing_session_on(doing, true).await?;
-        if session.survey.halt.is_none() {
+        if !session.is_behind() {
             let why = "the gateway's ledger is not behind anything that is known: there is nothing to give up";
             return Err(Failure::refused(doing, why));
         }

@@ -1,6 +1,7 @@
 //! `freehold node list | show | revoke`.
 
 use clap::{Args, Subcommand};
+use ground::clock;
 use identity::principal::NodeName;
 use node::report::{Failure, show};
 use serde::Serialize;
@@ -46,13 +47,23 @@ impl List {
                     node.enrolled_at.to_string(),
                     or_dash(node.last_seen.as_ref()),
                     or_dash(node.svid_expires_at.as_ref()),
-                    node.alarm.as_ref().map(|_| "ALARM: see `freehold node show`".to_owned()).unwrap_or_default(),
+                    remark(node),
                 ]
             };
             let rows: Vec<_> = nodes.iter().map(row).collect();
             table(&["NODE", "STATE", "ENROLLED", "LAST SEEN", "SVID UNTIL", ""], &rows)
         });
         Ok(())
+    }
+}
+
+/// What a person should not overlook.
+fn remark(node: &NodeView) -> String {
+    let suspended = node.suspension.as_ref().filter(|suspension| clock::now() < suspension.until);
+    match (&node.alarm, suspended) {
+        (Some(_), _) => "ALARM: see `freehold node show`".to_owned(),
+        (None, Some(suspension)) => format!("suspended until {}", suspension.until),
+        (None, None) => String::new(),
     }
 }
 
@@ -92,6 +103,11 @@ fn in_words(node: &NodeView) -> String {
         format!("labels     {}", list(node.labels.iter().map(ToString::to_string).collect())),
         format!("roles      {}", list(node.roles.iter().map(ToString::to_string).collect())),
     ];
+    if let Some(suspension) = &node.suspension {
+        let over = if clock::now() < suspension.until { "" } else { " (over)" };
+        let (by, until) = (&suspension.by, suspension.until);
+        lines.push(format!("suspended  until {until}, by {by}{over}: {:?}", suspension.reason));
+    }
     if let Some(alarm) = &node.alarm {
         lines.push(format!("ALARM      {alarm}"));
         lines.push("           it gets no SVID any more; revoke it and let the right machine join again".to_owned());

@@ -114,9 +114,9 @@ impl Agent {
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);
-                    status.problem = stale(&known, now);
+                    status.problem = trouble(&known, now);
                 });
-                if let Some(problem) = stale(&known, now) {
+                if let Some(problem) = trouble(&known, now) {
                     tracing::error!("{problem}");
                 }
             }
@@ -243,6 +243,18 @@ impl Agent {
     fn tell(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// What a person should look at, although the machine works.
+pub fn trouble(known: &Known, now: Timestamp) -> Option<String> {
+    let recovery = known.alarms().into_iter().map(|(set, due_at)| {
+        let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
+        let names = names.join(", ");
+        format!(
+            "RECOVERY: the recovery keys replace the org's signers by {names} at {due_at}; signers who are not lost stop it: freehold recover --cancel"
+        )
+    });
+    recovery.chain(stale(known, now)).reduce(|all, one| format!("{all}; {one}"))
 }
 
 /// A gateway that holds back news shows itself by this.

@@ -63,7 +63,7 @@ impl Status {
             gateways: node.gateways,
             running: false,
             last_check_in: None,
-            problem: None,
+            problem: crate::agent::trouble(&known, clock::now()),
         })
     }
 

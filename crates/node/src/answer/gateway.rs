@@ -20,6 +20,7 @@ use wire::tls::Judgment;
 use crate::answer::halt::Halt;
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
+use crate::answer::show;
 use crate::answer::tally::Tally;
 use crate::answer::writer::{Desk, OwnVoice, Scribe, Writer, tip};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
@@ -68,6 +69,9 @@ impl Gateway {
         }
         let state = ledger.state(&founding)?;
         let halt = Arc::new(Halt::read(&ledger)?);
+        if let Some(shown) = ledger.shown()? {
+            halt.set_outdated(show::is_later(&state, &shown));
+        }
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let registry = Arc::new(Registry::default());
         let tally = Arc::new(Tally::default());

@@ -12,11 +12,17 @@ use crate::store::marks::Mark;
 pub struct Halt {
     behind: AtomicBool,
     restored: AtomicBool,
+    /// Somebody showed a later head: what it decided is not in this ledger.
+    outdated: AtomicBool,
 }
 
 impl Halt {
     pub fn read(ledger: &Ledger) -> Result<Self, LedgerError> {
-        Ok(Self { behind: ledger.is_marked(Mark::Behind)?.into(), restored: ledger.is_marked(Mark::Restored)?.into() })
+        Ok(Self {
+            behind: ledger.is_marked(Mark::Behind)?.into(),
+            restored: ledger.is_marked(Mark::Restored)?.into(),
+            outdated: AtomicBool::new(false),
+        })
     }
 
     pub fn check(&self) -> Result<(), Refusal> {
@@ -24,11 +30,17 @@ impl Halt {
         if self.is_restored() {
             return Err(Refusal::Restored);
         }
-        if self.behind.load(Ordering::Relaxed) { Err(Refusal::LedgerBehind) } else { Ok(()) }
+        let lacks = self.behind.load(Ordering::Relaxed) || self.outdated.load(Ordering::Relaxed);
+        if lacks { Err(Refusal::LedgerBehind) } else { Ok(()) }
     }
 
     pub fn is_restored(&self) -> bool {
         self.restored.load(Ordering::Relaxed)
+    }
+
+    /// While a later head than the ledger's is known, nothing is issued by the older one.
+    pub fn set_outdated(&self, outdated: bool) {
+        self.outdated.store(outdated, Ordering::Relaxed);
     }
 
     /// True the first time.

@@ -24,6 +24,7 @@ pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refus
             let kept = kept.and_then(|kept| open(desk.state, &kept)).map_or(0, |kept| kept.head.version);
             if opened.head.version > kept {
                 desk.keep(|desk| desk.ledger.keep_shown(&head))?;
+                desk.measure(&head);
             }
             Ok(opened.head.version)
         };
@@ -45,6 +46,12 @@ fn open(state: &State, head: &Envelope) -> Option<SignedHead> {
 fn says_more(state: &State, head: &Head) -> bool {
     let own = state.head().map_or(0, |own| own.head.version);
     head.version > own || !state.revocations.includes(&head.revocations)
+}
+
+/// Is it a later head than the ledger's?
+pub fn is_later(state: &State, shown: &Envelope) -> bool {
+    let own = state.head().map_or(0, |own| own.head.version);
+    open(state, shown).is_some_and(|shown| shown.head.version > own)
 }
 
 /// Once a head says all that was shown, what was shown is history.

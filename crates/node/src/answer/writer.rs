@@ -242,12 +242,18 @@ impl Desk<'_> {
             let _ = self.state.apply(signed);
             self.keep(|desk| desk.ledger.append(desk.state, signed))?;
         }
-        if let Some(shown) = self.keep(|desk| desk.ledger.shown())?
-            && show::is_answered(self.state, &shown)
-        {
-            self.keep(|desk| desk.ledger.forget_shown())?;
+        if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
+            self.measure(&shown);
+            if show::is_answered(self.state, &shown) {
+                self.keep(|desk| desk.ledger.forget_shown())?;
+            }
         }
         Ok(())
+    }
+
+    /// Compares a head that somebody showed with the ledger's.
+    pub fn measure(&self, shown: &Envelope) {
+        self.halt.set_outdated(show::is_later(self.state, shown));
     }
 
     /// The entry says when it was written; this gateway's own clock must agree that the delay is over.

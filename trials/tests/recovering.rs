@@ -1,0 +1,101 @@
+//! All signers are lost: two of the three phrases, a delay, alarms everywhere, and the org goes on.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+use trials::place::{Place, Running, ended, json, refused, stderr, succeeded, text, until};
+
+/// An org with three machines, and its phrases.
+fn fleet(delay: &str) -> (Place, Running, Vec<Running>, Vec<String>) {
+    let place = Place::new();
+    let address = place.address();
+    let words = ["found", "harbor", "--unprotected", "--advertise", &address, "--recovery-delay", delay, "--json"];
+    let founded = json(&place.freehold(&words));
+    let phrases = founded["recovery"].as_array().unwrap().iter().map(|words| words.as_str().unwrap().to_owned());
+    let phrases: Vec<String> = phrases.collect();
+    let gateway = place.serve();
+    let agents = ["web-1", "web-2", "web-3"].map(|node| {
+        place.joined(node);
+        place.agent(node)
+    });
+    succeeded(&place.freehold(&["org", "card", "--out", "harbor.card"]));
+    (place, gateway, agents.into(), phrases)
+}
+
+/// A private file with these phrases.
+fn paper(place: &Place, name: &str, phrases: &[String]) -> String {
+    let path = place.path(name);
+    std::fs::write(&path, phrases.join("\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+fn problem(place: &Place, node: &str) -> String {
+    place.status(node)["problem"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn two_of_three_phrases_replace_lost_signers_after_the_delay_and_everybody_hears_of_it() {
+    let (place, _gateway, _agents, phrases) = fleet("20s");
+    // The operator's machine is gone. What is left: a card, and the phrases.
+    place.copy(&place.org().join("operator"), &place.path("lost"));
+    std::fs::remove_dir_all(place.org().join("operator")).unwrap();
+    let begin = |paper: &str| {
+        let words = ["recover", "--card", "harbor.card", "--signer", "zoe", "--unprotected", "--yes", "--json"];
+        place.operator("zoe", &[&words[..], &["--phrases-file", paper]].concat())
+    };
+    refused(&begin(&paper(&place, "one", &phrases[..1])), "2 phrases are needed, 1 were given");
+    let twice = [phrases[0].clone(), phrases[0].clone()];
+    refused(&begin(&paper(&place, "twice", &twice)), "the same phrase was given twice");
+    let wrong = [phrases[0].clone(), phrases[1].replacen(' ', " abandon ", 1)];
+    refused(&begin(&paper(&place, "wrong", &wrong)), "not the twelve words");
+
+    let waiting = json(&begin(&paper(&place, "two", &phrases[1..])));
+    assert_eq!((&waiting["state"], &waiting["signers"]), (&"waiting".into(), &serde_json::json!(["zoe"])));
+    // Every machine shouts.
+    for node in ["web-1", "web-2", "web-3"] {
+        until("it shouts", || problem(&place, node).contains("recovery"));
+    }
+    let early = place.operator("zoe", &["invite", "create"]);
+    assert!(!early.status.success(), "zoe is nobody yet: {}", stderr(&early));
+    let done = place.operator_facts("zoe", &["recover", "--wait"]);
+    assert_eq!(done["state"], "done", "{done}");
+    for node in ["web-1", "web-2", "web-3"] {
+        until("it follows the new signers", || {
+            place.status(node)["head"] == done["head"] && place.status(node)["problem"] == Value::Null
+        });
+    }
+    // The org goes on; the lost key is worth nothing.
+    let invite = place.operator_facts("zoe", &["invite", "create"]);
+    succeeded(&place.join("web-4", &text(&invite, "code")));
+    succeeded(&place.operator("zoe", &["node", "revoke", "web-1", "--yes"]));
+    std::fs::create_dir_all(place.path("thief/harbor")).unwrap();
+    place.copy(&place.path("lost"), &place.path("thief/harbor/operator"));
+    let thief = place.operator("thief", &["node", "list"]);
+    assert!(!thief.status.success(), "the old key still opens doors");
+    assert_eq!(place.operator_facts("zoe", &["audit", "--verify"])["ok"], true);
+}
+
+#[test]
+fn the_signers_who_are_not_lost_stop_a_recovery() {
+    let (place, _gateway, _agents, phrases) = fleet("10m");
+    let paper = paper(&place, "stolen", &phrases[..2]);
+    let words = ["recover", "--card", "harbor.card", "--signer", "eve", "--unprotected", "--yes", "--json"];
+    let begun = json(&place.operator("eve", &[&words[..], &["--phrases-file", &paper]].concat()));
+    assert_eq!(begun["state"], "waiting");
+    // Every operator is told, whatever they came for.
+    let list = place.freehold(&["node", "list"]);
+    assert!(stderr(&list).contains("RECOVERY"), "{}", stderr(&list));
+    until("the machines shout", || problem(&place, "web-2").contains("recovery"));
+    // She cannot make it come sooner, nor do anything meanwhile.
+    ended(&place.operator("eve", &["refresh"]), 1, "no key of a current signer is here");
+    let cancelled = place.facts(&["recover", "--cancel", "--yes"]);
+    assert_eq!(cancelled["state"], "cancelled");
+    until("the machines are calm again", || place.status("web-2")["problem"].is_null());
+    refused(&place.operator("eve", &["node", "list"]), "no operator's signature");
+    let again = place.operator("eve", &["recover"]);
+    assert!(!again.status.success(), "{}", stderr(&again));
+    succeeded(&place.freehold(&["invite", "create"]));
+    refused(&place.freehold(&["recover", "--cancel", "--yes"]), "no recovery waits");
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}

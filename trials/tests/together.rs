@@ -1,0 +1,192 @@
+//! Several operators who must agree: what one begins, the others sign, and somebody delivers.
+
+use serde_json::{Value, json};
+use trials::place::{Place, ended, refused, stderr, stdout, succeeded, text, until};
+
+/// Two of three must agree; each has a home of their own: `home`, `ben`, `cat`.
+fn two_of_three() -> Place {
+    let place = Place::founded(&["--signers", "2-of-3", "--node", "quay"]);
+    for (signer, home) in [("ann-2", "ben"), ("ann-3", "cat")] {
+        let to = place.path(home).to_string_lossy().into_owned();
+        succeeded(&place.freehold(&["signer", "hand-over", signer, "--to", &to]));
+    }
+    place
+}
+
+/// Signs with the second home, and delivers.
+fn agree(place: &Place, file: &str) {
+    let signed = place.operator_facts("ben", &["sign", file, "--yes"]);
+    assert_eq!(signed["complete"], true, "{signed}");
+    succeeded(&place.operator("ben", &["send", file]));
+}
+
+fn pending(told: &Value) -> String {
+    text(&told["pending"], "file")
+}
+
+#[test]
+fn an_invite_a_revocation_and_a_refresh_wait_for_the_second_signature() {
+    let place = two_of_three();
+    let _gateway = place.serve();
+    let invite = place.invite(&["--label", "rack 3"]);
+    assert_eq!(invite["pending"]["needs"][0]["signed"], json!(["ann"]));
+    let file = pending(&invite);
+    // Until it is delivered it is nothing.
+    refused(&place.join("web-1", &text(&invite, "code")), "this org has no invite");
+    let shown = place.operator("cat", &["sign", "--show", &file]);
+    succeeded(&shown);
+    for words in ["lets machines join", "rack 3", "uses: 1 at `quay`"] {
+        assert!(stderr(&shown).contains(words), "`{words}` in {}", stderr(&shown));
+    }
+    refused(&place.operator("ben", &["send", &file]), "needs 2 signatures and has 1");
+    agree(&place, &file);
+    succeeded(&place.join("web-1", &text(&invite, "code")));
+
+    let revoked = place.facts(&["node", "revoke", "web-1", "--yes"]);
+    assert_eq!(revoked["revoked"], false);
+    assert_eq!(place.state_of("web-1").unwrap(), "member");
+    agree(&place, &pending(&revoked));
+    assert_eq!(place.state_of("web-1").unwrap(), "revoked");
+
+    let before = place.facts(&["audit", "--verify"])["head"].clone();
+    let refreshed = place.facts(&["refresh"]);
+    assert!(refreshed["pending"].is_object(), "{before} {refreshed}");
+    agree(&place, &pending(&refreshed));
+    let actors: Vec<_> = place.facts(&["audit"]).as_array().unwrap().iter().map(|line| text(line, "actor")).collect();
+    assert!(actors.iter().any(|actor| actor == "signer/ann-2"), "whoever sends writes it: {actors:?}");
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+#[test]
+fn copies_signed_apart_are_put_together_and_a_third_signature_is_not_needed() {
+    let place = two_of_three();
+    let _gateway = place.serve();
+    let file = pending(&place.facts(&["refresh"]));
+    place.copy(&place.path(&file), &place.path("copy.pending"));
+    // Both start from ann's; cat signs a copy that ann never saw again.
+    succeeded(&place.operator("cat", &["sign", "copy.pending", "--yes"]));
+    refused(&place.operator("cat", &["sign", "copy.pending", "--yes"]), "has signed it already");
+    succeeded(&place.operator("ben", &["send", &file, "copy.pending"]));
+    let other = pending(&place.facts(&["refresh"]));
+    let mixed = place.operator("ben", &["send", &other, "copy.pending"]);
+    ended(&mixed, 1, "the copies are of different things");
+}
+
+#[test]
+fn what_was_overtaken_is_refused_and_says_so() {
+    let place = two_of_three();
+    let _gateway = place.serve();
+    let invite = place.invite(&[]);
+    agree(&place, &pending(&invite));
+    let first = pending(&place.facts(&["invite", "revoke", &text(&invite, "id"), "--yes"]));
+    agree(&place, &pending(&place.facts(&["refresh"])));
+    let late = place.operator("ben", &["sign", &first, "--yes"]);
+    ended(&late, 1, "it would not follow what is so now");
+    assert!(stderr(&late).contains("ask for a new one"), "{}", stderr(&late));
+}
+
+#[test]
+fn a_changed_pending_file_is_worth_nothing() {
+    let place = two_of_three();
+    let _gateway = place.serve();
+    let invite = place.invite(&[]);
+    let path = place.path(&pending(&invite));
+    let mut file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let payload = file["action"]["invite.create"]["invite"]["payload"].as_str().unwrap().to_owned();
+    let body = identity::text::from_base64(&payload).unwrap();
+    let more = String::from_utf8(body).unwrap().replace("\"uses\":\"1\"", "\"uses\":\"9\"");
+    assert!(more.contains("\"9\""), "the file is not what it was");
+    file["action"]["invite.create"]["invite"]["payload"] = identity::text::base64(more.as_bytes()).into();
+    std::fs::write(&path, serde_json::to_vec(&file).unwrap()).unwrap();
+    let told = place.operator_facts("ben", &["sign", &pending(&invite), "--yes"]);
+    assert_eq!(told["complete"], false, "ann's signature is not over this");
+    assert!(told["does"].to_string().contains("uses: 9"), "what is shown is what is signed: {told}");
+    refused(&place.operator("ben", &["send", &pending(&invite)]), "needs 2 signatures and has 1");
+}
+
+#[test]
+fn one_signer_suspends_alone_for_a_while_and_only_once() {
+    let place = two_of_three();
+    let _gateway = place.serve();
+    let invite = place.invite(&[]);
+    agree(&place, &pending(&invite));
+    succeeded(&place.join("web-1", &text(&invite, "code")));
+    let _agent = place.agent("web-1");
+    until("it has checked in", || place.status("web-1")["last_check_in"].is_string());
+    refused_usage(&place.operator("cat", &["suspend", "web-1", "--for", "25h", "--yes"]));
+    let told = place.operator_facts("cat", &["suspend", "web-1", "--for", "20s", "--reason", "odd", "--yes"]);
+    assert_eq!(told["name"], "web-1");
+    until("the machine is told", || {
+        place.status("web-1")["problem"].as_str().is_some_and(|why| why.contains("`ann-3` suspended this machine"))
+    });
+    let shown = place.freehold(&["node", "show", "web-1"]);
+    assert!(stdout(&shown).contains("by ann-3"), "{}", stdout(&shown));
+    let again = place.operator("ben", &["suspend", "web-1", "--yes"]);
+    ended(&again, 1, "it cannot be repeated");
+    until("it ends by itself", || place.status("web-1")["problem"].is_null());
+    ended(&place.operator("ben", &["suspend", "web-1", "--yes"]), 1, "it cannot be repeated");
+    ended(&place.operator("ben", &["suspend", "quay", "--yes"]), 1, "is a gateway with a mandate");
+}
+
+fn refused_usage(output: &std::process::Output) {
+    ended(output, 1, "one signer suspends for between");
+}
+
+#[test]
+fn signers_come_and_go_and_the_last_one_stays() {
+    let place = Place::founded(&["--node", "quay"]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    ended(&place.freehold(&["signer", "remove", "ann", "--yes"]), 1, "is the last signer");
+    // Ben makes his key in his own home, from the card.
+    succeeded(&place.freehold(&["org", "card", "--out", "harbor.card"]));
+    let made = place.operator_facts("ben", &["signer", "new", "ben", "--card", "harbor.card", "--unprotected"]);
+    let key = text(&made, "key");
+    refused(&place.operator("ben", &["node", "list"]), "no operator's signature");
+    let added = place.facts(&["signer", "add", "ben", "--key", &key, "--threshold", "2", "--yes"]);
+    let file = pending(&added);
+    assert_eq!(added["pending"]["needs"][1]["others"], json!(["ben"]), "ben shows that he has the key");
+    let shown = place.operator("ben", &["sign", "--show", &file]);
+    for words in ["adds the signer `ben`", "2 of 2 must agree (now 1 of 1)"] {
+        assert!(stderr(&shown).contains(words), "`{words}` in {}", stderr(&shown));
+    }
+    succeeded(&place.operator("ben", &["sign", &file, "--yes"]));
+    succeeded(&place.freehold(&["send", &file]));
+    // His home hears of it with the next command.
+    assert_eq!(place.operator_facts("ben", &["signer", "list"]).as_array().unwrap().len(), 2);
+    assert_eq!(place.operator_facts("ben", &["node", "list"]).as_array().unwrap().len(), 2);
+    let invite = place.operator_facts("ben", &["invite", "create"]);
+    let file = pending(&invite);
+    succeeded(&place.freehold(&["sign", &file, "--yes"]));
+    succeeded(&place.freehold(&["send", &file]));
+    succeeded(&place.join("web-2", &text(&invite, "code")));
+
+    // A name stands for one key for ever, and too few cannot agree.
+    ended(&place.freehold(&["signer", "remove", "ben", "--yes"]), 1, "2 of 1 cannot be met");
+    let away = place.facts(&["signer", "remove", "ben", "--threshold", "1", "--yes"]);
+    succeeded(&place.operator("ben", &["sign", &pending(&away), "--yes"]));
+    succeeded(&place.freehold(&["send", &pending(&away)]));
+    refused(&place.operator("ben", &["node", "list"]), "no operator's signature");
+    let back = place.freehold(&["signer", "add", "ben", "--unprotected", "--yes"]);
+    assert!(stderr(&back).contains("belongs to another key"), "{}", stderr(&back));
+    // The agent of a machine that was there all along walks the chain of sets.
+    let _agent = place.agent("web-1");
+    until("it has followed", || place.status("web-1")["head"].as_u64() >= Some(3));
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+#[test]
+fn an_invite_dies_with_the_signer_who_made_it() {
+    let place = Place::founded(&["--node", "quay"]);
+    let _gateway = place.serve();
+    let invite = place.invite(&["--uses", "3"]);
+    succeeded(&place.join("web-1", &text(&invite, "code")));
+    let added = place.facts(&["signer", "add", "spare", "--unprotected", "--yes"]);
+    assert_eq!(added["pending"], Value::Null, "both keys are here");
+    succeeded(&place.join("web-2", &text(&invite, "code")));
+    let replaced = place.facts(&["signer", "replace", "ann", "ann-new", "--unprotected", "--yes"]);
+    assert_eq!(replaced["pending"], Value::Null);
+    refused(&place.join("web-3", &text(&invite, "code")), "signed by people who no longer sign for the org");
+    succeeded(&place.join("web-3", &place.code(&[])));
+    assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 4, "who is in stays in");
+}
