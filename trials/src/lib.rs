@@ -1,7 +1,11 @@
-//! Tests of the whole. `place` is a throwaway home with a gateway and nodes, all real processes; the others attack it.
+//! Tests of the whole. `place` is a throwaway home with a gateway and nodes, all real processes; the others attack
+//! it, measure it, or put load on it.
 
 pub mod place;
 pub mod stranger;
 pub mod joiner;
 pub mod thief;
 pub mod impostor;
+pub mod meter;
+pub mod caller;
+pub mod machine;

@@ -1,17 +1,18 @@
 //! All TLS configuration: 1.3 only, no resumption, our one verifier on both sides.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use ground::clock;
 use identity::bundle::{Endpoint, Identity, Roots};
 use identity::head::Head;
-use identity::id::{Fingerprint, OrgId};
+use identity::id::{Digest, Fingerprint, OrgId};
 use identity::key::P256Key;
 use identity::principal::{Host, OrgName};
 use identity::time::Timestamp;
-use identity::verifier::{self, ProvisionalEndpoint, Side, Standard, Untrusted};
+use identity::verifier::{self, BelievedSvid, ProvisionalEndpoint, Side, Standard, Untrusted};
 use pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -64,12 +65,42 @@ impl Judgment {
     }
 }
 
+/// What handshakes have just believed, so that the same bytes need not be checked again a moment later. It says
+/// nothing of who holds the key: the end of the handshake does.
+#[derive(Debug, Default)]
+pub struct Vouched(Mutex<HashMap<Digest, (Arc<Judgment>, BelievedSvid)>>);
+
+impl Vouched {
+    /// Handshakes that broke off leave something behind: it is thrown away when there is much of it.
+    const MOST: usize = 4_096;
+
+    fn keep(&self, chain: &[CertificateDer<'_>], judgment: Arc<Judgment>, svid: BelievedSvid) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= Self::MOST {
+            kept.clear();
+        }
+        kept.insert(digest(chain), (judgment, svid));
+    }
+
+    /// What was believed of exactly this chain under exactly this judgment; once.
+    pub fn take(&self, chain: &[CertificateDer<'_>], judgment: &Arc<Judgment>) -> Option<BelievedSvid> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (by, svid) = if chain.is_empty() { None } else { kept.remove(&digest(chain)) }?;
+        Arc::ptr_eq(&by, judgment).then_some(svid)
+    }
+}
+
+fn digest(chain: &[CertificateDer<'_>]) -> Digest {
+    let prints: Vec<u8> = chain.iter().flat_map(|cert| Digest::of(cert.as_ref()).0).collect();
+    Digest::of(&prints)
+}
+
 pub fn server(
-    judgment: Arc<ArcSwap<Judgment>>,
+    (judgment, vouched): (Arc<ArcSwap<Judgment>>, Arc<Vouched>),
     certificate: Arc<dyn ResolvesServerCert>,
 ) -> Result<Arc<ServerConfig>, TlsSetup> {
     let provider = provider(true);
-    let verifier = Arc::new(CallerVerifier { judgment, provider: Arc::clone(&provider) });
+    let verifier = Arc::new(CallerVerifier { judgment, vouched, provider: Arc::clone(&provider) });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(verifier)
@@ -89,6 +120,7 @@ pub fn certified(chain: Vec<CertificateDer<'static>>, key: &P256Key) -> Result<C
 
 struct CallerVerifier {
     judgment: Arc<ArcSwap<Judgment>>,
+    vouched: Arc<Vouched>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -115,9 +147,12 @@ impl ClientCertVerifier for CallerVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let chain = whole(leaf, rest);
-        let judgment = self.judgment.load();
+        let judgment = self.judgment.load_full();
         match verifier::check_svid(&chain, Side::Client, judgment.standard(), timestamp(now)) {
-            Ok(_) => Ok(ClientCertVerified::assertion()),
+            Ok(svid) => {
+                self.vouched.keep(&chain, judgment, svid);
+                Ok(ClientCertVerified::assertion())
+            }
             Err(why) => {
                 tracing::info!(%why, "refused a caller's certificate");
                 Err(told_to_caller(&why))

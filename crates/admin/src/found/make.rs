@@ -157,12 +157,12 @@ async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundEr
     })?;
     let opened = Gateway::open(&gateway)?;
     founder.issue_first(&opened, &gateway.scope(), &known).await?;
-    let frontier = opened.state().frontier.clone();
+    let frontier = opened.state().await.frontier.clone();
     let memory = Memory {
         schema: 1,
         signer: plan.signers.first().cloned(),
         frontier,
-        tip: Some(opened.tip()?),
+        tip: Some(opened.tip().await?),
         gateway: Some(plan.node.clone()),
         outbox: None,
         gateways: plan.addresses.clone(),
@@ -368,7 +368,7 @@ impl Founder<'_> {
             gateway.log_first(node_key.public(), principal, made.row).await?;
             seat.install(&pending, &certificate::to_pem(&chain))?;
         }
-        scope.save_tip(&gateway.tip()?, known)?;
+        scope.save_tip(&gateway.tip().await?, known)?;
         Ok(scope.save_node(&NodeFile {
             schema: 1,
             org: plan.org.clone(),

@@ -14,10 +14,10 @@ use wire::control::{
     Answer, Call, DerivedRow, InviteView, JoinedView, NodeView, RecoveryView, SignedCall, Survey, SuspensionView,
 };
 
+use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
 use crate::answer::recover;
-use crate::answer::writer::Desk;
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const VIEWS_PER_PAGE: usize = 2_000;
@@ -26,11 +26,11 @@ const MAX_LINEAGE: usize = 1_000;
 const PAGE_BYTES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
-pub fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
+pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
     let message = SignedCall::message(exporter, &signed.call.0);
     let holds = |key: PublicKey| key.verify(&message, &signed.signature.0).is_ok();
     let admitted = {
-        let state = gateway.state();
+        let state = gateway.state().await;
         // Those whom the recovery keys named may look, too; what they may change is the ledger's to say.
         let recovered = state.open_recoveries().map(|(record, _)| &record.set);
         let mut sets = std::iter::once(state.signer_set()).chain(recovered);
@@ -47,27 +47,27 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Survey { tip } => {
             let halt = gateway.confront(tip.as_ref()).await.err();
             let shown = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.shown())).await?;
-            survey(gateway, halt, shown)
+            survey(gateway, halt, shown).await
         }
         Call::Append { entries } => append(gateway, entries).await,
         Call::Nodes { after } => gateway.writer.run(move |desk| nodes(desk, after)).await,
         Call::Admission { node_key } => gateway.writer.run(move |desk| admission(desk, node_key)).await,
-        Call::Invites { after } => Ok(invites(&gateway.state(), after)),
+        Call::Invites { after } => Ok(invites(&*gateway.state().await, after)),
         Call::Recover { recovery } => {
             let due_at = recover::begin(gateway, recovery).await?;
             Ok(Answer::Recovering { due_at })
         }
         Call::Invite { id } => {
-            Ok(Answer::Document(gateway.state().invite(id).map(|(_, record)| record.envelope.clone())))
+            Ok(Answer::Document(gateway.state().await.invite(id).map(|(_, record)| record.envelope.clone())))
         }
         Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
         Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
     }
 }
 
-fn survey(gateway: &Gateway, halt: Option<Refusal>, shown: Option<Envelope>) -> Result<Answer, Refusal> {
-    let tip = if halt.is_none() { Some(gateway.tip()?) } else { None };
-    let state = gateway.state();
+async fn survey(gateway: &Gateway, halt: Option<Refusal>, shown: Option<Envelope>) -> Result<Answer, Refusal> {
+    let state = gateway.state().await;
+    let tip = if halt.is_none() { Some(gateway.tip_of(&state)?) } else { None };
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
     Ok(Answer::Survey(Box::new(Survey {
         frontier: state.frontier.clone(),
@@ -92,8 +92,9 @@ async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Ref
 }
 
 fn admission(desk: &mut Desk<'_>, node_key: Digest) -> Result<Answer, Refusal> {
-    match desk.state.members.get(&node_key).map(|member| member.admission.entry.clone()) {
-        Some(entry) => Ok(Answer::Document(Some(stored_admission(desk, &entry)?))),
+    let admission = desk.state.members.get(&node_key).map(|member| &member.admission);
+    match admission.map(|admission| (admission.entry.clone(), admission.entry_digest)) {
+        Some(at) => Ok(Answer::Document(Some(stored_admission(desk, &at)?))),
         None => Ok(Answer::Document(None)),
     }
 }
@@ -208,6 +209,7 @@ fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
 }
 
 fn derived(desk: &mut Desk<'_>, after: Option<&(String, String)>) -> Result<Answer, Refusal> {
+    desk.write_rows()?;
     let page = desk.keep(|desk| desk.ledger.derived_page(after, ROWS_PER_PAGE))?;
     let mut more = page.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
     let (mut rows, mut size) = (Vec::new(), 0);

@@ -21,7 +21,6 @@ use wire::tls::Judgment;
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::writer::Desk;
 use crate::answer::{control, documents, enroll, recover, renew, show, sync};
 
 /// A body that does not arrive in this time is given up.
@@ -55,7 +54,11 @@ impl Conversation {
         chain: Vec<CertificateDer<'static>>,
     ) -> Self {
         let judgment = gateway.judgment.load_full();
-        let believed = verifier::check_svid(&chain, Side::Client, judgment.standard(), clock::now()).ok();
+        // The handshake has just believed this very chain, unless the judgment changed meanwhile.
+        let believed = gateway
+            .vouched
+            .take(&chain, &judgment)
+            .or_else(|| verifier::check_svid(&chain, Side::Client, judgment.standard(), clock::now()).ok());
         let peer = believed.map(|believed| Peer { chain, believed: Mutex::new((judgment, believed)) });
         Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None) }
     }
@@ -95,7 +98,7 @@ impl Conversation {
         match ask.needs() {
             Caller::Stranger => self.hear_stranger(ask, &body).await,
             Caller::Member => {
-                let peer = match self.member() {
+                let peer = match self.member().await {
                     Err(Refusal::NotAdmitted) if ask == Ask::CheckIn => return Err(self.not_admitted(&body).await),
                     other => other?,
                 };
@@ -108,11 +111,11 @@ impl Conversation {
     async fn hear_stranger(&self, ask: Ask, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {
         let gateway = &self.gateway;
         match ask {
-            Ask::Founding => Ok(http::reply(&documents::founding(gateway))),
-            Ask::Signers => Ok(http::reply(&documents::signers(gateway))),
-            Ask::Head => Ok(http::reply(&documents::head(gateway)?)),
-            Ask::Trust(domain) => Ok(http::reply(&documents::trust(gateway, domain))),
-            Ask::Challenge => self.open_challenge(),
+            Ask::Founding => Ok(http::reply(&documents::founding(gateway).await)),
+            Ask::Signers => Ok(http::reply(&documents::signers(gateway).await)),
+            Ask::Head => Ok(http::reply(&documents::head(gateway).await?)),
+            Ask::Trust(domain) => Ok(http::reply(&documents::trust(gateway, domain).await)),
+            Ask::Challenge => self.open_challenge().await,
             Ask::Enroll => {
                 let (setting, attempt) = self.take_challenge()?;
                 let answer = async { enroll::enroll(gateway, http::parse(body)?, setting).await };
@@ -170,8 +173,8 @@ impl Conversation {
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
         }
-        let call = http::parse(body).and_then(|signed| control::admit(&self.gateway, &signed, &self.exporter));
-        let call = match call {
+        let admitted = async { control::admit(&self.gateway, &http::parse(body)?, &self.exporter).await };
+        let call = match admitted.await {
             Ok(call) => call,
             // Only a bad signature counts: no noise at an operator's address keeps a revocation out.
             Err(refusal) => {
@@ -183,11 +186,19 @@ impl Conversation {
     }
 
     /// The caller as a member, judged by what is true now, not by what was true when it connected.
-    fn member(&self) -> Result<Member, Refusal> {
+    async fn member(&self) -> Result<Member, Refusal> {
         let peer = self.peer.as_ref().ok_or_else(|| Refusal::NotPermitted { needed: "member".to_owned() })?;
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
         }
+        let svid = self.believe_again(peer)?;
+        let member = Member::recognize(&*self.gateway.state().await, svid, clock::now())?;
+        // Users and services talk to their peers; to a gateway their node speaks for them.
+        if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
+    }
+
+    /// Judged anew if the judgment changed or its time is over.
+    fn believe_again(&self, peer: &Peer) -> Result<BelievedSvid, Refusal> {
         let now = clock::now();
         let judgment = self.gateway.judgment.load_full();
         let mut last = peer.believed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,9 +210,7 @@ impl Conversation {
             })?;
             *last = (judgment, fresh);
         }
-        let member = Member::recognize(&self.gateway.state(), last.1.clone(), now)?;
-        // Users and services talk to their peers; to a gateway their node speaks for them.
-        if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
+        Ok(last.1.clone())
     }
 
     /// A machine that this ledger does not know may hold the proof that the ledger is too old.
@@ -210,8 +219,9 @@ impl Conversation {
         self.gateway.confront(tip.as_ref()).await.err().unwrap_or(Refusal::NotAdmitted)
     }
 
-    fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
-        let asker = self.member().map_or_else(|_| Asker::at(self.source), |member| Asker::Member(member.node_key()));
+    async fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
+        let asker =
+            self.member().await.map_or_else(|_| Asker::at(self.source), |member| Asker::Member(member.node_key()));
         let attempt = self.gateway.limits.attempt(asker, clock::now())?;
         match OpenChallenge::new(&self.gateway) {
             Ok((open, told)) => {
@@ -239,12 +249,7 @@ impl Conversation {
         result: Result<T, Refusal>,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         match &result {
-            Err(refusal) if refusal.counts_as_failed() => {
-                let (now, source, what) = (clock::now(), self.source.to_string(), refusal.to_string());
-                let observe = move |desk: &mut Desk<'_>| desk.keep(|desk| desk.ledger.observe(now, &source, &what));
-                // Nobody waits for it.
-                drop(self.gateway.writer.submit(observe));
-            }
+            Err(refusal) if refusal.counts_as_failed() => self.gateway.note_refused(self.source, refusal),
             Ok(_) | Err(_) => attempt.forgive(),
         }
         result.map(|answer| http::reply(&answer))

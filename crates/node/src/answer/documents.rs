@@ -6,21 +6,21 @@ use wire::sync::Documents;
 
 use crate::answer::gateway::Gateway;
 
-pub fn founding(gateway: &Gateway) -> Documents {
-    Documents { documents: vec![gateway.state().founding.clone()] }
+pub async fn founding(gateway: &Gateway) -> Documents {
+    Documents { documents: vec![gateway.state().await.founding.clone()] }
 }
 
-pub fn signers(gateway: &Gateway) -> Documents {
-    Documents { documents: gateway.state().signer_chain(1) }
+pub async fn signers(gateway: &Gateway) -> Documents {
+    Documents { documents: gateway.state().await.signer_chain(1) }
 }
 
-pub fn head(gateway: &Gateway) -> Result<Documents, Refusal> {
-    let state = gateway.state();
+pub async fn head(gateway: &Gateway) -> Result<Documents, Refusal> {
+    let state = gateway.state().await;
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
     Ok(Documents { documents: vec![head.envelope.clone()] })
 }
 
-pub fn trust(gateway: &Gateway, domain: Domain) -> Documents {
-    let state = gateway.state();
+pub async fn trust(gateway: &Gateway, domain: Domain) -> Documents {
+    let state = gateway.state().await;
     Documents { documents: state.trusted_bundles(domain).map(|record| record.envelope.clone()).collect() }
 }

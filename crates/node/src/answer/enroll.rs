@@ -4,18 +4,22 @@ use std::net::IpAddr;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
+use identity::head::Cut;
+use identity::id::Digest;
+use identity::key::{PublicKey, Sign};
 use identity::principal::Principal;
 use identity::time::{Seconds, Timestamp};
-use org::admission::{Admission, Claim, Purpose, Transcript};
+use org::admission::{Claim, Purpose, Transcript};
 use org::enroll::{self, Attempt, Verdict};
 use org::entry::Action;
+use org::grant::{Granted, KnownInvite, ProvenClaim};
 use org::refusal::Refusal;
 use org::renew::{self, Issuance};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
+use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::{Applicant, Made};
-use crate::answer::writer::Desk;
 
 /// A challenge is good this long, once.
 const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;
@@ -60,23 +64,25 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let source = setting.source;
 
     // What can be said without a proof.
-    let (invite_key, invite_envelope) = {
-        let state = gateway.state();
+    let (invite, is_new) = {
+        let state = gateway.state().await;
         let attempt = Attempt { claim: &claim, source, gateway: &node, now };
         let verdict = enroll::consider(&state, attempt)?;
-        if matches!(verdict, Verdict::Admit { .. }) {
+        let is_new = matches!(verdict, Verdict::Admit { .. });
+        if is_new {
             gateway.may_admit(now)?;
         }
-        let invite = verdict.invite();
-        (invite.invite.key, invite.envelope.clone())
+        (KnownInvite::from(verdict.invite()), is_new)
     };
 
     // The proof: both keys over the claim, both over the transcript of this connection.
-    request.claim.open_signed_by::<Claim>(Some(org), &[invite_key, claim.node_key]).map_err(|_| Refusal::BadProof)?;
+    let invite_key = invite.key();
+    let subject = request.claim.digest();
+    let proven = ProvenClaim::check(request.claim, org, invite_key).map_err(|_| Refusal::BadProof)?;
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
     let transcript = Transcript::new(
         (challenge.bytes, nonce),
-        request.claim.digest(),
+        subject,
         &request.svid.request.0,
         &request.svid.binding,
         setting.exporter,
@@ -91,48 +97,44 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let principal = Principal::node(&gateway.about.org, &claim.name);
     let applicant = Applicant { principal: &principal, node: &claim.name, node_key: claim.node_key };
     let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
-    let admission = admit(gateway, request.claim, invite_envelope, now)?;
+    let granted = if is_new { Some(grant(gateway, proven, invite, now)?) } else { None };
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
 
-    gateway
-        .writer
-        .run(move |desk| {
-            let attempt = Attempt { claim: &claim, source, gateway: &node, now };
-            let again = match enroll::consider(desk.state, attempt)? {
-                Verdict::Again { member, .. } => Some(member.admission.entry.clone()),
-                Verdict::Admit { invite } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
-                Verdict::Admit { .. } => {
-                    enroll::check_name_is_free(desk.state, &claim.name)?;
-                    None
-                }
-            };
-            let key = claim.node_key.digest();
-            let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;
-            check_turn(desk, key, last.as_ref(), &made.row, now)?;
-            let admission = match again {
-                None => {
-                    desk.append_own(Action::NodeAdmit { admission: admission.clone() }, now, correlation)?;
-                    admission
-                }
-                Some(entry) => stored_admission(desk, &entry)?,
-            };
-            desk.keep(|desk| desk.ledger.log_issuance(key, &principal, &made.row))?;
-            Ok(Issued { admission, svid: made.svid, tip: desk.tip(now)? })
-        })
-        .await
+    let written = gateway.writer.run_for_tip(move |desk| {
+        let attempt = Attempt { claim: &claim, source, gateway: &node, now };
+        let again = match enroll::consider(desk.state, attempt)? {
+            Verdict::Again { member, .. } => Some((member.admission.entry.clone(), member.admission.entry_digest)),
+            Verdict::Admit { invite } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
+            Verdict::Admit { .. } => {
+                enroll::check_name_is_free(desk.state, &claim.name)?;
+                None
+            }
+        };
+        let key = claim.node_key.digest();
+        let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;
+        check_turn(desk, key, last.as_ref(), &made.row, now)?;
+        let admission = match (again, granted) {
+            (Some(at), _) => stored_admission(desk, &at)?,
+            (None, Some(granted)) => desk.append_granted(granted, now, correlation)?,
+            // What was known of this machine a moment ago is not known any more: let it ask again.
+            (None, None) => return Err(Refusal::Busy { retry_after: Seconds(1) }),
+        };
+        desk.keep(|desk| desk.ledger.log_issuance(key, &principal, &made.row))?;
+        Ok((admission, made.svid))
+    });
+    let ((admission, svid), tip) = written.await?;
+    Ok(Issued { admission, svid, tip })
 }
 
-fn admit(gateway: &Gateway, claim: Envelope, invite: Envelope, at: Timestamp) -> Result<Envelope, Refusal> {
-    let admission = Admission { claim, invite: Some(invite), gateway: gateway.about.node.clone(), at };
-    let failed = |why: String| Refusal::Failed { why };
-    let envelope = Envelope::seal(Some(gateway.about.org_id), &admission).map_err(|why| failed(why.to_string()))?;
-    envelope.signed(&gateway.keys.voice).map_err(|why| failed(why.to_string()))
+fn grant(gateway: &Gateway, claim: ProvenClaim, invite: KnownInvite, at: Timestamp) -> Result<Granted, Refusal> {
+    let by = (&gateway.about.node, &gateway.keys.voice as &dyn Sign);
+    Granted::seal(gateway.about.org_id, claim, invite, by, at).map_err(|why| Refusal::Failed { why: why.to_string() })
 }
 
 /// A conflict of counters means a clone or a restored disk: refused, and an alarm that an operator must look at.
 pub fn check_turn(
     desk: &mut Desk<'_>,
-    key: identity::id::Digest,
+    key: Digest,
     last: Option<&Issuance>,
     asked: &Issuance,
     now: Timestamp,
@@ -148,9 +150,9 @@ pub fn check_turn(
 }
 
 /// The admission that was given the first time.
-pub fn stored_admission(desk: &mut Desk<'_>, entry: &identity::head::Cut) -> Result<Envelope, Refusal> {
-    let signed = desk.keep(|desk| desk.ledger.entry(entry))?;
-    match signed.map(|signed| signed.entry.action) {
+pub fn stored_admission(desk: &mut Desk<'_>, (at, digest): &(Cut, Digest)) -> Result<Envelope, Refusal> {
+    let entry = desk.keep(|desk| desk.ledger.entry(at, *digest))?;
+    match entry.map(|entry| entry.action) {
         Some(Action::NodeAdmit { admission }) => Ok(admission),
         _ => Err(Refusal::Failed { why: "the admission is missing from the ledger".to_owned() }),
     }
@@ -163,7 +165,7 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
     let challenge = setting.challenge.still_good(now)?;
     let node_key = request.svid.binding.node_key;
     let name = {
-        let state = gateway.state();
+        let state = gateway.state().await;
         if state.revocations.node_keys.contains(&node_key.digest()) {
             return Err(Refusal::KeyRevoked);
         }
@@ -192,26 +194,25 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
 /// The common end of renewing and returning.
 pub async fn log_and_issue(
     gateway: &Gateway,
-    (node_key, principal): (identity::key::PublicKey, Principal),
+    (node_key, principal): (PublicKey, Principal),
     made: Made,
     now: Timestamp,
     returning: bool,
 ) -> Result<Issued, Refusal> {
-    gateway
-        .writer
-        .run(move |desk| {
-            let member = desk.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
-            renew::check_standing(desk.state, member, now)?;
-            let entry = member.admission.entry.clone();
-            let key = node_key.digest();
-            let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;
-            if returning {
-                renew::check_absence(last.as_ref(), now)?;
-            }
-            check_turn(desk, key, last.as_ref(), &made.row, now)?;
-            let admission = stored_admission(desk, &entry)?;
-            desk.keep(|desk| desk.ledger.log_issuance(key, &principal, &made.row))?;
-            Ok(Issued { admission, svid: made.svid, tip: desk.tip(now)? })
-        })
-        .await
+    let written = gateway.writer.run_for_tip(move |desk| {
+        let member = desk.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
+        renew::check_standing(desk.state, member, now)?;
+        let at = (member.admission.entry.clone(), member.admission.entry_digest);
+        let key = node_key.digest();
+        let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;
+        if returning {
+            renew::check_absence(last.as_ref(), now)?;
+        }
+        check_turn(desk, key, last.as_ref(), &made.row, now)?;
+        let admission = stored_admission(desk, &at)?;
+        desk.keep(|desk| desk.ledger.log_issuance(key, &principal, &made.row))?;
+        Ok((admission, made.svid))
+    });
+    let ((admission, svid), tip) = written.await?;
+    Ok(Issued { admission, svid, tip })
 }

@@ -1,13 +1,16 @@
 //! The gateway itself: its keys, its state, its writer. Whoever holds its lock is the only opener.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ground::clock;
 use ground::file::Lock;
 use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
-use identity::head::{Cut, Mandate};
+use identity::head::Mandate;
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::{Author, Principal};
 use identity::time::Timestamp;
@@ -15,17 +18,24 @@ use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::renew::{self, Issuance};
 use org::state::State;
-use wire::tls::Judgment;
+use tokio::sync::{RwLock, RwLockReadGuard};
+use wire::tls::{Judgment, Vouched};
 
+use crate::answer::desk::{Closing, Desk};
 use crate::answer::halt::Halt;
+use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
 use crate::answer::show;
 use crate::answer::tally::Tally;
-use crate::answer::writer::{Desk, OwnVoice, Scribe, Writer, tip};
+use crate::answer::tips::{OwnVoice, Tips};
+use crate::answer::writer::{Scribe, Writer};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
 use crate::store::ledger::{Ledger, LedgerError};
 use crate::store::scope::ScopeError;
+
+/// How long what was observed may wait until it is written.
+const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Gateway {
@@ -33,11 +43,16 @@ pub struct Gateway {
     pub keys: GatewayKeys,
     pub writer: Writer,
     pub judgment: Arc<ArcSwap<Judgment>>,
+    pub vouched: Arc<Vouched>,
     pub limits: Arc<Limits>,
     pub registry: Arc<Registry>,
     pub tally: Arc<Tally>,
-    voice: Arc<OwnVoice>,
+    tips: Arc<Tips>,
+    jottings: Arc<Jottings>,
+    /// What the disk has; the writer brings it forward after each commit.
     state: Arc<RwLock<State>>,
+    /// There are two successors of one signer set.
+    frozen: Arc<AtomicBool>,
     halt: Arc<Halt>,
     _lock: Lock,
 }
@@ -75,17 +90,22 @@ impl Gateway {
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let registry = Arc::new(Registry::default());
         let tally = Arc::new(Tally::default());
+        let frozen = Arc::new(AtomicBool::new(state.is_frozen()));
+        let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
         let key = identity::key::EdKey::from_seed(&keys.voice.seed());
-        let voice = Arc::new(OwnVoice { author: Author::Gateway(about.node.clone()), key });
-        let take_effect = effect(Arc::clone(&judgment), Arc::clone(&registry));
+        let tips = Arc::new(Tips::new(OwnVoice { author: Author::Gateway(about.node.clone()), key }));
+        let jottings = Arc::new(Jottings::default());
+        let take_effect = effect(Arc::clone(&judgment), Arc::clone(&registry), Arc::clone(&frozen));
         let scribe = Scribe {
             ledger,
             founding,
+            ahead,
             state: Arc::clone(&state),
-            voice: Arc::clone(&voice),
+            tips: Arc::clone(&tips),
             halt: Arc::clone(&halt),
-            closing: Arc::default(),
+            closing: Closing::default(),
+            jottings: Arc::clone(&jottings),
             tally: Arc::clone(&tally),
             take_effect,
         };
@@ -95,18 +115,21 @@ impl Gateway {
             keys,
             writer,
             judgment,
+            vouched: Arc::default(),
             limits: Arc::new(Limits::default()),
             registry,
             tally,
-            voice,
+            tips,
+            jottings,
             state,
+            frozen,
             halt,
             _lock: lock,
         })
     }
 
-    pub fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    pub async fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().await
     }
 
     /// The gateway's own mandate, if it is in force.
@@ -116,15 +139,10 @@ impl Gateway {
         mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
     }
 
-    /// Does something hold it back that only operators can take away?
-    pub fn check_halt(&self) -> Result<(), Refusal> {
-        self.halt.check()
-    }
-
     /// May it issue at all right now?
     pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         self.halt.check()?;
-        if self.state().is_frozen() {
+        if self.frozen.load(Ordering::Relaxed) {
             return Err(Refusal::LedgerRefuses { why: "there are two successors of one signer set".to_owned() });
         }
         self.mandate(now)
@@ -136,50 +154,78 @@ impl Gateway {
         if now < until { Ok(()) } else { Err(Refusal::HeadStale { until }) }
     }
 
-    /// Compares what someone was told earlier with what the ledger says now. A gateway that is shown its own future,
-    /// or another past than it has, was restored from an old copy: it stops issuing, for good.
+    /// What someone was told earlier about this ledger: only this gateway's own signature can show it its future.
+    pub fn own_word(&self, shown: Option<&Envelope>) -> Option<Tip> {
+        let (org, voice) = (Some(self.about.org_id), self.keys.voice.public());
+        let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
+        shown.filter(|shown| shown.author == self.tips.voice().author)
+    }
+
+    /// Compares what someone was told earlier with what the ledger says now.
     pub async fn confront(&self, shown: Option<&Envelope>) -> Result<(), Refusal> {
         // A restored one knows that it lacks something.
         if self.halt.is_restored() {
             return self.halt.check();
         }
-        let org = Some(self.about.org_id);
-        // Only this gateway's own signature can show it its future.
-        let voice = self.keys.voice.public();
-        let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
-        if let Some(shown) = shown.filter(|shown| shown.author == self.voice.author) {
-            let seq = shown.place.seq;
-            let look = move |desk: &mut Desk<'_>| {
-                let at = Cut { author: shown.author, epoch: shown.place.epoch, seq };
-                let known = desk.keep(|desk| desk.ledger.entry_digest(&at))?;
-                // What is unknown of an earlier epoch was given up when the ledger was restored.
-                if known == Some(shown.place.digest) || shown.place.epoch < desk.state.epoch().number {
-                    return Ok(false);
-                }
-                desk.keep(|desk| desk.ledger.mark_behind(clock::now()))?;
-                Ok(true)
-            };
-            if self.writer.run(look).await? && self.halt.fall_behind() {
-                tracing::error!(
-                    entry = seq,
-                    "this gateway told others of an entry that its ledger does not have: it was restored from an old \
-                     copy. It issues nothing from now on; restore the newest copy of its folder"
-                );
-            }
+        if let Some(shown) = self.own_word(shown) {
+            self.writer.run(move |desk| desk.confirms(&shown)).await?;
         }
+        self.check_halt()
+    }
+
+    /// Does something hold it back that only operators can take away? A gateway that is behind or restored vouches for
+    /// nothing: its word would be held against the newest copy.
+    pub fn check_halt(&self) -> Result<(), Refusal> {
         self.halt.check()
     }
 
-    /// A gateway that is behind or restored vouches for nothing: its word would be held against the newest copy.
-    pub fn tip(&self) -> Result<Envelope, Refusal> {
-        self.halt.check()?;
-        tip(&self.state(), &self.voice, clock::now())
+    pub async fn tip(&self) -> Result<Envelope, Refusal> {
+        self.tip_of(&*self.state().await)
+    }
+
+    /// The state is one that readers see, so it is on disk.
+    pub fn tip_of(&self, state: &State) -> Result<Envelope, Refusal> {
+        self.check_halt()?;
+        self.tips.tip(state, clock::now())
+    }
+
+    /// Does the newest word about this ledger say the same as what is shown?
+    pub fn is_newest(&self, state: &State, shown: &Tip) -> bool {
+        state.frontier.place_of(&shown.author) == Some(&shown.place)
+    }
+
+    /// Notes that a member was there.
+    pub fn note_seen(self: &Arc<Self>, node_key: PublicKey, at: Timestamp) {
+        if self.jottings.seen(node_key.digest(), at) {
+            self.write_jottings_soon();
+        }
+    }
+
+    /// Notes that an attempt was refused.
+    pub fn note_refused(self: &Arc<Self>, source: IpAddr, refusal: &Refusal) {
+        if self.jottings.refused(clock::now(), source.to_string(), &refusal.to_string()) {
+            self.write_jottings_soon();
+        }
+    }
+
+    fn write_jottings_soon(self: &Arc<Self>) {
+        let gateway = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(JOTTINGS_WAIT).await;
+            // Every batch writes what waits; this one has nothing else to do.
+            drop(gateway.upgrade().map(|gateway| gateway.writer.submit(|_| Ok(()))));
+        });
     }
 }
 
 /// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
-fn effect(judgment: Arc<ArcSwap<Judgment>>, registry: Arc<Registry>) -> Box<dyn Fn(&State) + Send> {
+fn effect(
+    judgment: Arc<ArcSwap<Judgment>>,
+    registry: Arc<Registry>,
+    frozen: Arc<AtomicBool>,
+) -> Box<dyn Fn(&State) + Send> {
     Box::new(move |state| {
+        frozen.store(state.is_frozen(), Ordering::Relaxed);
         if let Some(fresh) = judge_by(state) {
             judgment.store(Arc::new(fresh));
         }

@@ -27,15 +27,16 @@ pub struct Watched {
 impl Watched {
     /// Made away from the threads that answer: it looks into the ledger's file.
     pub async fn page(self) -> String {
-        tokio::task::spawn_blocking(move || self.page_now()).await.unwrap_or_default()
+        let nodes = self.gateway.state().await.members.len();
+        tokio::task::spawn_blocking(move || self.page_now(nodes)).await.unwrap_or_default()
     }
 
-    fn page_now(&self) -> String {
+    fn page_now(&self, nodes: usize) -> String {
         let mut page = Page::default();
         show_build(&mut page);
         self.gateway.tally.show(&mut page);
         self.show_connections(&mut page);
-        self.show_ledger(&mut page);
+        self.show_ledger(&mut page, nodes);
         self.show_standing(&mut page);
         self.agent.show(&mut page);
         page.into_text()
@@ -51,8 +52,7 @@ impl Watched {
         page.gauge("freehold_gateway_connections_limit", "Connections that can be open at once.", most);
     }
 
-    fn show_ledger(&self, page: &mut Page) {
-        let nodes = self.gateway.state().members.len();
+    fn show_ledger(&self, page: &mut Page, nodes: usize) {
         let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
         page.gauge("freehold_gateway_nodes", "Machines in the ledger, revoked ones too.", nodes);
         let halt = self.gateway.check_halt();

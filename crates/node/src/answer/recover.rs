@@ -4,7 +4,6 @@ use ground::{clock, random};
 use identity::envelope::Envelope;
 use identity::signers::Word;
 use identity::time::Timestamp;
-use org::entry::Action;
 use org::refusal::Refusal;
 use org::state::State;
 
@@ -12,7 +11,7 @@ use crate::answer::gateway::Gateway;
 
 /// When the recovery takes effect here. Its authority is in its signatures, so anybody may bring it.
 pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, Refusal> {
-    if let Some(due_at) = known(&gateway.state(), &recovery)? {
+    if let Some(due_at) = known(&*gateway.state().await, &recovery)? {
         return Ok(due_at);
     }
     let now = clock::now();
@@ -24,7 +23,7 @@ pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, R
             if let Some(due_at) = known(desk.state, &recovery)? {
                 return Ok(due_at);
             }
-            desk.append_halted(Action::RecoveryBegin { recovery }, now, correlation)?;
+            desk.append_recovery(recovery, now, correlation)?;
             Ok(now + desk.state.recovery_delay)
         })
         .await?;

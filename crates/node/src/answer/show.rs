@@ -6,13 +6,13 @@ use org::refusal::Refusal;
 use org::state::State;
 use wire::sync::{Done, ShowRequest};
 
+use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
-use crate::answer::writer::Desk;
 
 /// A later word of this gateway's own stops it. A head that says more than the ledger is kept for the operators.
 pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refusal> {
     let says_more = {
-        let state = gateway.state();
+        let state = gateway.state().await;
         let opened = open(&state, &request.head).ok_or(Refusal::BadProof)?;
         says_more(&state, &opened.head)
     };

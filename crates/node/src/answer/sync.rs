@@ -1,42 +1,63 @@
 //! A member checks in, or leaves.
 
+use std::sync::Arc;
+
 use ground::{clock, random};
+use identity::envelope::Envelope;
 use org::admission::Leave;
 use org::entry::Action;
 use org::member::Member;
 use org::refusal::Refusal;
 use org::renew;
-use org::state::Standing;
+use org::state::{Standing, State};
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 
 use crate::answer::gateway::Gateway;
 
 /// The first check-in over mTLS makes a node a member. Every one brings what is new.
-pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Result<CheckedIn, Refusal> {
-    gateway.confront(request.tip.as_ref()).await?;
+pub async fn check_in(gateway: &Arc<Gateway>, peer: &Member, request: CheckIn) -> Result<CheckedIn, Refusal> {
     let now = clock::now();
-    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
     let (key, name) = (peer.node_key(), peer.node().clone());
-    let tip = gateway
-        .writer
-        .run(move |desk| {
-            let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
-            renew::check_standing(desk.state, member, now)?;
-            if desk.state.standing(member) == Standing::Issued {
-                desk.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
-            }
-            desk.keep(|desk| desk.ledger.log_seen(node_key, now))?;
-            desk.tip(now)
-        })
-        .await?;
-    let state = gateway.state();
+    let shown = gateway.own_word(request.tip.as_ref());
+    gateway.check_halt()?;
+    {
+        let state = gateway.state().await;
+        let standing = state.standing(renew::member_behind(&state, &key, &name)?);
+        if standing == Standing::Member && shown.as_ref().is_none_or(|shown| gateway.is_newest(&state, shown)) {
+            // Nothing happened since: nothing to look up, and nothing to write that anybody waits for.
+            gateway.note_seen(key, now);
+            return Ok(news(&state, &request, gateway.tip_of(&state)?));
+        }
+    }
+    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+    let written = gateway.writer.run_for_tip(move |desk| {
+        if let Some(shown) = shown
+            && !desk.confirms(&shown)?
+        {
+            return Ok(Err(Refusal::LedgerBehind));
+        }
+        let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
+        renew::check_standing(desk.state, member, now)?;
+        if desk.state.standing(member) == Standing::Issued {
+            desk.append_own((Action::NodeJoin { node_key, name }, node_key), now, correlation)?;
+        }
+        Ok(Ok(()))
+    });
+    let (confirmed, tip) = written.await?;
+    confirmed?;
+    gateway.note_seen(key, now);
+    Ok(news(&*gateway.state().await, &request, tip))
+}
+
+/// What the node does not have yet.
+fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
     let head = state.head().filter(|record| record.head.version != request.head);
-    Ok(CheckedIn {
+    CheckedIn {
         signers: state.signer_chain(request.signers),
         head: head.map(|record| record.envelope.clone()),
         tip,
         recoveries: state.open_recoveries().map(|(record, _)| record.envelope.clone()).collect(),
-    })
+    }
 }
 
 pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> Result<Done, Refusal> {
@@ -48,10 +69,10 @@ pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> R
         return Err(Refusal::BadProof);
     }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    let name = peer.node().clone();
+    let (key, name) = (peer.node_key().digest(), peer.node().clone());
     gateway
         .writer
-        .run(move |desk| desk.append_own(Action::NodeLeave { leave: request.leave, name }, now, correlation))
+        .run(move |desk| desk.append_own((Action::NodeLeave { leave: request.leave, name }, key), now, correlation))
         .await?;
     Ok(Done {})
 }

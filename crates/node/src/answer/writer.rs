@@ -1,56 +1,40 @@
 //! The one writer: takes jobs, runs many in one transaction, answers only after the disk has them.
 //!
-//! It holds the state from the first change to the commit: nobody reads what the disk does not have.
+//! It works on a state of its own. Others read a second one, which takes the same entries after the commit: nobody reads
+//! what the disk does not have, and nobody waits for the disk who only reads.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::Head;
-use identity::id::{Correlation, InviteId, OrgId};
-use identity::key::{EdKey, Sign};
-use identity::principal::Author;
-use identity::time::Timestamp;
-use org::entry::{Action, Cause, SignedEntry};
+use identity::time::Seconds;
 use org::founding::Founding;
-use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::state::State;
-use tokio::sync::oneshot;
+use tokio::sync::{RwLock, oneshot};
 
+use crate::answer::desk::{Batch, Closing, Desk, describe};
 use crate::answer::halt::Halt;
-use crate::answer::show;
+use crate::answer::jottings::Jottings;
 use crate::answer::tally::Tally;
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::answer::tips::Tips;
+use crate::store::ledger::Ledger;
 
 /// Jobs that may wait, and jobs that share one commit.
 const QUEUE: usize = 8_192;
 const BATCH: usize = 512;
+/// How long a batch waits for as many as the last one had: less than a disk takes.
+const LINGER: Duration = Duration::from_micros(500);
 
-type Finish = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
+/// What a batch came to: the gateway's word about its chain, if somebody wants it.
+type Outcome = Result<Option<Envelope>, Refusal>;
+type Finish = Box<dyn FnOnce(Outcome) + Send>;
+const BUSY: Refusal = Refusal::Busy { retry_after: Seconds(1) };
+
 type Job = Box<dyn FnOnce(&mut Desk<'_>) -> Finish + Send>;
-
-/// Invites whose revocation is on its way.
-#[derive(Debug, Default)]
-pub struct Closing(Mutex<BTreeMap<InviteId, Instant>>);
-
-impl Closing {
-    const TIME: Duration = Duration::from_mins(1);
-
-    fn close(&self, invite: InviteId) {
-        let mut closing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        closing.retain(|_, since| since.elapsed() < Self::TIME);
-        closing.insert(invite, Instant::now());
-    }
-
-    fn is_closing(&self, invite: InviteId) -> bool {
-        let closing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        closing.get(&invite).is_some_and(|since| since.elapsed() < Self::TIME)
-    }
-}
 
 /// A handle to the writer's thread.
 #[derive(Debug)]
@@ -59,36 +43,19 @@ pub struct Writer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The gateway as an author: its name and its voice.
-#[derive(Debug)]
-pub struct OwnVoice {
-    pub author: Author,
-    pub key: EdKey,
-}
-
-/// What a job may touch. Refuse first, change last: a job that changed something must not refuse any more.
-pub struct Desk<'a> {
-    pub state: &'a mut State,
-    pub ledger: &'a Ledger,
-    voice: &'a OwnVoice,
-    halt: &'a Halt,
-    closing: &'a Closing,
-    broken: Option<String>,
-    /// Operators changed something: the whole gateway judges by it from the commit on.
-    wide: bool,
-    /// What held the gateway back is over with this commit.
-    lift: bool,
-}
-
 /// What the writer's thread has in hand.
 pub struct Scribe {
     pub ledger: Ledger,
     pub founding: Founding,
+    /// What the ledger will say once the batch in hand is written.
+    pub ahead: State,
+    /// What it says: everybody else reads this.
     pub state: Arc<RwLock<State>>,
-    pub voice: Arc<OwnVoice>,
+    pub tips: Arc<Tips>,
     /// Behind, or restored: nothing of its own is written any more.
     pub halt: Arc<Halt>,
-    pub closing: Arc<Closing>,
+    pub closing: Closing,
+    pub jottings: Arc<Jottings>,
     pub tally: Arc<Tally>,
     /// Called after a commit that changed what operators decide.
     pub take_effect: Box<dyn Fn(&State) + Send>,
@@ -114,25 +81,44 @@ impl Writer {
         job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, Refusal>> {
         let (sender, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |desk| {
+        self.send(Box::new(move |desk| {
             let result = job(desk);
-            Box::new(move |committed: Result<(), Refusal>| {
+            Box::new(move |committed: Outcome| {
                 let _ = sender.send(committed.and(result));
             })
-        });
+        }));
+        receiver
+    }
+
+    fn send(&self, job: Job) {
         // A full queue or a dead writer drops the job, and with it the sender: the caller sees that.
         if let Some(jobs) = &self.jobs {
             let _ = jobs.try_send(job);
         }
-        receiver
     }
 
     pub async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let busy = Refusal::Busy { retry_after: identity::time::Seconds(1) };
-        self.submit(job).await.unwrap_or(Err(busy))
+        self.submit(job).await.unwrap_or(Err(BUSY))
+    }
+
+    /// Runs a job and says how far the ledger is once it is durable: one signature for all that were written with it.
+    pub async fn run_for_tip<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<(T, Envelope), Refusal> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(Box::new(move |desk| {
+            let result = job(desk);
+            desk.batch.wants_tip |= result.is_ok();
+            Box::new(move |committed: Outcome| {
+                let told = committed.and_then(|tip| Ok((result?, tip.ok_or(Refusal::LedgerBehind)?)));
+                let _ = sender.send(told);
+            })
+        }));
+        receiver.await.unwrap_or(Err(BUSY))
     }
 }
 
@@ -147,9 +133,11 @@ impl Drop for Writer {
 }
 
 impl Scribe {
-    fn write_until_closed(&self, jobs: &Receiver<Job>) {
+    fn write_until_closed(mut self, jobs: &Receiver<Job>) {
+        let mut usual = 0;
         while let Ok(first) = jobs.recv() {
-            let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(BATCH - 1)).collect();
+            let batch = gather(first, jobs, usual);
+            usual = batch.len();
             let mut finishes = Vec::with_capacity(batch.len());
             let began = Instant::now();
             let outcome = self.write_batch(batch, &mut finishes);
@@ -160,192 +148,98 @@ impl Scribe {
         }
     }
 
-    fn write_batch(&self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<(), String> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let outcome = self.run_and_commit(batch, &mut state, finishes);
-        match &outcome {
-            Ok(true) => (self.take_effect)(&state),
-            Ok(false) => {}
+    fn write_batch(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Option<Envelope>, String> {
+        match self.run_and_commit(batch, finishes) {
+            Ok(done) => {
+                let mut state = self.state.blocking_write();
+                if !done.taken.iter().all(|taken| taken.apply(&mut state)) {
+                    // Both copies began alike and took the same, so this cannot be; the one that is on disk is right.
+                    tracing::error!("the state that others read had gone astray");
+                    state.clone_from(&self.ahead);
+                }
+                if done.wide {
+                    (self.take_effect)(&state);
+                }
+                if done.lift {
+                    self.halt.lift();
+                }
+                // A gateway that is behind vouches for nothing, and an error of the key is nobody's loss: who waits
+                // for the tip is told that there is none.
+                let vouches = done.wants_tip && self.halt.check().is_ok();
+                Ok(vouches.then(|| self.tips.tip(&state, clock::now()).ok()).flatten())
+            }
             Err(why) => {
                 tracing::error!(%why, "the ledger could not be written; nothing of it was acknowledged");
                 self.ledger.roll_back();
                 // What memory ran ahead of the disk is forgotten. If that cannot be, nothing more may be said.
                 match self.ledger.state(&self.founding) {
-                    Ok(fresh) => *state = fresh,
+                    Ok(fresh) => {
+                        self.state.blocking_write().clone_from(&fresh);
+                        self.ahead = fresh;
+                    }
                     Err(why) => {
                         tracing::error!(%why, "the ledger cannot be read either: stopping");
                         std::process::exit(1);
                     }
                 }
+                Err(why)
             }
         }
-        outcome.map(|_| ())
     }
 
-    /// True if operators changed something.
-    fn run_and_commit(&self, batch: Vec<Job>, state: &mut State, finishes: &mut Vec<Finish>) -> Result<bool, String> {
+    fn run_and_commit(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Batch, String> {
         self.ledger.begin().map_err(|why| describe(&why))?;
-        let mut desk = Desk {
-            state,
-            ledger: &self.ledger,
-            voice: &self.voice,
-            halt: &self.halt,
-            closing: &self.closing,
-            broken: None,
-            wide: false,
-            lift: false,
-        };
+        self.jottings.write(&self.ledger).map_err(|why| describe(&why))?;
+        let hands = (self.tips.voice(), self.halt.as_ref(), &self.closing);
+        let mut desk = Desk::new(&mut self.ahead, &self.ledger, hands);
         for job in batch {
             finishes.push(job(&mut desk));
-            if let Some(why) = desk.broken {
+            if let Some(why) = desk.batch.broken {
                 return Err(why);
             }
         }
-        let (wide, lift) = (desk.wide, desk.lift);
+        desk.write_rows().map_err(|why| why.to_string())?;
+        let done = desk.batch;
         self.ledger.commit().map_err(|why| describe(&why))?;
-        if lift {
-            self.halt.lift();
-        }
-        Ok(wide)
+        Ok(done)
     }
 }
 
-fn describe(why: &LedgerError) -> String {
-    let source = std::error::Error::source(why).map(|source| format!(": {source}"));
-    format!("{why}{}", source.unwrap_or_default())
+/// The jobs that share the next commit: all that wait, and, if there were more the last time, those that come within a
+/// moment. Who is alone does not wait.
+fn gather(first: Job, jobs: &Receiver<Job>, usual: usize) -> Vec<Job> {
+    let mut batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(BATCH - 1)).collect();
+    let until = Instant::now() + LINGER;
+    while batch.len() < usual {
+        match jobs.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(job) => batch.push(job),
+            Err(_) => break,
+        }
+    }
+    batch
 }
 
-impl Desk<'_> {
-    /// Takes operators' entries: all or none.
-    pub fn append(&mut self, org: OrgId, entries: Vec<Envelope>) -> Result<(), Refusal> {
-        let refuses = |why: String| Refusal::LedgerRefuses { why };
-        let opened: Result<Vec<SignedEntry>, _> =
-            entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
-        let opened = opened.map_err(|why| refuses(why.to_string()))?;
-        let mut trial = self.state.clone();
-        for signed in &opened {
-            trial.check_follows(signed).map_err(|why| refuses(why.to_string()))?;
-            trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
-        }
-        self.check_cuts(&opened)?;
-        self.check_recoveries(&opened)?;
-        self.wide = true;
-        let restores =
-            |signed: &SignedEntry| matches!(&signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
-        if opened.iter().any(restores) {
-            // Everything that held the gateway back was about the epoch that ends here.
-            self.keep(|desk| desk.ledger.clear_marks())?;
-            self.lift = true;
-        }
-        for signed in &opened {
-            // The trial run took each of them; so does this one.
-            let _ = self.state.apply(signed);
-            self.keep(|desk| desk.ledger.append(desk.state, signed))?;
-        }
-        if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
-            self.measure(&shown);
-            if show::is_answered(self.state, &shown) {
-                self.keep(|desk| desk.ledger.forget_shown())?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        Box::new(|_| Box::new(drop))
+    }
+
+    #[test]
+    fn who_is_alone_does_not_wait_and_a_crowd_shares_a_commit() {
+        let (sender, receiver) = sync_channel::<Job>(BATCH * 2);
+        assert_eq!(gather(job(), &receiver, 1).len(), 1);
+        let late = std::thread::spawn(move || {
+            for _ in 0..BATCH * 2 {
+                sender.send(job()).unwrap();
             }
-        }
-        Ok(())
+        });
+        late.join().unwrap();
+        assert_eq!(gather(job(), &receiver, 8).len(), BATCH, "all that wait, up to the bound");
+        assert_eq!(gather(job(), &receiver, BATCH).len(), BATCH);
+        // Two are left, and nobody comes any more: it does not wait for ever.
+        assert_eq!(gather(job(), &receiver, 8).len(), 3);
     }
-
-    /// Compares a head that somebody showed with the ledger's.
-    pub fn measure(&self, shown: &Envelope) {
-        self.halt.set_outdated(show::is_later(self.state, shown));
-    }
-
-    /// The entry says when it was written; this gateway's own clock must agree that the delay is over.
-    fn check_recoveries(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
-        let now = ground::clock::now();
-        for signed in entries {
-            let Action::SignersInstall { signers, .. } = &signed.entry.action else {
-                continue;
-            };
-            let waits = self.state.open_recoveries().find(|(record, _)| record.set.id == signers.digest());
-            if let Some((_, due_at)) = waits.filter(|(_, due_at)| now < *due_at) {
-                return Err(Refusal::LedgerRefuses { why: format!("the recovery waits until {due_at}") });
-            }
-        }
-        Ok(())
-    }
-
-    /// An invite is cut where no machine that it let in is cut off with it. If machines joined meanwhile, the operator
-    /// looks again; until then nobody else comes in, or whoever holds the code could put it off for ever.
-    fn check_cuts(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
-        for signed in entries {
-            let Action::HeadPublish { head, cause: Cause::InviteRevoke { invite } } = &signed.entry.action else {
-                continue;
-            };
-            let head: Option<Head> = head.peek(Some(self.state.org)).ok();
-            let cuts = head.into_iter().flat_map(|head| head.revocations.invites).filter(|cut| cut.invite == *invite);
-            let seen = cuts.flat_map(|cut| cut.seen).filter(|at| at.author == self.voice.author).map(|at| at.seq).max();
-            let record = self.state.invite(*invite).map(|(_, record)| record);
-            let spends = record.into_iter().flat_map(|record| record.spent.values().flatten());
-            if spends.into_iter().any(|spend| spend.by.author == self.voice.author && Some(spend.by.seq) > seen) {
-                self.closing.close(*invite);
-                let why = "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
-                return Err(Refusal::LedgerRefuses { why });
-            }
-        }
-        Ok(())
-    }
-
-    /// Is this invite about to be revoked?
-    pub fn is_closing(&self, invite: InviteId) -> bool {
-        self.closing.is_closing(invite)
-    }
-
-    /// Writes an entry of this gateway's own.
-    pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
-        self.halt.check()?;
-        self.append_halted(action, at, correlation)
-    }
-
-    /// Also while it is held back: a recovery may be the only way out of that.
-    pub fn append_halted(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
-        let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
-        let signed = {
-            let place = (&self.state.frontier, self.state.epoch().number);
-            SignedEntry::write(self.state.org, place, own, (at, correlation), action)
-        };
-        let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;
-        let applied = self.state.apply(&signed).map_err(|why| why.to_string());
-        if let Err(why) = applied.and_then(|effect| effect.map_err(|void| void.to_string())) {
-            // The chain may have moved on in memory: forget the whole batch rather than guess.
-            self.broken = Some(why.clone());
-            return Err(Refusal::LedgerRefuses { why });
-        }
-        self.keep(|desk| desk.ledger.append(desk.state, &signed))
-    }
-
-    /// Does something with the disk; if it fails, the whole batch is undone.
-    pub fn keep<T>(&mut self, act: impl FnOnce(&Self) -> Result<T, LedgerError>) -> Result<T, Refusal> {
-        act(self).map_err(|why| {
-            let why = describe(&why);
-            self.broken = Some(why.clone());
-            Refusal::Failed { why }
-        })
-    }
-
-    /// This gateway's signed word about its own chain.
-    pub fn tip(&self, at: Timestamp) -> Result<Envelope, Refusal> {
-        tip(self.state, self.voice, at)
-    }
-}
-
-impl std::fmt::Debug for Desk<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Desk")
-    }
-}
-
-pub fn tip(state: &State, voice: &OwnVoice, at: Timestamp) -> Result<Envelope, Refusal> {
-    let failed = |why: String| Refusal::Failed { why };
-    let place = state.frontier.place_of(&voice.author).copied();
-    let place = place.ok_or_else(|| failed("the gateway has no chain yet".to_owned()))?;
-    let body = Tip { author: voice.author.clone(), place, at };
-    let envelope = Envelope::seal(Some(state.org), &body).map_err(|why| failed(why.to_string()))?;
-    envelope.signed(&voice.key).map_err(|why| failed(why.to_string()))
 }

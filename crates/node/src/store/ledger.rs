@@ -13,7 +13,7 @@ use identity::id::{Digest, OrgId};
 use identity::principal::Principal;
 use identity::time::Timestamp;
 use org::derived::{self, BadRow, Rows};
-use org::entry::SignedEntry;
+use org::entry::{Entry, SignedEntry};
 use org::founding::Founding;
 use org::renew::Issuance;
 use org::state::State;
@@ -24,7 +24,7 @@ pub use look::Counts;
 use crate::store::migrate;
 
 /// Observations are kept for people to look at, not for ever.
-const MAX_OBSERVATIONS: u32 = 10_000;
+pub const MAX_OBSERVATIONS: usize = 10_000;
 
 /// Someone may be reading the file at the moment.
 const BUSY: Duration = Duration::from_secs(5);
@@ -109,6 +109,15 @@ impl Ledger {
 
     /// Adds an entry that `state` has already taken, and the rows that it changed.
     pub fn append(&self, state: &State, signed: &SignedEntry) -> Result<(), LedgerError> {
+        self.add_entry(signed)?;
+        match derived::rows_after(state, signed) {
+            Some(rows) => self.put_rows(&rows),
+            None => self.replace_rows(&derived::rows(state)),
+        }
+    }
+
+    /// Only the entry; its author puts the rows.
+    pub fn add_entry(&self, signed: &SignedEntry) -> Result<(), LedgerError> {
         self.db
             .prepare_cached("INSERT INTO entries (author, epoch, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![
@@ -118,13 +127,10 @@ impl Ledger {
                 signed.digest.to_string(),
                 json(&signed.envelope)
             ])?;
-        match derived::rows_after(state, signed) {
-            Some(rows) => self.put_rows(&rows),
-            None => self.replace_rows(&derived::rows(state)),
-        }
+        Ok(())
     }
 
-    fn put_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
+    pub fn put_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
         let mut put = self.db.prepare_cached("INSERT OR REPLACE INTO derived VALUES (?1, ?2, ?3)")?;
         for ((table, key), value) in rows {
             put.execute([table, key, value])?;
@@ -179,7 +185,8 @@ impl Ledger {
         Ok(out)
     }
 
-    pub fn entry(&self, at: &Cut) -> Result<Option<SignedEntry>, LedgerError> {
+    /// The entry at a place that the state names; its digest says that these are the bytes that were once checked.
+    pub fn entry(&self, at: &Cut, digest: Digest) -> Result<Option<Entry>, LedgerError> {
         let mut query =
             self.db.prepare_cached("SELECT envelope FROM entries WHERE author = ?1 AND epoch = ?2 AND seq = ?3")?;
         let seq = i64::try_from(at.seq).unwrap_or(i64::MAX);
@@ -188,8 +195,12 @@ impl Ledger {
         let Some(text) = text else {
             return Ok(None);
         };
-        let signed = SignedEntry::open(self.org, read(&text)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-        Ok(Some(signed))
+        let envelope: Envelope = read(&text)?;
+        if envelope.digest() != digest {
+            return Err(LedgerError::Damaged(format!("entry {} of `{}` is another", at.seq, at.author)));
+        }
+        let entry = envelope.peek(Some(self.org)).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        Ok(Some(entry))
     }
 
     pub fn entry_digest(&self, at: &Cut) -> Result<Option<Digest>, LedgerError> {
@@ -245,17 +256,15 @@ impl Ledger {
         Ok(query.query_row([node_key.to_string()], |row| row.get(0)).optional()?)
     }
 
-    pub fn observe(&self, at: Timestamp, source: &str, what: &str) -> Result<(), LedgerError> {
-        // A stranger's words may be in it.
-        let what: String = what.chars().take(200).collect();
-        self.db.prepare_cached("INSERT INTO observations (at, source, what) VALUES (?1, ?2, ?3)")?.execute(params![
-            at.unix(),
-            source,
-            what
-        ])?;
+    /// When, from where, what; the oldest beyond a bound are forgotten.
+    pub fn observe(&self, refused: &[(Timestamp, String, String)]) -> Result<(), LedgerError> {
+        let mut put = self.db.prepare_cached("INSERT INTO observations (at, source, what) VALUES (?1, ?2, ?3)")?;
+        for (at, source, what) in refused {
+            put.execute(params![at.unix(), source, what])?;
+        }
         self.db
             .prepare_cached("DELETE FROM observations WHERE id <= (SELECT MAX(id) FROM observations) - ?1")?
-            .execute([MAX_OBSERVATIONS])?;
+            .execute([i64::try_from(MAX_OBSERVATIONS).unwrap_or(i64::MAX)])?;
         Ok(())
     }
 }
@@ -266,6 +275,10 @@ fn open(path: &Path) -> Result<Connection, LedgerError> {
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "foreign_keys", "ON")?;
     db.busy_timeout(BUSY)?;
+    // Keys are digests, so that every commit touches pages all over the file: keep them at hand, and carry them over
+    // from the log (at most 32 MB) only now and then.
+    db.pragma_update(None, "cache_size", -16_384)?;
+    db.pragma_update(None, "wal_autocheckpoint", 8_192)?;
     db.set_prepared_statement_cache_capacity(32);
     Ok(db)
 }

@@ -1,0 +1,296 @@
+//! What a job of the writer may touch: the state as it will be after the commit, the ledger, the gateway's voice.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use identity::envelope::Envelope;
+use identity::head::{Cut, Head};
+use identity::id::{Correlation, Digest, InviteId, OrgId};
+use identity::key::Sign;
+use identity::time::Timestamp;
+use org::derived::{self, Rows};
+use org::entry::{Action, Cause, SignedEntry};
+use org::frontier::Tip;
+use org::grant::Granted;
+use org::refusal::Refusal;
+use org::state::{State, Unfit, Void};
+
+use crate::answer::halt::Halt;
+use crate::answer::show;
+use crate::answer::tips::OwnVoice;
+use crate::store::ledger::{Ledger, LedgerError};
+
+/// What a job may touch. Refuse first, change last: a job that changed something must not refuse any more.
+pub struct Desk<'a> {
+    pub state: &'a mut State,
+    pub ledger: &'a Ledger,
+    voice: &'a OwnVoice,
+    halt: &'a Halt,
+    closing: &'a Closing,
+    /// Rows that wait to be written: what every entry of a batch changes again is written once.
+    rows: Rows,
+    pub(super) batch: Batch,
+}
+
+/// What the jobs of one batch have done so far.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// The disk failed: nothing of it counts.
+    pub broken: Option<String>,
+    /// Somebody is to be told how far the ledger is.
+    pub wants_tip: bool,
+    /// Operators changed something: the whole gateway judges by it from the commit on.
+    pub wide: bool,
+    /// What held the gateway back is over with this commit.
+    pub lift: bool,
+    /// Entries that the state took, in their order.
+    pub taken: Vec<Taken>,
+}
+
+/// An entry, and what spares its own author to check it again.
+#[derive(Debug)]
+pub(super) struct Taken {
+    signed: SignedEntry,
+    granted: Option<Granted>,
+}
+
+impl Taken {
+    /// True if the state took it.
+    pub fn apply(&self, state: &mut State) -> bool {
+        matches!(apply(state, &self.signed, self.granted.as_ref()), Ok(Ok(())))
+    }
+}
+
+fn apply(state: &mut State, signed: &SignedEntry, granted: Option<&Granted>) -> Result<Result<(), Void>, Unfit> {
+    match granted {
+        Some(granted) => state.apply_granted(signed, granted),
+        None => state.apply(signed),
+    }
+}
+
+/// Invites whose revocation is on its way.
+#[derive(Debug, Default)]
+pub struct Closing(Mutex<BTreeMap<InviteId, Instant>>);
+
+impl Closing {
+    const TIME: Duration = Duration::from_mins(1);
+
+    fn close(&self, invite: InviteId) {
+        let mut closing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        closing.retain(|_, since| since.elapsed() < Self::TIME);
+        closing.insert(invite, Instant::now());
+    }
+
+    fn is_closing(&self, invite: InviteId) -> bool {
+        let closing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        closing.get(&invite).is_some_and(|since| since.elapsed() < Self::TIME)
+    }
+}
+
+pub(super) fn describe(why: &LedgerError) -> String {
+    let source = std::error::Error::source(why).map(|source| format!(": {source}"));
+    format!("{why}{}", source.unwrap_or_default())
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn new(state: &'a mut State, ledger: &'a Ledger, scribe: (&'a OwnVoice, &'a Halt, &'a Closing)) -> Self {
+        let (voice, halt, closing) = scribe;
+        Self { state, ledger, voice, halt, closing, rows: Rows::new(), batch: Batch::default() }
+    }
+
+    /// Takes operators' entries: all or none.
+    pub fn append(&mut self, org: OrgId, entries: Vec<Envelope>) -> Result<(), Refusal> {
+        let refuses = |why: String| Refusal::LedgerRefuses { why };
+        let opened: Result<Vec<SignedEntry>, _> =
+            entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
+        let opened = opened.map_err(|why| refuses(why.to_string()))?;
+        let mut trial = self.state.clone();
+        for signed in &opened {
+            trial.check_follows(signed).map_err(|why| refuses(why.to_string()))?;
+            trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
+        }
+        self.check_cuts(&opened)?;
+        self.check_recoveries(&opened)?;
+        self.write_rows()?;
+        self.batch.wide = true;
+        let restores =
+            |signed: &SignedEntry| matches!(&signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
+        if opened.iter().any(restores) {
+            // Everything that held the gateway back was about the epoch that ends here.
+            self.keep(|desk| desk.ledger.clear_marks())?;
+            self.batch.lift = true;
+        }
+        for signed in opened {
+            // The trial run took each of them; so does this one.
+            let _ = self.state.apply(&signed);
+            self.keep(|desk| desk.ledger.append(desk.state, &signed))?;
+            self.batch.taken.push(Taken { signed, granted: None });
+        }
+        if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
+            self.measure(&shown);
+            if show::is_answered(self.state, &shown) {
+                self.keep(|desk| desk.ledger.forget_shown())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares a head that somebody showed with the ledger's.
+    pub fn measure(&self, shown: &Envelope) {
+        self.halt.set_outdated(show::is_later(self.state, shown));
+    }
+
+    /// The entry says when it was written; this gateway's own clock must agree that the delay is over.
+    fn check_recoveries(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
+        let now = ground::clock::now();
+        for signed in entries {
+            let Action::SignersInstall { signers, .. } = &signed.entry.action else {
+                continue;
+            };
+            let waits = self.state.open_recoveries().find(|(record, _)| record.set.id == signers.digest());
+            if let Some((_, due_at)) = waits.filter(|(_, due_at)| now < *due_at) {
+                return Err(Refusal::LedgerRefuses { why: format!("the recovery waits until {due_at}") });
+            }
+        }
+        Ok(())
+    }
+
+    /// An invite is cut where no machine that it let in is cut off with it. If machines joined meanwhile, the operator
+    /// looks again; until then nobody else comes in, or whoever holds the code could put it off for ever.
+    fn check_cuts(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
+        for signed in entries {
+            let Action::HeadPublish { head, cause: Cause::InviteRevoke { invite } } = &signed.entry.action else {
+                continue;
+            };
+            let head: Option<Head> = head.peek(Some(self.state.org)).ok();
+            let cuts = head.into_iter().flat_map(|head| head.revocations.invites).filter(|cut| cut.invite == *invite);
+            let seen = cuts.flat_map(|cut| cut.seen).filter(|at| at.author == self.voice.author).map(|at| at.seq).max();
+            let record = self.state.invite(*invite).map(|(_, record)| record);
+            let spends = record.into_iter().flat_map(|record| record.spent.values().flatten());
+            if spends.into_iter().any(|spend| spend.by.author == self.voice.author && Some(spend.by.seq) > seen) {
+                self.closing.close(*invite);
+                let why = "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
+                return Err(Refusal::LedgerRefuses { why });
+            }
+        }
+        Ok(())
+    }
+
+    /// Is this invite about to be revoked?
+    pub fn is_closing(&self, invite: InviteId) -> bool {
+        self.closing.is_closing(invite)
+    }
+
+    /// Writes an entry of this gateway's own about a node key.
+    pub fn append_own(
+        &mut self,
+        (action, node_key): (Action, Digest),
+        at: Timestamp,
+        correlation: Correlation,
+    ) -> Result<(), Refusal> {
+        self.append_about((action, node_key), (at, correlation), None)
+    }
+
+    /// Writes down whom this gateway has just admitted; the admission.
+    pub fn append_granted(
+        &mut self,
+        granted: Granted,
+        at: Timestamp,
+        correlation: Correlation,
+    ) -> Result<Envelope, Refusal> {
+        let admission = granted.envelope().clone();
+        let about = (Action::NodeAdmit { admission: admission.clone() }, granted.node_key().digest());
+        self.append_about(about, (at, correlation), Some(granted))?;
+        Ok(admission)
+    }
+
+    fn append_about(
+        &mut self,
+        (action, node_key): (Action, Digest),
+        when: (Timestamp, Correlation),
+        granted: Option<Granted>,
+    ) -> Result<(), Refusal> {
+        self.halt.check()?;
+        let signed = self.write_own(action, when, granted.as_ref())?;
+        self.keep(|desk| desk.ledger.add_entry(&signed))?;
+        self.rows.extend(derived::rows_about(self.state, &signed, node_key));
+        self.batch.taken.push(Taken { signed, granted });
+        Ok(())
+    }
+
+    /// Writes that a recovery begins; also while the gateway is held back: it may be the only way out of that.
+    pub fn append_recovery(
+        &mut self,
+        recovery: Envelope,
+        at: Timestamp,
+        correlation: Correlation,
+    ) -> Result<(), Refusal> {
+        let signed = self.write_own(Action::RecoveryBegin { recovery }, (at, correlation), None)?;
+        self.write_rows()?;
+        self.keep(|desk| desk.ledger.append(desk.state, &signed))?;
+        self.batch.taken.push(Taken { signed, granted: None });
+        Ok(())
+    }
+
+    /// The next entry of this gateway's chain, taken by the state.
+    fn write_own(
+        &mut self,
+        action: Action,
+        when: (Timestamp, Correlation),
+        granted: Option<&Granted>,
+    ) -> Result<SignedEntry, Refusal> {
+        let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
+        let place = (&self.state.frontier, self.state.epoch().number);
+        let signed = SignedEntry::write(self.state.org, place, own, when, action);
+        let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;
+        let applied = apply(self.state, &signed, granted).map_err(|why| why.to_string());
+        if let Err(why) = applied.and_then(|effect| effect.map_err(|void| void.to_string())) {
+            // The chain may have moved on in memory: forget the whole batch rather than guess.
+            self.batch.broken = Some(why.clone());
+            return Err(Refusal::LedgerRefuses { why });
+        }
+        Ok(signed)
+    }
+
+    /// Whoever reads the derived tables, and the commit, wants them whole.
+    pub fn write_rows(&mut self) -> Result<(), Refusal> {
+        let rows = std::mem::take(&mut self.rows);
+        self.keep(|desk| desk.ledger.put_rows(&rows))
+    }
+
+    /// Is a word that this gateway once gave about its chain still so? One that is shown its own future, or another past
+    /// than it has, was restored from an old copy: it stops issuing, for good.
+    pub fn confirms(&mut self, shown: &Tip) -> Result<bool, Refusal> {
+        let at = Cut { author: shown.author.clone(), epoch: shown.place.epoch, seq: shown.place.seq };
+        let known = self.keep(|desk| desk.ledger.entry_digest(&at))?;
+        // What is unknown of an earlier epoch was given up when the ledger was restored.
+        if known == Some(shown.place.digest) || shown.place.epoch < self.state.epoch().number {
+            return Ok(true);
+        }
+        self.keep(|desk| desk.ledger.mark_behind(ground::clock::now()))?;
+        if self.halt.fall_behind() {
+            tracing::error!(
+                entry = at.seq,
+                "this gateway told others of an entry that its ledger does not have: it was restored from an old copy. \
+                 It issues nothing from now on; restore the newest copy of its folder"
+            );
+        }
+        Ok(false)
+    }
+
+    /// Does something with the disk; if it fails, the whole batch is undone.
+    pub fn keep<T>(&mut self, act: impl FnOnce(&Self) -> Result<T, LedgerError>) -> Result<T, Refusal> {
+        act(self).map_err(|why| {
+            let why = describe(&why);
+            self.batch.broken = Some(why.clone());
+            Refusal::Failed { why }
+        })
+    }
+}
+
+impl std::fmt::Debug for Desk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Desk")
+    }
+}

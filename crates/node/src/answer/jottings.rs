@@ -1,0 +1,64 @@
+//! What is only observed: members seen, attempts refused. Never authority, so nobody waits until it is written: it goes
+//! with the next commit, and one comes within a second.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use identity::id::Digest;
+use identity::time::Timestamp;
+
+use crate::store::ledger::{Ledger, LedgerError, MAX_OBSERVATIONS};
+
+#[derive(Debug, Default)]
+pub struct Jottings(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    seen: BTreeMap<Digest, Timestamp>,
+    refused: Vec<(Timestamp, String, String)>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.seen.is_empty() && self.refused.is_empty()
+    }
+}
+
+impl Jottings {
+    /// True if it is the first that waits.
+    pub fn seen(&self, node_key: Digest, at: Timestamp) -> bool {
+        self.add(|waiting| {
+            waiting.seen.insert(node_key, at);
+        })
+    }
+
+    /// True if it is the first that waits.
+    pub fn refused(&self, at: Timestamp, source: String, what: &str) -> bool {
+        self.add(|waiting| {
+            // No more than are kept.
+            if waiting.refused.len() < MAX_OBSERVATIONS {
+                // A stranger's words may be in it.
+                waiting.refused.push((at, source, what.chars().take(200).collect()));
+            }
+        })
+    }
+
+    fn add(&self, act: impl FnOnce(&mut Waiting)) -> bool {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_empty = waiting.is_empty();
+        act(&mut waiting);
+        was_empty
+    }
+
+    /// Writes what waits, within the transaction that is open.
+    pub fn write(&self, ledger: &Ledger) -> Result<(), LedgerError> {
+        let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for (node_key, at) in &waiting.seen {
+            ledger.log_seen(*node_key, *at)?;
+        }
+        if !waiting.refused.is_empty() {
+            ledger.observe(&waiting.refused)?;
+        }
+        Ok(())
+    }
+}
