@@ -18,3 +18,4 @@ mod restoring;
 mod unlocking;
 mod tokens;
 mod hostile;
+mod comfort;

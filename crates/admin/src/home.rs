@@ -73,6 +73,11 @@ impl Common {
         orgs
     }
 
+    /// The org that was named, there or not; else every one.
+    pub fn chosen(&self) -> Vec<OrgName> {
+        self.org.clone().map_or_else(|| self.orgs(), |org| vec![org])
+    }
+
     /// The one org that is meant.
     pub fn org(&self, doing: &str) -> Result<OrgName, Failure> {
         let orgs = self.orgs();

@@ -1,6 +1,7 @@
 //! `freehold`: founds an org and operates it.
 
 mod home;
+mod config;
 mod local;
 mod found;
 mod commands;
@@ -9,10 +10,12 @@ mod waiting;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use node::commands::pages::{Completions, Man};
 use node::report::Failure;
 
 use crate::commands::audit::Audit;
+use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
@@ -90,6 +93,12 @@ enum Command {
     /// List the orgs of this home, and make an org's card
     #[command(subcommand)]
     Org(OrgCommand),
+    /// Look at everything that can be wrong here, and say how to cure it
+    Doctor(Doctor),
+    /// Print a script that completes words in your shell
+    Completions(Completions),
+    /// Print the manual, or write all of its pages
+    Man(Man),
 }
 
 #[tokio::main]
@@ -121,5 +130,9 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Lock(Lock {}) => Lock::run(common),
         Command::Token(token) => token.run(common),
         Command::Agent(agent) => agent.run().await,
+        Command::Doctor(doctor) => doctor.run(common).await,
+        Command::Completions(completions) => completions.run(Cli::command()),
+        // `freehold-node` is another program, and has a page of that name.
+        Command::Man(man) => man.run(Cli::command().mut_subcommand("node", |node| node.display_name("freehold-nodes"))),
     }
 }

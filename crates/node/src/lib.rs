@@ -1,8 +1,10 @@
 //! A machine in an org: what it keeps, what it asks, and, if it is a gateway, what it answers.
 
 pub mod store;
+pub mod metrics;
 pub mod ask;
 pub mod agent;
 pub mod answer;
 pub mod report;
+pub mod doctor;
 pub mod commands;

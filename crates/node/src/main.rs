@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use node::commands::doctor::Doctor;
 use node::commands::join::Join;
 use node::commands::leave::Leave;
+use node::commands::pages::{Completions, Man};
 use node::commands::roots::Common;
 use node::commands::run::Run;
 use node::commands::status::Status;
@@ -19,6 +21,7 @@ use node::report::Failure;
   freehold-node join < code.txt     become a member
   freehold-node run                 stay one: renew, check in
   freehold-node status              how things stand
+  freehold-node doctor              what is wrong, and how to cure it
   freehold-node leave               say goodbye and wipe the keys"
 )]
 struct Cli {
@@ -38,6 +41,12 @@ enum Command {
     Status(Status),
     /// Leave the org and wipe the keys
     Leave(Leave),
+    /// Look at everything that can be wrong here, and say how to cure it
+    Doctor(Doctor),
+    /// Print a script that completes words in your shell
+    Completions(Completions),
+    /// Print the manual, or write all of its pages
+    Man(Man),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -56,5 +65,8 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Run(run) => run.run(common).await,
         Command::Status(status) => status.run(common),
         Command::Leave(leave) => leave.run(common).await,
+        Command::Doctor(doctor) => doctor.run(common).await,
+        Command::Completions(completions) => completions.run(Cli::command()),
+        Command::Man(man) => man.run(Cli::command()),
     }
 }

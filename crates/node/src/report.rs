@@ -60,7 +60,7 @@ impl Failure {
             at = error.source();
         }
         let (exit, code, hint) = match refusal {
-            Some(refusal) => (exit_for(refusal), code_of(refusal), refusal.hint().map(str::to_owned)),
+            Some(refusal) => (exit_for(refusal), Some(refusal.code()), refusal.hint().map(str::to_owned)),
             None => (exit_of(why), None, None),
         };
         Self { doing: doing.into(), causes, code, hint, exit }
@@ -149,11 +149,6 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
         }
         _ => Exit::Failed,
     }
-}
-
-fn code_of(refusal: &Refusal) -> Option<String> {
-    let value = serde_json::to_value(refusal).ok()?;
-    value.get("code")?.as_str().map(str::to_owned)
 }
 
 /// Prints a value: as JSON, or as a person reads it.

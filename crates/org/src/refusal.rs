@@ -99,6 +99,12 @@ impl std::fmt::Display for Ceiling {
 }
 
 impl Refusal {
+    /// The word under which it travels.
+    pub fn code(&self) -> String {
+        let told = serde_json::to_value(self).unwrap_or_default();
+        told.get("code").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+    }
+
     /// What the person at the other end can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

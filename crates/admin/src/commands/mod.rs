@@ -15,3 +15,4 @@ pub mod suspend;
 pub mod signer;
 pub mod recover;
 pub mod epoch;
+pub mod doctor;

@@ -1,27 +1,39 @@
 //! `freehold serve`: the gateway, until SIGTERM. Opens only the gateway's folder.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
 
 use clap::Args;
 use node::answer::gateway::{Gateway, GatewayError};
 use node::answer::serve::{self, ServeError};
 use node::commands::run::stop_signal;
-use node::report::Failure;
+use node::metrics::port::NoPort;
+use node::report::{Exit, Failure, show};
 use node::store::gateway::GatewayFolder;
 use serde::Serialize;
 
+use crate::config::{BadConfig, Flags, Settings};
 use crate::home::Common;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   freehold serve                              on the advertised port, on all addresses
   freehold serve --listen 127.0.0.1:7443
+  freehold serve --metrics 127.0.0.1:7444     shows numbers to Prometheus
+  freehold serve --print-config               what counts, and why
+
+What is set under `Configuration` can also be a variable, as FREEHOLD_LISTEN for --listen,
+or a line of `serve.toml` in the gateway's folder, as listen = \"127.0.0.1:7443\".
+A flag counts before a variable, a variable before the file.
 
 It needs nothing of the operator's folder, which can be on another machine.")]
 pub struct Serve {
-    /// Where to listen [default: all addresses, the advertised port]
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
+    /// Print the configuration and where it comes from, and do not serve
+    #[arg(long)]
+    print_config: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 #[derive(Serialize)]
@@ -39,16 +51,22 @@ impl Serve {
         let org = common.org(doing)?;
         let folder = GatewayFolder::at(&common.home(), &org);
         let about = folder.about().map_err(|why| Failure::new(doing, &why))?;
-        let port = about.addresses.first().map_or(7443, |address| address.port);
-        let listen = self.listen.unwrap_or_else(|| SocketAddr::new(any_address(), port));
+        let settings = Settings::of(&folder, &about, self.flags).map_err(|why| bad_config(doing, &why))?;
+        if self.print_config {
+            print_config(common.json, &settings, &folder.path("serve.toml"));
+            return Ok(());
+        }
+        let exposed = |why| Failure::new(doing, &why).exit(Exit::Usage).hint(NoPort::hint(&why));
+        let options = settings.options().map_err(exposed)?;
         let stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
         let json = common.json;
-        serve::serve(&folder, listen, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
+        serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
             let hint = match &why {
                 ServeError::Gateway(GatewayError::Busy) => {
                     Some("is it already running? only one process can be the gateway of a home")
                 }
                 ServeError::Listen { .. } => Some("choose another: --listen ADDR:PORT"),
+                ServeError::Metrics(why) => Some(why.hint()),
                 ServeError::Certificate(_) => Some("if the mandate has ended, an operator renews it: freehold refresh"),
                 _ => None,
             };
@@ -65,10 +83,20 @@ impl Serve {
     }
 }
 
-/// Both families where the system has both.
-fn any_address() -> IpAddr {
-    let dual = std::net::TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
-    if dual { Ipv6Addr::UNSPECIFIED.into() } else { std::net::Ipv4Addr::UNSPECIFIED.into() }
+fn bad_config(doing: &str, why: &BadConfig) -> Failure {
+    let failure = Failure::new(doing, why);
+    match why {
+        BadConfig::File(_) => failure,
+        BadConfig::NotToml { .. } | BadConfig::Unknown { .. } | BadConfig::BadValue { .. } => {
+            failure.exit(Exit::Usage).hint("mend the file; freehold serve --help names every key as an option")
+        }
+        BadConfig::BadVariable { .. } => failure.exit(Exit::Usage).hint("set it right, or unset it"),
+    }
+}
+
+fn print_config(json: bool, settings: &Settings, path: &Path) {
+    let rows: BTreeMap<_, _> = settings.rows().into_iter().collect();
+    show(json, &rows, || settings.to_toml(path).trim_end().to_owned());
 }
 
 fn tell(json: bool, gateway: &Gateway, local: SocketAddr) {

@@ -1,7 +1,9 @@
 //! The agent: renews, checks in, answers `status`, until it is told to stop.
 
+pub mod metrics;
 pub mod status;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use tokio::sync::watch;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
 
+use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
 use crate::ask::call::AskError;
 use crate::ask::{renew, sync};
@@ -22,11 +25,13 @@ pub struct Options {
     pub check_in_every: Seconds,
     /// Other ways to the gateways than the node's own list.
     pub doors: Option<Vec<Gateway>>,
+    /// Where it counts what it does.
+    pub tally: Arc<Tally>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { check_in_every: Seconds::MINUTE, doors: None }
+        Self { check_in_every: Seconds::MINUTE, doors: None, tally: Arc::default() }
     }
 }
 
@@ -57,6 +62,7 @@ pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>
     let status = Arc::new(Mutex::new(Status::from_disk(&scope)?));
     let _socket = status::answer(&scope, Arc::clone(&status));
     let [jitter] = random::bytes::<1>()?;
+    options.tally.starts_from(&scope)?;
     let mut agent =
         Agent { scope, node, options, jitter, line: None, failures: 0, next_check_in: None, renew_at: None, status };
     loop {
@@ -102,6 +108,8 @@ impl Agent {
         match kept_up {
             Ok(known) => {
                 self.failures = 0;
+                self.options.tally.checked_in(now);
+                self.options.tally.knows(&known);
                 self.next_check_in = Some(now + self.spread(self.options.check_in_every));
                 self.tell(|status| {
                     status.head = known.head.head.version;
@@ -124,6 +132,7 @@ impl Agent {
         if svid.as_ref().is_none_or(|svid| clock::now() >= svid.not_after) {
             self.line = None;
             renew::come_back(&self.scope, &self.node, &gateways).await?;
+            self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
             tracing::info!("came back after the SVID had expired");
         }
         // First what is known is compared, then something is asked for.
@@ -140,12 +149,14 @@ impl Agent {
         let due = svid.is_some_and(|svid| (renew::due_at(&svid, self.jitter)..svid.not_after).contains(&clock::now()));
         if due {
             renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;
+            self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
             tracing::info!("renewed the SVID");
         }
         // The new SVID goes with a new connection.
         self.line = (!due).then(|| (gateway, known.clone()));
         self.renew_at = self.scope.seat(&principal).svid()?.map(|svid| renew::due_at(&svid, self.jitter));
         let fresh = Status::from_disk(&self.scope)?;
+        self.options.tally.has_svid(fresh.svid_expires_at, self.renew_at);
         self.tell(|status| {
             status.svid_expires_at = fresh.svid_expires_at;
             status.state = fresh.state;
@@ -180,6 +191,7 @@ impl Agent {
     /// Something failed: say so, and wait longer each time. Only a signed head ends the agent.
     async fn cope(&mut self, why: AskError, now: Timestamp) -> Result<(), AgentError> {
         self.line = None;
+        self.options.tally.failed(&why);
         let revoked = match &why {
             AskError::Revoked => true,
             AskError::Call(

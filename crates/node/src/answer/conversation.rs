@@ -70,12 +70,21 @@ impl Conversation {
     }
 
     pub async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let Some(ask) = Ask::route(request.method().as_str(), request.uri().path()) else {
-            return http::refuse(&Refusal::NotFound { what: request.uri().path().chars().take(80).collect() });
+        let tally = &self.gateway.tally;
+        let ask = Ask::route(request.method().as_str(), request.uri().path());
+        tally.asked(ask);
+        let Some(ask) = ask else {
+            let refusal = Refusal::NotFound { what: request.uri().path().chars().take(80).collect() };
+            tally.refused(&refusal);
+            return http::refuse(&refusal);
         };
         match self.hear(ask, request).await {
-            Ok(response) => response,
+            Ok(response) => {
+                tally.answered(ask);
+                response
+            }
             Err(refusal) => {
+                tally.refused(&refusal);
                 tracing::debug!(?ask, source = %self.source, %refusal, "refused");
                 http::refuse(&refusal)
             }

@@ -6,9 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::answer::limits::Asker;
 
-/// Enough for a thousand machines that join at once from behind one address.
-const MAX_STRANGERS: usize = 2_000;
-
 #[derive(Debug)]
 pub struct Crowd {
     share: usize,
@@ -23,9 +20,9 @@ pub struct Ticket {
 }
 
 impl Crowd {
-    /// Of so many places in all.
-    pub fn new(places: usize) -> Self {
-        Self { share: MAX_STRANGERS.min(places / 4).max(1), present: Mutex::default() }
+    /// Of so many places in all, so many for one address; never more than a quarter.
+    pub fn new(places: usize, per_address: usize) -> Self {
+        Self { share: per_address.min(places / 4).max(1), present: Mutex::default() }
     }
 
     /// Nothing if the address holds its share already.
@@ -61,9 +58,9 @@ mod tests {
 
     #[test]
     fn an_address_takes_its_share_and_no_more() {
-        let crowd = Arc::new(Crowd::new(20_000));
+        let crowd = Arc::new(Crowd::new(20_000, 2_000));
         let enter = |address: &str| crowd.enter(address.parse().unwrap());
-        let mut inside: Vec<_> = (0..MAX_STRANGERS).map(|_| enter("2001:db8::1").unwrap()).collect();
+        let mut inside: Vec<_> = (0..2_000).map(|_| enter("2001:db8::1").unwrap()).collect();
         assert!(enter("2001:db8::2").is_none(), "a /64 is one address");
         assert!(enter("192.0.2.1").is_some());
         inside.pop();

@@ -22,22 +22,29 @@ pub struct NoCertificate(String);
 #[derive(Debug)]
 pub struct EndpointCertificate {
     current: ArcSwap<CertifiedKey>,
-    /// Half its life, in seconds since 1970.
+    /// Half its life, and its end, in seconds since 1970.
     due: AtomicI64,
+    end: AtomicI64,
 }
 
 impl EndpointCertificate {
     pub fn make(gateway: &Gateway) -> Result<Self, NoCertificate> {
-        let (key, due) = issue(gateway)?;
-        Ok(Self { current: ArcSwap::from_pointee(key), due: AtomicI64::new(due.unix()) })
+        let (key, due, end) = issue(gateway)?;
+        let (due, end) = (AtomicI64::new(due.unix()), AtomicI64::new(end.unix()));
+        Ok(Self { current: ArcSwap::from_pointee(key), due, end })
     }
 
     /// A new one from now on; open connections are not disturbed.
     pub fn renew(&self, gateway: &Gateway) -> Result<(), NoCertificate> {
-        let (key, due) = issue(gateway)?;
+        let (key, due, end) = issue(gateway)?;
         self.current.store(Arc::new(key));
+        self.end.store(end.unix(), Ordering::Relaxed);
         self.due.store(due.unix(), Ordering::Relaxed);
         Ok(())
+    }
+
+    pub fn not_after(&self) -> Timestamp {
+        Timestamp::from_unix(self.end.load(Ordering::Relaxed))
     }
 
     pub fn is_due(&self, now: Timestamp) -> bool {
@@ -51,8 +58,8 @@ impl ResolvesServerCert for EndpointCertificate {
     }
 }
 
-/// The certificate, and when half of its life is over.
-fn issue(gateway: &Gateway) -> Result<(CertifiedKey, Timestamp), NoCertificate> {
+/// The certificate, when half of its life is over, and when all of it is.
+fn issue(gateway: &Gateway) -> Result<(CertifiedKey, Timestamp, Timestamp), NoCertificate> {
     let now = clock::now();
     let no = |why: &dyn std::fmt::Display| NoCertificate(why.to_string());
     let mandate = gateway.mandate(now).map_err(|why| no(&why))?;
@@ -67,5 +74,5 @@ fn issue(gateway: &Gateway) -> Result<(CertifiedKey, Timestamp), NoCertificate> 
     let leaf = leaf.map_err(|why| no(&why))?;
     let chain = vec![leaf, authority.certificate().clone(), gateway.keys.endpoint_root.clone()];
     let certified = tls::certified(chain, &key).map_err(|why| no(&why))?;
-    Ok((certified, now + Seconds(end.since(now).0 / 2)))
+    Ok((certified, now + Seconds(end.since(now).0 / 2), end))
 }

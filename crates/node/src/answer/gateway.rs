@@ -27,6 +27,7 @@ use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
 use crate::answer::show;
+use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
 use crate::answer::writer::{Scribe, Writer};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
@@ -45,6 +46,7 @@ pub struct Gateway {
     pub vouched: Arc<Vouched>,
     pub limits: Arc<Limits>,
     pub registry: Arc<Registry>,
+    pub tally: Arc<Tally>,
     tips: Arc<Tips>,
     jottings: Arc<Jottings>,
     /// What the disk has; the writer brings it forward after each commit.
@@ -87,6 +89,7 @@ impl Gateway {
         }
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let registry = Arc::new(Registry::default());
+        let tally = Arc::new(Tally::default());
         let frozen = Arc::new(AtomicBool::new(state.is_frozen()));
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
@@ -103,6 +106,7 @@ impl Gateway {
             halt: Arc::clone(&halt),
             closing: Closing::default(),
             jottings: Arc::clone(&jottings),
+            tally: Arc::clone(&tally),
             take_effect,
         };
         let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
@@ -114,6 +118,7 @@ impl Gateway {
             vouched: Arc::default(),
             limits: Arc::new(Limits::default()),
             registry,
+            tally,
             tips,
             jottings,
             state,

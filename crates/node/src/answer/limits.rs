@@ -9,15 +9,32 @@ use identity::key::PublicKey;
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 
-/// Attempts per asker that may be open at once, and failures per window.
-const MAX_UNFINISHED: u32 = 4_096;
-const MAX_FAILED: u32 = 60;
+/// How much one asker may have, and all together.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Connections in all; the system may allow fewer.
+    pub connections: usize,
+    /// Connections of strangers at one address: enough for a thousand machines that join at once from behind it.
+    pub connections_per_address: usize,
+    /// Attempts per asker that may be open at once.
+    pub unfinished: u32,
+    /// Failures per asker and minute.
+    pub failed: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { connections: 20_000, connections_per_address: 2_000, unfinished: 4_096, failed: 60 }
+    }
+}
+
 const WINDOW: Seconds = Seconds::MINUTE;
 /// Askers that are remembered; beyond it, those whose window is over are forgotten.
 const MAX_ASKERS: usize = 65_536;
 
 #[derive(Debug, Default)]
 pub struct Limits {
+    bounds: Bounds,
     tallies: Mutex<HashMap<Asker, Tally>>,
 }
 
@@ -54,9 +71,13 @@ pub struct Attempt {
 }
 
 impl Limits {
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, tallies: Mutex::default() }
+    }
+
     pub fn attempt(self: &Arc<Self>, asker: Asker, now: Timestamp) -> Result<Attempt, Refusal> {
         self.with(asker, now, |tally| {
-            if tally.failed >= MAX_FAILED || tally.unfinished >= MAX_UNFINISHED {
+            if tally.failed >= self.bounds.failed || tally.unfinished >= self.bounds.unfinished {
                 return Err(Refusal::TooManyAttempts { retry_after: WINDOW });
             }
             tally.unfinished += 1;
@@ -118,7 +139,7 @@ mod tests {
         for _ in 0..1000 {
             limits.attempt(here, now).unwrap().forgive();
         }
-        for _ in 0..MAX_FAILED {
+        for _ in 0..limits.bounds.failed {
             drop(limits.attempt(here, now).unwrap());
         }
         assert!(matches!(limits.attempt(here, now), Err(Refusal::TooManyAttempts { .. })));
@@ -132,7 +153,7 @@ mod tests {
     fn unfinished_attempts_count_until_they_end() {
         let (limits, now) = (Arc::new(Limits::default()), clock::now());
         let here = at("2001:db8::1");
-        let mut open: Vec<_> = (0..MAX_UNFINISHED).map(|_| limits.attempt(here, now).unwrap()).collect();
+        let mut open: Vec<_> = (0..limits.bounds.unfinished).map(|_| limits.attempt(here, now).unwrap()).collect();
         let neighbour = at("2001:db8::ffff:1");
         assert!(limits.attempt(neighbour, now).is_err(), "a /64 is one address");
         open.pop().unwrap().forgive();

@@ -4,6 +4,7 @@
 pub mod limits;
 pub mod crowd;
 pub mod registry;
+pub mod tally;
 pub mod halt;
 pub mod tips;
 pub mod jottings;
@@ -20,4 +21,5 @@ pub mod show;
 pub mod control;
 pub mod conversation;
 pub mod endpoint;
+pub mod metrics;
 pub mod serve;

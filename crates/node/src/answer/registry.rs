@@ -51,6 +51,11 @@ impl Registry {
         Some(Place { registry: Arc::clone(self), number, cut })
     }
 
+    /// How many connections of members are open.
+    pub fn count(&self) -> usize {
+        self.lock().connections.len()
+    }
+
     /// Cuts every connection whose holder no longer passes.
     pub fn cut_unless(&self, passes: impl Fn(&PublicKey) -> bool) -> usize {
         let live = self.lock();

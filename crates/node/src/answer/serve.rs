@@ -22,10 +22,12 @@ use crate::answer::conversation::Conversation;
 use crate::answer::crowd::{Crowd, Ticket};
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
 use crate::answer::gateway::{Gateway, GatewayError};
+use crate::answer::limits::{Bounds, Limits};
+use crate::answer::metrics::Watched;
+use crate::metrics::port::{self, NoPort};
 use crate::store::gateway::{GatewayFolder, ServingFile};
 use crate::store::scope::ScopeError;
 
-const MAX_CONNECTIONS: usize = 20_000;
 /// The ledger, the gateway's own calls, logs.
 const OTHER_FILES: usize = 64;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
@@ -38,6 +40,15 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 const WATCH_EVERY: Duration = Duration::from_hours(1);
+
+/// How to serve.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    pub listen: SocketAddr,
+    /// Where to show metrics.
+    pub metrics: Option<SocketAddr>,
+    pub bounds: Bounds,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -55,32 +66,44 @@ pub enum ServeError {
     Certificate(#[from] NoCertificate),
     #[error(transparent)]
     Tls(#[from] tls::TlsSetup),
+    #[error(transparent)]
+    Metrics(#[from] NoPort),
 }
 
 /// Serves until `stop` says so. `ready` is called once the port is open.
 pub async fn serve(
     folder: &GatewayFolder,
-    listen: SocketAddr,
+    Options { listen, metrics, bounds }: Options,
     mut stop: watch::Receiver<bool>,
     ready: impl FnOnce(&Gateway, SocketAddr),
 ) -> Result<(), ServeError> {
-    let gateway = Arc::new(open_patiently(folder).await?);
+    let mut gateway = open_patiently(folder).await?;
+    gateway.limits = Arc::new(Limits::new(bounds));
+    let gateway = Arc::new(gateway);
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
     let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
     let judging = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
     let acceptor = TlsAcceptor::from(tls::server(judging, resolver)?);
     let listener = TcpListener::bind(listen).await.map_err(|source| ServeError::Listen { address: listen, source })?;
     let local = listener.local_addr().map_err(|source| ServeError::Listen { address: listen, source })?;
+    let metrics = port::listen(metrics).await?;
     folder.save_serving(&ServingFile { listen: local, pid: std::process::id() })?;
     ready(&gateway, local);
 
     let mut background = JoinSet::new();
     background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
     background.spawn(warn_early(Arc::clone(&gateway)));
-    background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), local, stop.clone()));
+    let agent = Arc::<agent::metrics::Tally>::default();
+    background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), (local, Arc::clone(&agent)), stop.clone()));
 
-    let places = places();
-    let (slots, crowd) = (Arc::new(Semaphore::new(places)), Arc::new(Crowd::new(places)));
+    let places = places(bounds.connections);
+    let (slots, crowd) =
+        (Arc::new(Semaphore::new(places)), Arc::new(Crowd::new(places, bounds.connections_per_address)));
+    if let Some(listener) = metrics {
+        let (gateway, free, ledger) = (Arc::clone(&gateway), Arc::clone(&slots), folder.path("ledger.db"));
+        let watched = Watched { gateway, certificate, agent, ledger, places, free };
+        background.spawn(port::answer(listener, move || watched.clone().page()));
+    }
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -92,6 +115,8 @@ pub async fn serve(
                     if let (Ok(slot), Some(ticket)) = (Arc::clone(&slots).try_acquire_owned(), ticket) {
                         let guest = Guest { gateway: Arc::clone(&gateway), source, ticket, _slot: slot };
                         connections.spawn(guest.entertain(stream, acceptor.clone(), stop.clone()));
+                    } else {
+                        gateway.tally.turned_away();
                     }
                 }
                 Err(why) => {
@@ -111,13 +136,13 @@ pub async fn serve(
 }
 
 /// How many connections there is room for: as many as the system lets this process have, less some for files.
-fn places() -> usize {
+fn places(most: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let open = if raised.is_ok() { limit.maximum } else { limit.current };
-    let open = open.map_or(MAX_CONNECTIONS, |open| usize::try_from(open).unwrap_or(MAX_CONNECTIONS));
-    MAX_CONNECTIONS.min(open.saturating_sub(OTHER_FILES).max(1))
+    let open = open.map_or(most, |open| usize::try_from(open).unwrap_or(most));
+    most.min(open.saturating_sub(OTHER_FILES).max(1))
 }
 
 /// A command may hold the folder for a moment; another gateway holds it for good.
@@ -247,12 +272,17 @@ async fn warn_early(gateway: Arc<Gateway>) {
 }
 
 /// The gateway's machine is an ordinary member: it renews and checks in like any other, through its own front door.
-async fn run_own_agent(gateway: Arc<Gateway>, folder: GatewayFolder, local: SocketAddr, stop: watch::Receiver<bool>) {
+async fn run_own_agent(
+    gateway: Arc<Gateway>,
+    folder: GatewayFolder,
+    (local, tally): (SocketAddr, Arc<agent::metrics::Tally>),
+    stop: watch::Receiver<bool>,
+) {
     let Some(address) = gateway.about.addresses.first().cloned() else {
         return;
     };
     let door = Peer { address, dial: Some(loopback(local)) };
-    let options = agent::Options { doors: Some(vec![door]), ..agent::Options::default() };
+    let options = agent::Options { doors: Some(vec![door]), tally, ..agent::Options::default() };
     while let Err(why) = agent::run(folder.scope(), options.clone(), stop.clone()).await {
         tracing::error!(why = agent::describe(&why), "the gateway's own node stopped; starting it again in a minute");
         tokio::time::sleep(LOOK_EVERY).await;

@@ -19,6 +19,7 @@ use tokio::sync::{RwLock, oneshot};
 use crate::answer::desk::{Batch, Closing, Desk, describe};
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
+use crate::answer::tally::Tally;
 use crate::answer::tips::Tips;
 use crate::store::ledger::Ledger;
 
@@ -55,6 +56,7 @@ pub struct Scribe {
     pub halt: Arc<Halt>,
     pub closing: Closing,
     pub jottings: Arc<Jottings>,
+    pub tally: Arc<Tally>,
     /// Called after a commit that changed what operators decide.
     pub take_effect: Box<dyn Fn(&State) + Send>,
 }
@@ -137,7 +139,9 @@ impl Scribe {
             let batch = gather(first, jobs, usual);
             usual = batch.len();
             let mut finishes = Vec::with_capacity(batch.len());
+            let began = Instant::now();
             let outcome = self.write_batch(batch, &mut finishes);
+            self.tally.committed(began.elapsed(), outcome.is_ok());
             for finish in finishes {
                 finish(outcome.clone().map_err(|why| Refusal::Failed { why }));
             }

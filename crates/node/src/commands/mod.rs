@@ -5,3 +5,5 @@ pub mod run;
 pub mod status;
 pub mod leave;
 pub mod roots;
+pub mod doctor;
+pub mod pages;

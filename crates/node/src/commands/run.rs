@@ -1,21 +1,49 @@
 //! `freehold-node run`: the agent, until SIGTERM.
 
+use std::sync::Arc;
+
 use clap::Args;
 use identity::time::Seconds;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::agent::metrics::{self, Tally};
 use crate::agent::{self, AgentError, Options};
 use crate::commands::roots::Common;
+use crate::metrics::port::{self, NoPort, Shown};
 use crate::report::{Exit, Failure};
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  freehold-node run                 renews, checks in every minute, answers `freehold-node status`")]
+#[command(after_help = "Examples:
+  freehold-node run                             renews, checks in every minute, answers `freehold-node status`
+  freehold-node run --metrics 127.0.0.1:7445    and shows numbers to Prometheus")]
 pub struct Run {
     /// How often to check in
-    #[arg(long, value_name = "SPAN", default_value = "60s")]
+    #[arg(long, value_name = "SPAN", env = "FREEHOLD_EVERY", default_value = "60s")]
     every: Seconds,
+    #[command(flatten)]
+    metrics: Metrics,
+}
+
+/// Where the agent shows its numbers.
+#[derive(Debug, Args)]
+struct Metrics {
+    /// Show metrics for Prometheus at http://ADDR:PORT/metrics, or `off`
+    #[arg(long, value_name = "ADDR:PORT", env = "FREEHOLD_METRICS", default_value = "off")]
+    metrics: Shown,
+    /// Let the metrics be on an address that other machines can reach
+    #[arg(long, env = "FREEHOLD_METRICS_OPEN")]
+    metrics_open: bool,
+}
+
+impl Metrics {
+    /// Opens the port, and answers there until the process ends.
+    async fn show(self, tally: Arc<Tally>) -> Result<(), NoPort> {
+        if let Some(listener) = port::listen(self.metrics.checked(self.metrics_open)?).await? {
+            tokio::spawn(port::answer(listener, move || std::future::ready(metrics::page(&tally))));
+        }
+        Ok(())
+    }
 }
 
 impl Run {
@@ -23,7 +51,13 @@ impl Run {
         let doing = "the agent stopped";
         let scope = common.scope("could not run the agent")?;
         let stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
-        let options = Options { check_in_every: Seconds(self.every.0.max(1)), ..Options::default() };
+        let tally = Arc::<Tally>::default();
+        let shown = self.metrics.show(Arc::clone(&tally)).await;
+        shown.map_err(|why| {
+            let exit = if matches!(why, NoPort::Exposed(_)) { Exit::Usage } else { Exit::Failed };
+            Failure::new("could not run the agent", &why).exit(exit).hint(why.hint())
+        })?;
+        let options = Options { check_in_every: Seconds(self.every.0.max(1)), tally, ..Options::default() };
         agent::run(scope, options, stop).await.map_err(|why| {
             let failure = Failure::new(doing, &why);
             match why {

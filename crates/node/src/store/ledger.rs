@@ -1,5 +1,7 @@
 //! The gateway's ledger on disk: entries, derived tables, issuance log, observations. SQLite, one writer.
 
+mod look;
+
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use org::founding::Founding;
 use org::renew::Issuance;
 use org::state::State;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+
+pub use look::Counts;
 
 use crate::store::migrate;
 
@@ -72,15 +76,6 @@ impl Ledger {
         let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
         let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         Ok((Self { db, org: founding.id }, founding))
-    }
-
-    /// What the ledger says now, without a lock and without changing anything.
-    pub fn glance(path: &Path) -> Result<State, LedgerError> {
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        migrate::version(&db, path)?;
-        let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
-        let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-        Self { db, org: founding.id }.state(&founding)
     }
 
     /// Copies the ledger of one moment, also while a gateway has it open and writes: SQLite lets readers of a WAL see

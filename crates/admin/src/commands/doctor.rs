@@ -1,0 +1,351 @@
+//! `freehold doctor`: everything that can be wrong with an org's folders and its gateway here, and the cure.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use clap::Args;
+use ground::clock;
+use identity::bundle::{Endpoint, Roots};
+use identity::head::Head;
+use identity::key::Sign as _;
+use identity::principal::{Address, OrgName};
+use identity::time::Timestamp;
+use node::agent::describe;
+use node::answer::serve::loopback;
+use node::doctor::standing::{self, Who};
+use node::doctor::{Finding, Patient, files, reach, tell};
+use node::report::Failure;
+use node::store::gateway::{GatewayFile, GatewayFolder, ServingFile};
+use node::store::ledger::{Counts, Ledger, LedgerError};
+use node::store::migrate;
+use node::store::scope::ScopeError;
+use operate::folder::OperatorFolder;
+use rustix::process::Pid;
+use wire::connect::Gateway;
+use wire::known::Known;
+
+use crate::config::{Flags, Settings};
+use crate::home::Common;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold doctor                   each org of this home; --org NAME for one
+  freehold doctor --json | jq '.orgs[].findings[] | select(.mark != \"ok\")'
+
+It changes nothing and needs no passphrase. Exit code 0 if nothing is wrong, else 1; what is marked `soon` is not wrong
+yet. It looks from this machine: run freehold-node doctor on a node to see the gateway from there.")]
+pub struct Doctor {}
+
+const SERVE: &str = "freehold serve";
+const NEWEST: &str = "put back the newest copy of the gateway's folder";
+
+impl Doctor {
+    pub async fn run(&self, common: &Common) -> Result<(), Failure> {
+        let mut patients = Vec::new();
+        for org in common.chosen() {
+            patients.push(Examination::begin(common, &org).examine().await);
+        }
+        if patients.is_empty() {
+            let home = common.home();
+            let finding = match std::fs::read_dir(&home) {
+                Err(why) if why.kind() != std::io::ErrorKind::NotFound => Finding::wrong(
+                    "files",
+                    format!("cannot read `{}`: {why}", home.display()),
+                    "run this as the owner of that home, or name yours: --home DIR",
+                ),
+                _ => Finding::wrong(
+                    "org",
+                    format!("there is no org in `{}`", home.display()),
+                    "found one: freehold found NAME; or say where yours is: --home DIR",
+                ),
+            };
+            patients.push(Patient { name: home.display().to_string(), findings: vec![finding] });
+        }
+        tell(common.json, &patients)
+    }
+}
+
+/// One org of the home, and what was found so far.
+struct Examination {
+    org: OrgName,
+    operator: OperatorFolder,
+    gateway: GatewayFolder,
+    now: Timestamp,
+    findings: Vec<Finding>,
+}
+
+impl Examination {
+    fn begin(common: &Common, org: &OrgName) -> Self {
+        let home = common.home();
+        let (operator, gateway) = (OperatorFolder::at(&home, org), GatewayFolder::at(&home, org));
+        Self { org: org.clone(), operator, gateway, now: clock::now(), findings: Vec::new() }
+    }
+
+    async fn examine(mut self) -> Patient {
+        let folder = self.operator.folder.parent().unwrap_or(&self.operator.folder).to_owned();
+        self.findings.push(Finding::ok(
+            "version",
+            format!("freehold {}, ledgers of version {}", env!("CARGO_PKG_VERSION"), migrate::CURRENT),
+        ));
+        self.findings.push(files::look(&folder));
+        self.findings.push(files::room(&folder));
+        let known = self.known();
+        let (mut head, mut addresses) = (known.as_ref().map(|known| known.head.head.clone()), Vec::new());
+        if self.operator.folder.exists() {
+            addresses = self.operators();
+        }
+        if self.gateway.folder.exists() {
+            head = self.ledger().or(head);
+            match self.gateway.about() {
+                Err(why) => self.push(Finding::wrong("gateway", describe(&why), NEWEST)),
+                Ok(about) => {
+                    self.gateway_files(&about, head.as_ref());
+                    self.port(&about, known.as_ref()).await;
+                    addresses = about.addresses;
+                }
+            }
+        }
+        if let Some(head) = &head {
+            self.push(standing::head(self.now, head, Who::Operator));
+        }
+        let date = match &known {
+            Some(known) => self.gateways(addresses, known).await,
+            None => None,
+        };
+        let newest = head.as_ref().map(|head| (format!("head {}", head.version), head.issued_at));
+        let newest = newest.as_ref().map(|(what, at)| (what.as_str(), *at));
+        self.findings.insert(1, standing::clock(self.now, newest, date));
+        Patient { name: self.org.to_string(), findings: self.findings }
+    }
+
+    fn push(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// What is known of the org, from the operator's folder or from the gateway's own node.
+    fn known(&mut self) -> Option<Known> {
+        let operators = self.operator.folder.exists().then(|| self.operator.known());
+        let scope = self.gateway.scope();
+        match operators {
+            Some(Ok(known)) => {
+                let seen = format!(
+                    "its folder knows signer set {} and head {}",
+                    known.signers.version, known.head.head.version
+                );
+                self.push(Finding::ok("operator", seen));
+                Some(known)
+            }
+            Some(Err(why)) => {
+                self.push(Finding::wrong(
+                    "operator",
+                    describe(&why),
+                    "put back a copy of the operator's folder, or take that of another operator's machine",
+                ));
+                scope.known().ok().flatten()
+            }
+            None => match scope.known() {
+                Ok(known) => known,
+                Err(why) => {
+                    self.push(Finding::wrong("node", describe(&why), NEWEST));
+                    None
+                }
+            },
+        }
+    }
+
+    /// The operator's own memory: where gateways are, and whether something signed still waits.
+    fn operators(&mut self) -> Vec<Address> {
+        match self.operator.memory() {
+            Err(why) => {
+                self.push(Finding::wrong("operator", describe(&why), "put back a copy of the operator's folder"));
+                Vec::new()
+            }
+            Ok(memory) => {
+                if memory.outbox.is_some() {
+                    let cure = "the next command that signs sends it again; freehold audit says whether it was taken";
+                    self.push(Finding::soon(
+                        "outbox",
+                        "something was signed, and it is not known whether the gateway took it",
+                        cure,
+                    ));
+                }
+                memory.gateways
+            }
+        }
+    }
+
+    /// The ledger's file, read whole; the head that it has.
+    fn ledger(&mut self) -> Option<Head> {
+        match Ledger::examine(&self.gateway.path("ledger.db")) {
+            Err(why) => {
+                let cure = match &why {
+                    LedgerError::Newer { .. } => "install the newer freehold again",
+                    LedgerError::NotCopied { .. }
+                    | LedgerError::Sqlite(_)
+                    | LedgerError::Damaged(_)
+                    | LedgerError::Row(_) => NEWEST,
+                };
+                self.push(Finding::wrong("ledger", describe(&why), cure));
+                None
+            }
+            Ok((state, counts)) => {
+                self.push(ledger(&counts));
+                if state.is_frozen() {
+                    self.push(Finding::wrong(
+                        "signers",
+                        "there are two successors of one signer set: nothing is issued",
+                        "operators must find out who signed the second: freehold audit",
+                    ));
+                }
+                state.head().map(|record| record.head.clone())
+            }
+        }
+    }
+
+    /// Keys, certificates, mandate, and the gateway's own node.
+    fn gateway_files(&mut self, about: &GatewayFile, head: Option<&Head>) {
+        match self.gateway.keys() {
+            Err(why) => self.push(Finding::wrong("keys", describe(&why), "chmod 600 a key that others can read; if one is damaged, put back the newest copy of the gateway's folder")),
+            Ok(keys) => {
+                self.push(Finding::ok("keys", "the gateway's voice and issuing keys are whole"));
+                self.push(standing::issuer(self.now, "identity-issuer.pem", keys.identity.certificate()));
+                self.push(standing::issuer(self.now, "endpoint-issuer.pem", keys.endpoint.certificate()));
+                let voice = keys.voice.public();
+                let own = head.into_iter().flat_map(|head| &head.mandates).filter(|mandate| mandate.voice == voice);
+                let mandate = standing::mandate(self.now, own, Who::Operator);
+                self.push(mandate);
+            }
+        }
+        let scope = self.gateway.scope();
+        let node = scope.node();
+        let svid = node.and_then(|node| match node {
+            Some(node) => scope.seat(&node.principal()).svid(),
+            None => Err(ScopeError::Damaged {
+                path: scope.path("node.json"),
+                why: format!("`{}` has no scope", about.node),
+            }),
+        });
+        self.push(standing::svid(self.now, svid.as_ref().map(Option::as_ref), SERVE));
+    }
+
+    /// Who listens where the gateway should.
+    async fn port(&mut self, about: &GatewayFile, known: Option<&Known>) {
+        let settings = Settings::of(&self.gateway, about, Flags::default());
+        let wanted = match settings {
+            Ok(settings) => settings.listen.value,
+            Err(why) => {
+                self.push(Finding::wrong(
+                    "config",
+                    describe(&why),
+                    "mend it; freehold serve --help names every key as an option",
+                ));
+                return;
+            }
+        };
+        let serving = match self.gateway.serving() {
+            Ok(serving) => serving.filter(|serving| is_alive(serving.pid)),
+            Err(why) => {
+                self.push(Finding::soon("port", describe(&why), "remove that file, and start the gateway again"));
+                None
+            }
+        };
+        match serving {
+            Some(serving) => self.own_port(about, known, &serving).await,
+            None => self.push(foreign_port(wanted).await),
+        }
+    }
+
+    async fn own_port(&mut self, about: &GatewayFile, known: Option<&Known>, serving: &ServingFile) {
+        let ServingFile { listen, pid } = serving;
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        if program.to_string_lossy().ends_with(" (deleted)") {
+            self.push(Finding::soon(
+                "version",
+                format!("process {pid} still serves with a program that was replaced"),
+                "restart the gateway",
+            ));
+        }
+        let (Some(address), Some(known)) = (about.addresses.first().cloned(), known) else {
+            return;
+        };
+        let door = Gateway { address, dial: Some(loopback(*listen)) };
+        let finding = match reach::reach(&door, &roots(known), known, None).await {
+            Ok(_) => Finding::ok("port", format!("{listen} is held by this gateway, process {pid}")),
+            Err(why) => {
+                let found = format!("process {pid} should serve on {listen}, but: {}", describe(&why));
+                Finding::wrong("port", found, format!("stop it, see its log, start it again: {SERVE}"))
+            }
+        };
+        self.push(finding);
+    }
+
+    /// Each place where machines look for the gateway. The clock of the first that answered.
+    async fn gateways(&mut self, addresses: Vec<Address>, known: &Known) -> Option<Timestamp> {
+        let mut date = None;
+        for address in addresses {
+            let gateway = Gateway::from(address);
+            let outcome = reach::reach(&gateway, &roots(known), known, None).await;
+            self.push(reach::finding(&gateway, &outcome));
+            if let Ok(seen) = outcome {
+                let now = self.now;
+                self.findings.extend(seen.certificate_until.map(|until| standing::endpoint(now, until)));
+                date = date.or(seen.date);
+            }
+        }
+        date
+    }
+}
+
+fn ledger(counts: &Counts) -> Finding {
+    let entries = counts.entries;
+    if counts.restored {
+        let found = format!(
+            "its {entries} entries were restored from a backup, and nothing is issued until a new epoch begins"
+        );
+        return Finding::wrong("ledger", found, "freehold epoch begin says what is given up, and asks");
+    }
+    if counts.behind {
+        let found = format!(
+            "its {entries} entries are fewer than it told others of: it was restored from an old copy, and nothing is issued"
+        );
+        return Finding::wrong("ledger", found, format!("{NEWEST}; if there is none: freehold epoch begin"));
+    }
+    match counts.alarms {
+        0 if counts.version < migrate::CURRENT => {
+            let found = format!("sound, {entries} entries, of version {}", counts.version);
+            Finding::ok("ledger", format!("{found}: brought up to date when the gateway starts"))
+        }
+        0 => Finding::ok("ledger", format!("sound, {entries} entries")),
+        alarms => Finding::wrong(
+            "ledger",
+            format!("sound, {entries} entries, {alarms} alarms: two machines use one key, or a disk was put back"),
+            "freehold node list shows ALARM; freehold node show NAME says more, freehold node revoke NAME ends it",
+        ),
+    }
+}
+
+/// Nobody serves: is the port free at least?
+async fn foreign_port(wanted: SocketAddr) -> Finding {
+    // Whoever listens on all addresses may do so in one family only.
+    let both = wanted.ip().is_unspecified().then(|| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), wanted.port()));
+    for door in [Some(loopback(wanted)), both].into_iter().flatten() {
+        let dial = tokio::net::TcpStream::connect(door);
+        if let Ok(Ok(_)) = tokio::time::timeout(Duration::from_secs(3), dial).await {
+            let found = format!("no gateway serves, and something else holds {door}");
+            let look = format!("see which: ss -ltnp 'sport = :{}'", wanted.port());
+            let cure = format!("{look}; stop it, or listen elsewhere: {SERVE} --listen ADDR:PORT");
+            return Finding::wrong("port", found, cure);
+        }
+    }
+    let cure = format!("start it, and let your service manager keep it running: {SERVE}");
+    Finding::wrong("port", format!("no gateway serves; {wanted} is free"), cure)
+}
+
+fn roots(known: &Known) -> Roots<Endpoint> {
+    Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()])
+}
+
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH)))
+}

@@ -1,0 +1,209 @@
+//! `freehold-node doctor`: everything that can be wrong with this machine's membership, and the cure.
+
+use std::path::Path;
+
+use clap::Args;
+use ground::clock;
+use identity::key::Sign as _;
+use identity::principal::OrgName;
+use identity::time::Timestamp;
+use org::frontier::Tip;
+use wire::connect::Gateway;
+use wire::known::Known;
+
+use crate::agent::describe;
+use crate::agent::status::Status;
+use crate::commands::roots::Common;
+use crate::doctor::standing::Who;
+use crate::doctor::{Finding, Patient, files, reach, standing, tell};
+use crate::report::Failure;
+use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold-node doctor
+  freehold-node doctor --json | jq '.orgs[].findings[] | select(.mark != \"ok\")'
+
+It changes nothing. Exit code 0 if nothing is wrong, else 1; what is marked `soon` is not wrong yet.")]
+pub struct Doctor {}
+
+const AGENT: &str = "freehold-node run";
+const ANEW: &str = "freehold-node leave --local, then freehold-node join with a fresh invite";
+
+impl Doctor {
+    pub async fn run(&self, common: &Common) -> Result<(), Failure> {
+        let root = common.root();
+        let scopes = match (&common.org, all_below(&root)) {
+            (Some(org), _) => Ok(vec![Scope::at(&root, org)]),
+            (None, all) => all,
+        };
+        let mut patients = Vec::new();
+        for scope in scopes.as_deref().unwrap_or_default() {
+            patients.push(examine(scope).await);
+        }
+        if patients.is_empty() {
+            let finding = match scopes {
+                Err(why) if why.kind() != std::io::ErrorKind::NotFound => Finding::wrong(
+                    "files",
+                    format!("cannot read `{}`: {why}", root.display()),
+                    "run this as the user of the agent, or as root; or say where: --root DIR",
+                ),
+                _ => Finding::wrong(
+                    "membership",
+                    format!("no org was joined under `{}`", root.display()),
+                    "join: freehold-node join; or say where it was: --root DIR",
+                ),
+            };
+            patients.push(Patient { name: root.display().to_string(), findings: vec![finding] });
+        }
+        tell(common.json, &patients)
+    }
+}
+
+/// Every scope, also one whose key is gone.
+fn all_below(root: &Path) -> std::io::Result<Vec<Scope>> {
+    let mut scopes = Vec::new();
+    for entry in std::fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name.parse::<OrgName>().is_ok()) && entry.path().is_dir() {
+            scopes.push(Scope { folder: entry.path() });
+        }
+    }
+    scopes.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(scopes)
+}
+
+async fn examine(scope: &Scope) -> Patient {
+    let now = clock::now();
+    let name = scope.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (node, known) = (scope.node(), scope.known());
+    let svid = match &node {
+        Ok(Some(node)) => scope.seat(&node.principal()).svid(),
+        _ => Ok(None),
+    };
+    let mut findings = vec![version(&node), files::look(&scope.folder), files::room(&scope.folder)];
+    findings.push(membership(scope, &node, &known));
+    let (Ok(Some(node)), Ok(Some(known))) = (node, known) else {
+        findings.insert(1, standing::clock(now, None, None));
+        return Patient { name, findings };
+    };
+    findings.push(standing::svid(now, svid.as_ref().map(Option::as_ref), AGENT));
+    findings.push(standing::head(now, &known.head.head, Who::Node));
+    findings.push(standing::mandate(now, known.head.head.mandates.iter(), Who::Node));
+    findings.push(agent(scope));
+    let good =
+        svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
+    let date = gateways(scope, &node, &known, (good, now), &mut findings).await;
+    let newest = newest(scope, &known, svid.as_ref().ok().and_then(Option::as_ref));
+    findings.insert(1, standing::clock(now, Some((newest.0.as_str(), newest.1)), date));
+    Patient { name, findings }
+}
+
+fn version(node: &Result<Option<NodeFile>, ScopeError>) -> Finding {
+    let program = format!("freehold-node {}", env!("CARGO_PKG_VERSION"));
+    match node {
+        Ok(Some(node)) if node.schema > 1 => {
+            let found = format!("{program}, but `node.json` has schema {}", node.schema);
+            Finding::wrong("version", found, "a newer program wrote it: install that one again")
+        }
+        Ok(Some(node)) => Finding::ok("version", format!("{program}, files of schema {}", node.schema)),
+        Ok(None) | Err(_) => Finding::ok("version", program),
+    }
+}
+
+/// Is this machine what it should be, as far as its own disk says?
+fn membership(
+    scope: &Scope,
+    node: &Result<Option<NodeFile>, ScopeError>,
+    known: &Result<Option<Known>, ScopeError>,
+) -> Finding {
+    let subject = "membership";
+    let damaged = |why: &ScopeError| {
+        let cure =
+            format!("put the file back from a copy that is not older than the last renewal; else join anew: {ANEW}");
+        Finding::wrong(subject, describe(why), cure)
+    };
+    let (node, known) = match (node, known) {
+        (Err(why), _) | (_, Err(why)) => return damaged(why),
+        (Ok(Some(node)), Ok(Some(known))) => (node, known),
+        (Ok(_), Ok(_)) => {
+            let cure = "run the line of the invite again; or give it up: freehold-node leave --local";
+            return Finding::wrong(subject, "a join was begun here and is not finished", cure);
+        }
+    };
+    let key = match scope.node_key() {
+        Ok(key) => key.public().digest(),
+        Err(why) => return damaged(&why),
+    };
+    if known.head.head.revocations.node_keys.contains(&key) {
+        return Finding::wrong(
+            subject,
+            format!("operators revoked `{}`: its key never returns", node.name),
+            format!("join as a new machine: {ANEW}"),
+        );
+    }
+    if node.joined {
+        return Finding::ok(subject, format!("{} of {}", node.principal(), known.org()));
+    }
+    Finding::soon(
+        subject,
+        format!("{} has not come back with its SVID yet", node.principal()),
+        format!("start the agent: {AGENT}"),
+    )
+}
+
+fn agent(scope: &Scope) -> Finding {
+    match Status::from_agent(scope) {
+        None => Finding::wrong(
+            "agent",
+            "it does not run: nothing is renewed",
+            format!("start it, and let your service manager keep it running: {AGENT}"),
+        ),
+        Some(status) => match (status.problem, status.last_check_in) {
+            (Some(problem), _) => Finding::wrong(
+                "agent",
+                format!("it runs, but: {problem}"),
+                "see the other lines here; it tries again by itself",
+            ),
+            (None, Some(at)) => Finding::ok("agent", format!("it runs, and checked in at {at}")),
+            (None, None) => Finding::soon("agent", "it runs, and has not checked in yet", "look again in a minute"),
+        },
+    }
+}
+
+/// Each gateway, with the SVID if there is one: what a renewal would meet. The clock of the first that answered.
+async fn gateways(
+    scope: &Scope,
+    node: &NodeFile,
+    known: &Known,
+    (svid, now): (Option<&Svid>, Timestamp),
+    findings: &mut Vec<Finding>,
+) -> Option<Timestamp> {
+    let roots = match scope.endpoint_roots() {
+        Ok(roots) => roots,
+        Err(why) => {
+            findings.push(Finding::wrong("gateway", describe(&why), format!("join anew: {ANEW}")));
+            return None;
+        }
+    };
+    let mut date = None;
+    for address in &node.gateways {
+        let gateway = Gateway::from(address.clone());
+        let outcome = reach::reach(&gateway, &roots, known, svid.map(|svid| &svid.own)).await;
+        findings.push(reach::finding(&gateway, &outcome));
+        if let Ok(seen) = outcome {
+            findings.extend(seen.certificate_until.map(|until| standing::endpoint(now, until)));
+            date = date.or(seen.date);
+        }
+    }
+    date
+}
+
+/// The newest moment that somebody else vouched for.
+fn newest(scope: &Scope, known: &Known, svid: Option<&Svid>) -> (String, Timestamp) {
+    let head = (format!("head {}", known.head.head.version), known.head.head.issued_at);
+    let told = scope.tip().ok().flatten().and_then(|tip| tip.peek::<Tip>(Some(known.org())).ok());
+    let tip = told.map(|tip| ("the gateway's last word".to_owned(), tip.at));
+    let svid = svid.map(|svid| ("the SVID".to_owned(), svid.not_before));
+    [tip, svid].into_iter().flatten().fold(head, |newest, next| if next.1 > newest.1 { next } else { newest })
+}

@@ -1,0 +1,179 @@
+//! What has an end: clock, head, mandates, certificates, SVIDs, each judged by the present moment.
+
+use identity::certificate;
+use identity::head::{Head, Mandate};
+use identity::time::{Seconds, Timestamp};
+use pki_types::CertificateDer;
+
+use crate::doctor::Finding;
+use crate::store::scope::{ScopeError, Svid};
+
+/// Clocks that differ by less do no harm.
+const LEEWAY: Seconds = Seconds::MINUTE;
+
+/// Who looks: an operator renews things, a node's owner asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    Operator,
+    Node,
+}
+
+impl Who {
+    fn refresh(self) -> &'static str {
+        match self {
+            Self::Operator => "renew it: freehold refresh",
+            Self::Node => "an operator renews it: freehold refresh; if they did, the gateway holds it back",
+        }
+    }
+}
+
+/// The clock against the newest thing that was signed, and against a gateway's.
+pub fn clock(now: Timestamp, newest: Option<(&str, Timestamp)>, gateways: Option<Timestamp>) -> Finding {
+    let subject = "clock";
+    let cure = "set it right and keep it so: timedatectl set-ntp true; then run this again";
+    if let Some((what, at)) = newest.filter(|(_, at)| *at > now + LEEWAY) {
+        let behind = at.since(now);
+        return Finding::wrong(
+            subject,
+            format!("it is {now} here, but {what} is from {at}: this clock is at least {behind} slow"),
+            cure,
+        );
+    }
+    match gateways {
+        Some(theirs) if theirs.since(now).max(now.since(theirs)) > LEEWAY => {
+            let (apart, how) =
+                if theirs > now { (theirs.since(now), "behind") } else { (now.since(theirs), "ahead of") };
+            let found = format!("it is {now} here, {apart} {how} the gateway's clock");
+            Finding::wrong(subject, found, format!("find out which is wrong; on that machine {cure}"))
+        }
+        Some(_) => Finding::ok(subject, format!("it is {now}, here and at the gateway")),
+        None => match newest {
+            Some((what, at)) => Finding::ok(subject, format!("it is {now} here; {what} is from {at}")),
+            None => Finding::soon(
+                subject,
+                format!("it is {now} here, and there is nothing to compare it with"),
+                "mend what is wrong below, and run this again",
+            ),
+        },
+    }
+}
+
+pub fn head(now: Timestamp, head: &Head, who: Who) -> Finding {
+    let (version, until) = (head.version, head.fresh_until);
+    match left(now, until) {
+        None => Finding::wrong(
+            "head",
+            format!("head {version} was fresh only until {until}: nobody new is let in"),
+            who.refresh(),
+        ),
+        Some(time) if time < Seconds::DAY.times(7) => {
+            Finding::soon("head", format!("head {version} is fresh only until {until}"), who.refresh())
+        }
+        Some(_) => Finding::ok("head", format!("head {version} is fresh until {until}")),
+    }
+}
+
+/// The mandates of the head that matter here; at least one must be in force.
+pub fn mandate<'a>(now: Timestamp, mandates: impl Iterator<Item = &'a Mandate>, who: Who) -> Finding {
+    let last = mandates.max_by_key(|mandate| (mandate.not_before <= now, mandate.not_after));
+    let Some(mandate) = last else {
+        return Finding::wrong(
+            "mandate",
+            "the head has no mandate for this gateway: it can issue nothing",
+            "operators must publish one; until then nobody joins or renews",
+        );
+    };
+    let (gateway, from, until) = (&mandate.gateway, mandate.not_before, mandate.not_after);
+    match left(now, until) {
+        _ if from > now => Finding::wrong(
+            "mandate",
+            format!("that of `{gateway}` begins only at {from}"),
+            "is this clock slow? Set it right: timedatectl set-ntp true",
+        ),
+        None => Finding::wrong(
+            "mandate",
+            format!("that of `{gateway}` ended at {until}: it can issue nothing"),
+            who.refresh(),
+        ),
+        Some(time) if time < Seconds::DAY.times(30) => {
+            Finding::soon("mandate", format!("that of `{gateway}` ends at {until}"), who.refresh())
+        }
+        Some(_) => Finding::ok("mandate", format!("that of `{gateway}` is in force until {until}")),
+    }
+}
+
+/// An issuing certificate.
+pub fn issuer(now: Timestamp, name: &str, certificate: &CertificateDer<'_>) -> Finding {
+    let (subject, cure) = ("issuer", "no command renews it yet: docs/guide/operate.md says what that means");
+    match certificate::read(certificate).map(|read| read.validity.not_after) {
+        Err(why) => Finding::wrong(
+            subject,
+            format!("`{name}` cannot be read: {why}"),
+            "put back the newest copy of the gateway's folder",
+        ),
+        Ok(until) => match left(now, until) {
+            None => Finding::wrong(subject, format!("`{name}` ended at {until}"), cure),
+            Some(time) if time < Seconds::DAY.times(90) => {
+                Finding::soon(subject, format!("`{name}` ends at {until}"), cure)
+            }
+            Some(_) => Finding::ok(subject, format!("`{name}` is good until {until}")),
+        },
+    }
+}
+
+/// The gateway's HTTPS certificate, as it showed it just now. It is renewed at half of its seven days.
+pub fn endpoint(now: Timestamp, until: Timestamp) -> Finding {
+    let cure = "the gateway's log says why it is not renewed; if the mandate ended: freehold refresh";
+    match left(now, until) {
+        None => Finding::wrong("endpoint", format!("the gateway's certificate ended at {until}"), cure),
+        Some(time) if time < Seconds::DAY => {
+            Finding::soon("endpoint", format!("the gateway's certificate ends at {until}"), cure)
+        }
+        Some(_) => Finding::ok("endpoint", format!("the gateway's certificate is good until {until}")),
+    }
+}
+
+/// The node's own SVID; `agent` is the command that renews it.
+pub fn svid(now: Timestamp, svid: Result<Option<&Svid>, &ScopeError>, agent: &str) -> Finding {
+    let subject = "svid";
+    let svid = match svid {
+        Ok(Some(svid)) => svid,
+        Ok(None) => {
+            return Finding::wrong(subject, "there is none", format!("start the agent, which fetches one: {agent}"));
+        }
+        Err(why) => {
+            let cure = "chmod 600 if others can read its key; if it is damaged, remove `current/svid.pem` and let the agent fetch another";
+            return Finding::wrong(subject, crate::agent::describe(why), cure);
+        }
+    };
+    let (from, until) = (svid.not_before, svid.not_after);
+    let life = until.since(from).0;
+    // Renewed between 45 and 55 parts of a hundred.
+    let due = from + Seconds(life * 45 / 100);
+    let overdue = from + Seconds(life * 65 / 100);
+    if from > now + LEEWAY {
+        return Finding::wrong(
+            subject,
+            format!("it is good only from {from}"),
+            "this clock is slow: timedatectl set-ntp true",
+        );
+    }
+    match left(now, until) {
+        None => Finding::wrong(
+            subject,
+            format!("it ended at {until}"),
+            format!("start the agent, which brings the machine back: {agent}; or is this clock fast?"),
+        ),
+        Some(_) if now >= overdue => Finding::soon(
+            subject,
+            format!("it ends at {until}, and its renewal, due at {due}, has not come"),
+            format!("the agent renews it: {agent}; if it runs, see `agent` and `gateway` here"),
+        ),
+        Some(_) => Finding::ok(subject, format!("it is good until {until}, renewed from {due} on")),
+    }
+}
+
+/// How long it still lasts; nothing if it has ended.
+fn left(now: Timestamp, until: Timestamp) -> Option<Seconds> {
+    (now < until).then(|| until.since(now))
+}
