@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod random;
 pub mod file;
-pub mod sealed;
 pub mod passphrase;
+pub mod sealed;
+pub mod archive;
