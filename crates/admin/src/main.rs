@@ -3,6 +3,8 @@
 mod home;
 mod local;
 mod found;
+mod backup;
+mod reminder;
 mod commands;
 mod words;
 
@@ -12,6 +14,7 @@ use clap::{Parser, Subcommand};
 use node::report::Failure;
 
 use crate::commands::audit::Audit;
+use crate::commands::backup::BackupCommand;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
 use crate::commands::node::NodeCommand;
@@ -57,6 +60,9 @@ enum Command {
     /// List the orgs of this home
     #[command(subcommand)]
     Org(OrgCommand),
+    /// Make, check and restore backups: one encrypted file
+    #[command(subcommand)]
+    Backup(BackupCommand),
 }
 
 #[tokio::main]
@@ -73,13 +79,22 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Found(found) => found.run(common).await,
         Command::Serve(serve) => serve.run(common).await,
-        Command::Invite(invite) => invite.run(common).await,
-        Command::Node(node) => node.run(common).await,
+        Command::Invite(invite) => reminded(common, invite.run(common).await),
+        Command::Node(node) => reminded(common, node.run(common).await),
         Command::Audit(audit) => audit.run(common).await,
-        Command::Refresh(refresh) => refresh.run(common).await,
+        Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
+        Command::Backup(backup) => backup.run(common),
         Command::Org(org) => {
             org.run(common);
             Ok(())
         }
     }
+}
+
+/// The commands of every day remind whoever has no backup yet.
+fn reminded(common: &Common, done: Result<(), Failure>) -> Result<(), Failure> {
+    if done.is_ok() {
+        reminder::at_terminal(common);
+    }
+    done
 }

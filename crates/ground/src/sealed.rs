@@ -116,6 +116,11 @@ pub fn open<E: From<SealError>>(
     }
 }
 
+/// True if it is a key file of ours, protected or not.
+pub fn is_sealed(file: &[u8]) -> bool {
+    serde_json::from_slice::<Sealed>(file).is_ok_and(|sealed| sealed.schema == 1)
+}
+
 /// True if opening the file will need a passphrase.
 pub fn is_protected(file: &[u8]) -> bool {
     serde_json::from_slice::<Sealed>(file).is_ok_and(|sealed| matches!(sealed.how, How::Passphrase { .. }))

@@ -9,3 +9,5 @@ pub mod head;
 pub mod invite;
 pub mod node;
 pub mod audit;
+pub mod inside;
+pub mod backup;

@@ -7,3 +7,4 @@ pub mod node;
 pub mod audit;
 pub mod refresh;
 pub mod org;
+pub mod backup;

@@ -11,6 +11,7 @@ use node::store::gateway::GatewayFolder;
 use serde::Serialize;
 
 use crate::home::Common;
+use crate::reminder;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -43,6 +44,9 @@ impl Serve {
         let listen = self.listen.unwrap_or_else(|| SocketAddr::new(any_address(), port));
         let stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
         let json = common.json;
+        if let Some(line) = reminder::line(&common.home(), &org).filter(|_| !json) {
+            eprintln!("{line}");
+        }
         serve::serve(&folder, listen, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
             let hint = match &why {
                 ServeError::Gateway(GatewayError::Busy) => {
