@@ -13,3 +13,5 @@ mod staying;
 mod killing;
 mod operators;
 mod hostile;
+mod backing_up;
+mod migrating;

@@ -1,0 +1,59 @@
+//! Killed while it restores, at one system call after the other: there is nothing, or all of it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use trials::place::{Place, binary, json, output};
+
+use super::{WORDS, at, back_up};
+
+/// Each of these changes something on disk; every STEP-th of them is the last that the process begins.
+const CALLS: [(&str, usize); 7] =
+    [("rename", 1), ("mkdir", 2), ("fsync", 11), ("fdatasync", 1), ("symlink", 2), ("unlink", 1), ("pwrite64", 9)];
+
+#[test]
+fn a_restore_that_is_killed_leaves_nothing_or_all_of_it() {
+    let place = Place::founded(&[]);
+    let backup = back_up(&place, "backup");
+    let home = place.path("restored");
+    let (mut nothing, mut everything) = (0, 0);
+    for (call, step) in CALLS {
+        for number in (1..).step_by(step) {
+            // What the dead one before left is in nobody's way.
+            if !restore_killed(&place, &backup, &home, call, number) {
+                break;
+            }
+            if home.join("harbor").exists() {
+                everything += 1;
+                check_whole(&home);
+                std::fs::remove_dir_all(&home).unwrap();
+            } else {
+                nothing += 1;
+            }
+        }
+        check_whole(&home);
+        std::fs::remove_dir_all(&home).unwrap();
+    }
+    assert!(nothing >= 20, "it was killed only {nothing} times before its end, and {everything} times after");
+}
+
+/// True if it was killed; false if it got to its end before that call came so often.
+fn restore_killed(place: &Place, backup: &Path, home: &Path, call: &str, number: usize) -> bool {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+    command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={number}")]);
+    command.arg(binary("freehold")).args(["backup", "restore"]).arg(backup).arg("--home").arg(home);
+    command.args(["--backup-passphrase-file", &place.passphrase(WORDS)]).stdin(Stdio::null());
+    let output = output(command);
+    assert!(output.status.success() || output.status.code().is_none_or(|code| code == 137), "{output:?}");
+    !output.status.success()
+}
+
+fn check_whole(home: &Path) {
+    assert_eq!(json(&at(home, &["audit", "--verify", "--json"]))["ok"], true);
+    let mark = rusqlite::Connection::open(home.join("harbor/gateway/ledger.db")).unwrap();
+    let count: i64 =
+        mark.query_row("SELECT count(*) FROM marks WHERE name = 'restored'", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 1, "a restored ledger that does not know that it was");
+    assert!(home.join("harbor/operator/signers/ann.key").exists());
+}
