@@ -15,3 +15,4 @@ mod operators;
 mod hostile;
 mod backing_up;
 mod migrating;
+mod fixtures;

@@ -25,7 +25,7 @@ fn a_ledger_of_the_first_version_is_copied_and_brought_up_to_date() {
     let verdict = place.facts(&["audit", "--verify"]);
     assert_eq!((&verdict["ok"], verdict["entries"].as_i64()), (&true.into(), Some(ENTRIES)), "{verdict}");
     // Once is enough.
-    let copies = || std::fs::read_dir(place.org().join("gateway")).unwrap().filter(|entry| ends_bak(entry)).count();
+    let copies = || std::fs::read_dir(place.org().join("gateway")).unwrap().filter(ends_bak).count();
     assert_eq!(copies(), 1);
     succeeded(&place.freehold(&["node", "list"]));
     assert_eq!(copies(), 1);
