@@ -54,6 +54,26 @@ fn a_backup_made_while_machines_join_holds_and_has_everyone_who_was_in() {
 }
 
 #[test]
+fn a_backup_made_while_operators_work_has_all_that_they_had_seen() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                succeeded(&place.freehold(&["invite", "create"]));
+            }
+        });
+        let backups: Vec<_> = (0..6).map(|number| create(&place, &place.path(&format!("backup-{number}")))).collect();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        backups.iter().for_each(succeeded);
+    });
+    for number in 0..6 {
+        succeeded(&verify(&place, &place.path(&format!("backup-{number}")), &[]));
+    }
+}
+
+#[test]
 fn a_backup_is_made_with_the_gateway_running_stopped_and_killed() {
     let place = Place::founded(&[]);
     let gateway = place.serve();
@@ -156,4 +176,28 @@ fn a_backup_is_never_written_over_a_file_or_without_a_passphrase() {
         .into_iter()
         .filter(|path| path.to_string_lossy().contains("ledger.db.") || path.to_string_lossy().contains("draft"));
     assert_eq!(left.collect::<Vec<_>>(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_person_types_the_passphrase_twice_and_may_not_leave_it_empty() {
+    let place = Place::founded(&[]);
+    let out = place.path("typed");
+    let typed = |words: &str| {
+        let (binary, home) = (trials::place::binary("freehold"), place.home());
+        let line = format!("{} backup create --out {} --home {}", binary.display(), out.display(), home.display());
+        let mut command = std::process::Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), words.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), trials::place::stdout(&output))
+    };
+    for (words, why) in [("one\ntwo\n", "the two passphrases differ"), ("\n", "an empty passphrase protects nothing")] {
+        let (exit, told) = typed(words);
+        assert_eq!(exit, Some(2), "{told}");
+        assert!(told.contains(why) && !out.exists(), "{told}");
+    }
+    let (exit, told) = typed("correct horse\ncorrect horse\n");
+    assert_eq!(exit, Some(0), "{told}");
+    succeeded(&verify(&place, &out, &[]));
 }

@@ -47,6 +47,8 @@ impl CheckError {
     }
 }
 
+const MAX_LOOKED_AT: u64 = 4 << 20;
+
 /// What a backup would bring back.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -84,7 +86,7 @@ pub fn check(file: &Path, passphrase: &Passphrase, scratch: PathBuf) -> Result<R
     let ledger = scratch.path().join("ledger.db");
     let (contents, kept) = backup.unpack(|item| match item.path.as_str() {
         LEDGER => Sink::File(ledger.clone()),
-        _ if item.size <= 4 << 20 => Sink::Memory,
+        _ if item.size <= MAX_LOOKED_AT && is_looked_at(&item.path) => Sink::Memory,
         _ => Sink::Nowhere,
     })?;
     let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
@@ -119,6 +121,11 @@ pub fn check(file: &Path, passphrase: &Passphrase, scratch: PathBuf) -> Result<R
         report.open_invites = open_invites(&state, clock::now());
     }
     Ok(report)
+}
+
+/// What is more than a sum: keys, and what is known and remembered of the org.
+fn is_looked_at(path: &Inside) -> bool {
+    path.is_key() || matches!(path.name(), "known.json" | "memory.json" | "gateway.json")
 }
 
 fn has(contents: &Contents, path: &str) -> bool {

@@ -54,8 +54,13 @@ impl BackupPassphrase {
             Some(path) => Passphrase::from_file(path),
             None => ask("passphrase of the backup (not the one of the keys)"),
         };
-        let hint = "give it with --backup-passphrase-file FILE, or run this at a terminal";
-        given.map_err(|why| Failure::new(doing, &why).hint(hint).exit(Exit::Usage))
+        given.map_err(|why| {
+            let hint = match &why {
+                NoPassphrase::Differ | NoPassphrase::Empty => "nothing was done: type it again",
+                _ => "give it with --backup-passphrase-file FILE, or run this at a terminal",
+            };
+            Failure::new(doing, &why).hint(hint).exit(Exit::Usage)
+        })
     }
 }
 
@@ -64,8 +69,9 @@ impl BackupPassphrase {
   freehold backup create                                   ./harbor-2030-01-01T090000Z.backup
   freehold backup create --out /media/stick/harbor.backup
 
-The gateway may run meanwhile. Keep the file on another machine or medium, and its passphrase apart from it: both
-together are the org. Make a new one from time to time: what happens after it is not in it.")]
+The gateway may run meanwhile. Keep the file on another machine or medium, and its passphrase apart
+from it: both together are the org. Make a new one from time to time: what happens after it is not
+in it.")]
 pub struct Create {
     /// Where to write it; there must be no such file [default: ./ORG-TIME.backup]
     #[arg(long, value_name = "FILE")]
@@ -90,8 +96,8 @@ pub struct Verify {
   freehold backup restore harbor.backup --home /srv/freehold
   freehold backup restore harbor.backup --home /tmp/look --only operator      to get at a key that was lost
 
-It never writes over an org. A restored gateway issues nothing until a new epoch has begun: it does not know what
-happened after the backup was made.")]
+It never writes over an org. A restored gateway issues nothing until a new epoch has begun: it does
+not know what happened after the backup was made.")]
 pub struct Restore {
     /// The backup
     file: PathBuf,
