@@ -9,7 +9,7 @@ use super::{WORDS, at, back_up, verify};
 
 /// Each of these changes something on disk; every STEP-th of them is the last that the process begins.
 const CALLS: [(&str, usize); 7] =
-    [("rename", 1), ("mkdir", 2), ("fsync", 11), ("fdatasync", 1), ("symlink", 2), ("unlink", 1), ("pwrite64", 9)];
+    [("rename", 1), ("mkdir", 3), ("fsync", 17), ("fdatasync", 1), ("symlink", 2), ("unlink", 2), ("pwrite64", 15)];
 
 #[test]
 fn a_restore_that_is_killed_leaves_nothing_or_all_of_it() {

@@ -79,9 +79,12 @@ pub struct OpenInvite {
     pub expires_at: Timestamp,
 }
 
-/// Reads and checks everything. The ledger is opened in `scratch`; no key is written anywhere.
 pub fn check(file: &Path, passphrase: &Passphrase, scratch: PathBuf) -> Result<Report, CheckError> {
-    let backup = Backup::open(file, || Ok(passphrase.clone()))?;
+    check_opened(Backup::open(file, || Ok(passphrase.clone()))?, file, scratch)
+}
+
+/// Reads and checks everything. The ledger is opened in `scratch`; no key is written anywhere.
+pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Report, CheckError> {
     let scratch = Scratch::at(scratch)?;
     let ledger = scratch.path().join("ledger.db");
     let (contents, kept) = backup.unpack(|item| match item.path.as_str() {

@@ -64,7 +64,8 @@ pub fn restore(
     only: Option<Half>,
     passphrase: &Passphrase,
 ) -> Result<(Report, PathBuf), RestoreError> {
-    let contents = Backup::open(backup, || Ok(passphrase.clone()))?.contents;
+    let opened = Backup::open(backup, || Ok(passphrase.clone()))?;
+    let contents = opened.contents.clone();
     if let Some(half) = only.filter(|half| !contents.has(half.word())) {
         return Err(RestoreError::NotIn(half));
     }
@@ -75,7 +76,7 @@ pub fn restore(
     if place.symlink_metadata().is_ok() {
         return Err(RestoreError::Exists { org: contents.org, home: home.to_owned() });
     }
-    let report = check::check(backup, passphrase, home.join(format!(".checking-{}", contents.org)))?;
+    let report = check::check_opened(opened, backup, home.join(format!(".checking-{}", contents.org)))?;
     let draft = home.join(format!(".restoring-{}", contents.org));
     // Left over from a run that was interrupted; the lock says that nobody is at it.
     scratch::wipe_folder(&draft)?;

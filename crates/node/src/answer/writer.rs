@@ -195,6 +195,9 @@ impl Scribe {
         }
         let wide = desk.wide;
         self.ledger.commit().map_err(|why| describe(&why))?;
+        if wide && let Err(why) = self.halt.look_again(&self.ledger) {
+            tracing::error!(%why, "whether something holds the gateway back could not be read; as before");
+        }
         Ok(wide)
     }
 }
