@@ -1,6 +1,8 @@
 //! Restoring, and what holds a restored gateway back.
 
-use trials::place::{Place, below, ended, json, refused, stderr, stdout, succeeded, text};
+use std::process::Stdio;
+
+use trials::place::{Place, Running, below, ended, json, refused, stderr, stdout, succeeded, text, until};
 
 use super::{at, back_up, restore};
 
@@ -28,8 +30,15 @@ fn a_restored_gateway_issues_nothing_and_says_why() {
     refused(&place.join("web-3", &code), why);
     refused(&place.freehold(&["invite", "create"]), "");
     assert_eq!(gateway.stop(), Some(0));
-    // Also after a restart, and it can be looked at.
-    let _gateway = place.serve();
+    // Also after a restart, which says where it came from; and it can be looked at.
+    let log = place.path("log");
+    let mut command = place.freehold_command(&["serve", "--listen", &place.address()]);
+    let child = command.stdout(Stdio::null()).stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+    let _gateway = Running(child);
+    until("the gateway says so", || {
+        let said = std::fs::read_to_string(&log).unwrap();
+        said.contains("the gateway issues nothing") && said.contains(&*backup.to_string_lossy())
+    });
     refused(&place.join("web-3", &code), why);
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
