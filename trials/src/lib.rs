@@ -2,6 +2,7 @@
 //! it, measure it, or put load on it.
 
 pub mod place;
+pub mod fixture;
 pub mod stranger;
 pub mod joiner;
 pub mod thief;

@@ -19,3 +19,6 @@ mod unlocking;
 mod tokens;
 mod hostile;
 mod comfort;
+mod backing_up;
+mod migrating;
+mod fixtures;

@@ -100,6 +100,11 @@ impl Common {
         }
     }
 
+    /// The org that is meant, if that is clear.
+    pub fn meant(&self) -> Option<OrgName> {
+        self.org("").ok()
+    }
+
     pub fn passphrase(&self, prompt: &str) -> Result<Passphrase, NoPassphrase> {
         match &self.passphrase_file {
             Some(path) => Passphrase::from_file(path),

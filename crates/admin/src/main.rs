@@ -4,6 +4,8 @@ mod home;
 mod config;
 mod local;
 mod found;
+mod backup;
+mod reminder;
 mod commands;
 mod words;
 mod waiting;
@@ -15,6 +17,7 @@ use node::commands::pages::{Completions, Man};
 use node::report::Failure;
 
 use crate::commands::audit::Audit;
+use crate::commands::backup::BackupCommand;
 use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
 use crate::commands::found::Found;
@@ -99,6 +102,9 @@ enum Command {
     Completions(Completions),
     /// Print the manual, or write all of its pages
     Man(Man),
+    /// Make, check and restore backups: one encrypted file
+    #[command(subcommand)]
+    Backup(BackupCommand),
 }
 
 #[tokio::main]
@@ -115,10 +121,10 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Found(found) => found.run(common).await,
         Command::Serve(serve) => serve.run(common).await,
-        Command::Invite(invite) => invite.run(common).await,
-        Command::Node(node) => node.run(common).await,
+        Command::Invite(invite) => reminded(common, invite.run(common).await),
+        Command::Node(node) => reminded(common, node.run(common).await),
         Command::Audit(audit) => audit.run(common).await,
-        Command::Refresh(refresh) => refresh.run(common).await,
+        Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Suspend(suspend) => suspend.run(common).await,
         Command::Sign(sign) => sign.run(common),
         Command::Send(send) => send.run(common).await,
@@ -134,5 +140,14 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Completions(completions) => completions.run(Cli::command()),
         // `freehold-node` is another program, and has a page of that name.
         Command::Man(man) => man.run(Cli::command().mut_subcommand("node", |node| node.display_name("freehold-nodes"))),
+        Command::Backup(backup) => backup.run(common),
     }
+}
+
+/// The commands of every day remind whoever has no backup yet.
+fn reminded(common: &Common, done: Result<(), Failure>) -> Result<(), Failure> {
+    if done.is_ok() {
+        reminder::at_terminal(common);
+    }
+    done
 }

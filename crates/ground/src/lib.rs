@@ -5,5 +5,6 @@ pub mod random;
 pub mod secret;
 pub mod file;
 pub mod token;
-pub mod sealed;
 pub mod passphrase;
+pub mod sealed;
+pub mod archive;

@@ -40,9 +40,22 @@ pub enum SealError {
 }
 
 /// Argon2id as RFC 9106 recommends where memory is not plentiful.
-const MEMORY_KIB: u32 = 64 * 1024;
-const PASSES: u32 = 3;
-const LANES: u32 = 4;
+pub(crate) const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
+
+/// What turning a passphrase into a key costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub memory_kib: u32,
+    pub passes: u32,
+    pub lanes: u32,
+}
+
+impl Cost {
+    /// A changed file must not make us allocate or wait without end.
+    pub const fn is_bearable(self) -> bool {
+        self.memory_kib <= 4 * COST.memory_kib && self.passes <= 16 && self.lanes <= 16
+    }
+}
 
 /// `None` writes the secret in the clear: the caller has said so aloud.
 pub fn seal(secret: &[u8], purpose: &str, passphrase: Option<&Passphrase>) -> Result<Vec<u8>, SealError> {
@@ -50,15 +63,15 @@ pub fn seal(secret: &[u8], purpose: &str, passphrase: Option<&Passphrase>) -> Re
         None => How::Unprotected { data: Bytes(secret.to_vec()) },
         Some(passphrase) => {
             let (salt, nonce) = (random::bytes::<16>()?, random::bytes::<12>()?);
-            let key = derive(passphrase, &salt, (MEMORY_KIB, PASSES, LANES))?;
+            let key = derive(passphrase, &salt, COST)?;
             let mut data = secret.to_vec();
             let nonce_once = Nonce::assume_unique_for_key(nonce);
             key.seal_in_place_append_tag(nonce_once, Aad::from(purpose.as_bytes()), &mut data)
                 .map_err(|_| SealError::Kdf)?;
             How::Passphrase {
-                memory_kib: MEMORY_KIB,
-                passes: PASSES,
-                lanes: LANES,
+                memory_kib: COST.memory_kib,
+                passes: COST.passes,
+                lanes: COST.lanes,
                 salt: Bytes(salt.to_vec()),
                 nonce: Bytes(nonce.to_vec()),
                 data: Bytes(data),
@@ -85,12 +98,12 @@ pub fn open<E: From<SealError>>(
     match sealed.how {
         How::Unprotected { data } => Ok(Zeroizing::new(data.0)),
         How::Passphrase { memory_kib, passes, lanes, salt, nonce, data } => {
-            // A changed file must not make us allocate without end.
-            if memory_kib > 4 * MEMORY_KIB || passes > 16 || lanes > 16 {
+            let cost = Cost { memory_kib, passes, lanes };
+            if !cost.is_bearable() {
                 return Err(SealError::Unreadable.into());
             }
             let nonce: [u8; 12] = nonce.0.try_into().map_err(|_| SealError::Unreadable)?;
-            let key = derive(&passphrase()?, &salt.0, (memory_kib, passes, lanes))?;
+            let key = derive(&passphrase()?, &salt.0, cost)?;
             let mut data = Zeroizing::new(data.0);
             let aad = Aad::from(purpose.as_bytes());
             let length = key
@@ -103,18 +116,29 @@ pub fn open<E: From<SealError>>(
     }
 }
 
+/// True if it is a key file of ours, protected or not.
+pub fn is_sealed(file: &[u8]) -> bool {
+    serde_json::from_slice::<Sealed>(file).is_ok_and(|sealed| sealed.schema == 1)
+}
+
 /// True if opening the file will need a passphrase.
 pub fn is_protected(file: &[u8]) -> bool {
     serde_json::from_slice::<Sealed>(file).is_ok_and(|sealed| matches!(sealed.how, How::Passphrase { .. }))
 }
 
-fn derive(passphrase: &Passphrase, salt: &[u8], cost: (u32, u32, u32)) -> Result<LessSafeKey, SealError> {
-    let params = Params::new(cost.0, cost.1, cost.2, Some(32)).map_err(|_| SealError::Kdf)?;
+fn derive(passphrase: &Passphrase, salt: &[u8], cost: Cost) -> Result<LessSafeKey, SealError> {
+    let key = stretch(passphrase, salt, cost)?;
+    UnboundKey::new(&AES_256_GCM, &key[..]).map(LessSafeKey::new).map_err(|_| SealError::Kdf)
+}
+
+/// Argon2id: a passphrase becomes 32 bytes, at a cost that whoever guesses pays each time.
+pub(crate) fn stretch(passphrase: &Passphrase, salt: &[u8], cost: Cost) -> Result<Zeroizing<[u8; 32]>, SealError> {
+    let params = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(32)).map_err(|_| SealError::Kdf)?;
     let mut key = Zeroizing::new([0; 32]);
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
         .hash_password_into(passphrase.bytes(), salt, &mut key[..])
         .map_err(|_| SealError::Kdf)?;
-    UnboundKey::new(&AES_256_GCM, &key[..]).map(LessSafeKey::new).map_err(|_| SealError::Kdf)
+    Ok(key)
 }
 
 #[cfg(test)]

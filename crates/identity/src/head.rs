@@ -29,6 +29,8 @@ pub struct Head {
     pub revocations: Revocations,
     pub trust: Vec<TrustLine>,
     pub signers: SignersRef,
+    /// Heads that were signed before there were epochs are of the first.
+    #[serde(default = "Epoch::first")]
     pub epoch: Epoch,
     /// The agent release, by digest; absent until one is published.
     pub release: Option<Digest>,

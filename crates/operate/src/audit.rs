@@ -8,6 +8,7 @@ use org::audit::{self, Line};
 use org::derived::{self, Rows};
 use org::entry::SignedEntry;
 use org::fold::fold;
+use org::founding::Founding;
 use org::state::State;
 use serde::Serialize;
 use wire::control::{Answer, Call, DerivedRow};
@@ -51,10 +52,10 @@ impl<D: Desk> Session<D> {
         let (entries, rows) = self.still_picture().await?;
         let count = entries.len();
         let mut state = State::of(&self.known.founding);
-        let first_bad = self.first_bad_entry(entries.clone(), &mut state);
+        let first_bad = first_bad_entry(entries.clone(), &mut state);
         let first_bad = first_bad
             .or_else(|| self.missing(&entries, &state))
-            .or_else(|| self.folds_otherwise(entries, &state))
+            .or_else(|| folds_otherwise(&self.known.founding, entries, &state))
             .or_else(|| first_difference(&state, &rows));
         Ok(Verdict {
             ok: first_bad.is_none(),
@@ -76,32 +77,6 @@ impl<D: Desk> Session<D> {
             }
         }
         Err(OperateError::Unwise("the ledger does not stand still: check again when fewer machines join".to_owned()))
-    }
-
-    fn first_bad_entry(&self, entries: Vec<Envelope>, state: &mut State) -> Option<String> {
-        for (number, envelope) in entries.into_iter().enumerate() {
-            let number = number + 1;
-            let signed = match SignedEntry::open(self.known.org(), envelope) {
-                Ok(signed) => signed,
-                Err(why) => return Some(format!("entry {number}: {why}")),
-            };
-            let place = format!("entry {number} ({} {})", signed.entry.author, signed.entry.seq);
-            match state.apply(&signed) {
-                Ok(Ok(())) => {}
-                // A gateway writes nothing void, and takes nothing void from operators.
-                Ok(Err(void)) => return Some(format!("{place}: {void}")),
-                Err(unfit) => return Some(format!("{place}: {unfit}")),
-            }
-        }
-        None
-    }
-
-    /// Whatever the order in which the entries came, they must say the same.
-    fn folds_otherwise(&self, entries: Vec<Envelope>, state: &State) -> Option<String> {
-        let folded = fold(&self.known.founding, entries);
-        let fork = folded.forks.keys().next().map(|(author, seq)| format!("the chain of `{author}` forks at {seq}"));
-        let other = || (folded.state != *state).then(|| "the entries say something else in another order".to_owned());
-        fork.or_else(other)
     }
 
     /// What the gateway counts, and what this operator was ever told of, must be there, digest for digest.
@@ -146,6 +121,41 @@ impl<D: Desk> Session<D> {
             }
         }
     }
+}
+
+/// Folds entries in the order in which they came: what they say, and the first thing that does not hold.
+pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, rows: &Rows) -> (State, Option<String>) {
+    let mut state = State::of(founding);
+    let first_bad = first_bad_entry(entries.clone(), &mut state)
+        .or_else(|| folds_otherwise(founding, entries, &state))
+        .or_else(|| first_difference(&state, rows));
+    (state, first_bad)
+}
+
+fn first_bad_entry(entries: Vec<Envelope>, state: &mut State) -> Option<String> {
+    for (number, envelope) in entries.into_iter().enumerate() {
+        let number = number + 1;
+        let signed = match SignedEntry::open(state.org, envelope) {
+            Ok(signed) => signed,
+            Err(why) => return Some(format!("entry {number}: {why}")),
+        };
+        let place = format!("entry {number} ({} {})", signed.entry.author, signed.entry.seq);
+        match state.apply(&signed) {
+            Ok(Ok(())) => {}
+            // A gateway writes nothing void, and takes nothing void from operators.
+            Ok(Err(void)) => return Some(format!("{place}: {void}")),
+            Err(unfit) => return Some(format!("{place}: {unfit}")),
+        }
+    }
+    None
+}
+
+/// Whatever the order in which the entries came, they must say the same.
+fn folds_otherwise(founding: &Founding, entries: Vec<Envelope>, state: &State) -> Option<String> {
+    let folded = fold(founding, entries);
+    let fork = folded.forks.keys().next().map(|(author, seq)| format!("the chain of `{author}` forks at {seq}"));
+    let other = || (folded.state != *state).then(|| "the entries say something else in another order".to_owned());
+    fork.or_else(other)
 }
 
 fn first_difference(state: &State, found: &Rows) -> Option<String> {

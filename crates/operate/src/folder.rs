@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ground::file::{self, Access, FileError, Lock};
 use identity::envelope::Envelope;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
+use identity::time::Timestamp;
 use org::frontier::Frontier;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,20 @@ pub struct Memory {
     pub gateways: Vec<Address>,
 }
 
+/// When this operator last made a backup; the reminder ends with the first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastBackup {
+    pub schema: u32,
+    pub made_at: Timestamp,
+    /// Where it was written to.
+    pub place: String,
+}
+
+impl LastBackup {
+    pub const FILE: &'static str = "backup.json";
+}
+
 impl OperatorFolder {
     pub fn at(home: &Path, org: &OrgName) -> Self {
         Self { folder: home.join(org.as_str()).join("operator") }
@@ -78,6 +93,15 @@ impl OperatorFolder {
 
     pub fn save_memory(&self, memory: &Memory) -> Result<(), FolderError> {
         write_json(&self.path("memory.json"), memory)
+    }
+
+    /// The last backup that was made from here.
+    pub fn last_backup(&self) -> Result<Option<LastBackup>, FolderError> {
+        read_json(&self.path(LastBackup::FILE))
+    }
+
+    pub fn save_last_backup(&self, last: &LastBackup) -> Result<(), FolderError> {
+        write_json(&self.path(LastBackup::FILE), last)
     }
 
     pub fn signer_file(&self, name: &SignerName) -> PathBuf {

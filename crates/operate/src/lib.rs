@@ -18,3 +18,5 @@ pub mod recover;
 pub mod restore;
 pub mod card;
 pub mod audit;
+pub mod inside;
+pub mod backup;

@@ -11,6 +11,7 @@ use wire::known::Known;
 
 use crate::found::{self, FoundError, Phrase, Plan};
 use crate::home::Common;
+use crate::reminder;
 use crate::words::confirm;
 
 const DEFAULT_PORT: u16 = 7443;
@@ -109,6 +110,9 @@ impl Found {
         }
         if plan.passphrase.is_none() {
             eprintln!("warning: the private keys in `{}` are NOT encrypted", founded.folder.join("operator").display());
+        }
+        if let Some(line) = reminder::line(&common.home(), &plan.org).filter(|_| !json) {
+            eprintln!("{line}");
         }
         Ok(())
     }

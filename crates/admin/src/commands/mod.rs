@@ -16,3 +16,4 @@ pub mod signer;
 pub mod recover;
 pub mod epoch;
 pub mod doctor;
+pub mod backup;

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::config::{BadConfig, Flags, Settings};
 use crate::home::Common;
+use crate::reminder;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -60,6 +61,9 @@ impl Serve {
         let options = settings.options().map_err(exposed)?;
         let stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
         let json = common.json;
+        if let Some(line) = reminder::line(&common.home(), &org).filter(|_| !json) {
+            eprintln!("{line}");
+        }
         serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
             let hint = match &why {
                 ServeError::Gateway(GatewayError::Busy) => {

@@ -42,8 +42,6 @@ pub(super) struct Batch {
     pub wants_tip: bool,
     /// Operators changed something: the whole gateway judges by it from the commit on.
     pub wide: bool,
-    /// What held the gateway back is over with this commit.
-    pub lift: bool,
     /// Entries that the state took, in their order.
     pub taken: Vec<Taken>,
 }
@@ -119,7 +117,6 @@ impl<'a> Desk<'a> {
         if opened.iter().any(restores) {
             // Everything that held the gateway back was about the epoch that ends here.
             self.keep(|desk| desk.ledger.clear_marks())?;
-            self.batch.lift = true;
         }
         for signed in opened {
             // The trial run took each of them; so does this one.

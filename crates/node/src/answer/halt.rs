@@ -48,9 +48,11 @@ impl Halt {
         !self.behind.swap(true, Ordering::Relaxed)
     }
 
-    /// After the marks were taken from the disk.
-    pub fn lift(&self) {
-        self.behind.store(false, Ordering::Relaxed);
-        self.restored.store(false, Ordering::Relaxed);
+    /// After a commit that operators caused: they alone can take a mark back.
+    pub fn look_again(&self, ledger: &Ledger) -> Result<(), LedgerError> {
+        let now = Self::read(ledger)?;
+        self.behind.store(now.behind.into_inner(), Ordering::Relaxed);
+        self.restored.store(now.restored.into_inner(), Ordering::Relaxed);
+        Ok(())
     }
 }

@@ -246,7 +246,9 @@ async fn warn_early(gateway: Arc<Gateway>) {
     loop {
         let now = clock::now();
         if let Err(why) = gateway.check_halt() {
-            tracing::error!(%why, hint = why.hint(), "the gateway issues nothing");
+            let origin = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.restored())).await.ok().flatten();
+            let (backup, made_at) = origin.map(|origin| (origin.backup, origin.made_at.to_string())).unzip();
+            tracing::error!(%why, hint = why.hint(), backup, made_at, "the gateway issues nothing");
         }
         match gateway.mandate(now) {
             Ok(mandate) if mandate.not_after.since(now) < Seconds::DAY.times(30) => {

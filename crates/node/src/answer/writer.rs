@@ -160,9 +160,6 @@ impl Scribe {
                 if done.wide {
                     (self.take_effect)(&state);
                 }
-                if done.lift {
-                    self.halt.lift();
-                }
                 // A gateway that is behind vouches for nothing, and an error of the key is nobody's loss: who waits
                 // for the tip is told that there is none.
                 let vouches = done.wants_tip && self.halt.check().is_ok();
@@ -201,6 +198,11 @@ impl Scribe {
         desk.write_rows().map_err(|why| why.to_string())?;
         let done = desk.batch;
         self.ledger.commit().map_err(|why| describe(&why))?;
+        if done.wide
+            && let Err(why) = self.halt.look_again(&self.ledger)
+        {
+            tracing::error!(%why, "whether something holds the gateway back could not be read; as before");
+        }
         Ok(done)
     }
 }

@@ -150,7 +150,8 @@ impl Ledger {
         Ok(())
     }
 
-    fn derived(&self) -> Result<Rows, LedgerError> {
+    /// Every row of the derived tables.
+    pub fn derived(&self) -> Result<Rows, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT tbl, key, value FROM derived")?;
         let rows = query.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -167,6 +168,11 @@ impl Ledger {
         )?;
         let rows = query.query_map(params![table, key, limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Every entry in order of arrival, for whoever folds them all.
+    pub fn all_entries(&self) -> Result<Vec<Envelope>, LedgerError> {
+        Ok(self.entries(0, u32::MAX)?.into_iter().map(|(_, envelope)| envelope).collect())
     }
 
     /// A page of entries in order of arrival, each with its row number.

@@ -5,7 +5,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ground::{clock, file};
-use rusqlite::{Connection, params};
+use identity::envelope::Envelope;
+use org::founding::Founding;
+use org::{derived, fold};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::store::ledger::LedgerError;
 
@@ -33,7 +36,7 @@ const VERSION_1: &str = "
 ";
 
 /// A step runs in a transaction of its own, together with the change of the version.
-type Step = fn(&Connection) -> rusqlite::Result<()>;
+type Step = fn(&Connection) -> Result<(), LedgerError>;
 
 /// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
 const STEPS: [Step; 1] = [to_version_2];
@@ -46,14 +49,38 @@ const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each ve
 const APPLICATION: i32 = 0x4668_6c64;
 
 /// What holds a gateway back gets a table of its own, with the time since when; it was a bare word in `meta` before.
-fn to_version_2(db: &Connection) -> rusqlite::Result<()> {
+/// The derived tables tell heads by version and digest, so that two under one number can both be shown.
+fn to_version_2(db: &Connection) -> Result<(), LedgerError> {
     db.execute_batch(
         "CREATE TABLE marks (name TEXT PRIMARY KEY, at INTEGER NOT NULL, detail TEXT NOT NULL) STRICT, WITHOUT ROWID;",
     )?;
     let moved = "INSERT INTO marks SELECT key, ?1, '' FROM meta WHERE key = 'behind'";
     db.execute(moved, params![clock::now().unix()])?;
     db.execute("DELETE FROM meta WHERE key = 'behind'", [])?;
-    db.pragma_update(None, "application_id", APPLICATION)
+    db.pragma_update(None, "application_id", APPLICATION)?;
+    derive_again(db)
+}
+
+/// The derived tables follow from the entries: whoever changes what they look like has them made again.
+fn derive_again(db: &Connection) -> Result<(), LedgerError> {
+    let mut founding = db.prepare("SELECT value FROM meta WHERE key = 'founding'")?;
+    let Some(text) = founding.query_row([], |row| row.get::<_, String>(0)).optional()? else {
+        // A new file: nothing has happened yet.
+        return Ok(());
+    };
+    let damaged = |why: &dyn std::fmt::Display| LedgerError::Damaged(why.to_string());
+    let read = |text: &str| serde_json::from_str::<Envelope>(text).map_err(|why| damaged(&why));
+    let founding = Founding::open(read(&text)?).map_err(|why| damaged(&why))?;
+    let mut entries = db.prepare("SELECT envelope FROM entries ORDER BY id")?;
+    let entries = entries.query_map([], |row| row.get::<_, String>(0))?;
+    let entries: Vec<Envelope> = entries.map(|text| read(&text?)).collect::<Result<_, LedgerError>>()?;
+    let folded = fold::fold(&founding, entries);
+    db.execute("DELETE FROM derived", [])?;
+    let mut put = db.prepare("INSERT INTO derived VALUES (?1, ?2, ?3)")?;
+    for ((table, key), value) in derived::rows(&folded.state) {
+        put.execute([table, key, value])?;
+    }
+    Ok(())
 }
 
 /// Makes all tables in a new file.
@@ -92,14 +119,15 @@ pub fn bring_up(db: &Connection, path: &Path) -> Result<(), LedgerError> {
 }
 
 /// Runs a step and changes the version: both or neither, whenever the power goes.
-fn in_one(db: &Connection, to: u32, step: impl Fn(&Connection) -> rusqlite::Result<()>) -> Result<(), LedgerError> {
+fn in_one(db: &Connection, to: u32, step: impl Fn(&Connection) -> Result<(), LedgerError>) -> Result<(), LedgerError> {
     db.execute_batch("BEGIN EXCLUSIVE")?;
-    let done = step(db).and_then(|()| db.pragma_update(None, "user_version", to));
-    let done = done.and_then(|()| db.execute_batch("COMMIT"));
+    let done = step(db).and_then(|()| {
+        db.pragma_update(None, "user_version", to)?;
+        Ok(db.execute_batch("COMMIT")?)
+    });
     done.inspect_err(|_| {
         let _ = db.execute_batch("ROLLBACK");
-    })?;
-    Ok(())
+    })
 }
 
 /// `ledger.db.v1.bak`; if there is one from an earlier time, `ledger.db.v1.2.bak` and so on.
@@ -140,7 +168,7 @@ mod tests {
         let path = folder.path().join("ledger.db");
         let db = Connection::open(&path).unwrap();
         db.execute_batch(VERSION_1).unwrap();
-        db.execute("INSERT INTO meta VALUES ('behind', 'yes'), ('founding', '{}')", []).unwrap();
+        db.execute("INSERT INTO meta VALUES ('behind', 'yes')", []).unwrap();
         db.pragma_update(None, "user_version", 1).unwrap();
         (folder, path)
     }

@@ -1,0 +1,236 @@
+//! Checks a backup: every sum, every signature, and the whole ledger folded afresh. Says what it would bring back.
+
+use std::path::{Path, PathBuf};
+
+use ground::archive::ArchiveError;
+use ground::file::FileError;
+use ground::passphrase::Passphrase;
+use ground::{clock, sealed};
+use identity::id::{InviteId, OrgId};
+use identity::key::{EdKey, Sign as _};
+use identity::principal::OrgName;
+use identity::time::Timestamp;
+use node::store::gateway::GatewayFile;
+use node::store::ledger::{Ledger, LedgerError};
+use operate::audit::check_alone;
+use operate::backup::{Backup, BackupError, Contents, Kept, LEDGER, Sink};
+use operate::folder::Memory;
+use operate::inside::Inside;
+use org::state::{Standing, State};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::known::{Known, KnownFile};
+
+use crate::backup::scratch::Scratch;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("`{what}` in the backup is damaged: {why}")]
+    Damaged { what: String, why: String },
+    #[error("`{0}` is missing in the backup")]
+    Missing(&'static str),
+    #[error("the ledger in the backup cannot be read")]
+    Ledger(#[from] LedgerError),
+    #[error("the ledger in the backup does not hold: {0}")]
+    LedgerDoesNotHold(String),
+    #[error("the backup does not hold together: {0}")]
+    Inconsistent(String),
+}
+
+impl CheckError {
+    pub fn is_wrong_passphrase(&self) -> bool {
+        matches!(self, Self::Backup(BackupError::Archive { source: ArchiveError::WrongPassphrase, .. }))
+    }
+}
+
+const MAX_LOOKED_AT: u64 = 4 << 20;
+
+/// What a backup would bring back.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    pub org: OrgName,
+    pub org_id: OrgId,
+    pub made_at: Timestamp,
+    pub file: PathBuf,
+    pub bytes: u64,
+    pub files: usize,
+    /// Is the operator's half in it, and which signers' keys are?
+    pub operator: bool,
+    pub signers: Vec<String>,
+    pub roots: bool,
+    pub gateway: bool,
+    pub head: u64,
+    /// Of the ledger, if the gateway's half is in it.
+    pub entries: Option<usize>,
+    pub nodes: Option<usize>,
+    pub open_invites: Vec<OpenInvite>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct OpenInvite {
+    pub id: InviteId,
+    pub label: String,
+    /// Nothing: without limit.
+    pub uses_left: Option<u32>,
+    pub expires_at: Timestamp,
+}
+
+pub fn check(file: &Path, passphrase: &Passphrase, scratch: PathBuf) -> Result<Report, CheckError> {
+    check_opened(Backup::open(file, || Ok(passphrase.clone()))?, file, scratch)
+}
+
+/// Reads and checks everything. The ledger is opened in `scratch`; no key is written anywhere.
+pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Report, CheckError> {
+    let scratch = Scratch::at(scratch)?;
+    let ledger = scratch.path().join("ledger.db");
+    let (contents, kept) = backup.unpack(|item| match item.path.as_str() {
+        LEDGER => Sink::File(ledger.clone()),
+        _ if item.size <= MAX_LOOKED_AT && is_looked_at(&item.path) => Sink::Memory,
+        _ => Sink::Nowhere,
+    })?;
+    let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
+    let known = known(&contents, &kept)?;
+    let mut report = Report {
+        org: contents.org.clone(),
+        org_id: contents.org_id,
+        made_at: contents.made_at,
+        file: file.to_owned(),
+        bytes,
+        files: contents.files.len(),
+        operator: contents.has("operator"),
+        signers: signers(&kept)?,
+        roots: ["operator/identity-root.key", "operator/endpoint-root.key"].iter().all(|name| has(&contents, name)),
+        gateway: contents.has("gateway"),
+        head: known.head.head.version,
+        entries: None,
+        nodes: None,
+        open_invites: Vec::new(),
+    };
+    if report.gateway {
+        if !has(&contents, LEDGER) {
+            return Err(CheckError::Missing(LEDGER));
+        }
+        check_gateway(&known, &contents, &kept)?;
+        let (state, entries) = check_ledger(&ledger, &known)?;
+        check_memory(&state, &kept)?;
+        let live = state.members.values().filter(|member| state.standing(member) != Standing::Revoked);
+        report.nodes = Some(live.count());
+        report.entries = Some(entries);
+        report.head = state.head().map_or(report.head, |record| record.head.version);
+        report.open_invites = open_invites(&state, clock::now());
+    }
+    Ok(report)
+}
+
+/// What is more than a sum: keys, and what is known and remembered of the org.
+fn is_looked_at(path: &Inside) -> bool {
+    path.is_key() || matches!(path.name(), "known.json" | "memory.json" | "gateway.json")
+}
+
+fn has(contents: &Contents, path: &str) -> bool {
+    contents.files.iter().any(|item| item.path.as_str() == path)
+}
+
+fn bytes<'a>(kept: &'a Kept, path: &'static str) -> Result<&'a [u8], CheckError> {
+    let found = kept.iter().find(|(inside, _)| inside.as_str() == path);
+    found.map(|(_, bytes)| &bytes[..]).ok_or(CheckError::Missing(path))
+}
+
+fn json<T: DeserializeOwned>(kept: &Kept, path: &'static str) -> Result<T, CheckError> {
+    let damaged = |why: serde_json::Error| CheckError::Damaged { what: path.to_owned(), why: why.to_string() };
+    serde_json::from_slice(bytes(kept, path)?).map_err(damaged)
+}
+
+/// Founding record, signer chain and head, each checked by its signatures.
+fn known(contents: &Contents, kept: &Kept) -> Result<Known, CheckError> {
+    let path = if contents.has("operator") { "operator/known.json" } else { "gateway/node/known.json" };
+    let damaged = |why: String| CheckError::Damaged { what: path.to_owned(), why };
+    let known = Known::from_file(json::<KnownFile>(kept, path)?).map_err(|why| damaged(why.to_string()))?;
+    if known.org() != contents.org_id || known.founding.record.name != contents.org {
+        return Err(CheckError::Inconsistent(format!("`{path}` is of another org than the backup says")));
+    }
+    Ok(known)
+}
+
+/// The signers whose key files are in it; each must be one.
+fn signers(kept: &Kept) -> Result<Vec<String>, CheckError> {
+    let mut names = Vec::new();
+    for (path, bytes) in kept.iter().filter(|(path, _)| path.first() == "operator" && path.is_key()) {
+        if !sealed::is_sealed(bytes) {
+            return Err(CheckError::Damaged { what: path.to_string(), why: "it is not a key file".to_owned() });
+        }
+        let signer = path.as_str().strip_prefix("operator/signers/").and_then(|name| name.strip_suffix(".key"));
+        names.extend(signer.map(str::to_owned));
+    }
+    Ok(names)
+}
+
+/// The gateway's voice must be one that a mandate names: else what is restored could not speak for itself.
+fn check_gateway(known: &Known, contents: &Contents, kept: &Kept) -> Result<(), CheckError> {
+    let about: GatewayFile = json(kept, "gateway/gateway.json")?;
+    if about.org_id != contents.org_id {
+        return Err(CheckError::Inconsistent("`gateway/gateway.json` is of another org".to_owned()));
+    }
+    let short = |_| CheckError::Damaged { what: "gateway/voice.key".to_owned(), why: "not 32 bytes".to_owned() };
+    let voice = EdKey::from_seed(bytes(kept, "gateway/voice.key")?.try_into().map_err(short)?).public();
+    if !known.head.head.mandates.iter().any(|mandate| mandate.voice == voice && mandate.gateway == about.node) {
+        return Err(CheckError::Inconsistent("no mandate names the voice of the gateway that is in it".to_owned()));
+    }
+    for name in ["gateway/identity-issuer.key", "gateway/endpoint-issuer.key"] {
+        let damaged = || CheckError::Damaged { what: name.to_owned(), why: "it is not a key".to_owned() };
+        let text = std::str::from_utf8(bytes(kept, name)?).map_err(|_| damaged())?;
+        identity::key::P256Key::from_pem(text).map_err(|_| damaged())?;
+    }
+    Ok(())
+}
+
+/// The whole ledger, folded from its entries, compared with the tables that a gateway would start from.
+fn check_ledger(path: &Path, known: &Known) -> Result<(State, usize), CheckError> {
+    let (ledger, founding) = Ledger::open(path)?;
+    if founding.id != known.org() {
+        return Err(CheckError::Inconsistent("the ledger is of another org".to_owned()));
+    }
+    let entries = ledger.all_entries()?;
+    let count = entries.len();
+    let rows = ledger.derived()?;
+    let (state, first_bad) = check_alone(&founding, entries, &rows);
+    if let Some(bad) = first_bad {
+        return Err(CheckError::LedgerDoesNotHold(bad));
+    }
+    match state.head() {
+        Some(record) if record.head.version >= known.head.head.version => Ok((state, count)),
+        _ => Err(CheckError::LedgerDoesNotHold("it has no head, or an older one than the operator knew".to_owned())),
+    }
+}
+
+/// What the operator had seen must be there.
+fn check_memory(state: &State, kept: &Kept) -> Result<(), CheckError> {
+    let path = Inside::new("operator/memory.json").ok().filter(|path| kept.contains_key(path));
+    if path.is_none() {
+        return Ok(());
+    }
+    let memory: Memory = json(kept, "operator/memory.json")?;
+    if state.frontier.covers_all(&memory.frontier) {
+        return Ok(());
+    }
+    Err(CheckError::LedgerDoesNotHold("entries are missing that the operator had seen".to_owned()))
+}
+
+fn open_invites(state: &State, now: Timestamp) -> Vec<OpenInvite> {
+    let mut open: Vec<OpenInvite> = Vec::new();
+    for record in state.invites.values() {
+        let invite = &record.invite;
+        let mut left = invite.rights.iter().map(|right| record.uses_left(&right.gateway));
+        let left = left.try_fold(0, |sum: u32, left| Some(sum.saturating_add(left?)));
+        if left != Some(0) && now < invite.expires_at && !state.revocations.invite_is_revoked(invite.id) {
+            let label = invite.label.clone();
+            open.push(OpenInvite { id: invite.id, label, uses_left: left, expires_at: invite.expires_at });
+        }
+    }
+    open.sort_by_key(|invite| (invite.expires_at, invite.id));
+    open
+}

@@ -1,0 +1,87 @@
+//! Makes a backup, also while the gateway serves.
+
+use std::path::{Path, PathBuf};
+
+use ground::clock;
+use ground::file::{FileError, Lock};
+use ground::passphrase::Passphrase;
+use identity::id::OrgId;
+use identity::principal::OrgName;
+use node::store::gateway::GatewayFolder;
+use node::store::ledger::{Ledger, LedgerError};
+use node::store::scope::ScopeError;
+use operate::backup::{BackupError, Contents, Gathered, gather};
+use operate::folder::{FolderError, LastBackup, OperatorFolder};
+
+use crate::backup::scratch::Scratch;
+
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError {
+    #[error("another `freehold backup create` is at work for this org")]
+    Busy,
+    #[error("the gateway's keys changed again and again while its ledger was copied")]
+    Restless,
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// Renewals take moments and are hours apart.
+const TRIES: usize = 20;
+
+/// Writes the backup of an org and remembers that there is one.
+pub fn make(home: &Path, org: &OrgName, to: &Path, passphrase: &Passphrase) -> Result<Contents, MakeError> {
+    let _lock = Lock::take(&home.join(format!(".backup-{org}.lock")))?.ok_or(MakeError::Busy)?;
+    let scratch = Scratch::at(home.join(format!(".backup-{org}")))?;
+    let folder = home.join(org.as_str());
+    let (operator, gateway) = (OperatorFolder::at(home, org), GatewayFolder::at(home, org));
+    let mut made: Option<Gathered> = None;
+    // The operator's half first: what this operator remembers of the ledger must be in the copy of the ledger.
+    if operator.folder.is_dir() {
+        let _files = operator.lock_files()?;
+        made = Some(gather(&folder, "operator")?);
+    }
+    if gateway.folder.is_dir() {
+        let half = gather_gateway(&folder, &gateway, &scratch.path().join("ledger.db"))?;
+        match &mut made {
+            Some(made) => made.append(half),
+            None => made = Some(half),
+        }
+    }
+    let Some(gathered) = made else {
+        return Err(FolderError::Missing { path: operator.folder }.into());
+    };
+    let made_at = clock::now();
+    let contents = gathered.write(to, (org.clone(), id_of(&operator, &gateway)?, made_at), passphrase)?;
+    if operator.folder.is_dir() {
+        let place = std::path::absolute(to).unwrap_or_else(|_| to.to_owned()).display().to_string();
+        operator.save_last_backup(&LastBackup { schema: 1, made_at, place })?;
+    }
+    Ok(contents)
+}
+
+fn id_of(operator: &OperatorFolder, gateway: &GatewayFolder) -> Result<OrgId, MakeError> {
+    if operator.folder.is_dir() { Ok(operator.known()?.org()) } else { Ok(gateway.about()?.org_id) }
+}
+
+/// The gateway's own machine renews too: its keys and the log of what was issued to it must be of one moment.
+fn gather_gateway(folder: &Path, gateway: &GatewayFolder, copy: &PathBuf) -> Result<Gathered, MakeError> {
+    for _ in 0..TRIES {
+        let mut before = gather(folder, "gateway")?;
+        let _ = std::fs::remove_file(copy);
+        Ledger::snapshot(&gateway.path("ledger.db"), copy)?;
+        let after = gather(folder, "gateway")?;
+        if before.keys().eq(after.keys()) {
+            before.add_ledger(copy)?;
+            return Ok(before);
+        }
+    }
+    Err(MakeError::Restless)
+}

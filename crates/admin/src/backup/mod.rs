@@ -1,0 +1,6 @@
+//! Backups of a home: made, checked, restored. What is in the file is `operate::backup`; here is the ledger too.
+
+pub mod scratch;
+pub mod make;
+pub mod check;
+pub mod restore;

@@ -1,0 +1,30 @@
+//! What earlier versions wrote: copies of the committed files, with the modes that they had.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Where the fixtures of the first formats are.
+pub fn v1(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v1").join(name)
+}
+
+/// Copies a fixture's folder. Version control keeps no modes: keys and folders are made private again.
+pub fn copy_folder(from: &Path, to: &Path) {
+    let or_panic = |done: std::io::Result<()>| done.unwrap_or_else(|why| panic!("`{}`: {why}", from.display()));
+    or_panic(std::fs::create_dir_all(to));
+    or_panic(std::fs::set_permissions(to, Permissions::from_mode(0o700)));
+    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_symlink() {
+            let target = std::fs::read_link(&from).unwrap_or_default();
+            or_panic(std::os::unix::fs::symlink(target, &to));
+        } else if from.is_dir() {
+            copy_folder(&from, &to);
+        } else {
+            let readable = from.extension().is_some_and(|ending| ending == "pem");
+            or_panic(std::fs::copy(&from, &to).map(|_| ()));
+            or_panic(std::fs::set_permissions(&to, Permissions::from_mode(if readable { 0o644 } else { 0o600 })));
+        }
+    }
+}
