@@ -168,7 +168,7 @@ mod tests {
         let path = folder.path().join("ledger.db");
         let db = Connection::open(&path).unwrap();
         db.execute_batch(VERSION_1).unwrap();
-        db.execute("INSERT INTO meta VALUES ('behind', 'yes')", []).unwrap();
+        db.execute("INSERT INTO meta VALUES ('behind', 'yes'), ('note', 'kept')", []).unwrap();
         db.pragma_update(None, "user_version", 1).unwrap();
         (folder, path)
     }
