@@ -147,12 +147,10 @@ impl SignerSet {
 
     /// One step: the successor, if this set's threshold signed it.
     pub fn succeed(&self, envelope: &Envelope) -> Result<Self, BrokenChain> {
-        let next: Succession = self.open(envelope).map_err(|why| BrokenChain::NotSigned {
-            version: self.version + 1,
-            by: self.version,
-            why,
-        })?;
-        if next.version != self.version + 1 || next.previous != self.id {
+        let following = self.version.saturating_add(1);
+        let not_signed = |why| BrokenChain::NotSigned { version: following, by: self.version, why };
+        let next: Succession = self.open(envelope).map_err(not_signed)?;
+        if self.version.checked_add(1) != Some(next.version) || next.previous != self.id {
             return Err(BrokenChain::NotASuccessor { known: self.version, found: next.version });
         }
         Ok(Self { org: self.org, version: next.version, id: envelope.digest(), quorum: next.quorum })

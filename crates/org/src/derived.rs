@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use identity::envelope::Envelope;
 use identity::head::Revocations;
 use identity::id::Digest;
+use identity::signers::SignerSet;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -12,7 +13,7 @@ use crate::admission::{Admission, Claim, Leave};
 use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Place;
-use crate::state::{InviteRecord, MemberRecord, Spend, State};
+use crate::state::{BundleRecord, HeadRecord, Installed, InviteRecord, MemberRecord, Spend, State};
 
 /// Table and key, then the value as JSON.
 pub type Rows = BTreeMap<(String, String), String>;
@@ -29,10 +30,10 @@ pub fn rows(state: &State) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
     for installed in &state.later {
-        add("signers", format!("{:010} {}", installed.set.version, installed.set.id), json(installed));
+        add("signers", signers_key(&installed.set), json(installed));
     }
     for (version, record) in &state.heads {
-        add("heads", format!("{version:020}"), json(record));
+        add("heads", heads_key(*version), json(record));
     }
     add("revocations", String::new(), json(&state.revocations));
     for (digest, record) in &state.bundles {
@@ -125,21 +126,30 @@ pub fn restore(founding: &Founding, rows: &Rows) -> Result<State, BadRow> {
     Ok(state)
 }
 
+/// A row that lies under another's key would be two things at once, so it is refused.
 fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Option<()> {
     match table {
-        "signers" => state.later.push(read(value)?),
-        "heads" => {
-            state.heads.insert(key.parse().ok()?, read(value)?);
+        "signers" => {
+            let installed: Installed = read(value)?;
+            let fits = installed.envelope.digest() == installed.set.id && signers_key(&installed.set) == key;
+            state.later.push(fits.then_some(installed)?);
         }
-        "revocations" => state.revocations = read::<Revocations>(value)?,
+        "heads" => {
+            let record: HeadRecord = read(value)?;
+            let fits = record.envelope.digest() == record.digest && heads_key(record.head.version) == key;
+            state.heads.insert(record.head.version, fits.then_some(record)?);
+        }
+        "revocations" => state.revocations = read::<Revocations>(value).filter(|_| key.is_empty())?,
         "bundles" => {
-            state.bundles.insert(key.parse().ok()?, read(value)?);
+            let (digest, record) = (key.parse().ok()?, read::<BundleRecord>(value)?);
+            state.bundles.insert(digest, Some(record).filter(|record| record.envelope.digest() == digest)?);
         }
         "voices" => {
             state.voices.insert(key.parse().ok()?, read(value)?);
         }
         "invites" => {
-            state.invites.insert(key.parse().ok()?, read::<InviteRecord>(value)?);
+            let (digest, record) = (key.parse().ok()?, read::<InviteRecord>(value)?);
+            state.invites.insert(digest, Some(record).filter(|record| record.envelope.digest() == digest)?);
         }
         // Sorted after `invites`, so the invite is there.
         "spends" => {
@@ -148,7 +158,9 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
             record.spent.insert(node_key.parse().ok()?, read::<BTreeSet<Spend>>(value)?);
         }
         "members" => {
-            state.members.insert(key.parse().ok()?, read::<MemberRecord>(value)?);
+            let (digest, record) = (key.parse().ok()?, read::<MemberRecord>(value)?);
+            let fits = record.admissions().all(|admission| admission.claim.node_key.digest() == digest);
+            state.members.insert(digest, fits.then_some(record)?);
         }
         "endings" => {
             state.endings.insert(key.parse().ok()?, read(value)?);
@@ -162,6 +174,15 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
         _ => return None,
     }
     Some(())
+}
+
+/// Sorts as versions do.
+fn signers_key(set: &SignerSet) -> String {
+    format!("{:010} {}", set.version, set.id)
+}
+
+fn heads_key(version: u64) -> String {
+    format!("{version:020}")
 }
 
 fn json<T: Serialize>(value: &T) -> String {

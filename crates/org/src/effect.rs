@@ -68,9 +68,9 @@ impl State {
         let entry = &signed.entry;
         let author = entry.author.clone();
         let known = self.frontier.place_of(&entry.author);
-        let (next, previous) = known.map_or((1, None), |place| (place.seq + 1, Some(place.digest)));
-        if entry.epoch != FIRST_EPOCH || entry.seq != next {
-            return Err(Unfit::OutOfTurn { author, known: next - 1, found: entry.seq });
+        let (last, previous) = known.map_or((0, None), |place| (place.seq, Some(place.digest)));
+        if entry.epoch != FIRST_EPOCH || last.checked_add(1) != Some(entry.seq) {
+            return Err(Unfit::OutOfTurn { author, known: last, found: entry.seq });
         }
         if entry.previous != previous {
             return Err(Unfit::Forks { author, seq: entry.seq });
@@ -349,8 +349,13 @@ impl MemberRecord {
         self.rivals.sort_by_key(AdmissionRecord::rank);
     }
 
-    fn admissions(&self) -> impl Iterator<Item = &AdmissionRecord> {
+    pub(crate) fn admissions(&self) -> impl Iterator<Item = &AdmissionRecord> {
         std::iter::once(&self.admission).chain(&self.rivals)
+    }
+
+    /// True for every admission that a gateway gave this node key, also for one that another came before.
+    pub fn was_given(&self, admission: Digest) -> bool {
+        self.admissions().any(|given| given.digest == admission)
     }
 
     fn is_known_to(&self, past: Past<'_>) -> bool {
