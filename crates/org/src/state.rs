@@ -229,7 +229,8 @@ impl State {
         if self.is_ended(member) {
             return Standing::Revoked;
         }
-        if member.outrun || self.is_cut(&member.admission) {
+        // A machine whose first reply was lost may have asked elsewhere: one good admission is enough.
+        if member.outrun || member.admissions().all(|admission| self.is_cut(admission)) {
             return Standing::Waiting;
         }
         // The gateway's own node has nobody else to come back to.

@@ -7,4 +7,5 @@ mod belonging;
 mod forks;
 mod taking_back;
 mod joining;
+mod spending;
 mod parsing;
