@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::envelope::Envelope;
-use identity::head::Revocations;
-use identity::id::Digest;
-use identity::signers::SignerSet;
+use identity::bundle::BundleBody;
+use identity::envelope::{Envelope, Payload};
+use identity::head::{Head, Revocations};
+use identity::id::{Digest, OrgId};
+use identity::signers::{SignerSet, Succession};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -13,6 +14,7 @@ use crate::admission::{Admission, Claim, Leave};
 use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Place;
+use crate::invite::Invite;
 use crate::state::{BundleRecord, HeadRecord, Installed, InviteRecord, MemberRecord, Spend, State};
 
 /// Table and key, then the value as JSON.
@@ -126,30 +128,42 @@ pub fn restore(founding: &Founding, rows: &Rows) -> Result<State, BadRow> {
     Ok(state)
 }
 
-/// A row that lies under another's key would be two things at once, so it is refused.
+/// A row that lies under another's key, or that says something else than the signed object in it, would be two things
+/// at once, so it is refused.
 fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Option<()> {
     match table {
         "signers" => {
             let installed: Installed = read(value)?;
-            let fits = installed.envelope.digest() == installed.set.id && signers_key(&installed.set) == key;
+            let set = &installed.set;
+            let fits = installed.envelope.digest() == set.id
+                && says::<Succession>(state.org, &installed.envelope, |signed| {
+                    (signed.version, &signed.quorum, state.org) == (set.version, &set.quorum, set.org)
+                })
+                && signers_key(set) == key;
             state.later.push(fits.then_some(installed)?);
         }
         "heads" => {
             let record: HeadRecord = read(value)?;
-            let fits = record.envelope.digest() == record.digest && heads_key(record.head.version) == key;
+            let fits = record.envelope.digest() == record.digest
+                && says::<Head>(state.org, &record.envelope, |signed| *signed == record.head)
+                && heads_key(record.head.version) == key;
             state.heads.insert(record.head.version, fits.then_some(record)?);
         }
         "revocations" => state.revocations = read::<Revocations>(value).filter(|_| key.is_empty())?,
         "bundles" => {
             let (digest, record) = (key.parse().ok()?, read::<BundleRecord>(value)?);
-            state.bundles.insert(digest, Some(record).filter(|record| record.envelope.digest() == digest)?);
+            let fits = record.envelope.digest() == digest
+                && says::<BundleBody>(state.org, &record.envelope, |signed| *signed == record.body);
+            state.bundles.insert(digest, fits.then_some(record)?);
         }
         "voices" => {
             state.voices.insert(key.parse().ok()?, read(value)?);
         }
         "invites" => {
             let (digest, record) = (key.parse().ok()?, read::<InviteRecord>(value)?);
-            state.invites.insert(digest, Some(record).filter(|record| record.envelope.digest() == digest)?);
+            let fits = record.envelope.digest() == digest
+                && says::<Invite>(state.org, &record.envelope, |signed| *signed == record.invite);
+            state.invites.insert(digest, fits.then_some(record)?);
         }
         // Sorted after `invites`, so the invite is there.
         "spends" => {
@@ -174,6 +188,10 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
         _ => return None,
     }
     Some(())
+}
+
+fn says<T: Payload>(org: OrgId, envelope: &Envelope, the_same: impl FnOnce(&T) -> bool) -> bool {
+    envelope.peek(Some(org)).is_ok_and(|signed| the_same(&signed))
 }
 
 /// Sorts as versions do.

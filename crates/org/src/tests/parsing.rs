@@ -149,6 +149,26 @@ fn a_row_that_lies_under_anothers_key_is_refused() {
 }
 
 #[test]
+fn a_row_that_says_something_else_than_the_signed_object_in_it_is_refused() {
+    let mut world = World::new(1, &["ann"]);
+    world.invite("ann", 1, [2, 2]);
+    world.share();
+    let rows = rows(world.view("gw-1"));
+    for (table, said, instead) in [
+        ("invites", r#""uses":"2""#, r#""uses":"9""#),
+        ("invites", "01010101010101010101010101010101", "02010101010101010101010101010101"),
+        ("heads", r#""names":["*"]"#, r#""names":["*a"]"#),
+    ] {
+        let mut changed = rows.clone();
+        for ((_, _), value) in changed.iter_mut().filter(|((at, _), _)| at == table) {
+            assert!(value.contains(said), "{table} does not say {said}");
+            *value = value.replacen(said, instead, 1);
+        }
+        assert!(restore(&world.founding, &changed).is_err_and(|bad| bad.table == table), "{table}: {instead}");
+    }
+}
+
+#[test]
 fn nothing_follows_the_last_place_that_a_chain_can_have() {
     let world = World::new(1, &["ann"]);
     let mut state = world.view("ann").clone();
