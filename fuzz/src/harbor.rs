@@ -154,8 +154,15 @@ impl Harbor {
         envelope
     }
 
-    /// The next entry of `who`, taken into the state.
+    /// The next entry of `who`, taken into the state, and it counts.
     pub fn write(&mut self, who: &str, action: Action) -> SignedEntry {
+        let signed = self.try_write(who, action);
+        assert_eq!(self.state.void.get(&signed.digest), None);
+        signed
+    }
+
+    /// The same, whether or not it counts.
+    pub fn try_write(&mut self, who: &str, action: Action) -> SignedEntry {
         let author = if GATEWAYS.contains(&who) {
             Author::Gateway(node(who))
         } else {
@@ -164,7 +171,7 @@ impl Harbor {
         let moment = (NOW, Correlation([7; 8]));
         let signed = SignedEntry::write(self.founding.id, &self.state.frontier, (author, &ed(who)), moment, action);
         let signed = signed.expect("an entry");
-        self.state.apply(&signed).expect("it fits").expect("it counts");
+        let _ = self.state.apply(&signed).expect("it fits");
         signed
     }
 

@@ -17,7 +17,7 @@ use crate::laws::opens_only_as_itself;
 use crate::sealing::{self, Text, digest_of, name_of};
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    vec![joins(), twice(), takes_back(), succeeds(), forks()]
+    vec![joins(), twice(), takes_back(), succeeds(), forks(), goes_too_far()]
 }
 
 /// Writes entries as a text; what is inside them becomes parts of its own.
@@ -40,7 +40,7 @@ impl Story {
     }
 
     fn entry(&mut self, who: &str, action: Action) -> SignedEntry {
-        let signed = self.harbor.write(who, action);
+        let signed = self.harbor.try_write(who, action);
         let n = self.text.add(Some(self.harbor.founding.id), &signed.entry, who, &self.names);
         self.names.push(digest_of(&signed.envelope, n));
         signed
@@ -104,6 +104,17 @@ fn forks() -> Vec<u8> {
     story.admit("gw-1", 1, "web-1");
     story.harbor.state = HARBOR.state.clone();
     story.admit("gw-1", 2, "web-2");
+    story.text.bytes()
+}
+
+/// A gateway spends more than its right, and then the other one publishes a head.
+fn goes_too_far() -> Vec<u8> {
+    let mut story = Story::new();
+    story.admit("gw-2", 1, "web-1");
+    story.admit("gw-2", 2, "web-2");
+    let second = story.object(&head(2, HARBOR.signers(), Revocations::default()), "ann ben");
+    story.entry("gw-1", Action::HeadPublish { head: second, cause: Cause::Refresh });
+    assert_eq!(story.harbor.state.void.len(), 2);
     story.text.bytes()
 }
 
