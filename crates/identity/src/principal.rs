@@ -191,6 +191,9 @@ impl FromStr for Author {
 
 text_form!(Author);
 
+/// Four less than DNS allows, so that any `HOST:PORT` fits into 255 bytes: an invite code has no room for more.
+const LONGEST_HOST: usize = 249;
+
 /// A DNS name or an IP address, as a certificate names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
@@ -219,7 +222,7 @@ impl FromStr for Host {
                 && !part.starts_with('-')
                 && !part.ends_with('-')
         };
-        if text.len() <= 253 && text.split('.').all(part) {
+        if text.len() <= LONGEST_HOST && text.split('.').all(part) {
             Ok(Self::Dns(text.to_ascii_lowercase()))
         } else {
             Err(BadName::NotAHost(text.chars().take(80).collect()))

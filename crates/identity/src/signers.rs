@@ -174,7 +174,8 @@ impl SignerSet {
 
     /// One step: the successor, if this set's threshold signed it, or the recovery set's.
     pub fn succeed(&self, envelope: &Envelope, recovery: &Quorum) -> Result<(Self, Word), BrokenChain> {
-        let not_signed = |why| BrokenChain::NotSigned { version: self.version + 1, by: self.version, why };
+        let not_signed =
+            |why| BrokenChain::NotSigned { version: self.version.saturating_add(1), by: self.version, why };
         let (version, previous, quorum, word) = if envelope.kind() == Recovery::KIND {
             let next: Recovery = recovery.open(self.org, envelope).map_err(not_signed)?;
             (next.version, next.previous, next.quorum, Word::Recovery)
@@ -182,7 +183,7 @@ impl SignerSet {
             let next: Succession = self.open(envelope).map_err(not_signed)?;
             (next.version, next.previous, next.quorum, Word::Signers)
         };
-        if version != self.version + 1 || previous != self.id {
+        if self.version.checked_add(1) != Some(version) || previous != self.id {
             return Err(BrokenChain::NotASuccessor { known: self.version, found: version });
         }
         Ok((Self { org: self.org, version, id: envelope.digest(), quorum }, word))

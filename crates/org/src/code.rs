@@ -12,7 +12,8 @@ use identity::text::{base64url, from_base64url};
 use zeroize::Zeroizing;
 
 const PREFIX: &str = "fh1_";
-const MAX_CODE: usize = 4096;
+/// Room for as many gateways as a code may name, each under the longest name that there is.
+const MAX_CODE: usize = 6 << 10;
 const MAX_GATEWAYS: usize = 16;
 
 /// The 128-bit secret of a token invite. It never travels: only keys derived from it sign.
@@ -174,6 +175,18 @@ mod tests {
         let read: InviteCode = format!("  {}\n", code().encode().as_str()).parse().unwrap();
         assert_eq!(read.encode(), code().encode());
         assert_eq!(read.gateways, code().gateways);
+    }
+
+    #[test]
+    fn a_code_with_the_longest_names_and_the_most_gateways_reads_back() {
+        let part = "a".repeat(63);
+        let host = |n: usize| format!("{part}.{part}.{part}.{}:65535", "b".repeat(n));
+        let longest: Address = host(57).parse().unwrap();
+        assert_eq!(longest.to_string().len(), usize::from(u8::MAX));
+        assert!(host(58).parse::<Address>().is_err(), "it could not be written into a code");
+        let full = InviteCode { name: part.parse().unwrap(), gateways: vec![longest; MAX_GATEWAYS], ..code() };
+        let read: InviteCode = full.encode().parse().unwrap();
+        assert_eq!(read.gateways, full.gateways);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::envelope::Envelope;
-use identity::head::Revocations;
-use identity::id::{Digest, InviteId};
+use identity::bundle::BundleBody;
+use identity::envelope::{Envelope, Payload};
+use identity::head::{Head, Revocations};
+use identity::id::{Digest, InviteId, OrgId};
+use identity::signers::{Quorum, Recovery, SignerSet, Succession, Word};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -12,7 +14,12 @@ use crate::admission::{Admission, Claim, Leave};
 use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Place;
-use crate::state::{InviteRecord, MemberRecord, Spend, State};
+use crate::invite::Invite;
+use crate::state::{
+    BundleRecord, EpochRecord, HeadRecord, Installed, InviteRecord, MemberRecord, RecoveryRecord, Spend, State,
+    SuspensionRecord,
+};
+use crate::suspend::Suspension;
 
 /// Table and key, then the value as JSON.
 pub type Rows = BTreeMap<(String, String), String>;
@@ -29,13 +36,13 @@ pub fn rows(state: &State) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
     for installed in &state.later {
-        add("signers", format!("{:010} {}", installed.set.version, installed.set.id), json(installed));
+        add("signers", signers_key(&installed.set), json(installed));
     }
     for (digest, record) in &state.recoveries {
         add("recoveries", digest.to_string(), json(record));
     }
     for (number, record) in &state.epochs {
-        add("epochs", format!("{number:010}"), json(record));
+        add("epochs", epochs_key(*number), json(record));
     }
     for (invite, epochs) in &state.confirmed {
         add("confirmed", invite.to_string(), json(epochs));
@@ -44,7 +51,7 @@ pub fn rows(state: &State) -> Rows {
         add("suspensions", key.to_string(), json(records));
     }
     for ((version, digest), record) in &state.heads {
-        add("heads", format!("{version:020} {digest}"), json(record));
+        add("heads", heads_key(*version, digest), json(record));
     }
     add("revocations", String::new(), json(&state.revocations));
     for (digest, record) in &state.bundles {
@@ -152,34 +159,71 @@ pub fn restore(founding: &Founding, rows: &Rows) -> Result<State, BadRow> {
     Ok(state)
 }
 
+/// A row that lies under another's key, or that says something else than the signed object in it, would be two things
+/// at once, so it is refused.
 fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Option<()> {
     match table {
-        "signers" => state.later.push(read(value)?),
+        "signers" => {
+            let installed: Installed = read(value)?;
+            let set = &installed.set;
+            let (version, previous, quorum) = brings(state.org, &installed.envelope)?;
+            let fits = installed.envelope.digest() == set.id
+                && (version, previous, &quorum, state.org) == (set.version, installed.previous, &set.quorum, set.org)
+                && (installed.envelope.kind() == Recovery::KIND) == (installed.word == Word::Recovery)
+                && signers_key(set) == key;
+            state.later.push(fits.then_some(installed)?);
+        }
         "recoveries" => {
-            state.recoveries.insert(key.parse().ok()?, read(value)?);
+            let record: RecoveryRecord = read(value)?;
+            let set = &record.set;
+            let (version, _, quorum) = brings(state.org, &record.envelope)?;
+            let fits = record.envelope.digest() == set.id
+                && (version, &quorum, state.org) == (set.version, &set.quorum, set.org)
+                && set.id.to_string() == key;
+            state.recoveries.insert(record.set.id, fits.then_some(record)?);
         }
         "epochs" => {
-            state.epochs.insert(key.parse().ok()?, read(value)?);
+            let record: EpochRecord = read(value)?;
+            let number = record.epoch.number;
+            state.epochs.insert(number, (epochs_key(number) == key).then_some(record)?);
         }
         "confirmed" => {
-            state.confirmed.insert(key.parse().ok()?, read(value)?);
+            let invite: InviteId = key.parse().ok()?;
+            state.confirmed.insert(invite, read(value).filter(|_| invite.to_string() == key)?);
         }
         "suspensions" => {
-            state.suspensions.insert(key.parse().ok()?, read(value)?);
+            let node_key: Digest = key.parse().ok()?;
+            let records: Vec<SuspensionRecord> = read(value)?;
+            let fits = |record: &SuspensionRecord| {
+                says::<Suspension>(state.org, &record.envelope, |signed| {
+                    (signed.node_key, signed.at, signed.until) == (node_key, record.at, record.until)
+                })
+            };
+            let all = node_key.to_string() == key && records.iter().all(fits);
+            state.suspensions.insert(node_key, all.then_some(records)?);
         }
         "heads" => {
-            let (version, digest) = key.split_once(' ')?;
-            state.heads.insert((version.parse().ok()?, digest.parse().ok()?), read(value)?);
+            let record: HeadRecord = read(value)?;
+            let fits = record.envelope.digest() == record.digest
+                && says::<Head>(state.org, &record.envelope, |signed| *signed == record.head)
+                && heads_key(record.head.version, &record.digest) == key;
+            state.heads.insert((record.head.version, record.digest), fits.then_some(record)?);
         }
-        "revocations" => state.revocations = read::<Revocations>(value)?,
+        "revocations" => state.revocations = read::<Revocations>(value).filter(|_| key.is_empty())?,
         "bundles" => {
-            state.bundles.insert(key.parse().ok()?, read(value)?);
+            let (digest, record) = (key.parse().ok()?, read::<BundleRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<BundleBody>(state.org, &record.envelope, |signed| *signed == record.body);
+            state.bundles.insert(digest, fits.then_some(record)?);
         }
         "voices" => {
             state.voices.insert(key.parse().ok()?, read(value)?);
         }
         "invites" => {
-            state.invites.insert(key.parse().ok()?, read::<InviteRecord>(value)?);
+            let (digest, record) = (key.parse().ok()?, read::<InviteRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<Invite>(state.org, &record.envelope, |signed| *signed == record.invite);
+            state.invites.insert(digest, fits.then_some(record)?);
         }
         // Sorted after `invites`, so the invite is there.
         "spends" => {
@@ -188,7 +232,9 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
             record.spent.insert(node_key.parse().ok()?, read::<BTreeSet<Spend>>(value)?);
         }
         "members" => {
-            state.members.insert(key.parse().ok()?, read::<MemberRecord>(value)?);
+            let (digest, record) = (key.parse().ok()?, read::<MemberRecord>(value)?);
+            let fits = record.admissions().all(|admission| admission.claim.node_key.digest() == digest);
+            state.members.insert(digest, fits.then_some(record)?);
         }
         "endings" => {
             state.endings.insert(key.parse().ok()?, read(value)?);
@@ -202,6 +248,33 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
         _ => return None,
     }
     Some(())
+}
+
+fn says<T: Payload>(org: OrgId, envelope: &Envelope, the_same: impl FnOnce(&T) -> bool) -> bool {
+    envelope.peek(Some(org)).is_ok_and(|signed| the_same(&signed))
+}
+
+/// Sorts as versions do.
+fn signers_key(set: &SignerSet) -> String {
+    format!("{:010} {}", set.version, set.id)
+}
+
+fn heads_key(version: u64, digest: &Digest) -> String {
+    format!("{version:020} {digest}")
+}
+
+fn epochs_key(number: u32) -> String {
+    format!("{number:010}")
+}
+
+/// The set that a succession or a recovery brings: its version, its predecessor, its quorum.
+fn brings(org: OrgId, envelope: &Envelope) -> Option<(u64, Digest, Quorum)> {
+    if envelope.kind() == Recovery::KIND {
+        let next: Recovery = envelope.peek(Some(org)).ok()?;
+        return Some((next.version, next.previous, next.quorum));
+    }
+    let next: Succession = envelope.peek(Some(org)).ok()?;
+    Some((next.version, next.previous, next.quorum))
 }
 
 fn json<T: Serialize>(value: &T) -> String {

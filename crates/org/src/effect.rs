@@ -52,9 +52,9 @@ impl State {
         let entry = &signed.entry;
         let author = entry.author.clone();
         let known = self.frontier.place_of(&entry.author);
-        let (next, previous) = known.map_or((1, None), |place| (place.seq + 1, Some(place.digest)));
-        if entry.seq != next {
-            return Err(Unfit::OutOfTurn { author, known: next - 1, found: entry.seq });
+        let (last, previous) = known.map_or((0, None), |place| (place.seq, Some(place.digest)));
+        if last.checked_add(1) != Some(entry.seq) {
+            return Err(Unfit::OutOfTurn { author, known: last, found: entry.seq });
         }
         if entry.previous != previous {
             return Err(Unfit::Forks { author, seq: entry.seq });

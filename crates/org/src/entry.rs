@@ -120,7 +120,7 @@ impl SignedEntry {
             author,
             key: key.public(),
             epoch,
-            seq: place.map_or(1, |place| place.seq + 1),
+            seq: place.map_or(1, |place| place.seq.saturating_add(1)),
             previous: place.map(|place| place.digest),
             seen: frontier.clone(),
             at,

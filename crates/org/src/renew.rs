@@ -27,7 +27,7 @@ const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
 /// May this counter and this request follow the last issuance?
 pub fn check_counter(last: Option<&Issuance>, counter: u64, request: Digest) -> Result<(), Refusal> {
     let known = last.map_or(0, |last| last.counter);
-    let is_next = counter == known + 1;
+    let is_next = known.checked_add(1) == Some(counter);
     let is_retry = last.is_some_and(|last| last.counter == counter && last.request == request);
     if is_next || is_retry { Ok(()) } else { Err(Refusal::CounterConflict { presented: counter, known }) }
 }

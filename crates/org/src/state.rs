@@ -282,7 +282,8 @@ impl State {
         if self.is_ended(member) {
             return Standing::Revoked;
         }
-        if member.outrun || self.is_cut(&member.admission) {
+        // A machine whose first reply was lost may have asked elsewhere: one good admission is enough.
+        if member.outrun || member.admissions().all(|admission| self.is_cut(admission)) {
             return Standing::Waiting;
         }
         // The gateway's own node has nobody else to come back to.
@@ -341,6 +342,11 @@ impl MemberRecord {
 
     pub(crate) fn admissions(&self) -> impl Iterator<Item = &AdmissionRecord> {
         std::iter::once(&self.admission).chain(&self.rivals)
+    }
+
+    /// True for every admission that a gateway gave this node key, also for one that another came before.
+    pub fn was_given(&self, admission: Digest) -> bool {
+        self.admissions().any(|given| given.digest == admission)
     }
 
     pub(crate) fn is_known_to(&self, past: Past<'_>) -> bool {

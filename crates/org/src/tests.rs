@@ -9,4 +9,5 @@ mod taking_back;
 mod governing;
 mod joining;
 mod granting;
+mod spending;
 mod parsing;

@@ -169,7 +169,7 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
         if state.revocations.node_keys.contains(&node_key.digest()) {
             return Err(Refusal::KeyRevoked);
         }
-        let member = state.member(&node_key).filter(|member| member.admission.digest == request.admission);
+        let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
         let member = member.ok_or(Refusal::NotAdmitted)?;
         renew::check_standing(&state, member, now)?;
         member.claim().name.clone()

@@ -1,17 +1,22 @@
 //! Arbitrary bytes where a code, an envelope or an entry should be: refused, never a panic.
 
+use std::collections::BTreeSet;
+
+use identity::bundle::{Bundle, Identity};
 use identity::envelope::Envelope;
-use identity::id::sha256;
+use identity::id::{Correlation, sha256};
 use identity::signers::{Signer, Succession};
 use identity::text::base64url;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 
-use super::world::World;
+use super::world::{NOW, World, author, ed};
 use crate::admission::{Admission, Claim, Leave};
 use crate::code::InviteCode;
-use crate::entry::{Cause, Entry, SignedEntry};
+use crate::derived::{restore, rows};
+use crate::entry::{Action, Cause, Entry, SignedEntry};
 use crate::fold::fold;
 use crate::invite::Invite;
+use crate::state::Unfit;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..300)
@@ -113,4 +118,70 @@ fn the_audit_tells_of_every_entry_even_of_a_senseless_one() {
     let line = crate::audit::line(&world.fold().state, &signed);
     assert_eq!((line.version, line.replaces), (Some(0), None));
     assert!(line.result.starts_with("void: "), "{}", line.result);
+}
+
+#[test]
+fn a_row_that_lies_under_anothers_key_is_refused() {
+    let mut world = World::new(1, &["ann"]);
+    let (name, pem) = (&world.founding.record.name, "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n");
+    let bundle = Bundle::<Identity>::draft((1, None), name, Vec::new(), pem, NOW).unwrap();
+    world.append("ann", Action::TrustPublish { bundle: world.sealed(&bundle, &["ann"]) });
+    world.invite("ann", 1, [2, 2]);
+    let install = world.install("ann", world.founding.record.signers.clone(), &["ann"], &["ann"]);
+    world.append("ann", install);
+    world.share();
+    world.admit("gw-1", 1, 1, "web");
+    let (founding, rows) = (world.founding.clone(), rows(world.view("gw-1")));
+    assert_eq!(restore(&founding, &rows).as_ref(), Ok(world.view("gw-1")));
+    let other = |key: &str| key.replacen(|c: char| c.is_ascii_digit(), "a", 1).replacen('0', "7", 1);
+    let mut checked = BTreeSet::new();
+    for ((table, key), value) in &rows {
+        if ["signers", "heads", "bundles", "invites", "members"].contains(&table.as_str()) {
+            let mut moved = rows.clone();
+            moved.remove(&(table.clone(), key.clone()));
+            let wrong =
+                if table == "heads" { key.replacen("001 ", "007 ", 1).replacen("002 ", "008 ", 1) } else { other(key) };
+            moved.insert((table.clone(), wrong.clone()), value.clone());
+            let found = restore(&founding, &moved).map_err(|bad| bad.table);
+            assert!(found.as_ref().is_err_and(|bad| bad == table || bad == "spends"), "{table} {wrong}");
+            checked.insert(table.as_str());
+        }
+    }
+    assert_eq!(checked.len(), 5, "{checked:?}");
+}
+
+#[test]
+fn a_row_that_says_something_else_than_the_signed_object_in_it_is_refused() {
+    let mut world = World::new(1, &["ann"]);
+    world.invite("ann", 1, [2, 2]);
+    world.share();
+    let rows = rows(world.view("gw-1"));
+    for (table, said, instead) in [
+        ("invites", r#""uses":"2""#, r#""uses":"9""#),
+        ("invites", "01010101010101010101010101010101", "02010101010101010101010101010101"),
+        ("heads", r#""names":["*"]"#, r#""names":["*a"]"#),
+    ] {
+        let mut changed = rows.clone();
+        for ((_, _), value) in changed.iter_mut().filter(|((at, _), _)| at == table) {
+            assert!(value.contains(said), "{table} does not say {said}");
+            *value = value.replacen(said, instead, 1);
+        }
+        assert!(restore(&world.founding, &changed).is_err_and(|bad| bad.table == table), "{table}: {instead}");
+    }
+}
+
+#[test]
+fn nothing_follows_the_last_place_that_a_chain_can_have() {
+    let world = World::new(1, &["ann"]);
+    let mut state = world.view("ann").clone();
+    let place = state.frontier.0.get_mut(&author("ann")).unwrap();
+    place.seq = u64::MAX;
+    let action = Action::OrgFound { founding: world.founding.envelope.clone() };
+    let moment = (NOW, Correlation([0; 8]));
+    let written =
+        SignedEntry::write(world.founding.id, (&state.frontier, 1), (author("ann"), &ed("ann")), moment, action)
+            .unwrap();
+    let before = state.clone();
+    assert!(matches!(state.apply(&written), Err(Unfit::OutOfTurn { known: u64::MAX, .. })));
+    assert_eq!(state, before);
 }

@@ -264,3 +264,21 @@ fn a_key_that_left_is_gone_and_its_use_stays_spent() {
     let state = settled(&world);
     assert_eq!(state.invite(InviteId([2; 16])).unwrap().1.spent_at[&author("gw-1")], 1);
 }
+
+#[test]
+fn a_machine_with_one_good_admission_does_not_wait() {
+    let mut world = World::new(1, &["ann"]);
+    world.invite("ann", 1, [1, 1]);
+    world.share();
+    // The first reply was lost, and the second gateway has not heard of it.
+    let lost = world.admit("gw-1", 1, 1, "web");
+    world.admit("gw-2", 1, 1, "web");
+    world.learn("ann", "gw-2");
+    world.revoke_invite("ann", 1);
+    assert_eq!(world.standing(1), Some(Standing::Issued), "ann has seen what gw-2 did");
+    let state = world.fold().state;
+    let member = state.member(&node_key(1).public()).unwrap();
+    let Action::NodeAdmit { admission } = &lost.entry.action else { panic!("not an admission") };
+    assert!(member.was_given(admission.digest()) && !member.was_given(lost.digest));
+    assert_eq!(member.rivals.len(), 1);
+}

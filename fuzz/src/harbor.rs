@@ -1,0 +1,198 @@
+//! A small org: founded by two of two signers, two gateways with a mandate, one invite with uses for both.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use identity::bundle::{Bundle, BundleBody, Identity};
+use identity::envelope::{Envelope, Payload};
+use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::id::{Correlation, InviteId, KeyId};
+use identity::principal::{Author, Kind, NodeName};
+use identity::signers::{Quorum, Signer, SignerSet};
+use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
+use org::admission::{Admission, Claim, ClaimAuthority, Leave, SealKey};
+use org::entry::{Action, Cause, SignedEntry};
+use org::founding::{Founding, FoundingRecord};
+use org::invite::{Approval, Invite, Right, Uses};
+use org::state::State;
+
+use crate::cast::{self, GATEWAYS, NOW, SIGNERS, ed, node_key, public};
+
+pub const INVITE: InviteId = InviteId([1; 16]);
+
+/// Made once. Nothing in it depends on chance, so that a stored input means the same in every run.
+#[derive(Debug)]
+pub struct Harbor {
+    pub founding: Founding,
+    pub log: Vec<SignedEntry>,
+    pub state: State,
+    pub invite: Envelope,
+    pub now: Timestamp,
+}
+
+pub static HARBOR: LazyLock<Harbor> = LazyLock::new(Harbor::found);
+
+fn node(name: &str) -> NodeName {
+    name.parse().expect("a name")
+}
+
+pub fn quorum(threshold: usize, names: &[&str]) -> Quorum {
+    let signer = |name: &&str| Signer { name: name.parse().expect("a name"), key: public(name) };
+    Quorum::new(threshold, names.iter().map(signer).collect()).expect("can be met")
+}
+
+pub fn founding_record() -> FoundingRecord {
+    FoundingRecord {
+        name: "harbor".parse().expect("a name"),
+        founded_at: NOW,
+        identity_root: Bytes(vec![1]),
+        endpoint_root: Bytes(vec![2]),
+        signers: quorum(2, &SIGNERS),
+        recovery: quorum(1, &["safe"]),
+        recovery_delay: Seconds::DAY,
+    }
+}
+
+fn mandate(gateway: &str) -> Mandate {
+    Mandate {
+        gateway: node(gateway),
+        voice: public(gateway),
+        identity_issuer: KeyId([1; 32]),
+        endpoint_issuer: KeyId([2; 32]),
+        hosts: vec!["gw.example".parse().expect("a host"), "10.0.0.1".parse().expect("a host")],
+        kinds: BTreeSet::from([Kind::Node]),
+        names: vec!["web-*".parse().expect("a pattern"), "db".parse().expect("a pattern")],
+        svid_ttl: Seconds::DAY,
+        not_before: NOW,
+        not_after: NOW + Seconds::DAY.times(90),
+    }
+}
+
+pub fn head(version: u64, signers: &SignerSet, revocations: Revocations) -> Head {
+    Head {
+        version,
+        reverts: None,
+        issued_at: NOW,
+        fresh_until: NOW + Seconds::DAY.times(30),
+        members: None,
+        members_floor: 0,
+        mandates: GATEWAYS.map(mandate).to_vec(),
+        placements: Vec::new(),
+        revocations,
+        trust: Vec::new(),
+        signers: signers.as_ref(),
+        epoch: Epoch::first(),
+        release: None,
+    }
+}
+
+pub fn bundle() -> BundleBody {
+    let name = "harbor".parse().expect("a name");
+    Bundle::<Identity>::draft((1, None), &name, Vec::new(), include_str!("root.pem"), NOW).expect("a root")
+}
+
+pub fn invite(id: InviteId, uses: [u32; 2]) -> Invite {
+    let right = |(gateway, uses)| Right { gateway: node(gateway), uses: Uses::Limited(uses) };
+    Invite {
+        id,
+        label: "rack 3".to_owned(),
+        signers: 1,
+        key: public("invite-1"),
+        rights: GATEWAYS.into_iter().zip(uses).map(right).collect(),
+        created_at: NOW,
+        expires_at: NOW + Seconds::DAY,
+        names: vec!["web-*".parse().expect("a pattern")],
+        networks: vec!["10.0.0.0/8".parse().expect("a network")],
+        labels: BTreeSet::from(["rack=3".parse().expect("a label")]),
+        roles: BTreeSet::from(["backup".parse().expect("a name")]),
+        approval: Approval::None,
+    }
+}
+
+pub fn claim(n: u8, name: &str) -> Claim {
+    Claim {
+        authority: ClaimAuthority::Invite(INVITE),
+        node_key: public(&format!("node-{n}")),
+        seal_key: SealKey([n; 32]),
+        name: node(name),
+        labels: BTreeSet::from(["rack=3".parse().expect("a label")]),
+        roles: BTreeSet::new(),
+    }
+}
+
+impl Harbor {
+    fn found() -> Self {
+        let mut founded = Envelope::seal(None, &founding_record()).expect("a record");
+        for name in SIGNERS {
+            founded.sign(&ed(name)).expect("a key");
+        }
+        let founding = Founding::open(founded.clone()).expect("a founding");
+        let mut harbor =
+            Self { state: State::of(&founding), founding, log: Vec::new(), invite: founded.clone(), now: NOW };
+        let first = harbor.sealed(&head(1, &harbor.founding.first_signers(), Revocations::default()), &SIGNERS);
+        harbor.invite = harbor.sealed(&invite(INVITE, [2, 1]), &SIGNERS);
+        for action in [
+            Action::OrgFound { founding: founded },
+            Action::HeadPublish { head: first, cause: Cause::Founding },
+            Action::TrustPublish { bundle: harbor.sealed(&bundle(), &SIGNERS) },
+            Action::InviteCreate { invite: harbor.invite.clone() },
+        ] {
+            let signed = harbor.write("ann", action);
+            harbor.log.push(signed);
+        }
+        harbor
+    }
+
+    pub fn copy(&self) -> Self {
+        let (founding, log) = (self.founding.clone(), self.log.clone());
+        Self { founding, log, state: self.state.clone(), invite: self.invite.clone(), now: self.now }
+    }
+
+    pub fn sealed<T: Payload>(&self, body: &T, by: &[&str]) -> Envelope {
+        let mut envelope = Envelope::seal(Some(self.founding.id), body).expect("an object");
+        for name in by {
+            envelope.sign(&*cast::key(name).expect("one of the cast")).expect("a key");
+        }
+        envelope
+    }
+
+    /// The next entry of `who`, taken into the state, and it counts.
+    pub fn write(&mut self, who: &str, action: Action) -> SignedEntry {
+        let signed = self.try_write(who, action);
+        assert_eq!(self.state.void.get(&signed.digest), None);
+        signed
+    }
+
+    /// The same, whether or not it counts.
+    pub fn try_write(&mut self, who: &str, action: Action) -> SignedEntry {
+        let author = if GATEWAYS.contains(&who) {
+            Author::Gateway(node(who))
+        } else {
+            Author::Signer(who.parse().expect("a name"))
+        };
+        let moment = (self.now, Correlation([7; 8]));
+        let restores = matches!(&action, Action::HeadPublish { cause: Cause::Restore, .. });
+        let place = (&self.state.frontier, self.state.epoch().number + u32::from(restores));
+        let signed = SignedEntry::write(self.founding.id, place, (author, &ed(who)), moment, action);
+        let signed = signed.expect("an entry");
+        let _ = self.state.apply(&signed).expect("it fits");
+        signed
+    }
+
+    pub fn claim(&self, n: u8, name: &str) -> Envelope {
+        self.sealed(&claim(n, name), &["invite-1", &format!("node-{n}")])
+    }
+
+    pub fn admission(&self, gateway: &str, claim: Envelope) -> Admission {
+        Admission { claim, invite: Some(self.invite.clone()), gateway: node(gateway), at: NOW }
+    }
+
+    pub fn leave(n: u8) -> Leave {
+        Leave { node_key: identity::key::Sign::public(&node_key(n)), at: NOW }
+    }
+
+    pub fn signers(&self) -> &SignerSet {
+        &self.state.first
+    }
+}

@@ -1,0 +1,34 @@
+//! One file per target: its seeds, and what must hold for every input. A check says whether it got to its end.
+
+pub mod invite_code;
+pub mod enroll_request;
+pub mod certificate_request;
+pub mod envelope;
+pub mod ledger_entry;
+pub mod head;
+pub mod founding;
+pub mod admission;
+pub mod store_rows;
+
+pub type Check = fn(&[u8]) -> bool;
+pub type Seeds = fn() -> Vec<Vec<u8>>;
+
+/// All of them. Each has a program of its own name in `fuzz_targets`.
+pub const ALL: [(&str, Seeds, Check); 9] = [
+    ("invite_code", invite_code::seeds, invite_code::check),
+    ("enroll_request", enroll_request::seeds, enroll_request::check),
+    ("certificate_request", certificate_request::seeds, certificate_request::check),
+    ("envelope", envelope::seeds, envelope::check),
+    ("ledger_entry", ledger_entry::seeds, ledger_entry::check),
+    ("head", head::seeds, head::check),
+    ("founding", founding::seeds, founding::check),
+    ("admission", admission::seeds, admission::check),
+    ("store_rows", store_rows::seeds, store_rows::check),
+];
+
+/// Real objects must get to the end, or the target would look at nothing and nobody would notice.
+pub fn hold_seeds(seeds: Seeds, check: Check) {
+    for (n, seed) in seeds().iter().enumerate() {
+        assert!(check(seed), "seed {n} of this target is refused: {}", String::from_utf8_lossy(seed));
+    }
+}

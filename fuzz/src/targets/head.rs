@@ -1,0 +1,94 @@
+//! The head: signed by the threshold, never going back, never forgetting.
+
+use identity::head::{Cut, Head, InviteCut, Placement, Revocations, SignedHead, TrustLine, TrustState};
+use identity::id::{Digest, KeyId, Serial};
+use identity::time::{Seconds, Timestamp};
+
+use crate::cast::{NOW, public};
+use crate::harbor::{HARBOR, INVITE, head};
+use crate::laws::opens_only_as_itself;
+use crate::sealing::{self, Text};
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let plain = head(1, HARBOR.signers(), Revocations::default());
+    let cut = |author: &str, seq| Cut { author: author.parse().expect("an author"), epoch: 1, seq };
+    let revocations = Revocations {
+        node_keys: [public("node-1").digest()].into(),
+        issuing_keys: [KeyId([1; 32])].into(),
+        serials: [Serial([2; 16])].into(),
+        principals: ["spiffe://harbor/user/ann".parse().expect("a principal")].into(),
+        invites: [InviteCut { invite: INVITE, seen: vec![cut("signer/ann", 4), cut("node/gw-1", 2)] }].into(),
+        authors: [cut("node/gw-2", 1)].into(),
+    };
+    let mut full = head(2, HARBOR.signers(), revocations);
+    full.reverts = Some(1);
+    full.members = Some(Digest([3; 32]));
+    full.placements = vec![Placement {
+        principal: "spiffe://harbor/service/wiki".parse().expect("a principal"),
+        node: "web-1".parse().expect("a name"),
+    }];
+    full.trust = [TrustState::Staged, TrustState::Active, TrustState::Grace, TrustState::Retired]
+        .map(|state| TrustLine {
+            domain: identity::bundle::Domain::Identity,
+            version: 1,
+            bundle: Digest([4; 32]),
+            state,
+        })
+        .to_vec();
+    full.release = Some(Digest([5; 32]));
+    let text = |bodies: &[&Head]| {
+        let mut text = Text::default();
+        for body in bodies {
+            text.add(Some(HARBOR.founding.id), *body, "ann ben", &[]);
+        }
+        text.bytes()
+    };
+    vec![text(&[&plain]), text(&[&full]), text(&[&plain, &full])]
+}
+
+pub fn check(data: &[u8]) -> bool {
+    let Some(parts) = sealing::read(data) else {
+        return false;
+    };
+    let open = |envelope| SignedHead::open(HARBOR.signers(), envelope).ok();
+    let heads: Vec<SignedHead> = parts.iter().filter_map(|part| open(&part.envelope)).collect();
+    for part in &parts {
+        if let Some(body) = opens_only_as_itself::<Head>(&part.envelope, Some(HARBOR.founding.id)) {
+            look(&body);
+        }
+    }
+    for head in &heads {
+        assert_eq!(head.head.signers, HARBOR.signers().as_ref(), "signed under the set that it names");
+        assert_eq!(head.may_follow(head), Ok(()));
+        for other in &heads {
+            follow(head, other);
+        }
+    }
+    !heads.is_empty()
+}
+
+fn look(head: &Head) {
+    for now in [Timestamp::from_unix(0), NOW, Timestamp::from_unix(i64::MAX)] {
+        let joiner = head.check_for_joiner(1, now);
+        assert!(joiner.is_err() || head.is_fresh(now) && head.version >= 1 && head.issued_at <= now + Seconds::HOUR);
+        for mandate in &head.mandates {
+            assert!(!mandate.is_active(now) || mandate.not_before <= now && now < mandate.not_after);
+            assert!(head.mandate_for_voice(mandate.voice).is_some());
+        }
+    }
+    let trusted = identity::bundle::Domain::Identity;
+    assert!(head.trusted_bundles(trusted).all(|line| line.state != TrustState::Retired && line.domain == trusted));
+}
+
+fn follow(new: &SignedHead, old: &SignedHead) {
+    let mut both = old.head.revocations.clone();
+    both.absorb(&new.head.revocations);
+    assert!(both.includes(&old.head.revocations) && both.includes(&new.head.revocations));
+    let mut again = new.head.revocations.clone();
+    again.absorb(&old.head.revocations);
+    assert_eq!(both, again, "in either order");
+    if new.may_follow(old).is_ok() {
+        assert!(new.head.version > old.head.version || new.digest == old.digest, "a head went back");
+        assert_eq!(both, new.head.revocations, "a revocation was forgotten");
+    }
+}
