@@ -94,8 +94,11 @@ impl Drop for Impostor {
     }
 }
 
-/// What any stranger may read.
+/// What any stranger may read, and what anybody is told who knows less than the caller.
 fn show(papers: &Papers, path: &str) -> Option<Value> {
+    if path == Ask::Show.path() {
+        return Some(serde_json::to_value(wire::sync::Done {}).unwrap());
+    }
     let documents = if path == Ask::Founding.path() {
         vec![papers.founding.clone()]
     } else if path == Ask::Signers.path() {

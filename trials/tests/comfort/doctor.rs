@@ -68,6 +68,12 @@ fn what_others_can_read_is_named_with_the_command_that_closes_it() {
         let cure = format!("chmod {right:o} ");
         doctor(&place).has("WRONG", "files", &format!("{name}` is open to others (mode {mode:o})"), &cure);
         set(name, right);
+        // SQLite gives files that it makes beside the ledger the ledger's own mode.
+        for side in ["gateway/ledger.db-wal", "gateway/ledger.db-shm"] {
+            if place.org().join(side).exists() {
+                set(side, 0o600);
+            }
+        }
         doctor(&place).is_well();
     }
     let (first, second) = ("gateway/voice.key", "gateway/ledger.db");

@@ -104,7 +104,7 @@ fn an_entry_counts_only_in_its_authors_hand_and_in_its_turn() {
 
     desk.check(vec![desk.twisted(good(), |entry| entry.seq += 1)], "this entry is number", "one place too far");
     desk.check(vec![desk.twisted(good(), |entry| entry.seq -= 1)], "this entry is number", "a place that is taken");
-    desk.check(vec![desk.twisted(good(), |entry| entry.epoch += 1)], "this entry is number", "another epoch");
+    desk.check(vec![desk.twisted(good(), |entry| entry.epoch += 1)], "epoch 1 is in force", "another epoch");
     let other_past = |entry: &mut Entry| entry.previous = Some(Digest([1; 32]));
     desk.check(vec![desk.twisted(good(), other_past)], "two entries claim place", "another past");
     let future = |entry: &mut Entry| {
