@@ -190,3 +190,23 @@ fn an_invite_dies_with_the_signer_who_made_it() {
     succeeded(&place.join("web-3", &place.code(&[])));
     assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 4, "who is in stays in");
 }
+
+#[test]
+fn a_mandate_is_changed_by_the_threshold_and_binds_the_gateway() {
+    let place = two_of_three();
+    let _gateway = place.serve();
+    let change =
+        |words: &[&str]| place.freehold(&[&["mandate", "change", "quay", "--yes", "--json"][..], words].concat());
+    ended(&change(&["--name", "web-*"]), 1, "could not renew its own certificate");
+    ended(&change(&["--svid-ttl", "5s"]), 1, "between 10s and 90d");
+    let told = trials::place::json(&change(&["--name", "web-*", "--name", "quay", "--svid-ttl", "2h"]));
+    let shown = place.operator("ben", &["sign", "--show", &pending(&told)]);
+    assert!(stderr(&shown).contains("CHANGES THE MANDATE of `quay`"), "{}", stderr(&shown));
+    agree(&place, &pending(&told));
+    let mandates = place.operator_facts("cat", &["mandate", "list"]);
+    assert_eq!((&mandates[0]["svid_ttl"], &mandates[0]["names"]), (&"2h".into(), &json!(["web-*", "quay"])));
+    let invite = place.invite(&["--uses", "2"]);
+    agree(&place, &pending(&invite));
+    refused(&place.join("db-1", &text(&invite, "code")), "mandate is not in force");
+    succeeded(&place.join("web-1", &text(&invite, "code")));
+}

@@ -22,6 +22,7 @@ use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
+use crate::commands::mandate::MandateCommand;
 use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
 use crate::commands::recover::Recover;
@@ -79,6 +80,9 @@ enum Command {
     /// Hold opened keys: what `unlock` starts
     #[command(hide = true)]
     Agent(Agent),
+    /// List and change what gateways may do
+    #[command(subcommand)]
+    Mandate(MandateCommand),
     /// Stop a node for a day, by one signer's word
     Suspend(Suspend),
     /// Show what waits for signatures, and add yours
@@ -125,6 +129,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::Audit(audit) => audit.run(common).await,
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
+        Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,
         Command::Sign(sign) => sign.run(common),
         Command::Send(send) => send.run(common).await,

@@ -63,6 +63,7 @@ fn because(cause: &Cause) -> String {
         Cause::Refresh => ", to renew it".to_owned(),
         Cause::NodeRevoke { name, .. } => format!(", to revoke the node that its maker calls `{name}`"),
         Cause::InviteRevoke { invite } => format!(", to revoke invite {invite}"),
+        Cause::MandateChange { gateway } => format!(", to change the mandate of `{gateway}`"),
         Cause::Restore => ", to begin a new epoch after a restore".to_owned(),
     }
 }

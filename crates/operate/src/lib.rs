@@ -12,6 +12,7 @@ pub mod session;
 pub mod head;
 pub mod invite;
 pub mod node;
+pub mod mandate;
 pub mod signers;
 pub mod suspend;
 pub mod recover;

@@ -95,6 +95,7 @@ fn tell(org: OrgId, action: &Action) -> Told {
                 Cause::Refresh => ("head.refresh", "head".to_owned()),
                 Cause::NodeRevoke { name, .. } => ("node.revoke", name.to_string()),
                 Cause::InviteRevoke { invite } => ("invite.revoke", invite.to_string()),
+                Cause::MandateChange { gateway } => ("mandate.change", gateway.to_string()),
                 Cause::Restore => ("org.restore", "ledger".to_owned()),
             };
             let replaces = version.filter(|version| *version > 1).map(|version| version - 1);

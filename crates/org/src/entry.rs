@@ -79,6 +79,9 @@ pub enum Cause {
     InviteRevoke {
         invite: InviteId,
     },
+    MandateChange {
+        gateway: NodeName,
+    },
     /// The ledger was restored from an older copy: the head begins a new epoch.
     Restore,
 }

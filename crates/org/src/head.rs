@@ -36,6 +36,7 @@ impl State {
         let head = &opened.head;
         let does_it = match cause {
             Cause::Founding | Cause::Refresh | Cause::Restore => true,
+            Cause::MandateChange { gateway } => head.mandates.iter().any(|mandate| mandate.gateway == *gateway),
             Cause::NodeRevoke { node_key, .. } => head.revocations.node_keys.contains(node_key),
             Cause::InviteRevoke { invite } => head.revocations.invite_is_revoked(*invite),
         };
@@ -45,7 +46,11 @@ impl State {
         match cause {
             // That it begins rightly was checked before the entry got its place.
             Cause::Restore => self.begin_epoch(signed, &opened.head.epoch),
-            Cause::Founding | Cause::Refresh | Cause::NodeRevoke { .. } | Cause::InviteRevoke { .. } => {
+            Cause::Founding
+            | Cause::Refresh
+            | Cause::NodeRevoke { .. }
+            | Cause::InviteRevoke { .. }
+            | Cause::MandateChange { .. } => {
                 self.check_epoch_kept(signed, head)?;
             }
         }

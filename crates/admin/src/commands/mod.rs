@@ -15,5 +15,6 @@ pub mod suspend;
 pub mod signer;
 pub mod recover;
 pub mod epoch;
+pub mod mandate;
 pub mod doctor;
 pub mod backup;

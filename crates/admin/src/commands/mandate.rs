@@ -1,0 +1,141 @@
+//! `freehold mandate list | change`: what gateways may do.
+
+use clap::{Args, Subcommand};
+use ground::clock;
+use identity::glob::NameGlob;
+use identity::head::Mandate;
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use node::report::{Failure, show};
+use operate::mandate::MandateWish;
+use serde::Serialize;
+
+use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
+use crate::words::{confirm, table};
+
+#[derive(Debug, Subcommand)]
+pub enum MandateCommand {
+    /// List what each gateway may do
+    List(List),
+    /// Change what a gateway may do
+    Change(Change),
+}
+
+impl MandateCommand {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.run(common).await,
+            Self::Change(change) => change.run(common).await,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct List {}
+
+#[derive(Serialize)]
+struct MandateTold {
+    gateway: String,
+    names: Vec<String>,
+    kinds: Vec<String>,
+    hosts: Vec<String>,
+    svid_ttl: String,
+    not_after: String,
+}
+
+impl From<&Mandate> for MandateTold {
+    fn from(mandate: &Mandate) -> Self {
+        Self {
+            gateway: mandate.gateway.to_string(),
+            names: mandate.names.iter().map(ToString::to_string).collect(),
+            kinds: mandate.kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect(),
+            hosts: mandate.hosts.iter().map(ToString::to_string).collect(),
+            svid_ttl: mandate.svid_ttl.to_string(),
+            not_after: mandate.not_after.to_string(),
+        }
+    }
+}
+
+impl List {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let session = common.session("could not list the mandates").await?;
+        let mandates: Vec<MandateTold> = session.mandates().iter().map(MandateTold::from).collect();
+        show(common.json, &mandates, || {
+            let row = |told: &MandateTold| {
+                let (names, hosts) = (told.names.join(" "), told.hosts.join(" "));
+                vec![
+                    told.gateway.clone(),
+                    names,
+                    told.kinds.join(" "),
+                    told.svid_ttl.clone(),
+                    hosts,
+                    told.not_after.clone(),
+                ]
+            };
+            let rows: Vec<_> = mandates.iter().map(row).collect();
+            table(&["GATEWAY", "NAMES", "KINDS", "SVID LIFE", "AS", "UNTIL"], &rows)
+        });
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold mandate change gw-1 --svid-ttl 8h
+  freehold mandate change gw-1 --name 'web-*' --name gw-1      it may issue for these names only
+
+What it issued for other names is refused from then on.")]
+pub struct Change {
+    /// The gateway's node name
+    #[arg(value_name = "GATEWAY")]
+    node: NodeName,
+    /// Names for which it may issue, in place of those of now; may be repeated
+    #[arg(long = "name", value_name = "GLOB")]
+    names: Vec<NameGlob>,
+    /// How long an SVID lives
+    #[arg(long, value_name = "SPAN")]
+    svid_ttl: Option<Seconds>,
+    /// How long the mandate lasts from now
+    #[arg(long, value_name = "SPAN")]
+    lasts: Option<Seconds>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Changed {
+    mandate: MandateTold,
+    pending: Option<Waiting>,
+}
+
+impl Change {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not change the mandate of `{}`", self.node);
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let names = if self.names.is_empty() { None } else { Some(self.names) };
+        let wish = MandateWish { names, svid_ttl: self.svid_ttl, lasts: self.lasts };
+        let known = session.mandates().iter().find(|mandate| mandate.gateway == self.node);
+        let known =
+            known.ok_or_else(|| Failure::failed(&doing, "it has no mandate").hint("see: freehold mandate list"))?;
+        let next = wish.apply(known, clock::now()).map_err(|why| failure(&doing, &why))?;
+        if !common.json {
+            eprintln!("{}", in_words(&MandateTold::from(&next)));
+        }
+        confirm(self.yes, &doing, "Sign it?")?;
+        let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
+        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let result = Changed { mandate: MandateTold::from(&made.what), pending };
+        show(common.json, &result, || told(result.pending.as_ref(), || "in force".to_owned()));
+        Ok(())
+    }
+}
+
+fn in_words(told: &MandateTold) -> String {
+    let (names, kinds) = (told.names.join(" "), told.kinds.join(", "));
+    format!(
+        "`{}` may issue for {kinds} named {names}, for {} each, until {}",
+        told.gateway, told.svid_ttl, told.not_after
+    )
+}

@@ -1,0 +1,82 @@
+//! What a gateway may do, made narrower or wider.
+
+use identity::glob::NameGlob;
+use identity::head::Mandate;
+use identity::principal::NodeName;
+use identity::time::{Seconds, Timestamp};
+use org::entry::{Action, Cause};
+
+use crate::desk::Desk;
+use crate::keys::SignerKeys;
+use crate::session::{Made, OperateError, Session};
+
+/// What is to change; what is absent stays.
+#[derive(Debug, Clone, Default)]
+pub struct MandateWish {
+    pub names: Option<Vec<NameGlob>>,
+    pub svid_ttl: Option<Seconds>,
+    /// From now.
+    pub lasts: Option<Seconds>,
+}
+
+/// The shortest and the longest life of an SVID, and of a mandate.
+const SVID_TTL: std::ops::RangeInclusive<Seconds> = Seconds(10)..=Seconds::DAY.times(90);
+const LASTS: std::ops::RangeInclusive<Seconds> = Seconds::HOUR..=Seconds::DAY.times(3_650);
+
+impl MandateWish {
+    /// The mandate as it would be.
+    pub fn apply(&self, mandate: &Mandate, now: Timestamp) -> Result<Mandate, OperateError> {
+        let unwise = |why: String| Err(OperateError::Unwise(why));
+        let mut next = mandate.clone();
+        if let Some(names) = &self.names {
+            if !names.iter().any(|glob| glob.matches(mandate.gateway.as_str())) {
+                return unwise(format!(
+                    "`{0}` could not renew its own certificate: allow the name `{0}`, too",
+                    mandate.gateway
+                ));
+            }
+            next.names.clone_from(names);
+        }
+        if let Some(ttl) = self.svid_ttl {
+            if !SVID_TTL.contains(&ttl) {
+                return unwise("an SVID lives between 10s and 90d".to_owned());
+            }
+            next.svid_ttl = ttl;
+        }
+        if let Some(lasts) = self.lasts {
+            if !LASTS.contains(&lasts) {
+                return unwise("a mandate lasts between 1h and 3650d".to_owned());
+            }
+            next.not_after = now + lasts;
+        }
+        if next == *mandate { unwise("this changes nothing".to_owned()) } else { Ok(next) }
+    }
+}
+
+impl<D: Desk> Session<D> {
+    /// The mandates in force.
+    pub fn mandates(&self) -> &[Mandate] {
+        &self.known.head.head.mandates
+    }
+
+    pub async fn change_mandate(
+        &mut self,
+        keys: &SignerKeys,
+        gateway: &NodeName,
+        wish: &MandateWish,
+    ) -> Result<Made<Mandate>, OperateError> {
+        self.publish(keys, |session, now| {
+            let no_such = || OperateError::NoSuch { what: "mandate of", name: gateway.to_string() };
+            let mandate = session.mandates().iter().find(|mandate| mandate.gateway == *gateway).ok_or_else(no_such)?;
+            let next = wish.apply(mandate, now)?;
+            let head = session.next_head(now, |head| {
+                for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
+                    mandate.clone_from(&next);
+                }
+            });
+            let cause = Cause::MandateChange { gateway: gateway.clone() };
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, next))
+        })
+        .await
+    }
+}
