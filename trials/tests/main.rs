@@ -13,3 +13,4 @@ mod staying;
 mod killing;
 mod operators;
 mod hostile;
+mod bad_days;

@@ -42,6 +42,9 @@ pub struct Common {
     /// Read the passphrase from a file instead of asking
     #[arg(long, global = true, value_name = "FILE", env = "FREEHOLD_PASSPHRASE_FILE")]
     pub passphrase_file: Option<PathBuf>,
+    /// Sign although this machine's clock seems wrong; only if you looked at it
+    #[arg(long, global = true)]
+    trust_clock: bool,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -134,7 +137,9 @@ impl Common {
     async fn begin(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str) -> Result<Session<AnyDesk>, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing).await?;
-        Session::begin(folder, desk).await.map_err(|why| failure(doing, &why))
+        let mut session = Session::begin(folder, desk).await.map_err(|why| failure(doing, &why))?;
+        session.trust_clock = self.trust_clock;
+        Ok(session)
     }
 
     /// The gateway's folder, if nobody else has it open, else the gateway over the network.
@@ -209,6 +214,9 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::NotTaken => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("keep the gateway's folder for evidence, and put the newest copy of it in its place"),
+        OperateError::Clock(_) => Failure::new(doing, why)
+            .exit(Exit::Refused)
+            .hint("nothing was signed: set the clock that is wrong; if this one is right, add --trust-clock"),
         OperateError::Desk(DeskError::OtherAnswer)
         | OperateError::Folder(_)
         | OperateError::Key(_)

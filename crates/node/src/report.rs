@@ -61,7 +61,7 @@ impl Failure {
         }
         let (exit, code, hint) = match refusal {
             Some(refusal) => (exit_for(refusal), code_of(refusal), refusal.hint().map(str::to_owned)),
-            None => (exit_of(why), None, None),
+            None => (exit_of(why), None, clock_hint(why).map(str::to_owned)),
         };
         Self { doing: doing.into(), causes, code, hint, exit }
     }
@@ -127,6 +127,15 @@ fn find_refusal<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refusal> {
     }
 }
 
+fn clock_hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let call = match error.downcast_ref::<crate::ask::call::AskError>() {
+        Some(crate::ask::call::AskError::Call(call)) => Some(call),
+        _ => error.downcast_ref::<CallError>(),
+    };
+    let apart = matches!(call, Some(CallError::ClocksApart { .. }));
+    apart.then_some("set the clock that is wrong, this one or the gateway's, and run this again: nothing was done")
+}
+
 /// A gateway that wanted to but could not has not said no.
 const fn exit_for(refusal: &Refusal) -> Exit {
     match refusal {
@@ -144,9 +153,12 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
         _ => error.downcast_ref::<CallError>(),
     };
     match call {
-        Some(CallError::NotAccepted { .. } | CallError::NotBelieved { .. } | CallError::Knowledge { .. }) => {
-            Exit::Refused
-        }
+        Some(
+            CallError::NotAccepted { .. }
+            | CallError::NotBelieved { .. }
+            | CallError::ClocksApart { .. }
+            | CallError::Knowledge { .. },
+        ) => Exit::Refused,
         _ => Exit::Failed,
     }
 }

@@ -6,6 +6,8 @@ pub mod desk;
 pub mod remote;
 pub mod session;
 pub mod head;
+pub mod timely;
 pub mod invite;
 pub mod node;
+pub mod replace;
 pub mod audit;

@@ -18,6 +18,7 @@ use wire::known::{BadKnowledge, Known};
 use crate::desk::{Desk, DeskError};
 use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
+use crate::timely::{self, ClockDoubt};
 
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
@@ -45,6 +46,8 @@ pub enum OperateError {
     NotAsTold { what: &'static str, name: String },
     #[error("the gateway said that it took the change, but its ledger does not show it")]
     NotTaken,
+    #[error(transparent)]
+    Clock(#[from] ClockDoubt),
     #[error("{0}")]
     Unwise(String),
 }
@@ -56,8 +59,11 @@ pub struct Session<D> {
     pub known: Known,
     pub survey: Survey,
     memory: Memory,
-    /// What was remembered before this command looked.
+    /// What was remembered before this command looked, and the latest moment in it.
     witnessed: Frontier,
+    pub(crate) newest: Timestamp,
+    /// Sign although this machine's clock seems wrong.
+    pub trust_clock: bool,
     desk: D,
 }
 
@@ -72,7 +78,8 @@ impl<D: Desk> Session<D> {
         let mut desk = desk;
         let survey = ask_survey(&mut desk, &memory).await?;
         let witnessed = memory.frontier.clone();
-        let mut session = Self { folder, known, survey, memory, witnessed, desk };
+        let newest = timely::newest(&known, &memory);
+        let mut session = Self { folder, known, survey, memory, witnessed, newest, trust_clock: false, desk };
         session.take_in()?;
         Ok(session)
     }
@@ -174,6 +181,7 @@ impl<D: Desk> Session<D> {
         let mut attempt = 1;
         loop {
             let now = clock::now();
+            self.check_clock(now)?;
             let (action, made) = draft(self, now)?;
             let entry = self.entry(keys, action, now, correlation)?;
             // On disk before it leaves: whatever happens now, nothing else is ever signed in its place.

@@ -1,5 +1,8 @@
 //! When a member gets its next SVID. Decides only.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use identity::id::{Digest, Serial};
 use identity::key::PublicKey;
 use identity::principal::NodeName;
@@ -19,6 +22,58 @@ pub struct Issuance {
     pub serial: Serial,
     pub issued_at: Timestamp,
     pub not_after: Timestamp,
+    /// From where it was asked for; unknown for what was made at founding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
+}
+
+/// One asking for an SVID, as the gateway saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sighting {
+    pub counter: u64,
+    /// The key that was asked for: two machines never ask for the same.
+    pub request: Digest,
+    pub at: Timestamp,
+    pub source: Option<IpAddr>,
+}
+
+/// Evidence that two machines hold one node key, or that a disk was put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conflict {
+    /// What was issued last.
+    pub known: Option<Sighting>,
+    /// What was then asked for.
+    pub presented: Sighting,
+    /// Who asked since, and when last.
+    pub since: BTreeMap<IpAddr, Timestamp>,
+}
+
+impl Conflict {
+    /// More addresses than a pair of machines has use for are not kept.
+    const MOST: usize = 16;
+
+    pub fn new(known: Option<&Issuance>, presented: &Issuance) -> Self {
+        Self { known: known.map(Issuance::sighting), presented: presented.sighting(), since: BTreeMap::new() }
+    }
+
+    pub fn note(&mut self, source: IpAddr, at: Timestamp) {
+        if self.since.len() < Self::MOST || self.since.contains_key(&source) {
+            self.since.insert(source, at);
+        }
+    }
+
+    pub fn refusal(&self) -> Refusal {
+        let known = self.known.as_ref().map_or(0, |known| known.counter);
+        Refusal::CounterConflict { presented: self.presented.counter, known }
+    }
+}
+
+impl Issuance {
+    fn sighting(&self) -> Sighting {
+        Sighting { counter: self.counter, request: self.request, at: self.issued_at, source: self.source }
+    }
 }
 
 /// After this long without an SVID a node needs an operator's word.
@@ -62,7 +117,14 @@ mod tests {
 
     fn last(counter: u64) -> Issuance {
         let at = Timestamp::from_unix(1_000_000);
-        Issuance { counter, request: Digest([1; 32]), serial: Serial([0; 16]), issued_at: at, not_after: at }
+        Issuance {
+            counter,
+            request: Digest([1; 32]),
+            serial: Serial([0; 16]),
+            issued_at: at,
+            not_after: at,
+            source: None,
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use identity::text::Bytes;
 use identity::time::Timestamp;
 use org::frontier::Frontier;
 use org::invite::{Label, Uses};
+use org::renew::Conflict;
 use org::state::Standing;
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +122,8 @@ pub struct NodeView {
     pub left: bool,
     /// Something that an operator should look at.
     pub alarm: Option<String>,
+    /// What the alarm rests on.
+    pub conflict: Option<Conflict>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -49,7 +49,9 @@ impl Serve {
                     Some("is it already running? only one process can be the gateway of a home")
                 }
                 ServeError::Listen { .. } => Some("choose another: --listen ADDR:PORT"),
-                ServeError::Certificate(_) => Some("if the mandate has ended, an operator renews it: freehold refresh"),
+                ServeError::Certificate(_) => Some(
+                    "is this machine's clock right? If the mandate has really ended, an operator renews it: freehold refresh",
+                ),
                 _ => None,
             };
             let failure = Failure::new(doing, &why);

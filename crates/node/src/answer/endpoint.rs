@@ -22,26 +22,30 @@ pub struct NoCertificate(String);
 #[derive(Debug)]
 pub struct EndpointCertificate {
     current: ArcSwap<CertifiedKey>,
-    /// Half its life, in seconds since 1970.
+    /// When it was made, and half its life, in seconds since 1970.
+    made: AtomicI64,
     due: AtomicI64,
 }
 
 impl EndpointCertificate {
     pub fn make(gateway: &Gateway) -> Result<Self, NoCertificate> {
-        let (key, due) = issue(gateway)?;
-        Ok(Self { current: ArcSwap::from_pointee(key), due: AtomicI64::new(due.unix()) })
+        let (key, (made, due)) = issue(gateway)?;
+        let (made, due) = (AtomicI64::new(made.unix()), AtomicI64::new(due.unix()));
+        Ok(Self { current: ArcSwap::from_pointee(key), made, due })
     }
 
     /// A new one from now on; open connections are not disturbed.
     pub fn renew(&self, gateway: &Gateway) -> Result<(), NoCertificate> {
-        let (key, due) = issue(gateway)?;
+        let (key, (made, due)) = issue(gateway)?;
         self.current.store(Arc::new(key));
+        self.made.store(made.unix(), Ordering::Relaxed);
         self.due.store(due.unix(), Ordering::Relaxed);
         Ok(())
     }
 
+    /// Also if the clock was put back: what was made in the future is not valid yet.
     pub fn is_due(&self, now: Timestamp) -> bool {
-        now.unix() >= self.due.load(Ordering::Relaxed)
+        !(self.made.load(Ordering::Relaxed)..self.due.load(Ordering::Relaxed)).contains(&now.unix())
     }
 }
 
@@ -51,11 +55,11 @@ impl ResolvesServerCert for EndpointCertificate {
     }
 }
 
-/// The certificate, and when half of its life is over.
-fn issue(gateway: &Gateway) -> Result<(CertifiedKey, Timestamp), NoCertificate> {
+/// The certificate, when it was made, and when half of its life is over.
+fn issue(gateway: &Gateway) -> Result<(CertifiedKey, (Timestamp, Timestamp)), NoCertificate> {
     let now = clock::now();
     let no = |why: &dyn std::fmt::Display| NoCertificate(why.to_string());
-    let mandate = gateway.mandate(now).map_err(|why| no(&why))?;
+    let mandate = gateway.mandate(now).map_err(|_| no(&gateway.why_no_mandate(now)))?;
     let key = random::p256().map_err(|why| no(&why))?;
     let request = certificate::make_request(&key).and_then(|der| certificate::read_request(&der));
     let request = request.map_err(|why| no(&why))?;
@@ -67,5 +71,6 @@ fn issue(gateway: &Gateway) -> Result<(CertifiedKey, Timestamp), NoCertificate> 
     let leaf = leaf.map_err(|why| no(&why))?;
     let chain = vec![leaf, authority.certificate().clone(), gateway.keys.endpoint_root.clone()];
     let certified = tls::certified(chain, &key).map_err(|why| no(&why))?;
-    Ok((certified, now + Seconds(end.since(now).0 / 2)))
+    let validity = (now, now + Seconds(end.since(now).0 / 2));
+    Ok((certified, validity))
 }

@@ -10,12 +10,13 @@ use org::admission::{Admission, Claim, Purpose, Transcript};
 use org::enroll::{self, Attempt, Verdict};
 use org::entry::Action;
 use org::refusal::Refusal;
-use org::renew::{self, Issuance};
+use org::renew::{self, Conflict, Issuance};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::{Applicant, Made};
 use crate::answer::writer::Desk;
+use crate::store::ledger::Alarm;
 
 /// A challenge is good this long, once.
 const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;
@@ -90,7 +91,8 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     // Made before it is known to be free: it leaves only if the ledger takes it.
     let principal = Principal::node(&gateway.about.org, &claim.name);
     let applicant = Applicant { principal: &principal, node: &claim.name, node_key: claim.node_key };
-    let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    made.row.source = Some(source);
     let admission = admit(gateway, request.claim, invite_envelope, now)?;
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
 
@@ -137,14 +139,35 @@ pub fn check_turn(
     asked: &Issuance,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    if desk.keep(|desk| desk.ledger.alarm(key))?.is_some() {
-        let known = last.map_or(0, |last| last.counter);
-        return Err(Refusal::CounterConflict { presented: asked.counter, known });
-    }
+    check_alarm(desk, key, asked.source, now)?;
     renew::check_counter(last, asked.counter, asked.request).inspect_err(|refusal| {
-        let why = refusal.to_string();
-        let _ = desk.keep(|desk| desk.ledger.raise_alarm(key, now, &why));
+        let alarm = Alarm { why: refusal.to_string(), conflict: Some(Conflict::new(last, asked)) };
+        tracing::error!(
+            node_key = %key,
+            source = asked.source.map(tracing::field::display),
+            "{refusal}; this node key gets nothing more. Look: freehold node list; end it: freehold node replace NAME"
+        );
+        let _ = desk.keep(|desk| desk.ledger.raise_alarm(key, now, &alarm));
     })
+}
+
+/// A node key with an alarm is suspended, whoever shows it, until operators end it.
+pub fn check_alarm(
+    desk: &mut Desk<'_>,
+    key: identity::id::Digest,
+    source: Option<IpAddr>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    let Some(mut alarm) = desk.keep(|desk| desk.ledger.alarm(key))? else {
+        return Ok(());
+    };
+    // Evidence: one address means a disk that was put back, two mean a clone.
+    if let (Some(conflict), Some(source)) = (&mut alarm.conflict, source) {
+        conflict.note(source, now);
+        desk.keep(|desk| desk.ledger.raise_alarm(key, now, &alarm))?;
+    }
+    let unknown = Refusal::CounterConflict { presented: 0, known: 0 };
+    Err(alarm.conflict.map_or(unknown, |conflict| conflict.refusal()))
 }
 
 /// The admission that was given the first time.
@@ -185,7 +208,8 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
     }
     let principal = Principal::node(&gateway.about.org, &name);
     let applicant = Applicant { principal: &principal, node: &name, node_key };
-    let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    made.row.source = Some(setting.source);
     log_and_issue(gateway, (node_key, principal), made, now, true).await
 }
 

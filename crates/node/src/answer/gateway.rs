@@ -108,6 +108,18 @@ impl Gateway {
         mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
     }
 
+    /// Why it cannot issue, with both times: a wrong clock looks like a mandate that ended.
+    pub fn why_no_mandate(&self, now: Timestamp) -> String {
+        let judgment = self.judgment.load();
+        match judgment.head.mandate_for_voice(self.keys.voice.public()) {
+            None => "no mandate in the head names this gateway".to_owned(),
+            Some(mandate) if now < mandate.not_before => {
+                format!("its mandate begins at {}, and this machine's clock says {now}", mandate.not_before)
+            }
+            Some(mandate) => format!("its mandate ended at {}, and this machine's clock says {now}", mandate.not_after),
+        }
+    }
+
     /// May it issue at all right now?
     pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         if self.behind.load(Ordering::Relaxed) {

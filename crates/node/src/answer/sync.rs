@@ -1,5 +1,7 @@
 //! A member checks in, or leaves.
 
+use std::net::IpAddr;
+
 use ground::{clock, random};
 use org::admission::Leave;
 use org::entry::Action;
@@ -9,10 +11,16 @@ use org::renew;
 use org::state::Standing;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 
+use crate::answer::enroll::check_alarm;
 use crate::answer::gateway::Gateway;
 
 /// The first check-in over mTLS makes a node a member. Every one brings what is new.
-pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Result<CheckedIn, Refusal> {
+pub async fn check_in(
+    gateway: &Gateway,
+    peer: &Member,
+    request: CheckIn,
+    source: IpAddr,
+) -> Result<CheckedIn, Refusal> {
     gateway.confront(request.tip.as_ref()).await?;
     let now = clock::now();
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
@@ -22,7 +30,9 @@ pub async fn check_in(gateway: &Gateway, peer: &Member, request: CheckIn) -> Res
         .run(move |desk| {
             let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
             renew::check_standing(desk.state, member)?;
-            if desk.state.standing(member) == Standing::Issued {
+            let issued = desk.state.standing(member) == Standing::Issued;
+            check_alarm(desk, node_key, Some(source), now)?;
+            if issued {
                 desk.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
             }
             desk.keep(|desk| desk.ledger.log_seen(node_key, now))?;

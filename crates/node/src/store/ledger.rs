@@ -12,9 +12,10 @@ use identity::time::Timestamp;
 use org::derived::{self, BadRow, Rows};
 use org::entry::SignedEntry;
 use org::founding::Founding;
-use org::renew::Issuance;
+use org::renew::{Conflict, Issuance};
 use org::state::State;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
 
 /// The version of the tables below.
 const SCHEMA: u32 = 1;
@@ -31,6 +32,15 @@ pub enum LedgerError {
     Damaged(String),
     #[error(transparent)]
     Row(#[from] BadRow),
+}
+
+/// Why a node key gets nothing any more, until operators end it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alarm {
+    pub why: String,
+    /// Absent in what was written before evidence was kept.
+    pub conflict: Option<Conflict>,
 }
 
 #[derive(Debug)]
@@ -253,18 +263,18 @@ impl Ledger {
         Ok(query.query_row([node_key.to_string()], |row| row.get(0)).optional()?.map(Timestamp::from_unix))
     }
 
-    pub fn raise_alarm(&self, node_key: Digest, at: Timestamp, why: &str) -> Result<(), LedgerError> {
-        self.db.prepare_cached("INSERT OR IGNORE INTO alarms VALUES (?1, ?2, ?3)")?.execute(params![
-            node_key.to_string(),
-            at.unix(),
-            why
-        ])?;
+    /// It stays for good: only the end of the node key ends it.
+    pub fn raise_alarm(&self, node_key: Digest, at: Timestamp, alarm: &Alarm) -> Result<(), LedgerError> {
+        self.db
+            .prepare_cached("INSERT INTO alarms VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET why = excluded.why")?
+            .execute(params![node_key.to_string(), at.unix(), json(alarm)])?;
         Ok(())
     }
 
-    pub fn alarm(&self, node_key: Digest) -> Result<Option<String>, LedgerError> {
+    pub fn alarm(&self, node_key: Digest) -> Result<Option<Alarm>, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT why FROM alarms WHERE node_key = ?1")?;
-        Ok(query.query_row([node_key.to_string()], |row| row.get(0)).optional()?)
+        let text: Option<String> = query.query_row([node_key.to_string()], |row| row.get(0)).optional()?;
+        Ok(text.map(|text| serde_json::from_str(&text).unwrap_or(Alarm { why: text, conflict: None })))
     }
 
     pub fn observe(&self, at: Timestamp, source: &str, what: &str) -> Result<(), LedgerError> {

@@ -92,6 +92,12 @@ pub struct Svid {
     pub not_after: Timestamp,
 }
 
+impl Svid {
+    pub fn is_good(&self, now: Timestamp) -> bool {
+        (self.not_before..self.not_after).contains(&now)
+    }
+}
+
 impl Scope {
     pub fn at(root: &Path, org: &OrgName) -> Self {
         Self { folder: root.join(org.as_str()) }
