@@ -114,7 +114,8 @@ impl<D: Desk> Session<D> {
             Some(tip) => {
                 let told = open(tip).ok_or(OperateError::LedgerBehind)?;
                 let kept = self.folder.memory()?.tip;
-                kept.as_ref().and_then(open).is_none_or(|kept| kept.place.seq <= told.place.seq)
+                // Of two about the same place the older one stays: it says when the place was first seen.
+                kept.as_ref().and_then(open).is_none_or(|kept| kept.place.seq < told.place.seq)
             }
         };
         self.known = known;

@@ -1,6 +1,7 @@
 //! Bad days: wrong clocks, full and failing disks, copies, clones, floods, kills. Each has a clear end.
 
 mod clones;
+mod clocks;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
