@@ -121,7 +121,8 @@ pub fn inject(command: &Command, call: &str, fault: Fault, when: &str) -> Comman
         Fault::Fail(error) => format!("error={error}"),
     };
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e"]).arg(format!("trace={call}"));
+    // As its grandchild: who is started, waited for and killed here is the command itself.
+    strace.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("trace={call}"));
     strace.arg("-e").arg(format!("inject={call}:{what}:when={when}"));
     strace.arg("--").arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
@@ -131,16 +132,19 @@ pub fn inject(command: &Command, call: &str, fault: Fault, when: &str) -> Comman
     strace
 }
 
-/// Runs a command again and again, killed before its first, second, … call of this name, until it lives to its end.
-/// How often it was killed. `after` looks at what each kill left.
-pub fn kill_at_each(call: &str, command: impl Fn() -> Command, mut after: impl FnMut(usize)) -> usize {
+/// Runs a command again and again, killed before its first call of this name, then `step` calls later, and so on, until
+/// it lives to its end. How often it was killed. `after` looks at what each kill left.
+pub fn kill_at_each(
+    (call, step): (&str, usize),
+    mut command: impl FnMut(usize) -> Command,
+    mut after: impl FnMut(usize),
+) -> usize {
     const MANY: usize = 400;
-    for when in 1..=MANY {
-        let ended: Output = output(inject(&command(), call, Fault::Kill, &when.to_string()));
-        // strace ends as its child did.
+    for when in (1..=MANY).step_by(step) {
+        let ended: Output = output(inject(&command(when), call, Fault::Kill, &when.to_string()));
         if !was_killed(&ended) {
             assert!(ended.status.success(), "not killed at {call} {when}, and yet failed: {}", stderr(&ended));
-            return when - 1;
+            return (when - 1) / step;
         }
         after(when);
     }
@@ -149,5 +153,5 @@ pub fn kill_at_each(call: &str, command: impl Fn() -> Command, mut after: impl F
 
 fn was_killed(ended: &Output) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
-    ended.status.signal() == Some(9) || ended.status.code() == Some(137)
+    ended.status.signal() == Some(9)
 }

@@ -2,6 +2,7 @@
 
 mod clones;
 mod clocks;
+mod kills;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -20,13 +21,19 @@ pub fn serve(place: &Place, clock: Option<&Clock>) -> Running {
     listening(place, command)
 }
 
-fn listening(place: &Place, mut command: Command) -> Running {
+fn listening(place: &Place, command: Command) -> Running {
+    let (running, ready) = start(place, command);
+    assert!(ready, "the gateway did not start: {}", log_of(place));
+    running
+}
+
+/// Starts a gateway, and waits until it says that it is ready, or ends without a word.
+fn start(place: &Place, mut command: Command) -> (Running, bool) {
     let log = File::options().append(true).create(true).open(place.path("gateway.log")).unwrap();
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("\"ready\""), "the gateway did not start: {}", log_of(place));
-    Running(child)
+    (Running(child), line.contains("\"ready\""))
 }
 
 pub fn log_of(place: &Place) -> String {
