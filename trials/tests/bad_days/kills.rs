@@ -218,6 +218,37 @@ fn renewing_killed_at_any_step_raises_no_alarm_and_renews_later() {
     check_whole(&place);
 }
 
+#[test]
+fn wiping_a_scope_killed_at_any_step_is_finished_by_the_next_run() {
+    let place = Place::founded(&[]);
+    let _gateway = serve(&place, None);
+    let invite = place.code(&["--uses", "unlimited"]);
+    let mut kills = 0;
+    for call in ["rename", "unlink", "unlinkat"] {
+        let leave = |when| {
+            let name = format!("{call}-{when}");
+            succeeded(&place.join(&name, &invite));
+            place.node_command(&name, &["leave", "--local", "--yes"])
+        };
+        kills += kill_at_each((call, 3), leave, |when| {
+            let name = format!("{call}-{when}");
+            succeeded(&place.node(&name, &["leave", "--local", "--yes"], ""));
+            let left = below(&place.root(&name));
+            let left: Vec<_> = left.iter().filter(|path| !path.ends_with(".harbor.joining")).collect();
+            assert!(left.is_empty(), "{call} {when}: {left:?}");
+            trials::place::ended(&place.node(&name, &["status"], ""), 1, "no org was joined");
+        });
+    }
+    assert!(kills > 5, "killed only {kills} times");
+    // A machine that does not come back to leave, but to join, finishes it too.
+    succeeded(&place.join("web-1", &invite));
+    let leave = place.node_command("web-1", &["leave", "--local", "--yes"]);
+    output(inject(&leave, "rename", Fault::Kill, "2"));
+    assert!(place.root("web-1").join(".harbor.wiping").exists() && !place.scope("web-1").exists());
+    succeeded(&place.node("web-1", &["join", "--name", "web-2"], &invite));
+    assert!(!place.root("web-1").join(".harbor.wiping").exists());
+}
+
 /// The gateway dies at each step of a commit, while a machine joins and another renews.
 #[test]
 fn a_gateway_killed_at_any_step_of_a_commit_opens_again_and_knows_who_joined() {
