@@ -158,7 +158,13 @@ impl Common {
             match Gateway::open(&gateway) {
                 Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
                 Err(GatewayError::Busy) => {}
-                Err(why) => return Err(failed(&why)),
+                Err(why) => {
+                    let failure = failed(&why);
+                    return Err(match why.hint() {
+                        Some(hint) => failure.hint(hint),
+                        None => failure,
+                    });
+                }
             }
             if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
                 let about = gateway.about().map_err(|why| failed(&why))?;

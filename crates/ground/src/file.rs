@@ -16,7 +16,7 @@ pub enum FileError {
         #[source]
         source: io::Error,
     },
-    #[error("`{}` can be read by others (mode {mode:o}); make it private: chmod 600", path.display())]
+    #[error("`{0}` can be read by others (mode {mode:o}); make it private: chmod 600 {0}", path.display())]
     NotPrivate { path: PathBuf, mode: u32 },
     #[error("`{}` is larger than anything that belongs there", path.display())]
     TooLarge { path: PathBuf },

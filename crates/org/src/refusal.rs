@@ -133,8 +133,8 @@ impl Refusal {
             | Self::WeakKeyExchange
             | Self::LedgerRefuses { .. }
             | Self::NotFound { .. }
-            | Self::Malformed { .. }
-            | Self::Failed { .. } => None,
+            | Self::Malformed { .. } => None,
+            Self::Failed { .. } => Some("run this again later: nothing is lost; the gateway's log says more"),
         }
     }
 

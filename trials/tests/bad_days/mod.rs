@@ -3,6 +3,8 @@
 mod clones;
 mod clocks;
 mod kills;
+mod disks;
+mod files;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};

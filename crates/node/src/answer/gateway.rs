@@ -12,6 +12,7 @@ use identity::head::{Cut, Mandate};
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::{Author, Principal};
 use identity::time::Timestamp;
+use org::founding::Founding;
 use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::renew::{self, Issuance};
@@ -56,8 +57,42 @@ pub enum GatewayError {
     OtherOrg,
 }
 
+impl GatewayError {
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Busy => Some("is it already running? only one process can be the gateway of a home"),
+            Self::Ledger(why) => why.hint(),
+            Self::Folder(_) | Self::NoHead | Self::NoThread(_) | Self::OtherOrg => None,
+        }
+    }
+}
+
 impl Gateway {
+    /// As it is, for a command that takes a moment; `open_to_serve` looks at the whole of it.
     pub fn open(folder: &GatewayFolder) -> Result<Self, GatewayError> {
+        Self::open_ledger(folder, |_, _| Ok(()))
+    }
+
+    /// Nothing is served from a ledger that does not hold.
+    pub fn open_to_serve(folder: &GatewayFolder) -> Result<Self, GatewayError> {
+        Self::open_ledger(folder, |ledger, founding| {
+            let mended = ledger.check(founding)?;
+            if let Some(row) = mended {
+                tracing::error!(
+                    row,
+                    "what was derived from the ledger was not what its entries say, and was made anew from them: is the \
+                     disk in order?"
+                );
+            }
+            Ok(())
+        })
+    }
+
+    fn open_ledger(
+        folder: &GatewayFolder,
+        check: impl FnOnce(&Ledger, &Founding) -> Result<(), GatewayError>,
+    ) -> Result<Self, GatewayError> {
         let about = folder.about()?;
         let lock = folder.lock()?.ok_or(GatewayError::Busy)?;
         let keys = folder.keys()?;
@@ -65,6 +100,7 @@ impl Gateway {
         if founding.id != about.org_id {
             return Err(GatewayError::OtherOrg);
         }
+        check(&ledger, &founding)?;
         let state = ledger.state(&founding)?;
         let behind = Arc::new(AtomicBool::new(ledger.is_behind()?));
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));

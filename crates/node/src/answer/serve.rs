@@ -124,12 +124,12 @@ fn places() -> usize {
 /// A command may hold the folder for a moment; another gateway holds it for good.
 async fn open_patiently(folder: &GatewayFolder) -> Result<Gateway, GatewayError> {
     for _ in 0..20 {
-        match Gateway::open(folder) {
+        match Gateway::open_to_serve(folder) {
             Err(GatewayError::Busy) => tokio::time::sleep(Duration::from_millis(100)).await,
             other => return other,
         }
     }
-    Gateway::open(folder)
+    Gateway::open_to_serve(folder)
 }
 
 /// One connection, from TCP to its end.

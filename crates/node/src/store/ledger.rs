@@ -28,7 +28,7 @@ pub enum LedgerError {
     Sqlite(#[from] rusqlite::Error),
     #[error("the ledger was written by a newer freehold (schema {found}; this one knows {SCHEMA}): upgrade freehold")]
     Newer { found: u32 },
-    #[error("the ledger is damaged: {0}; `freehold audit --verify` says more")]
+    #[error("the ledger is damaged: {0}")]
     Damaged(String),
     #[error(transparent)]
     Row(#[from] BadRow),
@@ -41,6 +41,39 @@ pub struct Alarm {
     pub why: String,
     /// Absent in what was written before evidence was kept.
     pub conflict: Option<Conflict>,
+}
+
+impl LedgerError {
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        use rusqlite::ErrorCode as Code;
+        let Self::Sqlite(why) = self else {
+            return match self {
+                Self::Newer { .. } => None,
+                Self::Sqlite(_) | Self::Damaged(_) | Self::Row(_) => Some(DAMAGED),
+            };
+        };
+        match why.sqlite_error_code() {
+            Some(Code::DiskFull) => Some("make room on the disk of the gateway's folder, and run this again"),
+            Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => {
+                Some("the gateway's folder cannot be written: look at its disk and its owner")
+            }
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) | None => Some(DAMAGED),
+            Some(_) => None,
+        }
+    }
+}
+
+const DAMAGED: &str =
+    "keep the gateway's folder as it is, and put the newest good copy of it in its place; nothing was served from it";
+
+/// One row of the entries' table.
+#[derive(Debug)]
+pub(super) struct StoredEntry {
+    pub id: i64,
+    /// Author, epoch, sequence and digest, as they are looked up.
+    pub place: (String, u32, i64, String),
+    pub envelope: String,
 }
 
 #[derive(Debug)]
@@ -154,7 +187,7 @@ impl Ledger {
     }
 
     /// Writes what differs.
-    fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
+    pub(super) fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
         let old = self.derived()?;
         let changed = rows.iter().filter(|(key, value)| old.get(key) != Some(value));
         self.put_rows(&changed.map(|(key, value)| (key.clone(), value.clone())).collect())?;
@@ -165,7 +198,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn derived(&self) -> Result<Rows, LedgerError> {
+    pub(super) fn derived(&self) -> Result<Rows, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT tbl, key, value FROM derived")?;
         let rows = query.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -181,6 +214,30 @@ impl Ledger {
             "SELECT tbl, key, value FROM derived WHERE (tbl, key) > (?1, ?2) ORDER BY tbl, key LIMIT ?3",
         )?;
         let rows = query.query_map(params![table, key, limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    // ---- for `check` ----
+
+    pub(super) fn check_structure(&self) -> Result<(), LedgerError> {
+        let found: String = self.db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if found == "ok" { Ok(()) } else { Err(LedgerError::Damaged(found)) }
+    }
+
+    pub(super) fn stored_entries(&self, after: i64) -> Result<Vec<StoredEntry>, LedgerError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT id, author, epoch, seq, digest, envelope FROM entries WHERE id > ?1 ORDER BY id LIMIT 1000",
+        )?;
+        let rows = query.query_map([after], |row| {
+            let place = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
+            Ok(StoredEntry { id: row.get(0)?, place, envelope: row.get(5)? })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn issuance_rows(&self) -> Result<Vec<(String, String)>, LedgerError> {
+        let mut query = self.db.prepare("SELECT principal, value FROM issuances")?;
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 

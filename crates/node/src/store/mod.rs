@@ -3,3 +3,4 @@
 pub mod scope;
 pub mod gateway;
 pub mod ledger;
+pub mod check;
