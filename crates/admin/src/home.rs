@@ -112,6 +112,10 @@ impl Common {
                     failure.hint("give the passphrase with --passphrase-file FILE, or run this at a terminal")
                 }
                 KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
+                KeyError::Seal(SealError::Unreadable) => failure.hint(format!(
+                    "the key files are in `{}`: put a good copy of the one that is damaged in its place",
+                    folder.path("signers").display()
+                )),
                 KeyError::NoKey | KeyError::NotEnough { .. } => {
                     failure.hint("run this where the signers' key files are: --home DIR")
                 }

@@ -5,6 +5,9 @@ mod clocks;
 mod kills;
 mod disks;
 mod files;
+mod copies;
+mod floods;
+mod lives;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};

@@ -23,7 +23,7 @@ use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
 use crate::answer::writer::{Desk, OwnVoice, Scribe, Writer, tip};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::store::ledger::{DAMAGED, Ledger, LedgerError};
 use crate::store::scope::ScopeError;
 
 #[derive(Debug)]
@@ -63,6 +63,7 @@ impl GatewayError {
         match self {
             Self::Busy => Some("is it already running? only one process can be the gateway of a home"),
             Self::Ledger(why) => why.hint(),
+            Self::Folder(ScopeError::Damaged { .. } | ScopeError::DamagedKey { .. }) => Some(DAMAGED),
             Self::Folder(_) | Self::NoHead | Self::NoThread(_) | Self::OtherOrg => None,
         }
     }

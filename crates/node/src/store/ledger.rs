@@ -64,7 +64,8 @@ impl LedgerError {
     }
 }
 
-const DAMAGED: &str =
+/// The cure for what nothing can make again.
+pub const DAMAGED: &str =
     "keep the gateway's folder as it is, and put the newest good copy of it in its place; nothing was served from it";
 
 /// One row of the entries' table.
