@@ -112,7 +112,9 @@ impl Refusal {
             Self::BadProof => {
                 Some("copy the whole code again, or ask an operator for a new one: freehold invite create")
             }
-            Self::KeyRevoked | Self::KeyLeft => Some("join as a new machine: freehold-node join with a fresh invite"),
+            Self::KeyRevoked | Self::KeyLeft => {
+                Some("join as a new machine: freehold-node leave --local, then freehold-node join with a fresh invite")
+            }
             Self::TooManyAttempts { .. } | Self::Busy { .. } => Some("wait a little and try again"),
             Self::CounterConflict { .. } => Some(
                 "an operator looks (freehold node show NAME) and lets one machine go on: freehold node replace NAME",

@@ -46,11 +46,12 @@ fn a_store_copied_while_it_is_written_opens_or_is_refused() {
     let enough = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let joins = scope.spawn(|| {
-            let names = (0..).map(|number| format!("web-{number}"));
-            names
-                .take_while(|_| !enough.load(Ordering::Relaxed))
-                .map(|name| Joiner::join(&code, &name, place.port))
-                .count()
+            let mut joined = 0;
+            while !enough.load(Ordering::Relaxed) {
+                Joiner::join(&code, &format!("web-{joined}"), place.port);
+                joined += 1;
+            }
+            joined
         });
         for number in 0..12 {
             let case = place.path(&format!("copy-{number}"));

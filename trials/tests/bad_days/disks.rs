@@ -50,10 +50,8 @@ fn founding_on_a_full_disk_leaves_nothing_and_works_when_there_is_room() {
 
 #[test]
 fn a_gateway_whose_disk_is_full_lets_nobody_in_and_goes_on_when_there_is_room() {
-    let place = Place::new();
-    let disk = SmallDisk::at(place.home(), "6m");
-    let address = place.address();
-    succeeded(&place.freehold(&["found", "harbor", "--unprotected", "--advertise", &address]));
+    let place = Place::founded(&[]);
+    let disk = onto_a_small_disk(&place.org().join("gateway"), "6m");
     let gateway = serve(&place, None);
     let invite = place.invite(&["--uses", "2"]);
     succeeded(&place.join("web-1", &text(&invite, "code")));
@@ -63,13 +61,23 @@ fn a_gateway_whose_disk_is_full_lets_nobody_in_and_goes_on_when_there_is_room() 
     ended(&told, 1, "the gateway could not do it");
     assert!(stderr(&told).contains("disk is full"), "{}", stderr(&told));
     assert!(log_of(&place).contains("could not be written; nothing of it was acknowledged"), "{}", log_of(&place));
-    let told = place.freehold(&["invite", "create"]);
-    assert_eq!(told.status.code(), Some(1), "{}", stderr(&told));
+    // With room for a part of a commit: what does not fit as a whole is not there at all.
+    for pages in [0, 1, 2, 4] {
+        disk.leave(pages * PAGE);
+        let told = place.freehold(&["node", "revoke", "web-1", "--yes"]);
+        ended(&told, 1, "disk is full");
+        assert!(stderr(&told).contains("hint: "), "{}", stderr(&told));
+    }
     disk.make_room();
     assert_eq!(place.facts(&["audit"]), before, "what was not acknowledged is not there");
     succeeded(&place.join("web-2", &text(&invite, "code")));
-    succeeded(&place.freehold(&["invite", "create"]));
     assert_eq!(place.spent(&text(&invite, "id")), 2);
+    // What was signed is sent by the next command that signs, once.
+    succeeded(&place.freehold(&["refresh"]));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("revoked"));
+    let revoked = place.facts(&["audit", "--subject", "web-1"]);
+    let revoked = revoked.as_array().unwrap().iter().filter(|line| line["action"] == "node.revoke").count();
+    assert_eq!(revoked, 1);
     assert_eq!(gateway.stop(), Some(0));
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
 }
