@@ -178,6 +178,64 @@ fn joining_killed_at_any_step_spends_one_use_and_ends_as_one_member() {
     check_members(&place, &text(&invite, "id"), &names);
 }
 
+/// The machine of a node that was replaced: its old keys go, and new ones come.
+#[test]
+fn coming_back_with_a_new_key_killed_at_any_step_ends_as_one_member() {
+    let place = Place::founded(&[]);
+    let _gateway = serve(&place, None);
+    let mut kills = 0;
+    // Every fifth: the wipe of about eight secrets comes first, then a join like any other, which has a walk above.
+    let prepare = |when| {
+        let name = format!("web-{when}");
+        place.joined(&name);
+        let replaced = place.facts(&["node", "replace", &name, "--yes"]);
+        std::fs::write(place.path(&name).join("code"), text(&replaced, "code")).unwrap();
+        again(&place, &name)
+    };
+    kills += kill_at_each(("rename", 5), prepare, |when| {
+        let name = format!("web-{when}");
+        succeeded(&output(again(&place, &name)));
+        let nodes = place.facts(&["node", "list"]);
+        let states = nodes.as_array().unwrap().iter().filter(|node| node["name"] == *name);
+        let mut states: Vec<String> = states.map(|node| text(node, "state")).collect();
+        states.sort();
+        assert_eq!(states, ["member", "revoked"], "rename {when}");
+        check_no_drafts(&place.root(&name), "rename", when);
+        assert!(!place.root(&name).join(".harbor.wiping").exists(), "rename {when}");
+    });
+    assert!(kills >= 4, "killed only {kills} times");
+    check_whole(&place);
+}
+
+fn again(place: &Place, name: &str) -> Command {
+    let code = place.path(name).join("code");
+    place.node_command(name, &["join", "--name", name, "--invite-file", code.to_str().unwrap()])
+}
+
+#[test]
+fn replacing_a_node_killed_at_any_step_is_done_by_the_next_run() {
+    let place = Place::founded(&[]);
+    let gateway = serve(&place, None);
+    let code = place.code(&["--uses", "unlimited"]);
+    for number in 1..=40 {
+        Joiner::join(&code, &format!("web-{number}"), place.port);
+    }
+    assert_eq!(gateway.stop(), Some(0));
+    let kills = kill_at_each(
+        ("rename", 2),
+        |when| place.freehold_command(&["node", "replace", &format!("web-{when}"), "--yes"]),
+        |when| {
+            let name = format!("web-{when}");
+            let replaced = place.facts(&["node", "replace", &name, "--yes"]);
+            assert_eq!(place.state_of(&name).as_deref(), Some("revoked"), "rename {when}");
+            let invite = place.facts(&["invite", "show", &text(&replaced, "invite")]);
+            assert_eq!((&invite["state"], &invite["names"][0]), (&"open".into(), &name.into()), "rename {when}");
+        },
+    );
+    assert!(kills > 8, "killed only {kills} times");
+    check_whole(&place);
+}
+
 #[test]
 fn renewing_killed_at_any_step_raises_no_alarm_and_renews_later() {
     let place = Place::founded(&[]);
