@@ -69,7 +69,8 @@ impl SmallDisk {
         let mut command = Command::new("mount");
         command.args(["-t", "tmpfs", "-o", &format!("size={size},mode=700"), "tmpfs"]).arg(&folder);
         let mounted = output(command);
-        assert!(mounted.status.success(), "cannot mount a small disk; these tests run as root: {}", stderr(&mounted));
+        let how = "run the tests as root, or under `unshare --user --map-root-user --mount`";
+        assert!(mounted.status.success(), "cannot mount a small disk; {how}: {}", stderr(&mounted));
         Self { folder }
     }
 

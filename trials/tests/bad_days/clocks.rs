@@ -36,6 +36,29 @@ fn a_machine_with_a_wrong_clock_is_told_so_and_joins_when_it_is_right() {
 }
 
 #[test]
+fn a_machine_whose_clock_is_off_by_less_than_a_certificates_life_is_told_before_a_use_is_spent() {
+    let place = Place::founded(&[]);
+    let _gateway = serve(&place, None);
+    let invite = place.invite(&["--uses", "2"]);
+    let code_file = place.path("code");
+    std::fs::write(&code_file, text(&invite, "code")).unwrap();
+    for (name, by, why) in [("web-1", "+2d", "which is over by this machine's clock"), ("web-2", "-90s", "")] {
+        let clock = Clock::off(place.path("clock"), by);
+        let words = ["join", "--name", name, "--invite-file", code_file.to_str().unwrap()];
+        let join = || output(clock.under(place.node_command(name, &words)));
+        if why.is_empty() {
+            succeeded(&join());
+            continue;
+        }
+        refused(&join(), why);
+        assert_eq!(place.spent(&text(&invite, "id")), 0);
+        clock.set("+0");
+        succeeded(&join());
+    }
+    assert_eq!(place.spent(&text(&invite, "id")), 2);
+}
+
+#[test]
 fn an_agent_whose_clock_goes_wrong_keeps_its_keys_and_goes_on_when_it_is_right() {
     let place = Place::founded(&[]);
     let _gateway = serve(&place, None);

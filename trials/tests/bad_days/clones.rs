@@ -143,7 +143,7 @@ fn replacing_works_again_after_it_broke_off_and_spares_the_gateway() {
     let again = json(&place.freehold(&["node", "replace", "web-1", "--yes", "--json"]));
     assert_eq!(again["head"], Value::Null, "it was revoked before");
     succeeded(&place.node("web-1", &["join", "--name", "web-1"], &text(&again, "code")));
-    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
+    assert_eq!(text(&place.facts(&["node", "show", "web-1"]), "state"), "member");
     // A fresh code alone wipes nobody: only a signed revocation does.
     let key = std::fs::read(place.scope("web-1").join("node.key")).unwrap();
     succeeded(&place.join("web-1", &place.code(&[])));
