@@ -143,6 +143,12 @@ impl<D: Desk> Session<D> {
         self.memory.signer.as_ref()
     }
 
+    /// What was signed and may not have been sent.
+    pub(crate) fn outbox(&self) -> Option<SignedEntry> {
+        let envelope = self.memory.outbox.clone()?;
+        SignedEntry::open(self.known.org(), envelope).ok()
+    }
+
     pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
         self.survey = ask_survey(&mut self.desk, &self.memory).await?;
         self.compare()
@@ -361,7 +367,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// An earlier command was cut off after it signed: its entry is in the ledger, or is sent again as it was.
-    async fn clear_outbox(&mut self) -> Result<(), OperateError> {
+    pub(crate) async fn clear_outbox(&mut self) -> Result<(), OperateError> {
         let Some(envelope) = self.memory.outbox.clone() else {
             return Ok(());
         };

@@ -125,8 +125,10 @@ fn a_byte_that_flipped_in_the_store_is_noticed_or_harmless_and_never_served() {
     let ledger = place.org().join("gateway/ledger.db");
     let whole = std::fs::read(&ledger).unwrap();
     let (mut refused, mut mended, mut harmless) = (0, 0, 0);
-    // All over the file, by a step that is no divisor of anything: headers, cells, JSON, free space.
-    for at in (0..whole.len()).step_by(whole.len() / 48 + 13) {
+    // All over the file, by a step that is no divisor of anything: headers, cells, JSON, free space. And in what was
+    // derived, which is little of it.
+    let anywhere = (0..whole.len()).step_by(whole.len() / 48 + 13);
+    for at in anywhere.chain(derived(&ledger, &whole)) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x04;
         let case = place.path(&format!("case-{at}"));
@@ -148,6 +150,16 @@ fn a_byte_that_flipped_in_the_store_is_noticed_or_harmless_and_never_served() {
         std::fs::remove_dir_all(case).unwrap();
     }
     assert!(refused > 5 && mended > 5, "{refused} refused, {mended} mended, {harmless} harmless");
+}
+
+/// Where rows lie that were derived from the entries; earlier versions of them, too.
+fn derived(ledger: &Path, whole: &[u8]) -> Vec<usize> {
+    let db = rusqlite::Connection::open_with_flags(ledger, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut query = db.prepare("SELECT value FROM derived WHERE length(value) > 60").unwrap();
+    let values: Vec<String> = query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let is_of = |bytes: &[u8]| values.iter().any(|value| bytes == &value.as_bytes()[..60]);
+    let places = whole.windows(60).enumerate().filter(|(_, bytes)| is_of(bytes));
+    places.map(|(at, _)| at + 30).collect()
 }
 
 /// Serves a copy of the home for a moment: what it says, or why it does not.

@@ -1,5 +1,5 @@
-//! SIGKILL at every step that changes what the disk says: founding, inviting, joining, renewing, revoking. Running the
-//! command again ends it well.
+//! SIGKILL at every step that changes what the disk says: founding, inviting, joining, renewing, revoking, restoring.
+//! Running the command again ends it well.
 //!
 //! A killed process leaves what it wrote: the page cache outlives it. So the steps are the calls that change what
 //! others see: `rename` puts a file or folder in place, `symlink` and `mkdir` make what is renamed or filled next,
@@ -16,7 +16,7 @@ use trials::faults::{Clock, Fault, inject, kill_at_each};
 use trials::joiner::Joiner;
 use trials::place::{Place, Running, below, json, output, stderr, succeeded, text, until};
 
-use super::{agent, counter, serve, start};
+use super::{agent, copy, counter, serve, start};
 
 /// What calls change in a folder of files.
 const STEPS: [&str; 4] = ["rename", "symlink", "mkdir", "unlink"];
@@ -339,6 +339,78 @@ fn a_gateway_killed_at_any_step_of_a_commit_opens_again_and_knows_who_joined() {
     }
     assert!(kills >= 10, "killed only {kills} times");
     check_members(&place, &text(&invite, "id"), &names);
+}
+
+/// A backup of an org with one member and one open invite, and the command that brings it back into the place's home.
+fn lost(place: &Place) -> impl Fn() -> Command {
+    let gateway = serve(place, None);
+    succeeded(&place.join("web-1", &place.code(&["--uses", "9", "--label", "open"])));
+    assert_eq!(gateway.stop(), Some(0));
+    let (backup, passphrase) = (place.path("backup"), place.passphrase("correct horse"));
+    let backup = backup.to_string_lossy().into_owned();
+    let with = ["--backup-passphrase-file".to_owned(), passphrase];
+    succeeded(&place.freehold(&["backup", "create", "--out", &backup, &with[0], &with[1]]));
+    std::fs::remove_dir_all(place.home()).unwrap();
+    move || place.freehold_command(&["backup", "restore", &backup, &with[0], &with[1]])
+}
+
+/// The epoch has begun, once; the invite waits for a word, and is good with it.
+fn check_begun(place: &Place, case: &str) {
+    let audit = place.facts(&["audit"]).to_string();
+    assert_eq!(audit.matches("\"org.restore\"").count(), 1, "{case}: {audit}");
+    assert_eq!(place.facts(&["invite", "show", "open"])["state"], "unconfirmed", "{case}");
+    succeeded(&place.freehold(&["invite", "confirm", "open", "--yes"]));
+    assert_eq!(place.facts(&["invite", "show", "open"])["state"], "open", "{case}");
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"), "{case}");
+    check_whole(place);
+    check_no_drafts(&place.home(), case, 0);
+}
+
+/// `backing_up::killed` looks at every step; here the command is run again, and what comes next follows.
+#[test]
+fn restoring_killed_at_any_step_is_done_by_the_next_run() {
+    let place = Place::founded(&[]);
+    let restore = lost(&place);
+    let mut kills = 0;
+    for (call, step) in [("rename", 3), ("mkdir", 4), ("unlink", 5), ("pwrite64", 25)] {
+        kills += kill_at_each(
+            (call, step),
+            |_| restore(),
+            |when| {
+                if !place.org().exists() {
+                    succeeded(&output(restore()));
+                }
+                assert_eq!(place.facts(&["epoch", "begin", "--yes"])["epoch"], 2, "{call} {when}");
+                check_begun(&place, &format!("{call} {when}"));
+                std::fs::remove_dir_all(place.home()).unwrap();
+            },
+        );
+        std::fs::remove_dir_all(place.home()).unwrap();
+    }
+    assert!(kills > 12, "killed only {kills} times");
+}
+
+#[test]
+fn beginning_an_epoch_killed_at_any_step_begins_it_once() {
+    let place = Place::founded(&[]);
+    succeeded(&output(lost(&place)()));
+    std::fs::rename(place.home(), place.path("restored")).unwrap();
+    let mut kills = 0;
+    for (call, step) in [("rename", 1), ("pwrite64", 2)] {
+        let begin = |_| {
+            let _ = std::fs::remove_dir_all(place.home());
+            copy(&place.path("restored"), &place.home());
+            place.freehold_command(&["epoch", "begin", "--yes"])
+        };
+        kills += kill_at_each((call, step), begin, |when| {
+            let again = place.freehold(&["epoch", "begin", "--yes"]);
+            // Done by then and known to be, or done now.
+            let done = again.status.success() || stderr(&again).contains("there is nothing to give up");
+            assert!(done, "{call} {when}: {}", stderr(&again));
+            check_begun(&place, &format!("{call} {when}"));
+        });
+    }
+    assert!(kills > 10, "killed only {kills} times");
 }
 
 /// Each name is one member without an alarm, and each spent one use.
