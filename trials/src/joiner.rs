@@ -19,7 +19,7 @@ use wire::enroll::{Challenge, EnrollRequest, Issued, RenewRequest, ReturnRequest
 use wire::permit::Ask;
 use wire::sync::CheckIn;
 
-use crate::stranger::{Dial, Line, Own};
+use crate::stranger::{Dial, Line, Own, Reply};
 
 #[derive(Debug)]
 pub struct Joiner {
@@ -43,6 +43,11 @@ impl Ground {
     pub fn on(line: &mut Line) -> Self {
         let reply = line.ask(Ask::Challenge, &()).unwrap();
         assert_eq!(reply.code(), "ok");
+        Self::of(reply, line)
+    }
+
+    /// On a challenge that was given.
+    pub fn of(reply: Reply, line: &Line) -> Self {
         let told: Challenge = serde_json::from_value(reply.body).unwrap();
         Self { challenge: told.challenge.0.try_into().unwrap(), exporter: line.exporter, not_after: told.not_after }
     }

@@ -3,6 +3,7 @@
 
 pub mod place;
 pub mod fixture;
+pub mod faults;
 pub mod stranger;
 pub mod joiner;
 pub mod thief;

@@ -107,7 +107,7 @@ fn one_home_has_one_gateway_and_one_port_one_listener() {
     let _gateway = place.serve();
     let second = place.freehold(&["serve", "--listen", "127.0.0.1:0"]);
     ended(&second, 1, "another process is the gateway of this folder");
-    assert!(stderr(&second).contains("is it already running?"), "{}", stderr(&second));
+    assert!(stderr(&second).contains("stop that one first"), "{}", stderr(&second));
     let other = Place::founded(&[]);
     let taken = other.freehold(&["serve", "--listen", &place.address()]);
     ended(&taken, 1, &format!("cannot listen on {}", place.address()));

@@ -22,3 +22,4 @@ mod comfort;
 mod backing_up;
 mod migrating;
 mod fixtures;
+mod bad_days;

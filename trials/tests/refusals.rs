@@ -140,11 +140,26 @@ fn a_revoked_key_never_returns_not_even_with_a_fresh_invite() {
     let _gateway = place.serve();
     place.joined("web-1");
     succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
-    refused(&place.join("web-1", &place.code(&[])), "revoked");
     check_key_is_dead(&place, "this machine's key was revoked and can never return");
     // The machine may come back as a new one, and its name is free.
     succeeded(&place.node("web-1", &["leave", "--local", "--yes"], ""));
     place.joined("web-1");
+    assert_eq!(place.facts(&["node", "show", "web-1"])["state"], "member");
+}
+
+#[test]
+fn a_fresh_invite_brings_a_revoked_machine_back_with_a_new_key_and_the_old_code_does_not() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let old = place.code(&["--uses", "2"]);
+    succeeded(&place.join("web-1", &old));
+    let key = || std::fs::read(place.scope("web-1").join("node.key")).unwrap();
+    let before = key();
+    succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
+    refused(&place.join("web-1", &old), "revoked");
+    assert_eq!(key(), before, "nothing is wiped for it");
+    succeeded(&place.join("web-1", &place.code(&[])));
+    assert_ne!(key(), before);
     assert_eq!(place.facts(&["node", "show", "web-1"])["state"], "member");
 }
 

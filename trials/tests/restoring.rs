@@ -81,6 +81,35 @@ fn a_machine_that_saw_a_later_head_brings_what_was_revoked() {
     drop(gateway);
 }
 
+/// The number of the SVID in use.
+fn counter(place: &Place, node: &str) -> u64 {
+    let target = std::fs::read_link(place.scope(node).join("current")).unwrap();
+    target.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap()
+}
+
+#[test]
+fn a_machine_that_renewed_in_what_was_lost_renews_again_without_an_alarm() {
+    let place = Place::founded(&["--node", "quay", "--svid-ttl", "15s"]);
+    let gateway = place.serve();
+    place.joined("web-1");
+    let known = counter(&place, "web-1");
+    let _gateway = set_back(&place, gateway, |_| {
+        let agent = place.agent("web-1");
+        until("it renewed twice", || counter(&place, "web-1") >= known + 2);
+        assert_eq!(agent.stop(), Some(0));
+        // Somebody must have seen more than the old copy knows.
+        succeeded(&place.freehold(&["refresh"]));
+    });
+    succeeded(&place.freehold(&["epoch", "begin", "--yes"]));
+    // Once it may be ahead of the log; from then on it goes step by step, as ever.
+    let before = counter(&place, "web-1");
+    let _agent = place.agent("web-1");
+    until("it renews twice again", || counter(&place, "web-1") >= before + 2);
+    let node = place.facts(&["node", "show", "web-1"]);
+    assert_eq!((text(&node, "state"), &node["alarm"]), ("member".to_owned(), &Value::Null));
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
 #[test]
 fn several_operators_agree_on_an_epoch() {
     let place = Place::founded(&["--signers", "2-of-2", "--node", "quay"]);

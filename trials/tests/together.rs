@@ -58,6 +58,36 @@ fn an_invite_a_revocation_and_a_refresh_wait_for_the_second_signature() {
 }
 
 #[test]
+fn replacing_a_node_waits_for_the_second_signature_under_both() {
+    let place = two_of_three();
+    let _gateway = place.serve();
+    let invite = place.invite(&[]);
+    agree(&place, &pending(&invite));
+    succeeded(&place.join("web-1", &text(&invite, "code")));
+    let old_key = place.facts(&["node", "show", "web-1"])["node_key"].clone();
+
+    let replaced = place.facts(&["node", "replace", "web-1", "--yes", "--pending", "replace"]);
+    let files: Vec<_> = replaced["pending"].as_array().unwrap().iter().map(|waiting| text(waiting, "file")).collect();
+    assert_eq!(files, ["replace", "replace.2"]);
+    // Neither the old key nor the new code is touched before the others agree, and half of it is half.
+    assert_eq!(place.state_of("web-1").unwrap(), "member");
+    agree(&place, &files[0]);
+    refused(&place.join("web-2", &text(&replaced, "code")), "");
+    agree(&place, &files[1]);
+    assert_eq!(place.state_of("web-1").unwrap(), "revoked");
+    succeeded(&place.node("web-1", &["join", "--name", "web-1"], &text(&replaced, "code")));
+    let node = place.facts(&["node", "show", "web-1"]);
+    assert_eq!(node["state"], "member");
+    assert_ne!(node["node_key"], old_key);
+    // One that is revoked already needs the invite alone.
+    let revoked = place.facts(&["node", "revoke", "web-1", "--yes"]);
+    agree(&place, &pending(&revoked));
+    let again = place.facts(&["node", "replace", "web-1", "--yes"]);
+    assert_eq!((&again["head"], again["pending"].as_array().unwrap().len()), (&Value::Null, 1));
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+#[test]
 fn copies_signed_apart_are_put_together_and_a_third_signature_is_not_needed() {
     let place = two_of_three();
     let _gateway = place.serve();

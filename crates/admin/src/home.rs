@@ -49,6 +49,9 @@ pub struct Common {
     /// Where to leave what other operators must sign, too [default: a new file here]
     #[arg(long, global = true, value_name = "FILE")]
     pub pending: Option<PathBuf>,
+    /// Sign although this machine's clock seems wrong; only if you looked at it
+    #[arg(long, global = true)]
+    trust_clock: bool,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -116,14 +119,15 @@ impl Common {
     pub fn keys(&self, org: &OrgName, doing: &str) -> Result<SignerKeys, Failure> {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))
+        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))
     }
 
     /// Opens all keys of current signers that are here, to hand them to an agent.
     pub fn keys_for_agent(&self, org: &OrgName, doing: &str) -> Result<(OrgId, Vec<(SignerName, Material)>), Failure> {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let opened = keys::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
+        let opened =
+            keys::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
         Ok((known.org(), opened))
     }
 
@@ -138,7 +142,7 @@ impl Common {
     /// Opens the keys of those here who belong to one of these quorums.
     pub fn keys_for(&self, folder: &OperatorFolder, quorums: &[Quorum], doing: &str) -> Result<SignerKeys, Failure> {
         let ask = || self.passphrase("passphrase of your signer key");
-        SignerKeys::open_for(folder, quorums, ask).map_err(|why| key_failure(doing, &why))
+        SignerKeys::open_for(folder, quorums, ask).map_err(|why| key_failure(folder, doing, &why))
     }
 
     /// The public half of a key that lies here.
@@ -149,7 +153,7 @@ impl Common {
         doing: &str,
     ) -> Result<PublicKey, Failure> {
         let ask = || self.passphrase(&format!("passphrase of `{name}`"));
-        SignerKeys::public_key(folder, name, ask).map_err(|why| key_failure(doing, &why))
+        SignerKeys::public_key(folder, name, ask).map_err(|why| key_failure(folder, doing, &why))
     }
 
     /// A passphrase for a key that is about to be made; nothing if it is to lie there in the open.
@@ -194,7 +198,8 @@ impl Common {
         let folder = OperatorFolder::at(&self.home(), &org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
         let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
-        let keys = SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
+        let keys =
+            SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
         let session = self.begin(&org, Some(&keys), doing, false).await?;
         Ok((session, keys))
     }
@@ -204,7 +209,8 @@ impl Common {
         let folder = OperatorFolder::at(&self.home(), org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
         let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
-        let keys = SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(doing, &why))?;
+        let keys =
+            SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
         self.desk(org, Some(&keys), doing, false).await
     }
 
@@ -219,7 +225,8 @@ impl Common {
         let desk = self.desk(org, keys, doing, restored).await?;
         let session =
             if restored { Session::begin_behind(folder, desk).await } else { Session::begin(folder, desk).await };
-        let session = session.map_err(|why| failure(doing, &why))?;
+        let mut session = session.map_err(|why| failure(doing, &why))?;
+        session.trust_clock = self.trust_clock;
         warn_of_recoveries(&session);
         Ok(session)
     }
@@ -246,7 +253,13 @@ impl Common {
             match Gateway::open(&gateway) {
                 Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
                 Err(GatewayError::Busy) => {}
-                Err(why) => return Err(failed(&why)),
+                Err(why) => {
+                    let failure = failed(&why);
+                    return Err(match why.hint() {
+                        Some(hint) => failure.hint(hint),
+                        None => failure,
+                    });
+                }
             }
             if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
                 let about = gateway.about().map_err(|why| failed(&why))?;
@@ -306,13 +319,17 @@ fn warn_of_recoveries(session: &Session<AnyDesk>) {
     }
 }
 
-fn key_failure(doing: &str, why: &KeyError) -> Failure {
+fn key_failure(folder: &OperatorFolder, doing: &str, why: &KeyError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
         KeyError::Passphrase(_) => failure.hint(
             "give the passphrase with --passphrase-file FILE, run this at a terminal, or unlock first: freehold unlock",
         ),
         KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
+        KeyError::Seal(SealError::Unreadable) => failure.hint(format!(
+            "the key files are in `{}`: put a good copy of the one that is damaged in its place",
+            folder.path("signers").display()
+        )),
         KeyError::NoKey => failure.hint("run this where the signers' key files are: --home DIR"),
         KeyError::Token { source, .. } => match source.hint() {
             Some(hint) => failure.hint(hint),
@@ -337,6 +354,9 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::Knowledge(_)
         | OperateError::NotAsTold { .. }
         | OperateError::NotTaken => Failure::new(doing, why).exit(Exit::Refused).hint(BEHIND),
+        OperateError::Clock(_) => Failure::new(doing, why)
+            .exit(Exit::Refused)
+            .hint("nothing was signed: set the clock that is wrong; if this one is right, add --trust-clock"),
         OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
         | OperateError::Folder(_)
         | OperateError::Key(_)

@@ -53,11 +53,34 @@ pub fn leave(
     known: &Known,
     pending: Option<&Pending>,
 ) -> Result<Option<Waiting>, Failure> {
+    leave_as(common.pending.clone(), doing, known, pending)
+}
+
+/// The same for a command that leaves a second one: its name is the given one with `.2` after it.
+pub fn leave_beside(
+    common: &Common,
+    doing: &str,
+    known: &Known,
+    pending: Option<&Pending>,
+) -> Result<Option<Waiting>, Failure> {
+    let second = common.pending.clone().map(|mut file| {
+        file.as_mut_os_string().push(".2");
+        file
+    });
+    leave_as(second, doing, known, pending)
+}
+
+fn leave_as(
+    file: Option<PathBuf>,
+    doing: &str,
+    known: &Known,
+    pending: Option<&Pending>,
+) -> Result<Option<Waiting>, Failure> {
     let Some(pending) = pending else {
         return Ok(None);
     };
     let failed = |why: operate::pending::BadPending| failure(doing, &why.into());
-    let file = common.pending.clone().unwrap_or_else(|| PathBuf::from(pending.file_name()));
+    let file = file.unwrap_or_else(|| PathBuf::from(pending.file_name()));
     if file.exists() {
         return Err(Failure::failed(doing, format!("`{}` is there already", file.display()))
             .hint("move it away, or choose another name: --pending FILE"));

@@ -16,7 +16,7 @@ pub enum FileError {
         #[source]
         source: io::Error,
     },
-    #[error("`{}` can be read by others (mode {mode:o}); make it private: chmod 600", path.display())]
+    #[error("`{0}` can be read by others (mode {mode:o}); make it private: chmod 600 {0}", path.display())]
     NotPrivate { path: PathBuf, mode: u32 },
     #[error("`{}` is larger than anything that belongs there", path.display())]
     TooLarge { path: PathBuf },
@@ -40,6 +40,7 @@ pub enum Access {
 
 /// Writes a file so that after a crash it is the old one or the new one, never a part.
 pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+    sweep(path);
     let folder = folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = folder.join(format!(".{name}.{}.draft", std::process::id()));
@@ -87,6 +88,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
 
 /// Points a link at a target, in one step.
 pub fn point_link(link: &Path, target: &Path) -> Result<(), FileError> {
+    sweep(link);
     let name = link.file_name().unwrap_or_default().to_string_lossy();
     let draft = link.with_file_name(format!(".{name}.{}.draft", std::process::id()));
     let _ = fs::remove_file(&draft);
@@ -122,18 +124,44 @@ pub fn read_secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, FileError> {
 /// Overwrites a secret before removing it: the least that can be done on a disk that forgets slowly. Its name goes
 /// first: killed in between, nobody finds a key file full of zeros.
 pub fn wipe(path: &Path) -> Result<(), FileError> {
+    sweep(path);
     if let Ok(length) = fs::metadata(path).map(|meta| meta.len()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let doomed = path.with_file_name(format!(".wiped.{}.{name}", std::process::id()));
         rename(path, &doomed)?;
-        let wiped = OpenOptions::new().write(true).open(&doomed).and_then(|mut file| {
-            file.write_all(&vec![0; usize::try_from(length.min(MAX_FILE)).unwrap_or(0)])?;
-            file.sync_all()
-        });
-        wiped.map_err(io("wipe", path))?;
+        overwrite(&doomed, length).map_err(io("wipe", path))?;
         fs::remove_file(&doomed).map_err(io("remove", path))?;
     }
     Ok(())
+}
+
+fn overwrite(path: &Path, length: u64) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    file.write_all(&vec![0; usize::try_from(length.min(MAX_FILE)).unwrap_or(0)])?;
+    file.sync_all()
+}
+
+/// What a process that was killed left of this file: drafts, and secrets that it was about to wipe. Whoever comes next
+/// to the same file removes them.
+fn sweep(path: &Path) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for entry in fs::read_dir(folder_of(path)).into_iter().flatten().flatten() {
+        let left_by = entry.file_name().to_str().and_then(|found| left_by(found, &name));
+        if left_by.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let left = entry.path();
+            if let Some(meta) = fs::symlink_metadata(&left).ok().filter(fs::Metadata::is_file) {
+                let _ = overwrite(&left, meta.len());
+            }
+            let _ = fs::remove_file(&left);
+        }
+    }
+}
+
+/// The process that wrote this draft of `name`, or that began to wipe it.
+fn left_by(found: &str, name: &str) -> Option<u32> {
+    let draft = || found.strip_prefix('.')?.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".draft");
+    let wiped = || found.strip_prefix(".wiped.")?.strip_suffix(name)?.strip_suffix('.');
+    draft().or_else(wiped)?.parse().ok()
 }
 
 pub fn remove_folder(path: &Path) -> Result<(), FileError> {
@@ -201,6 +229,22 @@ mod tests {
         wipe(&path).unwrap();
         wipe(&path).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_of_a_file_goes_and_what_a_live_one_writes_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        // No process has this number: it is beyond what the kernel gives.
+        let (dead, live) = (u32::MAX, std::os::unix::process::parent_id());
+        let left = [format!(".key.{dead}.draft"), format!(".wiped.{dead}.key")];
+        let kept = [format!(".key.{live}.draft"), format!(".other.{dead}.draft"), ".key.draft".to_owned()];
+        for name in left.iter().chain(&kept) {
+            fs::write(at(name), b"secret").unwrap();
+        }
+        write(&at("key"), b"one", Access::Private).unwrap();
+        assert!(left.iter().all(|name| !at(name).exists()));
+        assert!(kept.iter().all(|name| at(name).exists()));
     }
 
     #[test]

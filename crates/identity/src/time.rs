@@ -30,6 +30,11 @@ impl Timestamp {
         self.0
     }
 
+    /// The time that lies between, whichever is earlier.
+    pub fn apart(self, other: Self) -> Seconds {
+        Seconds(self.0.abs_diff(other.0))
+    }
+
     /// The time that lies between, or nothing if `earlier` is later.
     pub fn since(self, earlier: Self) -> Seconds {
         Seconds(u64::try_from(self.0 - earlier.0).unwrap_or(0))
@@ -81,6 +86,18 @@ impl Seconds {
     pub const MINUTE: Self = Self(60);
     pub const HOUR: Self = Self(3_600);
     pub const DAY: Self = Self(86_400);
+
+    /// For people, in its largest unit: `358 days`.
+    pub fn roughly(self) -> String {
+        for (unit, word) in [(86_400, "day"), (3_600, "hour"), (60, "minute")] {
+            match self.0 / unit {
+                0 => {}
+                1 => return format!("1 {word}"),
+                many => return format!("{many} {word}s"),
+            }
+        }
+        format!("{} seconds", self.0)
+    }
 
     #[must_use]
     pub const fn times(self, n: u64) -> Self {
@@ -139,5 +156,8 @@ mod tests {
         }
         assert_eq!(Seconds(86_400).to_string(), "1d");
         assert_eq!(Seconds(90).to_string(), "90s");
+        assert_eq!(Seconds(86_400 * 358 + 7).roughly(), "358 days");
+        assert_eq!(Seconds(3_700).roughly(), "1 hour");
+        assert_eq!(Timestamp::from_unix(5).apart(Timestamp::from_unix(7)), Seconds(2));
     }
 }

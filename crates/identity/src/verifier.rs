@@ -22,7 +22,7 @@ pub enum Untrusted {
     NotByAnIssuer,
     #[error("the certificate expired at {0}")]
     Expired(Timestamp),
-    #[error("the certificate is valid only from {0}: is a clock wrong?")]
+    #[error("the certificate is valid only from {0}")]
     NotYetValid(Timestamp),
     #[error("the certificate is not for `{0}`")]
     WrongName(String),

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use ground::file::FileError;
 use org::refusal::Refusal;
 use serde::Serialize;
 use wire::connect::CallError;
@@ -61,7 +62,7 @@ impl Failure {
         }
         let (exit, code, hint) = match refusal {
             Some(refusal) => (exit_for(refusal), Some(refusal.code()), refusal.hint().map(str::to_owned)),
-            None => (exit_of(why), None, None),
+            None => (exit_of(why), None, clock_hint(why).or_else(|| disk_hint(why)).map(str::to_owned)),
         };
         Self { doing: doing.into(), causes, code, hint, exit }
     }
@@ -127,6 +128,35 @@ fn find_refusal<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refusal> {
     }
 }
 
+fn clock_hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let call = match error.downcast_ref::<crate::ask::call::AskError>() {
+        Some(crate::ask::call::AskError::Call(call)) => Some(call),
+        _ => error.downcast_ref::<CallError>(),
+    };
+    let apart = matches!(call, Some(CallError::ClocksApart { .. }));
+    apart.then_some("set the clock that is wrong, this one or the gateway's, and run this again: nothing was done")
+}
+
+/// What the person at the disk can do.
+fn disk_hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    use std::io::ErrorKind;
+    let mut at = Some(error);
+    while let Some(error) = at {
+        if let Some(FileError::NotPrivate { .. }) = error.downcast_ref::<FileError>() {
+            return Some("if others may have read it, it is no secret any more: have it replaced");
+        }
+        match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                return Some("make room on that disk, and run this again: nothing is half done");
+            }
+            Some(ErrorKind::ReadOnlyFilesystem) => return Some("that disk is mounted read-only: mount it for writing"),
+            Some(ErrorKind::PermissionDenied) => return Some("run this as the user that owns it"),
+            _ => at = error.source(),
+        }
+    }
+    None
+}
+
 /// A gateway that wanted to but could not has not said no.
 const fn exit_for(refusal: &Refusal) -> Exit {
     match refusal {
@@ -144,9 +174,12 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
         _ => error.downcast_ref::<CallError>(),
     };
     match call {
-        Some(CallError::NotAccepted { .. } | CallError::NotBelieved { .. } | CallError::Knowledge { .. }) => {
-            Exit::Refused
-        }
+        Some(
+            CallError::NotAccepted { .. }
+            | CallError::NotBelieved { .. }
+            | CallError::ClocksApart { .. }
+            | CallError::Knowledge { .. },
+        ) => Exit::Refused,
         _ => Exit::Failed,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use identity::head::{Epoch, Head};
 use identity::id::InviteId;
 use identity::principal::Author;
-use org::entry::{Action, Cause};
+use org::entry::{Action, Cause, SignedEntry};
 use org::invite::Uses;
 use org::restore::Confirmation;
 use wire::control::InviteView;
@@ -18,6 +18,19 @@ use crate::session::{Made, OperateError, Session};
 const STRIDE: u64 = 1_000;
 
 impl<D: Desk> Session<D> {
+    /// Ends a beginning that was cut off after it was signed; its head, if the epoch has begun by now.
+    pub async fn finish_epoch(&mut self) -> Result<Option<Head>, OperateError> {
+        let begins =
+            |signed: SignedEntry| matches!(signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
+        if !self.outbox().is_some_and(begins) {
+            return Ok(None);
+        }
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        self.clear_outbox().await?;
+        Ok((!self.is_behind()).then(|| self.known.head.head.clone()))
+    }
+
     /// From where the ledger stands now. What was written later is given up, here and everywhere.
     pub async fn begin_epoch(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {

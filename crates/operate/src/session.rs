@@ -19,6 +19,7 @@ use crate::desk::{Desk, DeskError};
 use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
+use crate::timely::{self, ClockDoubt};
 
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
@@ -46,6 +47,8 @@ pub enum OperateError {
     NotAsTold { what: &'static str, name: String },
     #[error("the gateway said that it took the change, but its ledger does not show it")]
     NotTaken,
+    #[error(transparent)]
+    Clock(#[from] ClockDoubt),
     #[error("{0}")]
     Unwise(String),
     #[error(transparent)]
@@ -68,8 +71,11 @@ pub struct Session<D> {
     pub known: Known,
     pub survey: Survey,
     memory: Memory,
-    /// What was remembered before this command looked.
+    /// What was remembered before this command looked, and the latest moment in it.
     witnessed: Frontier,
+    pub(crate) newest: Timestamp,
+    /// Sign although this machine's clock seems wrong.
+    pub trust_clock: bool,
     desk: D,
     /// The gateway may know less than this operator: it was restored, and that is why this session is.
     forgives: bool,
@@ -96,7 +102,19 @@ impl<D: Desk> Session<D> {
         let (known, memory) = (folder.known()?, folder.memory()?);
         let survey = ask_survey(&mut desk, &memory).await?;
         let witnessed = memory.frontier.clone();
-        let mut session = Self { folder, known, survey, memory, witnessed, desk, forgives, behind: false };
+        let newest = timely::newest(&known, &memory);
+        let mut session = Self {
+            folder,
+            known,
+            survey,
+            memory,
+            witnessed,
+            newest,
+            trust_clock: false,
+            desk,
+            forgives,
+            behind: false,
+        };
         session.compare()?;
         Ok(session)
     }
@@ -123,6 +141,12 @@ impl<D: Desk> Session<D> {
 
     pub(crate) const fn signer(&self) -> Option<&SignerName> {
         self.memory.signer.as_ref()
+    }
+
+    /// What was signed and may not have been sent.
+    pub(crate) fn outbox(&self) -> Option<SignedEntry> {
+        let envelope = self.memory.outbox.clone()?;
+        SignedEntry::open(self.known.org(), envelope).ok()
     }
 
     pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
@@ -159,7 +183,8 @@ impl<D: Desk> Session<D> {
                 let told = open(tip).ok_or(OperateError::LedgerBehind)?;
                 let kept = self.folder.memory()?.tip;
                 let order = |tip: &Tip| (tip.place.epoch, tip.place.seq);
-                kept.as_ref().and_then(open).is_none_or(|kept| order(&kept) <= order(&told))
+                // Of two about the same place the older one stays: it says when the place was first seen.
+                kept.as_ref().and_then(open).is_none_or(|kept| order(&kept) < order(&told))
             }
         };
         // Whoever hears of a recovery counts from then.
@@ -226,6 +251,7 @@ impl<D: Desk> Session<D> {
         let mut attempt = 1;
         loop {
             let now = clock::now();
+            self.check_clock(now)?;
             let (action, what) = draft(self, now)?;
             let mut pending = Pending::new(&self.known, action, now);
             let signed = pending.sign(&self.known, keys)?;
@@ -248,6 +274,7 @@ impl<D: Desk> Session<D> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
+        self.check_clock(clock::now())?;
         if let Some(need) = pending.needs(&self.known)?.into_iter().find(|need| !need.is_met()) {
             return Err(OperateError::TooFew {
                 what: need.what,
@@ -340,7 +367,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// An earlier command was cut off after it signed: its entry is in the ledger, or is sent again as it was.
-    async fn clear_outbox(&mut self) -> Result<(), OperateError> {
+    pub(crate) async fn clear_outbox(&mut self) -> Result<(), OperateError> {
         let Some(envelope) = self.memory.outbox.clone() else {
             return Ok(());
         };

@@ -133,9 +133,9 @@ impl Refusal {
                 Some("join as a new machine: freehold-node leave --local, then freehold-node join with a fresh invite")
             }
             Self::TooManyAttempts { .. } | Self::Busy { .. } => Some("wait a little and try again"),
-            Self::CounterConflict { .. } => {
-                Some("an operator decides which machine stays: freehold node show NAME, freehold node revoke NAME")
-            }
+            Self::CounterConflict { .. } => Some(
+                "an operator looks (freehold node show NAME) and lets one machine go on: freehold node replace NAME",
+            ),
             Self::AwayTooLong => Some("join again: freehold-node leave --local, then freehold-node join"),
             Self::NotAdmitted => Some(
                 "ask an operator: was the gateway restored from an old copy? If not, join again: freehold-node leave --local, then freehold-node join",
@@ -157,8 +157,8 @@ impl Refusal {
             | Self::WeakKeyExchange
             | Self::LedgerRefuses { .. }
             | Self::NotFound { .. }
-            | Self::Malformed { .. }
-            | Self::Failed { .. } => None,
+            | Self::Malformed { .. } => None,
+            Self::Failed { .. } => Some("run this again later: nothing is lost; the gateway's log says more"),
         }
     }
 

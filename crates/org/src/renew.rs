@@ -1,5 +1,8 @@
 //! When a member gets its next SVID. Decides only.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use identity::id::{Digest, Serial};
 use identity::key::PublicKey;
 use identity::principal::NodeName;
@@ -19,14 +22,77 @@ pub struct Issuance {
     pub serial: Serial,
     pub issued_at: Timestamp,
     pub not_after: Timestamp,
+    /// From where it was asked for; unknown for what was made at founding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
+}
+
+/// One asking for an SVID, as the gateway saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sighting {
+    pub counter: u64,
+    /// The key that was asked for: two machines never ask for the same.
+    pub request: Digest,
+    pub at: Timestamp,
+    pub source: Option<IpAddr>,
+}
+
+/// Evidence that two machines hold one node key, or that a disk was put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conflict {
+    /// What was issued last.
+    pub known: Option<Sighting>,
+    /// What was then asked for.
+    pub presented: Sighting,
+    /// Who asked since, and when last.
+    pub since: BTreeMap<IpAddr, Timestamp>,
+}
+
+impl Conflict {
+    /// More addresses than a pair of machines has use for are not kept.
+    const MOST: usize = 16;
+
+    pub fn new(known: Option<&Issuance>, presented: &Issuance) -> Self {
+        Self { known: known.map(Issuance::sighting), presented: presented.sighting(), since: BTreeMap::new() }
+    }
+
+    pub fn note(&mut self, source: IpAddr, at: Timestamp) {
+        if self.since.len() < Self::MOST || self.since.contains_key(&source) {
+            self.since.insert(source, at);
+        }
+    }
+
+    pub fn refusal(&self) -> Refusal {
+        let known = self.known.as_ref().map_or(0, |known| known.counter);
+        Refusal::CounterConflict { presented: self.presented.counter, known }
+    }
+}
+
+impl Issuance {
+    fn sighting(&self) -> Sighting {
+        Sighting { counter: self.counter, request: self.request, at: self.issued_at, source: self.source }
+    }
 }
 
 /// After this long without an SVID a node needs an operator's word.
 const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
 
 /// May this counter and this request follow the last issuance?
-pub fn check_counter(last: Option<&Issuance>, counter: u64, request: Digest) -> Result<(), Refusal> {
+///
+/// When the operators went on from an older copy of the ledger, the log of issuances went back with it: a machine may
+/// then be ahead of it, once. What is issued to it thereby is of the new epoch, and the rule holds again.
+pub fn check_counter(
+    last: Option<&Issuance>,
+    (counter, request): (u64, Digest),
+    restored_at: Option<Timestamp>,
+) -> Result<(), Refusal> {
     let known = last.map_or(0, |last| last.counter);
+    let is_old = restored_at.is_some_and(|at| last.is_none_or(|last| last.issued_at < at));
+    if is_old && counter > known {
+        return Ok(());
+    }
     let is_next = known.checked_add(1) == Some(counter);
     let is_retry = last.is_some_and(|last| last.counter == counter && last.request == request);
     if is_next || is_retry { Ok(()) } else { Err(Refusal::CounterConflict { presented: counter, known }) }
@@ -67,18 +133,44 @@ mod tests {
 
     fn last(counter: u64) -> Issuance {
         let at = Timestamp::from_unix(1_000_000);
-        Issuance { counter, request: Digest([1; 32]), serial: Serial([0; 16]), issued_at: at, not_after: at }
+        Issuance {
+            counter,
+            request: Digest([1; 32]),
+            serial: Serial([0; 16]),
+            issued_at: at,
+            not_after: at,
+            source: None,
+        }
     }
 
     #[test]
     fn a_retry_is_harmless_and_a_clone_shows_itself() {
         let (same, other) = (Digest([1; 32]), Digest([2; 32]));
-        assert_eq!(check_counter(None, 1, same), Ok(()));
-        assert_eq!(check_counter(Some(&last(4)), 5, other), Ok(()));
-        assert_eq!(check_counter(Some(&last(4)), 4, same), Ok(()));
+        assert_eq!(check_counter(None, (1, same), None), Ok(()));
+        assert_eq!(check_counter(Some(&last(4)), (5, other), None), Ok(()));
+        assert_eq!(check_counter(Some(&last(4)), (4, same), None), Ok(()));
         for (counter, request) in [(4, other), (3, same), (6, other), (0, same)] {
-            let found = check_counter(Some(&last(4)), counter, request);
+            let found = check_counter(Some(&last(4)), (counter, request), None);
             assert_eq!(found, Err(Refusal::CounterConflict { presented: counter, known: 4 }));
+        }
+    }
+
+    #[test]
+    fn after_a_restore_a_machine_may_be_ahead_of_the_log_once() {
+        let (same, other) = (Digest([1; 32]), Digest([2; 32]));
+        let old = last(4);
+        let restored_at = Some(old.issued_at + Seconds(1));
+        let conflict = |counter| Err(Refusal::CounterConflict { presented: counter, known: 4 });
+        assert_eq!(check_counter(None, (9, other), restored_at), Ok(()));
+        assert_eq!(check_counter(Some(&old), (9, other), restored_at), Ok(()));
+        assert_eq!(check_counter(Some(&old), (9, other), None), conflict(9), "nothing was restored");
+        assert_eq!(check_counter(Some(&old), (4, same), restored_at), Ok(()), "a retry");
+        for lower in [0, 3, 4] {
+            assert_eq!(check_counter(Some(&old), (lower, other), restored_at), conflict(lower));
+        }
+        // What was issued in the new epoch is known for certain.
+        for begun_at in [old.issued_at, old.issued_at - Seconds(1)] {
+            assert_eq!(check_counter(Some(&old), (9, other), Some(begun_at)), conflict(9));
         }
     }
 

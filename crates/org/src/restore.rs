@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use identity::envelope::{Envelope, Payload};
 use identity::head::{Epoch, Head, SignedHead};
 use identity::id::InviteId;
+use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{Action, Cause, SignedEntry};
@@ -28,6 +29,11 @@ impl State {
     /// The epoch in force.
     pub fn epoch(&self) -> Epoch {
         self.epochs.last_key_value().map_or_else(Epoch::first, |(_, record)| record.epoch.clone())
+    }
+
+    /// When the operators last went on from an older copy of the ledger, if ever.
+    pub fn restored_at(&self) -> Option<Timestamp> {
+        self.epochs.last_key_value().map(|(_, record)| record.begun_at)
     }
 
     /// The newest epoch in the entry's own past.
@@ -77,8 +83,11 @@ impl State {
     }
 
     pub(crate) fn begin_epoch(&mut self, signed: &SignedEntry, epoch: &Epoch) {
-        let fresh = || EpochRecord { epoch: epoch.clone(), by: BTreeSet::new() };
-        add_first(&mut self.epochs.entry(epoch.number).or_insert_with(fresh).by, signed);
+        let at = signed.entry.at;
+        let fresh = || EpochRecord { epoch: epoch.clone(), begun_at: at, by: BTreeSet::new() };
+        let record = self.epochs.entry(epoch.number).or_insert_with(fresh);
+        record.begun_at = record.begun_at.min(at);
+        add_first(&mut record.by, signed);
     }
 
     pub(crate) fn confirm(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {

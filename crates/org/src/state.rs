@@ -82,6 +82,7 @@ pub struct RecoveryRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochRecord {
     pub epoch: Epoch,
+    pub begun_at: Timestamp,
     pub by: BTreeSet<Cut>,
 }
 

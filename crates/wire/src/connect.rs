@@ -15,6 +15,7 @@ use identity::head::Mandate;
 use identity::id::OrgId;
 use identity::principal::{Address, Host};
 use identity::signers::SignersRef;
+use identity::time::{Seconds, Timestamp};
 use identity::verifier::{ProvisionalEndpoint, Untrusted};
 use org::founding::Founding;
 use org::refusal::Refusal;
@@ -47,6 +48,11 @@ pub enum CallError {
     Silent { address: Address },
     #[error("the gateway at {address} is not one of this org's: {why}")]
     NotBelieved { address: Address, why: Untrusted },
+    #[error(
+        "this machine's clock and that of the gateway at {address} are at least {} apart: {why}, and here it is {here}",
+        apart.roughly()
+    )]
+    ClocksApart { address: Address, why: Untrusted, here: Timestamp, apart: Seconds },
     #[error("the gateway at {address} did not accept this machine's certificate: {why}")]
     NotAccepted { address: Address, why: &'static str, alert: AlertKind },
     #[error("the gateway at {address} broke off")]
@@ -81,6 +87,7 @@ impl CallError {
                 matches!(refusal, Refusal::Busy { .. } | Refusal::TooManyAttempts { .. } | Refusal::Failed { .. })
             }
             Self::NotBelieved { .. }
+            | Self::ClocksApart { .. }
             | Self::NotAccepted { .. }
             | Self::Knowledge { .. }
             | Self::Unreadable { .. }
@@ -162,9 +169,8 @@ impl Provisional {
             .map_err(|_| unreadable("TLS gave no exporter"))?;
         // The verifier has seen this chain during the handshake; this reads its issuer out of it.
         let chain = session.peer_certificates().unwrap_or_default();
-        let endpoint = expect
-            .check(chain, &address.host, clock::now())
-            .map_err(|why| CallError::NotBelieved { address: address.clone(), why })?;
+        let endpoint =
+            expect.check(chain, &address.host, clock::now()).map_err(|why| not_believed(address.clone(), why))?;
         let (sender, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|_| CallError::BrokenOff { address: address.clone() })?;
         tokio::spawn(connection);
@@ -187,7 +193,7 @@ impl Provisional {
         };
         let address = self.conversation.address.clone();
         let mandate = self.endpoint.believe(&known.head.head, now).cloned();
-        let mandate = mandate.map_err(|why| CallError::NotBelieved { address, why })?;
+        let mandate = mandate.map_err(|why| not_believed(address, why))?;
         Ok((Believed { conversation: self.conversation, mandate }, known))
     }
 
@@ -362,6 +368,18 @@ fn explain(source: std::io::Error, address: &Address, own: bool) -> CallError {
     }
 }
 
+/// A certificate under the right root that is good at another time says more of the clocks than of the gateway, which
+/// renews it at half its life.
+fn not_believed(address: Address, why: Untrusted) -> CallError {
+    match why {
+        Untrusted::Expired(at) | Untrusted::NotYetValid(at) => {
+            let here = clock::now();
+            CallError::ClocksApart { address, why, here, apart: here.apart(at) }
+        }
+        why => CallError::NotBelieved { address, why },
+    }
+}
+
 /// Turns what TLS says into words: our own verifier's reason, or the alert that the gateway sent.
 fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Option<CallError> {
     use rustls::AlertDescription as Alert;
@@ -369,7 +387,7 @@ fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Option<CallErr
     match tls {
         rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other)) => {
             let why = other.0.downcast_ref::<Untrusted>()?.clone();
-            Some(CallError::NotBelieved { address, why })
+            Some(not_believed(address, why))
         }
         rustls::Error::AlertReceived(alert) if own => {
             let (why, alert) = match *alert {

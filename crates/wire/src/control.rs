@@ -10,6 +10,7 @@ use identity::time::Timestamp;
 use org::frontier::Frontier;
 use org::invite::{Label, Uses};
 use org::refusal::Refusal;
+use org::renew::Conflict;
 use org::state::Standing;
 use serde::{Deserialize, Serialize};
 
@@ -160,6 +161,8 @@ pub struct NodeView {
     pub suspension: Option<SuspensionView>,
     /// Something that an operator should look at.
     pub alarm: Option<String>,
+    /// What the alarm rests on.
+    pub conflict: Option<Conflict>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -45,6 +45,39 @@ fn a_restored_gateway_issues_nothing_and_says_why() {
 }
 
 #[test]
+fn after_everything_was_lost_a_backup_and_a_new_epoch_bring_the_org_back() {
+    let place = Place::founded(&[]);
+    let invite = place.invite(&["--uses", "5", "--label", "lab"]);
+    let code = text(&invite, "code");
+    let gateway = place.serve();
+    succeeded(&place.join("web-1", &code));
+    let backup = back_up(&place, "backup");
+    succeeded(&place.join("web-2", &code));
+    assert_eq!(gateway.stop(), Some(0));
+    std::fs::remove_dir_all(place.home()).unwrap();
+    let told = stdout(&restore(&place, &backup, &place.home(), &[]));
+    assert!(told.trim_end().ends_with("Next: freehold epoch begin"), "{told}");
+    let _gateway = place.serve();
+    let join = place.join("web-3", &code);
+    refused(&join, "the gateway was restored from a backup");
+    assert!(stderr(&join).contains("freehold epoch begin"), "{}", stderr(&join));
+
+    let begun = place.facts(&["epoch", "begin", "--yes"]);
+    assert_eq!((&begun["epoch"], &begun["frozen_invites"]), (&2.into(), &serde_json::json!([text(&invite, "id")])));
+    refused(&place.join("web-3", &code), "nobody has confirmed it since");
+    succeeded(&place.freehold(&["invite", "confirm", "lab", "--yes"]));
+    succeeded(&place.join("web-3", &code));
+    // Who was in the backup goes on; who came later comes again.
+    succeeded(&place.join("web-1", &code));
+    succeeded(&place.node("web-2", &["leave", "--local", "--yes"], ""));
+    succeeded(&place.join("web-2", &code));
+    for node in ["web-1", "web-2", "web-3"] {
+        assert_eq!(place.state_of(node).as_deref(), Some("member"), "{node}");
+    }
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+#[test]
 fn nothing_is_ever_restored_over_an_org() {
     let place = Place::founded(&[]);
     let backup = back_up(&place, "backup");

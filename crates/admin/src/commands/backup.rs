@@ -283,7 +283,9 @@ fn describe_restored(told: &Restored<'_>) -> String {
             lines.push("These invites were open then. They are frozen until somebody confirms them:".to_owned());
             lines.push(invites(&report.open_invites));
         }
-        lines.push("The gateway issues nothing until operators begin a new epoch.".to_owned());
+        lines.push(
+            "The gateway issues nothing until operators begin a new epoch. Next: freehold epoch begin".to_owned(),
+        );
     }
     lines.join("\n")
 }

@@ -1,11 +1,15 @@
 //! `freehold epoch begin`: goes on from an older copy of the ledger, on purpose.
 
 use clap::{Args, Subcommand};
+use identity::head::Head;
 use node::report::{Failure, show};
+use operate::keys::SignerKeys;
+use operate::session::Session;
 use serde::Serialize;
 use wire::control::InviteView;
 
 use crate::home::{Common, failure};
+use crate::local::AnyDesk;
 use crate::waiting::{Waiting, leave, told};
 use crate::words::confirm;
 
@@ -29,7 +33,7 @@ impl EpochCommand {
 
 If a newer copy of the gateway's folder exists anywhere, use that instead. What this gives up never comes back:
 machines that joined later must join again, what was revoked later must be revoked again (unless this home or a
-machine still knows it), and open invites wait until they are confirmed.")]
+machine still knows it), and open invites wait until they are confirmed. If it is cut off, run it again.")]
 pub struct Begin {
     /// Do not ask
     #[arg(long)]
@@ -48,32 +52,46 @@ impl Begin {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not begin a new epoch";
         let (mut session, keys) = common.signing_session_on(doing, true).await?;
-        if !session.is_behind() {
-            let why = "the gateway's ledger is not behind anything that is known: there is nothing to give up";
-            return Err(Failure::refused(doing, why));
-        }
-        if !common.json {
-            for line in missing(&session) {
-                eprintln!("{line}");
-            }
-        }
-        confirm(self.yes, doing, "Begin a new epoch from this copy?")?;
-        let made = session.begin_epoch(&keys).await.map_err(|why| failure(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let (head, pending) = match session.finish_epoch().await.map_err(|why| failure(doing, &why))? {
+            Some(head) => (head, None),
+            None => self.begin(common, (&mut session, &keys), doing).await?,
+        };
         let frozen = if pending.is_some() {
             Vec::new()
         } else {
             session.unconfirmed().await.map_err(|why| failure(doing, &why))?
         };
         let frozen_invites = frozen.iter().map(|invite| invite.id.to_string()).collect();
-        let begun = Begun { epoch: made.what.epoch.number, head: made.what.version, frozen_invites, pending };
+        let begun = Begun { epoch: head.epoch.number, head: head.version, frozen_invites, pending };
         show(common.json, &begun, || told(begun.pending.as_ref(), || in_words(&begun, &frozen)));
         Ok(())
+    }
+
+    /// The head that begins it, and what other operators must sign first.
+    async fn begin(
+        &self,
+        common: &Common,
+        (session, keys): (&mut Session<AnyDesk>, &SignerKeys),
+        doing: &str,
+    ) -> Result<(Head, Option<Waiting>), Failure> {
+        if !session.is_behind() {
+            let why = "the gateway's ledger is not behind anything that is known: there is nothing to give up";
+            return Err(Failure::refused(doing, why));
+        }
+        if !common.json {
+            for line in missing(session) {
+                eprintln!("{line}");
+            }
+        }
+        confirm(self.yes, doing, "Begin a new epoch from this copy?")?;
+        let made = session.begin_epoch(keys).await.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        Ok((made.what, pending))
     }
 }
 
 /// What may be missing, as far as this home can tell.
-fn missing<D: operate::desk::Desk>(session: &operate::session::Session<D>) -> Vec<String> {
+fn missing<D: operate::desk::Desk>(session: &Session<D>) -> Vec<String> {
     let mut lines = vec!["This copy of the ledger is older than what was seen. It may lack:".to_owned()];
     for (author, seen, here) in session.lost() {
         lines.push(format!("  {author}: entries {} to {seen}, and perhaps more", here + 1));

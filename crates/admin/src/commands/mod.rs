@@ -4,6 +4,7 @@ pub mod found;
 pub mod serve;
 pub mod invite;
 pub mod node;
+pub mod replace;
 pub mod audit;
 pub mod refresh;
 pub mod unlock;

@@ -1,12 +1,14 @@
-//! `freehold node list | show | revoke`.
+//! `freehold node list | show | revoke`; `replace` has a file of its own.
 
 use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
 use node::report::{Failure, show};
+use org::state::Standing;
 use serde::Serialize;
 use wire::control::NodeView;
 
+use crate::commands::replace::{Replace, evidence};
 use crate::home::{Common, failure};
 use crate::waiting::{Waiting, leave, told};
 use crate::words::{confirm, or_dash, table};
@@ -19,6 +21,8 @@ pub enum NodeCommand {
     Show(Show),
     /// Revoke a node: its key never returns
     Revoke(Revoke),
+    /// Revoke a node's key and let one machine join under its name again
+    Replace(Replace),
 }
 
 impl NodeCommand {
@@ -27,6 +31,7 @@ impl NodeCommand {
             Self::List(list) => list.run(common).await,
             Self::Show(show) => show.run(common).await,
             Self::Revoke(revoke) => revoke.run(common).await,
+            Self::Replace(replace) => replace.run(common).await,
         }
     }
 }
@@ -43,7 +48,7 @@ impl List {
             let row = |node: &NodeView| {
                 vec![
                     node.name.to_string(),
-                    node.state.word().to_owned(),
+                    state(node).to_owned(),
                     node.enrolled_at.to_string(),
                     or_dash(node.last_seen.as_ref()),
                     or_dash(node.svid_expires_at.as_ref()),
@@ -57,13 +62,14 @@ impl List {
     }
 }
 
-/// What a person should not overlook.
+/// What a person should not overlook. A revoked key's alarm is history.
 fn remark(node: &NodeView) -> String {
     let suspended = node.suspension.as_ref().filter(|suspension| clock::now() < suspension.until);
-    match (&node.alarm, suspended) {
-        (Some(_), _) => "ALARM: see `freehold node show`".to_owned(),
-        (None, Some(suspension)) => format!("suspended until {}", suspension.until),
-        (None, None) => String::new(),
+    let alarmed = node.alarm.is_some() && node.state != Standing::Revoked;
+    match suspended {
+        _ if alarmed => format!("ALARM: see `freehold node show {}`", node.name),
+        Some(suspension) => format!("suspended until {}", suspension.until),
+        None => String::new(),
     }
 }
 
@@ -83,9 +89,18 @@ impl Show {
     }
 }
 
+fn state(node: &NodeView) -> &'static str {
+    match node.state {
+        Standing::Revoked if node.left => "revoked (it left by itself)",
+        Standing::Revoked => node.state.word(),
+        _ if node.alarm.is_some() => "suspended",
+        _ => node.state.word(),
+    }
+}
+
 fn in_words(node: &NodeView) -> String {
     let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(" ") };
-    let state = if node.left { "revoked (it left by itself)" } else { node.state.word() };
+    let state = state(node);
     let mut lines = vec![
         format!("node       {}", node.name),
         format!("id         {}", node.spiffe_id),
@@ -110,7 +125,7 @@ fn in_words(node: &NodeView) -> String {
     }
     if let Some(alarm) = &node.alarm {
         lines.push(format!("ALARM      {alarm}"));
-        lines.push("           it gets no SVID any more; revoke it and let the right machine join again".to_owned());
+        lines.extend(evidence(&node.name, node.conflict.as_ref()));
     }
     lines.join("\n")
 }

@@ -66,12 +66,14 @@ impl Serve {
         }
         serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
             let hint = match &why {
-                ServeError::Gateway(GatewayError::Busy) => {
-                    Some("is it already running? only one process can be the gateway of a home")
-                }
-                ServeError::Listen { .. } => Some("choose another: --listen ADDR:PORT"),
-                ServeError::Metrics(why) => Some(why.hint()),
-                ServeError::Certificate(_) => Some("if the mandate has ended, an operator renews it: freehold refresh"),
+                ServeError::Gateway(GatewayError::Busy) => who_serves(&folder),
+                ServeError::Gateway(why) => why.hint().map(str::to_owned),
+                ServeError::Listen { .. } => Some("choose another: --listen ADDR:PORT".to_owned()),
+                ServeError::Metrics(why) => Some(why.hint().to_owned()),
+                ServeError::Certificate(_) => Some(
+                    "is this machine's clock right? If the mandate has really ended, an operator renews it: freehold refresh"
+                        .to_owned(),
+                ),
                 _ => None,
             };
             let failure = Failure::new(doing, &why);
@@ -84,6 +86,18 @@ impl Serve {
             println!("stopped in good order");
         }
         Ok(())
+    }
+}
+
+/// The process that has the folder, if it left word.
+fn who_serves(folder: &GatewayFolder) -> Option<String> {
+    let serving = folder.serving().ok().flatten();
+    let alive = serving.filter(|serving| Path::new("/proc").join(serving.pid.to_string()).exists());
+    match alive {
+        Some(there) => {
+            Some(format!("process {} serves it at {}: stop that one first, or leave it", there.pid, there.listen))
+        }
+        None => GatewayError::Busy.hint().map(str::to_owned),
     }
 }
 

@@ -55,7 +55,9 @@ const fn reason(why: &AskError) -> &'static str {
             CallError::Unreachable { .. } => "unreachable",
             CallError::Silent { .. } => "silent",
             CallError::BrokenOff { .. } => "broken_off",
-            CallError::NotBelieved { .. } | CallError::Knowledge { .. } => "not_believed",
+            CallError::NotBelieved { .. } | CallError::ClocksApart { .. } | CallError::Knowledge { .. } => {
+                "not_believed"
+            }
             CallError::NotAccepted { .. } => "not_accepted",
             CallError::Refused(_) => "refused",
             CallError::Unreadable { .. } => "unreadable",

@@ -3,6 +3,7 @@
 pub mod metrics;
 pub mod status;
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,9 +17,9 @@ use wire::known::Known;
 
 use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
-use crate::ask::call::AskError;
+use crate::ask::call::{AskError, is_revoked};
 use crate::ask::{renew, sync};
-use crate::store::scope::{NodeFile, Scope, ScopeError};
+use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -63,8 +64,18 @@ pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>
     let _socket = status::answer(&scope, Arc::clone(&status));
     let [jitter] = random::bytes::<1>()?;
     options.tally.starts_from(&scope)?;
-    let mut agent =
-        Agent { scope, node, options, jitter, line: None, failures: 0, next_check_in: None, renew_at: None, status };
+    let mut agent = Agent {
+        scope,
+        node,
+        options,
+        jitter,
+        line: None,
+        failures: 0,
+        next_check_in: None,
+        renew_at: None,
+        held_off: Timestamp::from_unix(0)..Timestamp::from_unix(0),
+        status,
+    };
     loop {
         // Whatever is cut off here is taken up again: what was asked for is on disk until it is there.
         tokio::select! {
@@ -84,6 +95,8 @@ struct Agent {
     failures: u32,
     next_check_in: Option<Timestamp>,
     renew_at: Option<Timestamp>,
+    /// Renewing would not help now.
+    held_off: Range<Timestamp>,
     status: Arc<Mutex<Status>>,
 }
 
@@ -106,17 +119,18 @@ impl Agent {
             kept_up = self.keep_up().await;
         }
         match kept_up {
-            Ok(known) => {
+            Ok((known, apart)) => {
                 self.failures = 0;
                 self.options.tally.checked_in(now);
                 self.options.tally.knows(&known);
                 self.next_check_in = Some(now + self.spread(self.options.check_in_every));
+                let problem = apart.or_else(|| trouble(&known, now));
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);
-                    status.problem = trouble(&known, now);
+                    status.problem.clone_from(&problem);
                 });
-                if let Some(problem) = trouble(&known, now) {
+                if let Some(problem) = problem {
                     tracing::error!("{problem}");
                 }
             }
@@ -125,19 +139,19 @@ impl Agent {
         Ok(())
     }
 
-    async fn keep_up(&mut self) -> Result<Known, AskError> {
+    async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
         let gateways = self.gateways();
         let principal = self.node.principal();
         let svid = self.scope.seat(&principal).svid()?;
-        if svid.as_ref().is_none_or(|svid| clock::now() >= svid.not_after) {
+        if svid.as_ref().is_none_or(|svid| !svid.is_good(clock::now())) {
             self.line = None;
             renew::come_back(&self.scope, &self.node, &gateways).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
-            tracing::info!("came back after the SVID had expired");
+            tracing::info!("came back: the SVID was not good at this time");
         }
         // First what is known is compared, then something is asked for.
         let (mut gateway, known) = self.open_line(&gateways).await?;
-        let known = sync::check_in(&self.scope, &mut gateway, &known).await?;
+        let (known, apart) = sync::check_in(&self.scope, &mut gateway, &known).await?;
         self.check_own_key(&known)?;
         if let Err(why) = self.renew_placed((&mut gateway, &known)).await {
             tracing::warn!(problem = describe(&why), "an SVID of a user or service here was not renewed");
@@ -146,7 +160,9 @@ impl Agent {
             self.node.joined = true;
             self.scope.save_node(&self.node)?;
         }
-        let due = svid.is_some_and(|svid| (renew::due_at(&svid, self.jitter)..svid.not_after).contains(&clock::now()));
+        let now = clock::now();
+        let due = svid.is_some_and(|svid| (renew::due_at(&svid, self.jitter)..svid.not_after).contains(&now));
+        let due = due && !self.held_off.contains(&now);
         if due {
             renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
@@ -154,21 +170,41 @@ impl Agent {
         }
         // The new SVID goes with a new connection.
         self.line = (!due).then(|| (gateway, known.clone()));
-        self.renew_at = self.scope.seat(&principal).svid()?.map(|svid| renew::due_at(&svid, self.jitter));
+        self.plan_renewal(now, due)?;
         let fresh = Status::from_disk(&self.scope)?;
         self.options.tally.has_svid(fresh.svid_expires_at, self.renew_at);
         self.tell(|status| {
             status.svid_expires_at = fresh.svid_expires_at;
             status.state = fresh.state;
         });
-        Ok(known)
+        Ok((known, apart))
+    }
+
+    /// What is due again as soon as it was renewed comes from clocks that are apart: once in a while is enough then.
+    fn plan_renewal(&mut self, now: Timestamp, renewed: bool) -> Result<(), AskError> {
+        let Some(svid) = self.scope.seat(&self.node.principal()).svid()? else {
+            self.renew_at = None;
+            return Ok(());
+        };
+        let due = renew::due_at(&svid, self.jitter);
+        if renewed && due <= now {
+            let tenth = Seconds(svid.not_after.since(svid.not_before).0 / 10);
+            self.held_off = now..now + tenth.max(self.options.check_in_every);
+        }
+        self.renew_at = Some(if self.held_off.contains(&now) { due.max(self.held_off.end) } else { due });
+        Ok(())
     }
 
     /// The users and services that the head places on this node.
     async fn renew_placed(&self, (gateway, known): (&mut Believed, &Known)) -> Result<(), AskError> {
         for place in known.head.head.placements.iter().filter(|place| place.node == self.node.name) {
             let svid = self.scope.seat(&place.principal).svid()?;
-            if svid.is_none_or(|svid| clock::now() >= renew::due_at(&svid, self.jitter)) {
+            let now = clock::now();
+            let due = |svid: Svid| {
+                let held_off = svid.is_good(now) && self.held_off.contains(&now);
+                !svid.is_good(now) || (now >= renew::due_at(&svid, self.jitter) && !held_off)
+            };
+            if svid.is_none_or(due) {
                 renew::renew(&self.scope, &self.node, &place.principal, (&mut *gateway, known)).await?;
             }
         }
@@ -213,7 +249,11 @@ impl Agent {
         let wait = Seconds(1_u64 << self.failures.min(9)).min(LONGEST_WAIT);
         let wait = self.spread(wait.min(self.options.check_in_every.max(Seconds(2))));
         self.next_check_in = Some(now + wait);
-        let problem = describe(&why);
+        let hint = match &why {
+            AskError::Call(CallError::Refused(refusal)) => refusal.hint(),
+            _ => None,
+        };
+        let problem = [describe(&why)].into_iter().chain(hint.map(str::to_owned)).collect::<Vec<_>>().join("; ");
         tracing::warn!(problem, retry_in = %wait, "could not check in");
         self.tell(|status| status.problem = Some(problem.clone()));
         Ok(())
@@ -222,10 +262,7 @@ impl Agent {
     /// A refusal is only a word; the signed head, which any stranger may read, decides.
     async fn is_revoked_for_certain(&self) -> bool {
         let gateways = self.gateways();
-        match crate::ask::call::call_known(&self.scope, &gateways, None).await {
-            Ok((_, known)) => matches!(self.check_own_key(&known), Err(AskError::Revoked)),
-            Err(_) => false,
-        }
+        is_revoked(&self.scope, &gateways).await.unwrap_or(false)
     }
 
     fn gateways(&self) -> Vec<Gateway> {

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use ground::clock;
 use identity::envelope::Envelope;
-use identity::id::{Digest, InviteId};
+use identity::head::Head;
+use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
+use identity::time::{Seconds, Timestamp};
 use org::admission::ClaimAuthority;
+use org::entry::{Action, Entry};
 use org::refusal::Refusal;
 use org::state::{InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
 use wire::control::{
@@ -87,8 +91,26 @@ async fn survey(gateway: &Gateway, halt: Option<Refusal>, shown: Option<Envelope
 
 async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
     let org = gateway.about.org_id;
+    check_times(org, &entries, clock::now())?;
     gateway.writer.run(move |desk| desk.append(org, entries)).await?;
     Ok(Answer::Appended {})
+}
+
+/// What is dated in the future here was signed by a wrong clock, or this one is wrong: either way somebody must look,
+/// for a head from the future is good for too long.
+fn check_times(org: OrgId, entries: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
+    for entry in entries.iter().filter_map(|entry| entry.peek::<Entry>(Some(org)).ok()) {
+        let issued_at = match &entry.action {
+            Action::HeadPublish { head, .. } => head.peek::<Head>(Some(org)).ok().map(|head| head.issued_at),
+            _ => None,
+        };
+        let dated = entry.at.max(issued_at.unwrap_or(entry.at));
+        if dated > now + Seconds::HOUR {
+            let why = format!("it is dated {dated}, and the gateway's clock says {now}: one of the clocks is wrong");
+            return Err(Refusal::Malformed { why });
+        }
+    }
+    Ok(())
 }
 
 fn admission(desk: &mut Desk<'_>, node_key: Digest) -> Result<Answer, Refusal> {
@@ -115,6 +137,7 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
         let spiffe_id = Principal::node(&desk.state.name, &claim.name);
         let failed = |why: crate::store::ledger::LedgerError| Refusal::Failed { why: why.to_string() };
         let issuance = desk.ledger.issuance(*key, &spiffe_id).map_err(failed)?;
+        let alarm = desk.ledger.alarm(*key).map_err(failed)?;
         views.push(NodeView {
             name: claim.name.clone(),
             state: standing(desk.state, member, issuance.is_some()),
@@ -134,7 +157,8 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
             roles: claim.roles.iter().cloned().collect(),
             left: member.left,
             suspension: desk.state.suspension(*key).map(suspension_view),
-            alarm: desk.ledger.alarm(*key).map_err(failed)?,
+            conflict: alarm.as_ref().and_then(|alarm| alarm.conflict.clone()),
+            alarm: alarm.map(|alarm| alarm.why),
         });
     }
     Ok(Answer::Nodes { nodes: views, next })

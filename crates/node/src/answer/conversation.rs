@@ -146,10 +146,10 @@ impl Conversation {
     async fn hear_member(&self, ask: Ask, body: &[u8], peer: &Member) -> Result<Response<Full<Bytes>>, Refusal> {
         let gateway = &self.gateway;
         match ask {
-            Ask::CheckIn => Ok(http::reply(&sync::check_in(gateway, peer, http::parse(body)?).await?)),
+            Ask::CheckIn => Ok(http::reply(&sync::check_in(gateway, peer, http::parse(body)?, self.source).await?)),
             Ask::Renew => {
                 let (setting, attempt) = self.take_challenge()?;
-                let answer = async { renew::renew(gateway, peer, http::parse(body)?, setting.challenge).await };
+                let answer = async { renew::renew(gateway, peer, http::parse(body)?, setting).await };
                 self.conclude(attempt, answer.await)
             }
             Ask::Leave => {

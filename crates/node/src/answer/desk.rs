@@ -19,7 +19,7 @@ use org::state::{State, Unfit, Void};
 use crate::answer::halt::Halt;
 use crate::answer::show;
 use crate::answer::tips::OwnVoice;
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::store::ledger::{Alarm, Ledger, LedgerError};
 
 /// What a job may touch. Refuse first, change last: a job that changed something must not refuse any more.
 pub struct Desk<'a> {
@@ -274,6 +274,12 @@ impl<'a> Desk<'a> {
             );
         }
         Ok(false)
+    }
+
+    /// From now on this node key gets nothing.
+    pub fn raise_alarm(&mut self, node_key: Digest, at: Timestamp, alarm: &Alarm) -> Result<(), Refusal> {
+        self.halt.alarm(node_key);
+        self.keep(|desk| desk.ledger.raise_alarm(node_key, at, alarm))
     }
 
     /// Does something with the disk; if it fails, the whole batch is undone.

@@ -22,22 +22,24 @@ pub struct NoCertificate(String);
 #[derive(Debug)]
 pub struct EndpointCertificate {
     current: ArcSwap<CertifiedKey>,
-    /// Half its life, and its end, in seconds since 1970.
+    /// When it was made, half its life, and its end, in seconds since 1970.
+    made: AtomicI64,
     due: AtomicI64,
     end: AtomicI64,
 }
 
 impl EndpointCertificate {
     pub fn make(gateway: &Gateway) -> Result<Self, NoCertificate> {
-        let (key, due, end) = issue(gateway)?;
-        let (due, end) = (AtomicI64::new(due.unix()), AtomicI64::new(end.unix()));
-        Ok(Self { current: ArcSwap::from_pointee(key), due, end })
+        let (key, life) = issue(gateway)?;
+        let [made, due, end] = life.map(|at| AtomicI64::new(at.unix()));
+        Ok(Self { current: ArcSwap::from_pointee(key), made, due, end })
     }
 
     /// A new one from now on; open connections are not disturbed.
     pub fn renew(&self, gateway: &Gateway) -> Result<(), NoCertificate> {
-        let (key, due, end) = issue(gateway)?;
+        let (key, [made, due, end]) = issue(gateway)?;
         self.current.store(Arc::new(key));
+        self.made.store(made.unix(), Ordering::Relaxed);
         self.end.store(end.unix(), Ordering::Relaxed);
         self.due.store(due.unix(), Ordering::Relaxed);
         Ok(())
@@ -47,8 +49,9 @@ impl EndpointCertificate {
         Timestamp::from_unix(self.end.load(Ordering::Relaxed))
     }
 
+    /// Also if the clock was put back: what was made in the future is not valid yet.
     pub fn is_due(&self, now: Timestamp) -> bool {
-        now.unix() >= self.due.load(Ordering::Relaxed)
+        !(self.made.load(Ordering::Relaxed)..self.due.load(Ordering::Relaxed)).contains(&now.unix())
     }
 }
 
@@ -58,11 +61,11 @@ impl ResolvesServerCert for EndpointCertificate {
     }
 }
 
-/// The certificate, when half of its life is over, and when all of it is.
-fn issue(gateway: &Gateway) -> Result<(CertifiedKey, Timestamp, Timestamp), NoCertificate> {
+/// The certificate, when it was made, when half of its life is over, and when all of it is.
+fn issue(gateway: &Gateway) -> Result<(CertifiedKey, [Timestamp; 3]), NoCertificate> {
     let now = clock::now();
     let no = |why: &dyn std::fmt::Display| NoCertificate(why.to_string());
-    let mandate = gateway.mandate(now).map_err(|why| no(&why))?;
+    let mandate = gateway.mandate(now).map_err(|_| no(&gateway.why_no_mandate(now)))?;
     let key = random::p256().map_err(|why| no(&why))?;
     let request = certificate::make_request(&key).and_then(|der| certificate::read_request(&der));
     let request = request.map_err(|why| no(&why))?;
@@ -74,5 +77,5 @@ fn issue(gateway: &Gateway) -> Result<(CertifiedKey, Timestamp, Timestamp), NoCe
     let leaf = leaf.map_err(|why| no(&why))?;
     let chain = vec![leaf, authority.certificate().clone(), gateway.keys.endpoint_root.clone()];
     let certified = tls::certified(chain, &key).map_err(|why| no(&why))?;
-    Ok((certified, now + Seconds(end.since(now).0 / 2), end))
+    Ok((certified, [now, now + Seconds(end.since(now).0 / 2), end]))
 }

@@ -14,12 +14,13 @@ use org::enroll::{self, Attempt, Verdict};
 use org::entry::Action;
 use org::grant::{Granted, KnownInvite, ProvenClaim};
 use org::refusal::Refusal;
-use org::renew::{self, Issuance};
+use org::renew::{self, Conflict, Issuance};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::{Applicant, Made};
+use crate::store::ledger::Alarm;
 
 /// A challenge is good this long, once.
 const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;
@@ -96,7 +97,8 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     // Made before it is known to be free: it leaves only if the ledger takes it.
     let principal = Principal::node(&gateway.about.org, &claim.name);
     let applicant = Applicant { principal: &principal, node: &claim.name, node_key: claim.node_key };
-    let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    made.row.source = Some(source);
     let granted = if is_new { Some(grant(gateway, proven, invite, now)?) } else { None };
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
 
@@ -139,14 +141,31 @@ pub fn check_turn(
     asked: &Issuance,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    if desk.keep(|desk| desk.ledger.alarm(key))?.is_some() {
-        let known = last.map_or(0, |last| last.counter);
-        return Err(Refusal::CounterConflict { presented: asked.counter, known });
-    }
-    renew::check_counter(last, asked.counter, asked.request).inspect_err(|refusal| {
-        let why = refusal.to_string();
-        let _ = desk.keep(|desk| desk.ledger.raise_alarm(key, now, &why));
+    check_alarm(desk, key, asked.source, now)?;
+    let restored_at = desk.state.restored_at();
+    renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
+        let alarm = Alarm { why: refusal.to_string(), conflict: Some(Conflict::new(last, asked)) };
+        tracing::error!(
+            node_key = %key,
+            source = asked.source.map(tracing::field::display),
+            "{refusal}; this node key gets nothing more. Look: freehold node list; end it: freehold node replace NAME"
+        );
+        let _ = desk.raise_alarm(key, now, &alarm);
     })
+}
+
+/// A node key with an alarm is suspended, whoever shows it, until operators end it.
+pub fn check_alarm(desk: &mut Desk<'_>, key: Digest, source: Option<IpAddr>, now: Timestamp) -> Result<(), Refusal> {
+    let Some(mut alarm) = desk.keep(|desk| desk.ledger.alarm(key))? else {
+        return Ok(());
+    };
+    // Evidence: one address means a disk that was put back, two mean a clone.
+    if let (Some(conflict), Some(source)) = (&mut alarm.conflict, source) {
+        conflict.note(source, now);
+        desk.raise_alarm(key, now, &alarm)?;
+    }
+    let unknown = Refusal::CounterConflict { presented: 0, known: 0 };
+    Err(alarm.conflict.map_or(unknown, |conflict| conflict.refusal()))
 }
 
 /// The admission that was given the first time.
@@ -187,7 +206,8 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
     }
     let principal = Principal::node(&gateway.about.org, &name);
     let applicant = Applicant { principal: &principal, node: &name, node_key };
-    let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    made.row.source = Some(setting.source);
     log_and_issue(gateway, (node_key, principal), made, now, true).await
 }
 

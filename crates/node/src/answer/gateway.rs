@@ -11,9 +11,11 @@ use ground::file::Lock;
 use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
 use identity::head::Mandate;
+use identity::id::Digest;
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::{Author, Principal};
 use identity::time::Timestamp;
+use org::founding::Founding;
 use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::renew::{self, Issuance};
@@ -31,7 +33,7 @@ use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
 use crate::answer::writer::{Scribe, Writer};
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::store::ledger::{DAMAGED, Ledger, LedgerError};
 use crate::store::scope::ScopeError;
 
 /// How long what was observed may wait until it is written.
@@ -73,8 +75,43 @@ pub enum GatewayError {
     OtherOrg,
 }
 
+impl GatewayError {
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Busy => Some("is it already running? only one process can be the gateway of a home"),
+            Self::Ledger(why) => why.hint(),
+            Self::Folder(ScopeError::Damaged { .. } | ScopeError::DamagedKey { .. }) => Some(DAMAGED),
+            Self::Folder(_) | Self::NoHead | Self::NoThread(_) | Self::OtherOrg => None,
+        }
+    }
+}
+
 impl Gateway {
+    /// As it is, for a command that takes a moment; `open_to_serve` looks at the whole of it.
     pub fn open(folder: &GatewayFolder) -> Result<Self, GatewayError> {
+        Self::open_ledger(folder, |_, _| Ok(()))
+    }
+
+    /// Nothing is served from a ledger that does not hold.
+    pub fn open_to_serve(folder: &GatewayFolder) -> Result<Self, GatewayError> {
+        Self::open_ledger(folder, |ledger, founding| {
+            let mended = ledger.check(founding)?;
+            if let Some(row) = mended {
+                tracing::error!(
+                    row,
+                    "what was derived from the ledger was not what its entries say, and was made anew from them: is the \
+                     disk in order?"
+                );
+            }
+            Ok(())
+        })
+    }
+
+    fn open_ledger(
+        folder: &GatewayFolder,
+        check: impl FnOnce(&Ledger, &Founding) -> Result<(), GatewayError>,
+    ) -> Result<Self, GatewayError> {
         let about = folder.about()?;
         let lock = folder.lock()?.ok_or(GatewayError::Busy)?;
         let keys = folder.keys()?;
@@ -82,6 +119,7 @@ impl Gateway {
         if founding.id != about.org_id {
             return Err(GatewayError::OtherOrg);
         }
+        check(&ledger, &founding)?;
         let state = ledger.state(&founding)?;
         let halt = Arc::new(Halt::read(&ledger)?);
         if let Some(shown) = ledger.shown()? {
@@ -139,6 +177,18 @@ impl Gateway {
         mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
     }
 
+    /// Why it cannot issue, with both times: a wrong clock looks like a mandate that ended.
+    pub fn why_no_mandate(&self, now: Timestamp) -> String {
+        let judgment = self.judgment.load();
+        match judgment.head.mandate_for_voice(self.keys.voice.public()) {
+            None => "no mandate in the head names this gateway".to_owned(),
+            Some(mandate) if now < mandate.not_before => {
+                format!("its mandate begins at {}, and this machine's clock says {now}", mandate.not_before)
+            }
+            Some(mandate) => format!("its mandate ended at {}, and this machine's clock says {now}", mandate.not_after),
+        }
+    }
+
     /// May it issue at all right now?
     pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         self.halt.check()?;
@@ -177,6 +227,11 @@ impl Gateway {
     /// nothing: its word would be held against the newest copy.
     pub fn check_halt(&self) -> Result<(), Refusal> {
         self.halt.check()
+    }
+
+    /// Does the ledger have something against this node key?
+    pub fn is_alarmed(&self, node_key: Digest) -> bool {
+        self.halt.is_alarmed(node_key)
     }
 
     pub async fn tip(&self) -> Result<Envelope, Refusal> {

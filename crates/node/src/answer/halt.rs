@@ -1,7 +1,11 @@
-//! What keeps a gateway from issuing and vouching: it is behind, or it was restored and no new epoch has begun.
+//! What keeps a gateway from issuing and vouching: it is behind, or it was restored and no new epoch has begun. What
+//! keeps it from serving one node key: an alarm.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
 
+use identity::id::Digest;
 use org::refusal::Refusal;
 
 use crate::store::ledger::{Ledger, LedgerError};
@@ -14,6 +18,8 @@ pub struct Halt {
     restored: AtomicBool,
     /// Somebody showed a later head: what it decided is not in this ledger.
     outdated: AtomicBool,
+    /// Node keys with an alarm, so that the many without one need not be looked up.
+    alarmed: RwLock<BTreeSet<Digest>>,
 }
 
 impl Halt {
@@ -22,6 +28,7 @@ impl Halt {
             behind: ledger.is_marked(Mark::Behind)?.into(),
             restored: ledger.is_marked(Mark::Restored)?.into(),
             outdated: AtomicBool::new(false),
+            alarmed: RwLock::new(ledger.alarmed()?),
         })
     }
 
@@ -41,6 +48,15 @@ impl Halt {
     /// While a later head than the ledger's is known, nothing is issued by the older one.
     pub fn set_outdated(&self, outdated: bool) {
         self.outdated.store(outdated, Ordering::Relaxed);
+    }
+
+    pub fn is_alarmed(&self, node_key: Digest) -> bool {
+        self.alarmed.read().unwrap_or_else(PoisonError::into_inner).contains(&node_key)
+    }
+
+    /// Whoever asks with this key is looked up in the ledger from now on, also if the disk does not take the alarm.
+    pub fn alarm(&self, node_key: Digest) {
+        self.alarmed.write().unwrap_or_else(PoisonError::into_inner).insert(node_key);
     }
 
     /// True the first time.

@@ -65,6 +65,7 @@ impl Gateway {
                 serial,
                 issued_at: now,
                 not_after: binding.not_after,
+                source: None,
             },
         })
     }

@@ -6,7 +6,7 @@ use org::member::Member;
 use org::refusal::Refusal;
 use wire::enroll::{Issued, RenewRequest};
 
-use crate::answer::enroll::{OpenChallenge, log_and_issue};
+use crate::answer::enroll::{Setting, log_and_issue};
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::Applicant;
 
@@ -14,9 +14,10 @@ pub async fn renew(
     gateway: &Gateway,
     peer: &Member,
     request: RenewRequest,
-    challenge: OpenChallenge,
+    setting: Setting,
 ) -> Result<Issued, Refusal> {
     let now = clock::now();
+    let challenge = setting.challenge;
     if now >= challenge.expires_at {
         return Err(Refusal::NoChallenge);
     }
@@ -32,6 +33,7 @@ pub async fn renew(
         return Err(Refusal::NotPlaced { principal, node: peer.node().clone() });
     }
     let applicant = Applicant { principal: &principal, node: peer.node(), node_key: peer.node_key() };
-    let made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    made.row.source = Some(setting.source);
     log_and_issue(gateway, (peer.node_key(), principal), made, now, false).await
 }

@@ -39,6 +39,8 @@ const STRANGER_TIME: Duration = Duration::from_mins(1);
 const MAX_HEADER_BYTES: usize = 16 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_mins(1);
+/// By the wall clock, so that neither sleep nor a clock that is set matters.
+const CERTIFICATE_EVERY: Duration = Duration::from_secs(5);
 const WATCH_EVERY: Duration = Duration::from_hours(1);
 
 /// How to serve.
@@ -148,12 +150,12 @@ fn places(most: usize) -> usize {
 /// A command may hold the folder for a moment; another gateway holds it for good.
 async fn open_patiently(folder: &GatewayFolder) -> Result<Gateway, GatewayError> {
     for _ in 0..20 {
-        match Gateway::open(folder) {
+        match Gateway::open_to_serve(folder) {
             Err(GatewayError::Busy) => tokio::time::sleep(Duration::from_millis(100)).await,
             other => return other,
         }
     }
-    Gateway::open(folder)
+    Gateway::open_to_serve(folder)
 }
 
 /// One connection, from TCP to its end.
@@ -229,14 +231,18 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Looked at by the wall clock every minute, so that neither sleep nor a late renewal of the mandate matters.
 async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertificate>) {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        if certificate.is_due(clock::now())
-            && let Err(why) = certificate.renew(&gateway)
-        {
-            tracing::error!(%why, "will try again in a minute");
+        tokio::time::sleep(CERTIFICATE_EVERY).await;
+        if !certificate.is_due(clock::now()) {
+            continue;
+        }
+        match certificate.renew(&gateway) {
+            Ok(()) => tracing::info!("renewed the gateway's certificate"),
+            Err(why) => {
+                tracing::error!(%why, "will try again in a minute");
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
         }
     }
 }
@@ -255,11 +261,22 @@ async fn warn_early(gateway: Arc<Gateway>) {
                 tracing::warn!(until = %mandate.not_after, "the gateway's mandate ends soon; renew it: freehold refresh");
             }
             Ok(_) => {}
-            Err(why) => {
-                tracing::error!(%why, "the gateway cannot issue; an operator renews the mandate: freehold refresh");
+            Err(_) => {
+                let why = gateway.why_no_mandate(now);
+                tracing::error!(
+                    why,
+                    "the gateway cannot issue: set its clock, or an operator renews the mandate: freehold refresh"
+                );
             }
         }
-        let fresh_until = gateway.judgment.load().head.fresh_until;
+        let (issued_at, fresh_until) = {
+            let judgment = gateway.judgment.load();
+            (judgment.head.issued_at, judgment.head.fresh_until)
+        };
+        if issued_at > now + Seconds::HOUR {
+            let apart = issued_at.since(now).roughly();
+            tracing::error!(%issued_at, here = %now, "the head is {apart} ahead of this machine's clock: one of the two is wrong");
+        }
         if fresh_until.since(now) < Seconds::DAY.times(7) {
             tracing::warn!(until = %fresh_until, "the head is fresh only until then, and joiners refuse it later; renew it: freehold refresh");
         }

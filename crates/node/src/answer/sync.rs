@@ -1,5 +1,6 @@
 //! A member checks in, or leaves.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ground::{clock, random};
@@ -12,10 +13,16 @@ use org::renew;
 use org::state::{Standing, State};
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 
+use crate::answer::enroll::check_alarm;
 use crate::answer::gateway::Gateway;
 
 /// The first check-in over mTLS makes a node a member. Every one brings what is new.
-pub async fn check_in(gateway: &Arc<Gateway>, peer: &Member, request: CheckIn) -> Result<CheckedIn, Refusal> {
+pub async fn check_in(
+    gateway: &Arc<Gateway>,
+    peer: &Member,
+    request: CheckIn,
+    source: IpAddr,
+) -> Result<CheckedIn, Refusal> {
     let now = clock::now();
     let (key, name) = (peer.node_key(), peer.node().clone());
     let shown = gateway.own_word(request.tip.as_ref());
@@ -23,7 +30,8 @@ pub async fn check_in(gateway: &Arc<Gateway>, peer: &Member, request: CheckIn) -
     {
         let state = gateway.state().await;
         let standing = state.standing(renew::member_behind(&state, &key, &name)?);
-        if standing == Standing::Member && shown.as_ref().is_none_or(|shown| gateway.is_newest(&state, shown)) {
+        let is_plain = standing == Standing::Member && !gateway.is_alarmed(key.digest());
+        if is_plain && shown.as_ref().is_none_or(|shown| gateway.is_newest(&state, shown)) {
             // Nothing happened since: nothing to look up, and nothing to write that anybody waits for.
             gateway.note_seen(key, now);
             return Ok(news(&state, &request, gateway.tip_of(&state)?));
@@ -38,7 +46,9 @@ pub async fn check_in(gateway: &Arc<Gateway>, peer: &Member, request: CheckIn) -
         }
         let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
         renew::check_standing(desk.state, member, now)?;
-        if desk.state.standing(member) == Standing::Issued {
+        let issued = desk.state.standing(member) == Standing::Issued;
+        check_alarm(desk, node_key, Some(source), now)?;
+        if issued {
             desk.append_own((Action::NodeJoin { node_key, name }, node_key), now, correlation)?;
         }
         Ok(Ok(()))

@@ -2,6 +2,7 @@
 
 use ground::clock;
 use identity::envelope::Envelope;
+use identity::key::Sign as _;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::known::{BadKnowledge, Known};
 use wire::tls::{Expect, OwnSvid};
@@ -47,6 +48,12 @@ pub async fn believe_one_of(
         }
     }
     Err(last.map_or(AskError::NoGateway, AskError::Call))
+}
+
+/// Did the operators revoke this machine's key? The signed head, which any stranger may read, says so.
+pub async fn is_revoked(scope: &Scope, gateways: &[Gateway]) -> Result<bool, AskError> {
+    let (_, known) = call_known(scope, gateways, None).await?;
+    Ok(known.head.head.revocations.node_keys.contains(&scope.node_key()?.public().digest()))
 }
 
 /// As a node that knows its org; what was learned is kept before it is used.

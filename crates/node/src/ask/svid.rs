@@ -7,7 +7,7 @@ use identity::certificate;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
-use identity::verifier::{self, Side, Standard};
+use identity::verifier::{self, Side, Standard, Untrusted};
 use org::admission::{Admission, Admitted};
 use pki_types::CertificateDer;
 use wire::connect::Believed;
@@ -46,8 +46,13 @@ impl Asking<'_> {
             roots,
             head: &self.known.head.head,
         };
-        let believed = verifier::check_svid(&chain, Side::Client, standard, clock::now())
-            .map_err(|why| AskError::BadAnswer(format!("the certificate: {why}")))?;
+        let here = clock::now();
+        let believed = verifier::check_svid(&chain, Side::Client, standard, here).map_err(|why| {
+            let apart = matches!(why, Untrusted::Expired(_) | Untrusted::NotYetValid(_));
+            let clock =
+                if apart { format!("; here it is {here}: is this machine's clock right?") } else { String::new() };
+            AskError::BadAnswer(format!("the certificate: {why}{clock}"))
+        })?;
         let leaf = chain.first().and_then(|leaf| certificate::read(leaf).ok());
         let own_key = certificate::key_id(pending.key.public()).ok();
         if believed.principal != *self.principal
@@ -74,16 +79,18 @@ impl Asking<'_> {
     }
 }
 
-/// A node vouches for no SVID beyond what the operators allow the gateway to issue.
+/// A node vouches for no SVID beyond what the operators allow the gateway to issue, and asks for none that would be of no
+/// use by its own clock: nothing is spent on it.
 pub fn check_offer(gateway: &Believed, challenge: &Challenge) -> Result<(), AskError> {
+    let (here, until) = (clock::now(), challenge.not_after);
     // Clocks may be a little apart.
-    let most = clock::now() + gateway.mandate.svid_ttl + Seconds::MINUTE.times(5);
-    if challenge.not_after <= most {
-        Ok(())
+    let most = here + gateway.mandate.svid_ttl + Seconds::MINUTE.times(5);
+    let why = if until > most {
+        "longer than its mandate allows: this machine's clock is slow, or the gateway's is fast"
+    } else if until <= here {
+        "which is over by this machine's clock: it is fast, or the gateway's is slow"
     } else {
-        Err(AskError::BadAnswer(format!(
-            "it offers an SVID until {}, longer than its mandate allows",
-            challenge.not_after
-        )))
-    }
+        return Ok(());
+    };
+    Err(AskError::BadAnswer(format!("it offers an SVID until {until}, {why}; here it is {here}")))
 }

@@ -3,7 +3,9 @@
 use ground::clock;
 use identity::envelope::Envelope;
 use identity::key::Sign as _;
+use identity::time::Seconds;
 use org::admission::Leave;
+use org::frontier::Tip;
 use wire::connect::{Believed, Gateway};
 use wire::known::Known;
 use wire::permit::Ask;
@@ -18,8 +20,8 @@ pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, K
     let node = scope.node()?.ok_or(AskError::NotJoined)?;
     let seat = scope.seat(&node.principal());
     let svid = match seat.svid()? {
-        Some(svid) if clock::now() < svid.not_after => svid,
-        // Expired, or lost: the node key brings it back.
+        Some(svid) if svid.is_good(clock::now()) => svid,
+        // Expired, lost, or made by a clock that was ahead: the node key brings it back.
         Some(_) | None => {
             renew::come_back(scope, &node, gateways).await?;
             seat.svid()?.ok_or(AskError::NotJoined)?
@@ -28,8 +30,27 @@ pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, K
     call_known(scope, gateways, Some(&svid.own)).await
 }
 
-/// One check-in: says what the node has, takes what is new. The ratchet is on disk before it is believed.
-pub async fn check_in(scope: &Scope, gateway: &mut Believed, known: &Known) -> Result<Known, AskError> {
+/// A little is normal; more makes SVIDs seem to end too early or to begin too late.
+const CLOCKS: Seconds = Seconds::MINUTE.times(5);
+
+/// The gateway's signed word about its ledger has its time in it.
+fn clocks_apart(tip: &Envelope, known: &Known) -> Option<String> {
+    let mut voices = known.head.head.mandates.iter().map(|mandate| mandate.voice);
+    let there = voices.find_map(|voice| tip.open_signed_by::<Tip>(Some(known.org()), &[voice]).ok())?.at;
+    let here = clock::now();
+    let way = if here > there { "ahead of" } else { "behind" };
+    let apart = here.apart(there);
+    let told = || format!("this machine's clock ({here}) is {} {way} the gateway's ({there}): set it", apart.roughly());
+    (apart > CLOCKS).then(told)
+}
+
+/// One check-in: says what the node has, takes what is new. The ratchet is on disk before it is believed. If the
+/// clocks are apart, it says so.
+pub async fn check_in(
+    scope: &Scope,
+    gateway: &mut Believed,
+    known: &Known,
+) -> Result<(Known, Option<String>), AskError> {
     let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip: scope.tip()? };
     let answer: CheckedIn = gateway.ask(Ask::CheckIn, &question).await?;
     let newer = known.advance(&answer.signers, answer.head.as_ref(), clock::now());
@@ -42,12 +63,13 @@ pub async fn check_in(scope: &Scope, gateway: &mut Believed, known: &Known) -> R
         newer = notice(scope, &newer, recovery)?.unwrap_or(newer);
     }
     scope.save_tip(&answer.tip, &newer)?;
-    Ok(newer)
+    let apart = clocks_apart(&answer.tip, &newer);
+    Ok((newer, apart))
 }
 
 pub async fn check_in_once(scope: &Scope, gateways: &[Gateway]) -> Result<Known, AskError> {
     let (mut gateway, known) = connect(scope, gateways).await?;
-    check_in(scope, &mut gateway, &known).await
+    Ok(check_in(scope, &mut gateway, &known).await?.0)
 }
 
 /// Tells the gateway that this machine leaves.

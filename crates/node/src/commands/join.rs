@@ -9,18 +9,20 @@ use ground::file::{self, Lock};
 use identity::principal::{Name, NodeName, OrgName};
 use org::code::InviteCode;
 use org::invite::Label;
-use wire::connect::CallError;
+use wire::connect::{CallError, Gateway};
 use zeroize::Zeroizing;
 
 use crate::agent::status::Status;
-use crate::ask::call::AskError;
+use crate::ask::call::{AskError, is_revoked};
 use crate::ask::enroll;
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
-use crate::store::scope::{Scope, Wish};
+use crate::store::scope::{NodeFile, Scope, ScopeError, Wish};
 
 /// A join that must wait for another one gives up after this.
 const TURN_TIME: Duration = Duration::from_mins(1);
+/// Longer than an agent rests between two check-ins.
+const AGENT_TIME: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -57,7 +59,9 @@ impl Join {
         let doing = format!("could not join `{}`", code.name);
         let scope = Scope::at(&common.root(), &code.name);
         let _turn = take_turn(&common.root(), &code.name, &doing).await?;
-        if let Some(node) = scope.node().map_err(|why| Failure::new(&doing, &why))? {
+        if let Some(node) = scope.node().map_err(|why| Failure::new(&doing, &why))?
+            && !is_over(&scope, &node, &code, &doing).await?
+        {
             return again(common, &scope, node, &code, &doing).await;
         }
         let wish = Wish {
@@ -136,14 +140,36 @@ async fn take_turn(root: &Path, org: &OrgName, doing: &str) -> Result<Lock, Fail
     }
 }
 
+/// A fresh code on a machine whose key was revoked: the old keys are of no use to anybody, and go. Not a refusal's
+/// word counts but the signed head.
+async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str) -> Result<bool, Failure> {
+    if node.org_id != code.org || node.invite == Some(code.invite) {
+        return Ok(false);
+    }
+    let gateways: Vec<Gateway> = node.gateways.iter().chain(&code.gateways).cloned().map(Gateway::from).collect();
+    if !is_revoked(scope, &gateways).await.unwrap_or(false) {
+        return Ok(false);
+    }
+    let failed = |why: ScopeError| Failure::new(doing, &why);
+    // Its agent ends by itself when it next asks. Held until the scope is gone: a new one gets a lock of its own.
+    let deadline = Instant::now() + AGENT_TIME;
+    let _agent = loop {
+        if let Some(lock) = scope.lock().map_err(failed)? {
+            break lock;
+        }
+        if Instant::now() >= deadline {
+            let why = "the agent of this machine's old key, which was revoked, still runs";
+            return Err(Failure::failed(doing, why).hint("stop it, and run this again"));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    scope.wipe().map_err(failed)?;
+    tracing::info!(name = %node.name, "this machine's old key was revoked and is wiped; it joins as a new machine");
+    Ok(true)
+}
+
 /// A second run: finishes what was begun, touches nothing that is done.
-async fn again(
-    common: &Common,
-    scope: &Scope,
-    node: crate::store::scope::NodeFile,
-    code: &InviteCode,
-    doing: &str,
-) -> Result<(), Failure> {
+async fn again(common: &Common, scope: &Scope, node: NodeFile, code: &InviteCode, doing: &str) -> Result<(), Failure> {
     if node.org_id != code.org {
         let why = format!("this machine is already in another org that is also called `{}`", code.name);
         return Err(Failure::refused(doing, why).hint("use another folder for it: --root DIR"));
@@ -153,9 +179,8 @@ async fn again(
         let failure = Failure::new(doing, &why);
         match why {
             _ if !joined => failure,
-            AskError::Call(CallError::NotAccepted { .. } | CallError::Refused(_)) | AskError::Revoked => failure.hint(
-                "it was a member once; to join as a new machine: freehold-node leave --local, then freehold-node join",
-            ),
+            AskError::Call(CallError::NotAccepted { .. } | CallError::Refused(_)) | AskError::Revoked => failure
+                .hint("it was a member once; an operator lets it join as a new machine: freehold node replace NAME"),
             _ => {
                 failure.hint("this machine joined before; its gateway cannot be asked right now: freehold-node status")
             }

@@ -11,6 +11,7 @@ use crate::ask::call::AskError;
 use crate::ask::sync;
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
+use crate::store::scope::{Scope, ScopeError};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -37,8 +38,15 @@ struct Left {
 impl Leave {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not leave";
-        let scope = common.scope(doing)?;
         let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
+        let finished = finish(common).map_err(|why| failed(&why))?;
+        let scope = match (common.scope(doing), finished) {
+            (Err(_), Some(org)) => {
+                told(common, &org, false);
+                return Ok(());
+            }
+            (scope, _) => scope?,
+        };
         let node = scope.node().map_err(|why| failed(&why))?;
         let org = scope.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         self.confirm(doing, &org)?;
@@ -54,10 +62,7 @@ impl Leave {
             (_, true) | (None, false) => false,
         };
         scope.wipe().map_err(|why| failed(&why))?;
-        show(common.json, &Left { left: org.clone(), told_gateway }, || {
-            let told = if told_gateway { "the gateway knows" } else { "the gateway was not told" };
-            format!("left `{org}`: {told}; the keys are wiped")
-        });
+        told(common, &org, told_gateway);
         Ok(())
     }
 
@@ -71,4 +76,24 @@ impl Leave {
         let _ = std::io::stdin().read_line(&mut answer);
         if matches!(answer.trim(), "y" | "yes") { Ok(()) } else { Err(Failure::failed(doing, "you said no")) }
     }
+}
+
+/// Wipes what an earlier run, which was cut off, had put aside; the last org of them.
+fn finish(common: &Common) -> Result<Option<String>, ScopeError> {
+    let mut last = None;
+    for scope in Scope::half_wiped(&common.root()) {
+        let org = scope.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if common.org.as_ref().is_none_or(|wanted| wanted.as_str() == org) {
+            scope.finish_wiping()?;
+            last = Some(org);
+        }
+    }
+    Ok(last)
+}
+
+fn told(common: &Common, org: &str, told_gateway: bool) {
+    show(common.json, &Left { left: org.to_owned(), told_gateway }, || {
+        let told = if told_gateway { "the gateway knows" } else { "the gateway was not told" };
+        format!("left `{org}`: {told}; the keys are wiped")
+    });
 }

@@ -12,6 +12,7 @@ use crate::agent::{self, AgentError, Options};
 use crate::commands::roots::Common;
 use crate::metrics::port::{self, NoPort, Shown};
 use crate::report::{Exit, Failure};
+use crate::store::scope::ScopeError;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -66,6 +67,10 @@ impl Run {
                     .hint("to be of use again it joins as a new machine: freehold-node leave --local, then freehold-node join"),
                 AgentError::NotJoined | AgentError::Left => failure.hint("join first: freehold-node join"),
                 AgentError::AlreadyRunning => failure.hint("look at it: freehold-node status"),
+                AgentError::Scope(ScopeError::Damaged { .. } | ScopeError::DamagedKey { .. }) => failure.hint(
+                    "look at the disk; then an operator runs freehold node replace NAME, and this machine freehold-node leave \
+                     --local and the line that it prints",
+                ),
                 AgentError::Scope(_) | AgentError::NoRandomness(_) => failure,
             }
         })

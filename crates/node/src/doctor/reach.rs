@@ -99,6 +99,7 @@ fn cure(why: &CallError) -> String {
             "something else answers there, or the mandate does not name this host; if a clock is wrong, set it right first"
                 .to_owned()
         }
+        CallError::ClocksApart { .. } => "set the clock that is wrong, this one or the gateway's".to_owned(),
         CallError::NotAccepted { .. } => {
             "the gateway does not take this machine's SVID: an operator looks with freehold node show; if its clock is wrong, set it right"
                 .to_owned()

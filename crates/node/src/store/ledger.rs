@@ -2,6 +2,7 @@
 
 mod look;
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -15,9 +16,10 @@ use identity::time::Timestamp;
 use org::derived::{self, BadRow, Rows};
 use org::entry::{Entry, SignedEntry};
 use org::founding::Founding;
-use org::renew::Issuance;
+use org::renew::{Conflict, Issuance};
 use org::state::State;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
 
 pub use look::Counts;
 
@@ -46,6 +48,49 @@ pub enum LedgerError {
     Damaged(String),
     #[error(transparent)]
     Row(#[from] BadRow),
+}
+
+/// Why a node key gets nothing any more, until operators end it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alarm {
+    pub why: String,
+    /// Absent in what was written before evidence was kept.
+    pub conflict: Option<Conflict>,
+}
+
+impl LedgerError {
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        use rusqlite::ErrorCode as Code;
+        let Self::Sqlite(why) = self else {
+            return match self {
+                Self::Newer { .. } | Self::NotCopied { .. } => None,
+                Self::Sqlite(_) | Self::Damaged(_) | Self::Row(_) => Some(DAMAGED),
+            };
+        };
+        match why.sqlite_error_code() {
+            Some(Code::DiskFull) => Some("make room on the disk of the gateway's folder, and run this again"),
+            Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => {
+                Some("the gateway's folder cannot be written: look at its disk and its owner")
+            }
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) | None => Some(DAMAGED),
+            Some(_) => None,
+        }
+    }
+}
+
+/// The cure for what nothing can make again.
+pub const DAMAGED: &str =
+    "keep the gateway's folder as it is, and put the newest good copy of it in its place; nothing was served from it";
+
+/// One row of the entries' table.
+#[derive(Debug)]
+pub(super) struct StoredEntry {
+    pub id: i64,
+    /// Author, epoch, sequence and digest, as they are looked up.
+    pub place: (String, u32, i64, String),
+    pub envelope: String,
 }
 
 #[derive(Debug)]
@@ -139,7 +184,7 @@ impl Ledger {
     }
 
     /// Writes what differs.
-    fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
+    pub(super) fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
         let old = self.derived()?;
         let changed = rows.iter().filter(|(key, value)| old.get(key) != Some(value));
         self.put_rows(&changed.map(|(key, value)| (key.clone(), value.clone())).collect())?;
@@ -173,6 +218,30 @@ impl Ledger {
     /// Every entry in order of arrival, for whoever folds them all.
     pub fn all_entries(&self) -> Result<Vec<Envelope>, LedgerError> {
         Ok(self.entries(0, u32::MAX)?.into_iter().map(|(_, envelope)| envelope).collect())
+    }
+
+    // ---- for `check` ----
+
+    pub(super) fn check_structure(&self) -> Result<(), LedgerError> {
+        let found: String = self.db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if found == "ok" { Ok(()) } else { Err(LedgerError::Damaged(found)) }
+    }
+
+    pub(super) fn stored_entries(&self, after: i64) -> Result<Vec<StoredEntry>, LedgerError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT id, author, epoch, seq, digest, envelope FROM entries WHERE id > ?1 ORDER BY id LIMIT 1000",
+        )?;
+        let rows = query.query_map([after], |row| {
+            let place = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
+            Ok(StoredEntry { id: row.get(0)?, place, envelope: row.get(5)? })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn issuance_rows(&self) -> Result<Vec<(String, String)>, LedgerError> {
+        let mut query = self.db.prepare("SELECT principal, value FROM issuances")?;
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// A page of entries in order of arrival, each with its row number.
@@ -248,18 +317,26 @@ impl Ledger {
         Ok(query.query_row([node_key.to_string()], |row| row.get(0)).optional()?.map(Timestamp::from_unix))
     }
 
-    pub fn raise_alarm(&self, node_key: Digest, at: Timestamp, why: &str) -> Result<(), LedgerError> {
-        self.db.prepare_cached("INSERT OR IGNORE INTO alarms VALUES (?1, ?2, ?3)")?.execute(params![
-            node_key.to_string(),
-            at.unix(),
-            why
-        ])?;
+    /// It stays for good: only the end of the node key ends it.
+    pub fn raise_alarm(&self, node_key: Digest, at: Timestamp, alarm: &Alarm) -> Result<(), LedgerError> {
+        self.db
+            .prepare_cached("INSERT INTO alarms VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET why = excluded.why")?
+            .execute(params![node_key.to_string(), at.unix(), json(alarm)])?;
         Ok(())
     }
 
-    pub fn alarm(&self, node_key: Digest) -> Result<Option<String>, LedgerError> {
+    /// Every node key with an alarm.
+    pub fn alarmed(&self) -> Result<BTreeSet<Digest>, LedgerError> {
+        let mut query = self.db.prepare("SELECT node_key FROM alarms")?;
+        let keys = query.query_map([], |row| row.get::<_, String>(0))?;
+        let bad = |_| LedgerError::Damaged("an alarm is about something that is no node key".to_owned());
+        keys.map(|key| key?.parse().map_err(bad)).collect()
+    }
+
+    pub fn alarm(&self, node_key: Digest) -> Result<Option<Alarm>, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT why FROM alarms WHERE node_key = ?1")?;
-        Ok(query.query_row([node_key.to_string()], |row| row.get(0)).optional()?)
+        let text: Option<String> = query.query_row([node_key.to_string()], |row| row.get(0)).optional()?;
+        Ok(text.map(|text| serde_json::from_str(&text).unwrap_or(Alarm { why: text, conflict: None })))
     }
 
     /// When, from where, what; the oldest beyond a bound are forgotten.

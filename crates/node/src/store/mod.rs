@@ -5,3 +5,4 @@ pub mod gateway;
 pub mod migrate;
 pub mod ledger;
 pub mod marks;
+pub mod check;

@@ -92,6 +92,12 @@ pub struct Svid {
     pub not_after: Timestamp,
 }
 
+impl Svid {
+    pub fn is_good(&self, now: Timestamp) -> bool {
+        (self.not_before..self.not_after).contains(&now)
+    }
+}
+
 impl Scope {
     pub fn at(root: &Path, org: &OrgName) -> Self {
         Self { folder: root.join(org.as_str()) }
@@ -263,7 +269,18 @@ impl Scope {
         self.finish_wiping()
     }
 
-    fn finish_wiping(&self) -> Result<(), ScopeError> {
+    /// Scopes under a root whose wiping was cut off: they are none any more, and their keys still lie there.
+    pub fn half_wiped(root: &Path) -> Vec<Self> {
+        let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| {
+            let name = entry.file_name();
+            name.to_str()?.strip_prefix('.')?.strip_suffix(".wiping")?.parse::<OrgName>().ok()
+        });
+        names.map(|org| Self::at(root, &org)).collect()
+    }
+
+    /// What an interrupted wipe left; nothing of a scope that was made since.
+    pub fn finish_wiping(&self) -> Result<(), ScopeError> {
         for secret in secrets_below(&self.aside()) {
             file::wipe(&secret)?;
         }
