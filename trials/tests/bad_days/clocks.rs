@@ -130,12 +130,12 @@ fn a_gateway_whose_clock_goes_wrong_issues_nothing_that_lasts_and_is_believed_ag
     until("it has a certificate from the future", || log_of(&place).contains("renewed the gateway's certificate"));
     refused(&place.join("web-2", &code), "days apart");
     until("its own node, which believes the same clock, has renewed", || own_counter() != before);
+    let future = own_counter();
     clock.set("+0");
     until("a machine joins again", || place.join("web-2", &code).status.success());
     until("the agent is well", || status()["problem"].is_null());
     assert_eq!((status()["state"].as_str(), counter(&place, "web-1")), (Some("member"), 1), "it took nothing");
     // Its own SVID is from the future: it comes back by its node key.
-    let future = own_counter();
     until("its own node is well", || own_counter() != future);
     trials::place::openssl(&own(), &["x509", "-in", "svid.pem", "-noout", "-checkend", "0"]);
     let nodes = place.facts(&["node", "list"]);

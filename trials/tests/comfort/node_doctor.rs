@@ -124,7 +124,7 @@ fn another_user_another_clock_and_a_small_disk_are_told() {
     let told = on_a_clock("+40d", &ask());
     told.has("WRONG", "head", "was fresh only until", "an operator renews it");
     told.has("WRONG", "svid", "it ended at", "is this clock fast?");
-    told.has("WRONG", "gateway", "is not one of this org's", "set it right first");
+    told.has("WRONG", "gateway", "days apart", "set the clock that is wrong");
     let root = place.root("web-1");
     let words = ["doctor", "--json", "--root"];
     elsewhere(&place, &root, "freehold-node", &words).has(
