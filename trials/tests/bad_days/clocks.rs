@@ -42,19 +42,18 @@ fn a_machine_whose_clock_is_off_by_less_than_a_certificates_life_is_told_before_
     let invite = place.invite(&["--uses", "2"]);
     let code_file = place.path("code");
     std::fs::write(&code_file, text(&invite, "code")).unwrap();
-    for (name, by, why) in [("web-1", "+2d", "which is over by this machine's clock"), ("web-2", "-90s", "")] {
-        let clock = Clock::off(place.path("clock"), by);
+    let clock = Clock::off(place.path("clock"), "+2d");
+    let join = |name: &str| {
         let words = ["join", "--name", name, "--invite-file", code_file.to_str().unwrap()];
-        let join = || output(clock.under(place.node_command(name, &words)));
-        if why.is_empty() {
-            succeeded(&join());
-            continue;
-        }
-        refused(&join(), why);
-        assert_eq!(place.spent(&text(&invite, "id")), 0);
-        clock.set("+0");
-        succeeded(&join());
-    }
+        output(clock.under(place.node_command(name, &words)))
+    };
+    refused(&join("web-1"), "which is over by this machine's clock");
+    assert_eq!(place.spent(&text(&invite, "id")), 0);
+    clock.set("+0");
+    succeeded(&join("web-1"));
+    // A minute or so harms nobody.
+    clock.set("-90s");
+    succeeded(&join("web-2"));
     assert_eq!(place.spent(&text(&invite, "id")), 2);
 }
 

@@ -1,9 +1,11 @@
 //! One disk on two machines, and a disk put back from last week: the key is suspended, shown with evidence, and one
 //! command cures it.
 
+use std::process::{Command, Output};
+
 use serde_json::Value;
 use trials::faults::Clock;
-use trials::place::{Place, Running, ended, json, refused, stdout, succeeded, text, until};
+use trials::place::{Place, Running, binary, ended, json, output, refused, stdout, succeeded, text, until};
 
 use super::{agent, copy, counter, log_of, serve};
 
@@ -60,7 +62,7 @@ fn two_machines_with_one_disk_are_both_suspended_and_one_command_lets_one_go_on(
         check_ended_as_revoked(node, running);
     }
     let code = text(&replaced, "code");
-    succeeded(&place.node("web-1", &["join", "--name", "web-1"], &code));
+    succeeded(&run_line(&place, "web-1", &text(&replaced, "line")));
     // The other one has the same line and comes too late; nor does its old key help.
     refused(&place.node("copy", &["join", "--name", "web-1"], &code), "used up");
     let (node, words) = shown(&place);
@@ -70,6 +72,14 @@ fn two_machines_with_one_disk_are_both_suspended_and_one_command_lets_one_go_on(
     assert_eq!(place.status("web-1")["problem"], Value::Null);
     assert_eq!(going_on.stop(), Some(0));
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+/// The line as it was printed, in a shell.
+fn run_line(place: &Place, node: &str, line: &str) -> Output {
+    let programs = binary("freehold-node");
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", line]).env("PATH", programs.parent().unwrap()).env("FREEHOLD_ROOT", place.root(node));
+    output(shell)
 }
 
 /// Both numbers, both keys, both times, where they came from, and what to do.
