@@ -125,8 +125,12 @@ fn an_invite_dies_with_the_signers_who_made_it() {
 }
 
 fn suspension(world: &World, by: &str, span: Seconds) -> Action {
+    suspension_at(world, by, (NOW, span), "odd")
+}
+
+fn suspension_at(world: &World, by: &str, (at, span): (Timestamp, Seconds), reason: &str) -> Action {
     let node_key = node_key(1).public().digest();
-    let body = Suspension { node_key, name: node("web"), at: NOW, until: NOW + span, reason: "odd".to_owned() };
+    let body = Suspension { node_key, name: node("web"), at, until: at + span, reason: reason.to_owned() };
     Action::NodeSuspend { suspension: world.sealed(&body, &[by]), name: node("web") }
 }
 
@@ -162,6 +166,40 @@ fn of_two_suspensions_at_once_everybody_counts_the_same_one() {
     world.append("ben", suspension(&world, "ben", Seconds::DAY));
     let state = settled(&world);
     assert_eq!(state.suspensions[&node_key(1).public().digest()].len(), 2);
+}
+
+#[test]
+fn a_suspension_that_is_dated_ahead_does_not_count_before_its_day() {
+    let mut world = world();
+    let at = NOW + Seconds::DAY.times(3650);
+    let mut entry = world.draft("ann", suspension_at(&world, "ann", (at, Seconds::DAY), "odd"));
+    entry.at = at;
+    world.push("ann", &entry);
+    let (state, key) = (settled(&world), node_key(1).public().digest());
+    assert!(state.is_suspended(key, NOW + Seconds::DAY.times(30)).is_none());
+    assert!(state.is_suspended(key, at + Seconds::HOUR).is_some());
+}
+
+#[test]
+fn a_reason_is_short_and_plain() {
+    for reason in ["x".repeat(201), "\u{1b}[2J".to_owned()] {
+        let mut world = world();
+        let entry = world.append("ann", suspension_at(&world, "ann", (NOW, Seconds::HOUR), &reason));
+        assert!(matches!(settled(&world).void.get(&entry.digest), Some(Void::BadObject(_))));
+    }
+}
+
+#[test]
+fn a_signer_who_hides_what_was_seen_ends_nobody_elses_suspension() {
+    let mut world = world();
+    world.append("ann", suspension(&world, "ann", Seconds::DAY));
+    world.share();
+    // Lower in history than ann's, and over already.
+    let over = (NOW - Seconds::DAY, Seconds(1));
+    let mut entry = world.draft("ben", suspension_at(&world, "ben", over, "odd"));
+    entry.seen.0.retain(|other, _| *other == author("gw-1"));
+    world.push("ben", &entry);
+    assert!(settled(&world).is_suspended(node_key(1).public().digest(), NOW + Seconds::HOUR).is_some());
 }
 
 /// What `who` would sign to begin an epoch from `state`.
