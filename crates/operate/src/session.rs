@@ -133,7 +133,17 @@ impl<D: Desk> Session<D> {
     /// Checks a survey against what is known, then remembers it.
     fn take_in(&mut self) -> Result<(), OperateError> {
         let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
-        let known = self.known.advance(more, Some(&self.survey.head), clock::now())?;
+        let known = match self.known.advance(more, Some(&self.survey.head), clock::now()) {
+            Ok(known) => known,
+            Err(why) => {
+                // A recovery took effect unseen by this home, which counts from now on.
+                if let Some(noticed) = self.known.heed(&why, clock::now()) {
+                    self.known = noticed;
+                    self.remember(|_| {})?;
+                }
+                return Err(why.into());
+            }
+        };
         // What was given up when the operators restored an older ledger is not missed.
         let remembered = self.memory.frontier.within(&known.head.head.epoch);
         if !self.survey.frontier.covers_all(&remembered) {
