@@ -149,6 +149,11 @@ impl<D: Desk> Session<D> {
         if !self.survey.frontier.covers_all(&remembered) {
             return Err(OperateError::LedgerBehind);
         }
+        // An epoch begins with a head, so nothing is of a later one than the head says.
+        let epoch = known.head.head.epoch.clone();
+        if self.survey.frontier.0.values().any(|place| place.epoch > epoch.number) {
+            return Err(OperateError::LedgerBehind);
+        }
         // At the same place there must stand the same entry.
         let differs = |(author, place): (&Author, &Place)| {
             let here = self.survey.frontier.place_of(author);
@@ -167,9 +172,13 @@ impl<D: Desk> Session<D> {
             None => false,
             Some(tip) => {
                 let told = open(tip).ok_or(OperateError::LedgerBehind)?;
-                let kept = self.folder.memory()?.tip;
-                let order = |tip: &Tip| (tip.place.epoch, tip.place.seq);
-                kept.as_ref().and_then(open).is_none_or(|kept| order(&kept) <= order(&told))
+                let own = Author::Gateway(self.survey.gateway.clone());
+                if told.author != own || told.place.epoch > epoch.number {
+                    return Err(OperateError::LedgerBehind);
+                }
+                let given_up = |kept: &Tip| epoch.gave_up(&kept.author, kept.place.epoch, kept.place.seq);
+                let kept = self.folder.memory()?.tip.as_ref().and_then(open);
+                kept.is_none_or(|kept| given_up(&kept) || kept.place.seq <= told.place.seq)
             }
         };
         // Whoever hears of a recovery counts from then.
