@@ -161,7 +161,7 @@ impl AdmissionRecord {
 
     pub fn has_seen(&self, at: &Cut) -> bool {
         if at.author == self.entry.author {
-            (at.epoch, at.seq) < (self.entry.epoch, self.entry.seq)
+            at.epoch <= self.entry.epoch && at.seq < self.entry.seq
         } else {
             self.seen.covers(at)
         }

@@ -268,6 +268,19 @@ fn a_replica_that_saw_what_was_lost_folds_to_the_same() {
 }
 
 #[test]
+fn a_lost_change_of_signers_does_not_hold_up_the_restore() {
+    let mut world = world();
+    let mut state = world.view("ann").clone();
+    // In the chain of the very signer who begins the epoch, and further up than where it begins.
+    world.publish("ann", Cause::Refresh, |_| {});
+    world.append("ann", world.install("ann", quorum(1, &["ann", "cat"]), &["ann"], &["cat"]));
+    let begin = restore(&world, &state, "ann", &["ann"]);
+    state.apply(&begin).unwrap().unwrap();
+    world.log.push(begin);
+    assert_eq!(world.fold().state, state);
+}
+
+#[test]
 fn one_signer_of_two_begins_no_epoch() {
     let mut world = World::new(2, &["ann", "ben"]);
     let mut state = world.view("gw-1").clone();
