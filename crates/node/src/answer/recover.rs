@@ -48,6 +48,10 @@ fn known(state: &State, recovery: &Envelope) -> Result<Option<Timestamp>, Refusa
     if word != Word::Recovery {
         return Err(Refusal::BadProof);
     }
+    if let Some(name) = state.name_taken(&set) {
+        let why = format!("the signer's name `{name}` belongs to another key: choose another");
+        return Err(Refusal::LedgerRefuses { why });
+    }
     let begun = state.open_recoveries().find(|(record, _)| record.set.id == set.id);
     Ok(begun.map(|(_, due_at)| due_at))
 }

@@ -332,6 +332,41 @@ fn open_invites_wait_for_a_word_after_a_restore() {
 }
 
 #[test]
+fn an_invite_that_was_lost_waits_for_a_word_when_one_signer_writes_it_again() {
+    let mut world = World::new(2, &["ann", "ben"]);
+    let mut state = world.view("gw-1").clone();
+    let invite = world.sealed(&world.invite_body("ann", 1, [1, 1]), &["ann", "ben"]);
+    world.invites.insert(1, invite.clone());
+    world.append("ann", Action::InviteCreate { invite: invite.clone() });
+    let mut head = state.head().unwrap().head.clone();
+    (head.version, head.epoch, head.issued_at) = (head.version + 1_000, state.next_epoch(), NOW + Seconds::HOUR);
+    let begin = Action::HeadPublish { head: world.sealed(&head, &["ann", "ben"]), cause: Cause::Restore };
+    for (who, action) in [("ann", begin), ("ben", Action::InviteCreate { invite })] {
+        let (key, when) = (ed(who), (NOW, identity::id::Correlation([0; 8])));
+        let place = (&state.frontier, 2);
+        let entry = SignedEntry::write(world.founding.id, place, (author(who), &key), when, action).unwrap();
+        state.apply(&entry).unwrap().unwrap();
+    }
+    assert!(state.is_unconfirmed(state.invites.values().next().unwrap()));
+}
+
+#[test]
+fn a_recovery_takes_nobodys_name() {
+    let mut world = world();
+    let named = |name: &str, key: &str| {
+        let signer = identity::signers::Signer { name: name.parse().unwrap(), key: ed(key).public() };
+        Quorum::new(1, vec![signer]).unwrap()
+    };
+    for (quorum, counts) in
+        [(named("ann", "thief"), false), (named("zoe", "zoe"), true), (named("zoe", "thief"), false)]
+    {
+        let recovery = recovery(&world, quorum, &["safe"]);
+        let begun = world.append("gw-1", Action::RecoveryBegin { recovery });
+        assert_eq!(!settled(&world).void.contains_key(&begun.digest), counts);
+    }
+}
+
+#[test]
 fn the_state_survives_its_rows_with_all_of_this_in_it() {
     let (world, mut state) = restored();
     state.apply(&restore(&world, &state, "ann", &["ann"])).unwrap().unwrap();
