@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::bundle::Roots;
@@ -293,7 +294,13 @@ impl Common {
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
         let own = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
-        let desk = RemoteDesk::connect(doors, roots, (known, memory.tip.clone()), restored, own).await;
+        let desk = RemoteDesk::connect(doors, roots, (known.clone(), memory.tip.clone()), restored, own).await;
+        if let Err(CallError::Knowledge { source, .. }) = &desk
+            && let Some(noticed) = known.heed(source, clock::now())
+        {
+            // A recovery took effect unseen by this home, which counts from now on.
+            folder.save_known(&noticed).map_err(|why| failed(&why))?;
+        }
         let desk = desk.map_err(|why| {
             if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {
                 return failed(&why).exit(Exit::Refused).hint(BEHIND);

@@ -102,12 +102,12 @@ impl Failure {
             };
             eprintln!("{}", serde_json::to_string(&told).unwrap_or_default());
         } else {
-            eprintln!("error: {}", self.doing);
+            eprintln!("error: {}", plain(&self.doing));
             for cause in &self.causes {
-                eprintln!("  caused by: {cause}");
+                eprintln!("  caused by: {}", plain(cause));
             }
             if let Some(hint) = &self.hint {
-                eprintln!("hint: {hint}");
+                eprintln!("hint: {}", plain(hint));
             }
         }
         self.exit.into()
@@ -184,10 +184,25 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
     }
 }
 
+/// As a terminal may have it. Labels, and the words of a gateway or of a file, are others' to choose: nothing in them
+/// moves the cursor, hides a line or turns the direction of writing.
+pub fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if (c.is_control() && c != '\n' && c != '\t') || turns(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Prints a value: as JSON, or as a person reads it.
 pub fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> String) {
     use std::io::Write as _;
-    let told = if json { serde_json::to_string_pretty(value).unwrap_or_default() } else { text() };
+    let told = if json { serde_json::to_string_pretty(value).unwrap_or_default() } else { plain(&text()) };
     // Whoever reads may have seen enough: `freehold node list | head`.
     let _ = writeln!(std::io::stdout(), "{told}");
 }
@@ -203,4 +218,14 @@ pub fn log_to_stderr() {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_not_steer_the_terminal() {
+        assert_eq!(plain("a\u{1b}[2Jb\u{202e}c\r\u{9b}d\n\te"), "a\\u{1b}[2Jb\\u{202e}c\\u{d}\\u{9b}d\n\te");
+    }
 }

@@ -30,11 +30,11 @@ impl<D: Desk> Session<D> {
     /// version exceeds every one that was ever seen.
     fn take_shown(&self, head: &mut Head) {
         let shown = self.survey.shown.as_ref();
-        let opened =
-            shown.and_then(|shown| self.known.signer_sets().iter().find_map(|set| SignedHead::open(set, shown).ok()));
+        // By the signers of now: those who were replaced decide nothing any more.
+        let opened = shown.and_then(|shown| SignedHead::open(&self.known.signers, shown).ok());
         if let Some(opened) = opened {
             head.revocations.absorb(&opened.head.revocations);
-            head.version = head.version.max(opened.head.version + 1);
+            head.version = head.version.max(opened.head.version.saturating_add(1));
         }
     }
 

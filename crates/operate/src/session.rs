@@ -157,10 +157,25 @@ impl<D: Desk> Session<D> {
     /// Checks a survey against what is known, then remembers it.
     fn take_in(&mut self) -> Result<(), OperateError> {
         let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
-        let known = self.known.advance(more, Some(&self.survey.head), clock::now())?;
+        let known = match self.known.advance(more, Some(&self.survey.head), clock::now()) {
+            Ok(known) => known,
+            Err(why) => {
+                // A recovery took effect unseen by this home, which counts from now on.
+                if let Some(noticed) = self.known.heed(&why, clock::now()) {
+                    self.known = noticed;
+                    self.remember(|_| {})?;
+                }
+                return Err(why.into());
+            }
+        };
         // What was given up when the operators restored an older ledger is not missed.
         let remembered = self.memory.frontier.within(&known.head.head.epoch);
         if !self.survey.frontier.covers_all(&remembered) {
+            return Err(OperateError::LedgerBehind);
+        }
+        // An epoch begins with a head, so nothing is of a later one than the head says.
+        let epoch = known.head.head.epoch.clone();
+        if self.survey.frontier.0.values().any(|place| place.epoch > epoch.number) {
             return Err(OperateError::LedgerBehind);
         }
         // At the same place there must stand the same entry.
@@ -181,10 +196,14 @@ impl<D: Desk> Session<D> {
             None => false,
             Some(tip) => {
                 let told = open(tip).ok_or(OperateError::LedgerBehind)?;
-                let kept = self.folder.memory()?.tip;
-                let order = |tip: &Tip| (tip.place.epoch, tip.place.seq);
+                let own = Author::Gateway(self.survey.gateway.clone());
+                if told.author != own || told.place.epoch > epoch.number {
+                    return Err(OperateError::LedgerBehind);
+                }
+                let given_up = |kept: &Tip| epoch.gave_up(&kept.author, kept.place.epoch, kept.place.seq);
+                let kept = self.folder.memory()?.tip.as_ref().and_then(open);
                 // Of two about the same place the older one stays: it says when the place was first seen.
-                kept.as_ref().and_then(open).is_none_or(|kept| order(&kept) < order(&told))
+                kept.is_none_or(|kept| given_up(&kept) || kept.place.seq < told.place.seq)
             }
         };
         // Whoever hears of a recovery counts from then.

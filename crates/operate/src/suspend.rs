@@ -3,7 +3,7 @@
 use ground::{clock, random};
 use identity::time::{Seconds, Timestamp};
 use org::entry::Action;
-use org::suspend::{LONGEST, Suspension};
+use org::suspend::{LONGEST, Suspension, is_plain};
 use wire::control::NodeView;
 
 use crate::desk::Desk;
@@ -21,7 +21,7 @@ impl<D: Desk> Session<D> {
         if span.0 == 0 || span > LONGEST {
             return Err(OperateError::Unwise(format!("one signer suspends for between 1s and {LONGEST}")));
         }
-        if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
+        if !is_plain(reason) {
             return Err(OperateError::Unwise("a reason is at most 200 characters of plain text".to_owned()));
         }
         if let Some(earlier) = &node.suspension {

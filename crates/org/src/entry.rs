@@ -162,7 +162,8 @@ pub struct Past<'a>(&'a Entry);
 impl Past<'_> {
     pub fn holds(&self, at: &Cut) -> bool {
         if at.author == self.0.author {
-            (at.epoch, at.seq) < (self.0.epoch, self.0.seq)
+            // Chains keep counting through epochs; a higher place of an earlier epoch was given up.
+            at.epoch <= self.0.epoch && at.seq < self.0.seq
         } else {
             self.0.seen.covers(at)
         }

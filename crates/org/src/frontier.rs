@@ -13,6 +13,11 @@ const fn order(place: &Place) -> (u32, u64) {
     (place.epoch, place.seq)
 }
 
+/// Chains keep counting through epochs: no place is higher for a later epoch alone.
+const fn reaches(known: &Place, epoch: u32, seq: u64) -> bool {
+    known.epoch >= epoch && known.seq >= seq
+}
+
 /// The last known place of each author.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -25,11 +30,14 @@ impl Frontier {
 
     /// True if `self` knows the place and all before it.
     pub fn covers(&self, at: &Cut) -> bool {
-        self.0.get(&at.author).is_some_and(|known| order(known) >= (at.epoch, at.seq))
+        self.0.get(&at.author).is_some_and(|known| reaches(known, at.epoch, at.seq))
     }
 
     pub fn covers_all(&self, other: &Self) -> bool {
-        other.0.iter().all(|(author, place)| self.0.get(author).is_some_and(|known| order(known) >= order(place)))
+        let reached = |(author, place): (&Author, &Place)| {
+            self.0.get(author).is_some_and(|known| reaches(known, place.epoch, place.seq))
+        };
+        other.0.iter().all(reached)
     }
 
     /// Keeps the higher place of each author.
@@ -80,4 +88,21 @@ pub struct Tip {
 impl Payload for Tip {
     const KIND: &'static str = "tip";
     const SCHEMA: u32 = 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use identity::id::Digest;
+
+    #[test]
+    fn a_later_epoch_makes_no_lower_place_a_higher_one() {
+        let author = Author::Signer("ann".parse().unwrap());
+        let at = |epoch, seq| Frontier([(author.clone(), Place { epoch, seq, digest: Digest([0; 32]) })].into());
+        // Whoever saw fifty entries is not content with two, whatever epoch a gateway says they are of.
+        assert!(!at(9, 2).covers_all(&at(1, 50)));
+        assert!(!at(9, 2).covers(&Cut { author: author.clone(), epoch: 1, seq: 50 }));
+        assert!(!at(1, 50).covers_all(&at(2, 2)));
+        assert!(at(2, 51).covers_all(&at(1, 50)));
+    }
 }

@@ -38,9 +38,13 @@ impl State {
     }
 
     /// A name stands for one key for ever: else the old key could go on writing the new one's chain.
-    fn check_names(&self, signed: &SignedEntry, set: &SignerSet) -> Result<(), Void> {
+    pub(crate) fn check_names(&self, signed: &SignedEntry, set: &SignerSet) -> Result<(), Void> {
+        // Those whom a recovery names may write, too, before they are installed.
+        let named = self.recoveries.values();
+        let named = named.filter(|record| record.begun.iter().any(|begun| signed.past().holds(&begun.by)));
+        let earlier: Vec<&SignerSet> = self.sets_before(signed).chain(named.map(|record| &record.set)).collect();
         let renamed = |signer: &Signer| {
-            self.sets_before(signed).any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
+            earlier.iter().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
         };
         match set.quorum.signers().iter().find(|signer| renamed(signer)) {
             Some(taken) => Err(Void::BadObject(format!("the signer's name `{}` belongs to another key", taken.name))),

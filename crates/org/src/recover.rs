@@ -6,6 +6,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::SignerName;
+use identity::signers::{Signer, SignerSet};
 use identity::time::Timestamp;
 
 use crate::entry::{Action, SignedEntry};
@@ -25,6 +26,7 @@ impl State {
     pub(crate) fn begin_recovery(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {
         let before = self.signers_before(signed);
         let (set, _) = before.succeed(envelope, &self.recovery).map_err(|why| Void::BadObject(why.to_string()))?;
+        self.check_names(signed, &set)?;
         let envelope = envelope.kept(&self.recovery.keys());
         let first = Spend { by: signed.cut(), at: signed.entry.at };
         let record = self.recoveries.entry(set.id);
@@ -47,6 +49,14 @@ impl State {
             let begun = record.begun.iter().map(|begun| begun.at).min()?;
             Some((record, begun + self.recovery_delay))
         })
+    }
+
+    /// A name in this set that stands for another key here already.
+    pub fn name_taken<'a>(&self, set: &'a SignerSet) -> Option<&'a SignerName> {
+        let sets = || self.signer_sets().chain(self.recoveries.values().map(|record| &record.set));
+        let taken =
+            |signer: &&Signer| sets().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key));
+        set.quorum.signers().iter().find(taken).map(|signer| &signer.name)
     }
 
     /// Was it begun in the entry's own past, and is the delay over at the time that the entry names?

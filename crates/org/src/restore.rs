@@ -106,7 +106,11 @@ impl State {
     pub fn is_unconfirmed(&self, record: &InviteRecord) -> bool {
         let epoch = self.epoch().number;
         let confirmed = self.confirmed.get(&record.invite.id).is_some_and(|epochs| epochs.contains(&epoch));
-        !confirmed && record.by.iter().all(|by| by.epoch < epoch)
+        // One that was lost may be written again by whoever kept it: what counts is when the threshold made it.
+        let began =
+            self.epochs.contains_key(&epoch).then(|| self.heads.values().find(|head| head.head.epoch.number == epoch));
+        let older = began.flatten().is_some_and(|began| record.invite.created_at < began.head.issued_at);
+        !confirmed && (older || record.by.iter().all(|by| by.epoch < epoch))
     }
 
     /// Where the ledger stands, as the beginning of the next epoch.

@@ -50,7 +50,7 @@ pub struct State {
     pub names: BTreeMap<NodeName, BTreeSet<Digest>>,
     /// Invites that were confirmed after a restore, and for which epochs.
     pub confirmed: BTreeMap<InviteId, BTreeSet<u32>>,
-    /// By digest of the node key, the first in history first; only that one counts.
+    /// By digest of the node key, the first in history first.
     pub suspensions: BTreeMap<Digest, Vec<SuspensionRecord>>,
     /// An index over `invites`; ids are drawn at random, so there is one digest each.
     pub invite_ids: BTreeMap<InviteId, BTreeSet<Digest>>,
@@ -162,7 +162,7 @@ impl AdmissionRecord {
 
     pub fn has_seen(&self, at: &Cut) -> bool {
         if at.author == self.entry.author {
-            (at.epoch, at.seq) < (self.entry.epoch, self.entry.seq)
+            at.epoch <= self.entry.epoch && at.seq < self.entry.seq
         } else {
             self.seen.covers(at)
         }

@@ -11,6 +11,13 @@ use crate::state::{State, SuspensionRecord, Void};
 
 /// The longest that one signer's word stands alone.
 pub const LONGEST: Seconds = Seconds::DAY;
+/// The longest reason: everybody who lists nodes gets it.
+const REASON: usize = 200;
+
+/// May this be written down as a reason, and shown to people?
+pub fn is_plain(reason: &str) -> bool {
+    reason.chars().count() <= REASON && !reason.chars().any(char::is_control)
+}
 
 /// Signed by one signer. It stands beside the head, and is not repeatable: who needs longer needs the threshold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +52,9 @@ impl State {
         if suspension.at > signed.entry.at + Seconds::MINUTE {
             return Err(Void::BadObject("it is dated in the future".to_owned()));
         }
+        if !is_plain(&suspension.reason) {
+            return Err(Void::BadObject(format!("a reason is at most {REASON} characters of plain text")));
+        }
         let known = self.members.get(&suspension.node_key).filter(|member| member.is_known_to(signed.past()));
         if known.is_none_or(|_| suspension.name != *name) {
             return Err(Void::Unknown(format!("node key {}", suspension.node_key)));
@@ -67,12 +77,16 @@ impl State {
         Ok(())
     }
 
-    /// The one suspension of this node key that ever counts.
+    /// The first suspension of this node key.
     pub fn suspension(&self, node_key: Digest) -> Option<&SuspensionRecord> {
         self.suspensions.get(&node_key)?.first()
     }
 
+    /// Signers who had not heard of each other may both have suspended it: then each word stands for its own day, so
+    /// that nobody can end another's. Dates are the signers' own: one that lies ahead does not count yet.
     pub fn is_suspended(&self, node_key: Digest, now: Timestamp) -> Option<&SuspensionRecord> {
-        self.suspension(node_key).filter(|record| now < record.until)
+        let records = self.suspensions.get(&node_key).into_iter().flatten();
+        let in_force = records.filter(|record| record.at <= now + Seconds::MINUTE && now < record.until);
+        in_force.max_by_key(|record| record.until)
     }
 }

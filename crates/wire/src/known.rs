@@ -3,7 +3,7 @@
 use identity::envelope::Envelope;
 use identity::head::{BadHead, SignedHead};
 use identity::id::{Digest, OrgId};
-use identity::signers::{BrokenChain, SignerSet, Word};
+use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, Word};
 use identity::time::Timestamp;
 use org::founding::{BadFounding, Founding};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,11 @@ pub enum BadKnowledge {
     #[error("what is known of the org was written by a newer freehold: upgrade it on this machine")]
     Newer,
     #[error("the recovery keys have replaced the signers; this machine was told just now, and follows at {until}")]
-    RecoveryWaits { until: Timestamp, recovery: Box<Envelope> },
+    RecoveryWaits {
+        until: Timestamp,
+        /// The steps from the set that is known here up to the recovery, which is the last.
+        steps: Vec<Envelope>,
+    },
 }
 
 /// More than this many at once is not somebody who lost keys.
@@ -99,22 +103,20 @@ impl Known {
         Ok(Self { founding: self.founding.clone(), chain, signers, head: opened, head_envelope, sighted })
     }
 
-    /// A recovery among `more` that has to wait is named together with the moment.
+    /// A recovery among `more` that has to wait is named together with the moment, and with the steps that led to it.
     fn explain(&self, why: BrokenChain, more: &[Envelope], now: Timestamp) -> BadKnowledge {
-        let recovery = more.iter().find(|envelope| self.is_recovery(envelope));
-        match (why, recovery) {
-            (BrokenChain::RecoveryWaits { .. }, Some(recovery)) => {
-                let until = self.due(recovery.digest()).unwrap_or(now + self.founding.record.recovery_delay);
-                BadKnowledge::RecoveryWaits { until, recovery: Box::new(recovery.clone()) }
-            }
-            (why, _) => why.into(),
-        }
+        let BrokenChain::RecoveryWaits { version } = why else {
+            return why.into();
+        };
+        let count = usize::try_from(version.saturating_sub(self.signers.version)).unwrap_or(usize::MAX);
+        let steps: Vec<Envelope> = more.iter().take(count).cloned().collect();
+        let due = steps.last().and_then(|recovery| self.due(recovery.digest()));
+        BadKnowledge::RecoveryWaits { until: due.unwrap_or(now + self.founding.record.recovery_delay), steps }
     }
 
     /// Signed by enough recovery keys, to replace the very set in force.
     fn is_recovery(&self, envelope: &Envelope) -> bool {
-        let next = self.signers.succeed(envelope, &self.founding.record.recovery);
-        matches!(next, Ok((_, Word::Recovery)))
+        replaces(&self.signers, envelope, &self.founding.record.recovery)
     }
 
     /// When a recovery that was seen here takes effect.
@@ -126,20 +128,42 @@ impl Known {
     /// Remembers a recovery from its first sight on. Nothing if it says nothing new.
     #[must_use]
     pub fn notice(&self, recovery: &Envelope, now: Timestamp) -> Option<Self> {
+        if self.is_recovery(recovery) { self.keep_in_sight(recovery, now) } else { None }
+    }
+
+    /// Remembers the recovery that kept this machine from following. It may replace a set that is not known here yet;
+    /// then the steps that lead to that set must hold.
+    #[must_use]
+    pub fn heed(&self, why: &BadKnowledge, now: Timestamp) -> Option<Self> {
+        let BadKnowledge::RecoveryWaits { steps, .. } = why else {
+            return None;
+        };
+        let (recovery, before) = steps.split_last()?;
+        let quorum = &self.founding.record.recovery;
+        let waited = |id: Digest| self.due(id).is_some_and(|due| now >= due);
+        let at = self.signers.walk(before, self.signers.as_ref(), (quorum, waited)).ok()?;
+        if replaces(&at, recovery, quorum) { self.keep_in_sight(recovery, now) } else { None }
+    }
+
+    fn keep_in_sight(&self, recovery: &Envelope, now: Timestamp) -> Option<Self> {
         let known = self.sighted.iter().any(|sighted| sighted.recovery.digest() == recovery.digest());
-        if known || self.sighted.len() >= MAX_SIGHTED || !self.is_recovery(recovery) {
+        if known || self.sighted.len() >= MAX_SIGHTED {
             return None;
         }
         let mut newer = self.clone();
-        newer.sighted.push(Sighted { recovery: recovery.clone(), since: now });
+        // A clock that was never set counts from the last moment that the operators signed.
+        let since = now.max(self.head.head.issued_at);
+        newer.sighted.push(Sighted { recovery: recovery.clone(), since });
         Some(newer)
     }
 
-    /// The recoveries that threaten the set in force, and when each takes effect here.
+    /// The recoveries that threaten the set in force or one that follows it, and when each takes effect here.
     pub fn alarms(&self) -> Vec<(SignerSet, Timestamp)> {
+        let org = self.org();
         let sighted = self.sighted.iter().filter_map(|sighted| {
-            let (set, _) = self.signers.succeed(&sighted.recovery, &self.founding.record.recovery).ok()?;
-            Some((set, self.due(sighted.recovery.digest())?))
+            let next: Recovery = self.founding.record.recovery.open(org, &sighted.recovery).ok()?;
+            let id = sighted.recovery.digest();
+            Some((SignerSet { org, version: next.version, id, quorum: next.quorum }, self.due(id)?))
         });
         sighted.collect()
     }
@@ -162,3 +186,10 @@ impl Known {
         Ok(Self { sighted: file.sighted, ..known })
     }
 }
+
+fn replaces(set: &SignerSet, envelope: &Envelope, recovery: &Quorum) -> bool {
+    matches!(set.succeed(envelope, recovery), Ok((_, Word::Recovery)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ mod ledger;
 mod impostor;
 mod rogue;
 mod resources;
+mod shown;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};

@@ -6,7 +6,7 @@ use identity::glob::NameGlob;
 use identity::principal::Name;
 use identity::time::Seconds;
 use ipnet::IpNet;
-use node::report::{Failure, show};
+use node::report::{Failure, plain, show};
 use operate::invite::InviteWish;
 use org::invite::{Label, Uses};
 use serde::Serialize;
@@ -309,7 +309,7 @@ impl Confirm {
         }
         if !common.json {
             for view in &views {
-                eprintln!("{}  {} of {} spent here  {}", view.id, view.spent, view.uses, view.label);
+                eprintln!("{}  {} of {} spent here  {}", view.id, view.spent, view.uses, plain(&view.label));
             }
             eprintln!(
                 "Each may have been used in what was lost; machines can join with it again as often as is left here."

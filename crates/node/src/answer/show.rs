@@ -38,8 +38,10 @@ pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refus
     Ok(Done {})
 }
 
+/// Only the signers in force can have said more than this ledger: whatever earlier ones said before they went is in it,
+/// and what they sign now is worth nothing.
 fn open(state: &State, head: &Envelope) -> Option<SignedHead> {
-    state.signer_sets().find_map(|set| SignedHead::open(set, head).ok())
+    SignedHead::open(state.signer_set(), head).ok()
 }
 
 /// A later version, or a revocation that the ledger lost.

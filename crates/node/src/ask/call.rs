@@ -4,7 +4,7 @@ use ground::clock;
 use identity::envelope::Envelope;
 use identity::key::Sign as _;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
-use wire::known::{BadKnowledge, Known};
+use wire::known::Known;
 use wire::tls::{Expect, OwnSvid};
 
 use crate::store::scope::{Scope, ScopeError};
@@ -66,10 +66,8 @@ pub async fn call_known(
     let expect = Expect::Roots(scope.endpoint_roots()?);
     let tip = scope.tip()?;
     let believed = believe_one_of(gateways, &expect, own, Anchor::Known(&known, tip.as_ref())).await;
-    if let Err(AskError::Call(CallError::Knowledge { source: BadKnowledge::RecoveryWaits { recovery, .. }, .. })) =
-        &believed
-    {
-        notice(scope, &known, recovery)?;
+    if let Err(AskError::Call(CallError::Knowledge { source, .. })) = &believed {
+        keep_in_sight(scope, known.heed(source, clock::now()))?;
     }
     let (believed, newer) = believed?;
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
@@ -80,7 +78,11 @@ pub async fn call_known(
 
 /// A recovery counts from its first sight on, and that is on disk before anything else happens.
 pub fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Result<Option<Known>, AskError> {
-    let Some(newer) = known.notice(recovery, clock::now()) else {
+    keep_in_sight(scope, known.notice(recovery, clock::now()))
+}
+
+fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Known>, AskError> {
+    let Some(newer) = noticed else {
         return Ok(None);
     };
     scope.save_known(&newer)?;

@@ -13,7 +13,7 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::{InviteId, OrgId};
 use identity::key::{BadKey, P256Key};
-use identity::principal::{Address, Name, NodeName, OrgName, Principal};
+use identity::principal::{Address, Author, Name, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use org::admission::SealKey;
 use org::frontier::Tip;
@@ -193,18 +193,20 @@ impl Scope {
     /// Keeps the highest word that a gateway gave about its ledger. A lower or unsigned one does not replace it: it
     /// is the evidence that confronts a gateway with its own future.
     pub fn save_tip(&self, tip: &Envelope, known: &Known) -> Result<(), ScopeError> {
-        let voices = known.head.head.mandates.iter().map(|mandate| mandate.voice);
+        // A gateway speaks of its own chain: under another name its word would take the place of the evidence.
         let read = |tip: &Envelope| {
-            let mut voices = voices.clone();
-            voices.find_map(|voice| tip.open_signed_by::<Tip>(Some(known.org()), &[voice]).ok())
+            known.head.head.mandates.iter().find_map(|mandate| {
+                let told: Tip = tip.open_signed_by(Some(known.org()), &[mandate.voice]).ok()?;
+                (told.author == Author::Gateway(mandate.gateway.clone())).then_some(told)
+            })
         };
         let Some(new) = read(tip) else {
             tracing::warn!("a gateway's word about its ledger is not signed by a mandated gateway; it is not kept");
             return Ok(());
         };
         let epoch = &known.head.head.epoch;
-        // What lies in an epoch that the operators ended confronts nobody any more.
-        let ended = |old: &Tip| old.place.epoch < epoch.number && new.place.epoch == epoch.number;
+        // What the operators gave up when an epoch began confronts nobody any more; what they kept does.
+        let ended = |old: &Tip| epoch.gave_up(&old.author, old.place.epoch, old.place.seq);
         match self.tip()?.as_ref().and_then(read) {
             Some(old)
                 if old.author == new.author
@@ -472,3 +474,6 @@ mod tests {
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
     }
 }
+
+#[cfg(test)]
+mod evidence;

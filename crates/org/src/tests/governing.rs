@@ -125,8 +125,12 @@ fn an_invite_dies_with_the_signers_who_made_it() {
 }
 
 fn suspension(world: &World, by: &str, span: Seconds) -> Action {
+    suspension_at(world, by, (NOW, span), "odd")
+}
+
+fn suspension_at(world: &World, by: &str, (at, span): (Timestamp, Seconds), reason: &str) -> Action {
     let node_key = node_key(1).public().digest();
-    let body = Suspension { node_key, name: node("web"), at: NOW, until: NOW + span, reason: "odd".to_owned() };
+    let body = Suspension { node_key, name: node("web"), at, until: at + span, reason: reason.to_owned() };
     Action::NodeSuspend { suspension: world.sealed(&body, &[by]), name: node("web") }
 }
 
@@ -162,6 +166,40 @@ fn of_two_suspensions_at_once_everybody_counts_the_same_one() {
     world.append("ben", suspension(&world, "ben", Seconds::DAY));
     let state = settled(&world);
     assert_eq!(state.suspensions[&node_key(1).public().digest()].len(), 2);
+}
+
+#[test]
+fn a_suspension_that_is_dated_ahead_does_not_count_before_its_day() {
+    let mut world = world();
+    let at = NOW + Seconds::DAY.times(3650);
+    let mut entry = world.draft("ann", suspension_at(&world, "ann", (at, Seconds::DAY), "odd"));
+    entry.at = at;
+    world.push("ann", &entry);
+    let (state, key) = (settled(&world), node_key(1).public().digest());
+    assert!(state.is_suspended(key, NOW + Seconds::DAY.times(30)).is_none());
+    assert!(state.is_suspended(key, at + Seconds::HOUR).is_some());
+}
+
+#[test]
+fn a_reason_is_short_and_plain() {
+    for reason in ["x".repeat(201), "\u{1b}[2J".to_owned()] {
+        let mut world = world();
+        let entry = world.append("ann", suspension_at(&world, "ann", (NOW, Seconds::HOUR), &reason));
+        assert!(matches!(settled(&world).void.get(&entry.digest), Some(Void::BadObject(_))));
+    }
+}
+
+#[test]
+fn a_signer_who_hides_what_was_seen_ends_nobody_elses_suspension() {
+    let mut world = world();
+    world.append("ann", suspension(&world, "ann", Seconds::DAY));
+    world.share();
+    // Lower in history than ann's, and over already.
+    let over = (NOW - Seconds::DAY, Seconds(1));
+    let mut entry = world.draft("ben", suspension_at(&world, "ben", over, "odd"));
+    entry.seen.0.retain(|other, _| *other == author("gw-1"));
+    world.push("ben", &entry);
+    assert!(settled(&world).is_suspended(node_key(1).public().digest(), NOW + Seconds::HOUR).is_some());
 }
 
 /// What `who` would sign to begin an epoch from `state`.
@@ -230,6 +268,19 @@ fn a_replica_that_saw_what_was_lost_folds_to_the_same() {
 }
 
 #[test]
+fn a_lost_change_of_signers_does_not_hold_up_the_restore() {
+    let mut world = world();
+    let mut state = world.view("ann").clone();
+    // In the chain of the very signer who begins the epoch, and further up than where it begins.
+    world.publish("ann", Cause::Refresh, |_| {});
+    world.append("ann", world.install("ann", quorum(1, &["ann", "cat"]), &["ann"], &["cat"]));
+    let begin = restore(&world, &state, "ann", &["ann"]);
+    state.apply(&begin).unwrap().unwrap();
+    world.log.push(begin);
+    assert_eq!(world.fold().state, state);
+}
+
+#[test]
 fn one_signer_of_two_begins_no_epoch() {
     let mut world = World::new(2, &["ann", "ben"]);
     let mut state = world.view("gw-1").clone();
@@ -278,6 +329,41 @@ fn open_invites_wait_for_a_word_after_a_restore() {
     let entry = SignedEntry::write(world.founding.id, (&state.frontier, 2), (author("ann"), &key), when, action);
     assert_eq!(state.apply(&entry.unwrap()), Ok(Ok(())));
     assert_eq!(consider(&state), Ok(()));
+}
+
+#[test]
+fn an_invite_that_was_lost_waits_for_a_word_when_one_signer_writes_it_again() {
+    let mut world = World::new(2, &["ann", "ben"]);
+    let mut state = world.view("gw-1").clone();
+    let invite = world.sealed(&world.invite_body("ann", 1, [1, 1]), &["ann", "ben"]);
+    world.invites.insert(1, invite.clone());
+    world.append("ann", Action::InviteCreate { invite: invite.clone() });
+    let mut head = state.head().unwrap().head.clone();
+    (head.version, head.epoch, head.issued_at) = (head.version + 1_000, state.next_epoch(), NOW + Seconds::HOUR);
+    let begin = Action::HeadPublish { head: world.sealed(&head, &["ann", "ben"]), cause: Cause::Restore };
+    for (who, action) in [("ann", begin), ("ben", Action::InviteCreate { invite })] {
+        let (key, when) = (ed(who), (NOW, identity::id::Correlation([0; 8])));
+        let place = (&state.frontier, 2);
+        let entry = SignedEntry::write(world.founding.id, place, (author(who), &key), when, action).unwrap();
+        state.apply(&entry).unwrap().unwrap();
+    }
+    assert!(state.is_unconfirmed(state.invites.values().next().unwrap()));
+}
+
+#[test]
+fn a_recovery_takes_nobodys_name() {
+    let mut world = world();
+    let named = |name: &str, key: &str| {
+        let signer = identity::signers::Signer { name: name.parse().unwrap(), key: ed(key).public() };
+        Quorum::new(1, vec![signer]).unwrap()
+    };
+    for (quorum, counts) in
+        [(named("ann", "thief"), false), (named("zoe", "zoe"), true), (named("zoe", "thief"), false)]
+    {
+        let recovery = recovery(&world, quorum, &["safe"]);
+        let begun = world.append("gw-1", Action::RecoveryBegin { recovery });
+        assert_eq!(!settled(&world).void.contains_key(&begun.digest), counts);
+    }
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! The laws of the fold, over random concurrent histories.
 
+use identity::id::InviteId;
 use identity::principal::Author;
+use identity::time::Seconds;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
-use super::world::{GATEWAYS, World, author, quorum, shuffled};
+use super::world::{GATEWAYS, NOW, World, author, quorum, shuffled};
 use crate::derived;
-use crate::entry::{Cause, SignedEntry};
+use crate::entry::{Action, Cause, Entry, SignedEntry};
 use crate::fold::fold_opened;
 use crate::invite::Uses;
+use crate::restore::Confirmation;
 use crate::state::State;
 
 /// One thing that happens. Whoever does it knows only what it has heard of.
@@ -51,6 +54,26 @@ pub enum Step {
         who: usize,
         from: usize,
     },
+    Suspend {
+        signer: usize,
+        node: u8,
+        hours: u64,
+        hides: bool,
+    },
+    Recover {
+        gateway: usize,
+        third: usize,
+    },
+    /// One of those whom the recovery keys named, too early or not.
+    TakeOver {
+        who: usize,
+        late: bool,
+    },
+    Confirm {
+        signer: usize,
+        invite: u8,
+        epoch: u32,
+    },
     /// An entry whose author hides most of what it has seen.
     Hide {
         gateway: usize,
@@ -60,9 +83,11 @@ pub enum Step {
 }
 
 const SIGNERS: [&str; 2] = ["ann", "ben"];
-const EVERYBODY: [&str; 4] = ["ann", "ben", "gw-1", "gw-2"];
+const EVERYBODY: [&str; 6] = ["ann", "ben", "gw-1", "gw-2", "yan", "zoe"];
 const NAMES: [&str; 3] = ["web", "db", "mail"];
 const THIRDS: [&str; 2] = ["cat", "dan"];
+/// Named by recoveries.
+const HEIRS: [&str; 2] = ["yan", "zoe"];
 
 fn step() -> impl Strategy<Value = Step> {
     let (signer, gateway, node, invite) = (0..2_usize, 0..2_usize, 1..5_u8, 1..4_u8);
@@ -72,12 +97,18 @@ fn step() -> impl Strategy<Value = Step> {
         1 => signer.clone().prop_map(|signer| Step::Refresh { signer }),
         1 => (signer.clone(), node.clone()).prop_map(|(signer, node)| Step::RevokeNode { signer, node }),
         1 => (signer.clone(), invite.clone()).prop_map(|(signer, invite)| Step::RevokeInvite { signer, invite }),
-        1 => (signer, 0..2_usize).prop_map(|(signer, third)| Step::Succeed { signer, third }),
+        1 => (signer.clone(), 0..2_usize).prop_map(|(signer, third)| Step::Succeed { signer, third }),
+        2 => (signer.clone(), node.clone(), 0..30_u64, any::<bool>())
+            .prop_map(|(signer, node, hours, hides)| Step::Suspend { signer, node, hours, hides }),
+        1 => (gateway.clone(), 0..2_usize).prop_map(|(gateway, third)| Step::Recover { gateway, third }),
+        2 => (0..4_usize, prop::bool::weighted(0.8)).prop_map(|(who, late)| Step::TakeOver { who, late }),
+        1 => (signer, invite.clone(), 1..3_u32)
+            .prop_map(|(signer, invite, epoch)| Step::Confirm { signer, invite, epoch }),
         6 => (gateway.clone(), node.clone(), invite.clone(), 0..3_usize)
             .prop_map(|(gateway, node, invite, name)| Step::Admit { gateway, node, invite, name }),
         1 => (gateway.clone(), node.clone()).prop_map(|(gateway, node)| Step::Join { gateway, node }),
         2 => (gateway.clone(), node.clone()).prop_map(|(gateway, node)| Step::Leave { gateway, node }),
-        5 => (0..4_usize, 0..4_usize).prop_map(|(who, from)| Step::Learn { who, from }),
+        6 => (0..6_usize, 0..6_usize).prop_map(|(who, from)| Step::Learn { who, from }),
         1 => (gateway, node, invite).prop_map(|(gateway, node, invite)| Step::Hide { gateway, node, invite }),
     ]
 }
@@ -87,8 +118,26 @@ pub fn history() -> impl Strategy<Value = World> {
     let opening = Just([Step::Invite { signer: 0, invite: 1, uses: [2, 1] }, Step::Learn { who: 2, from: 0 }]);
     (opening, prop::collection::vec(step(), 1..28)).prop_map(|(opening, steps)| {
         let mut world = World::new(1, &SIGNERS);
+        for heir in HEIRS {
+            world.welcome(heir);
+            world.learn(heir, "ann");
+        }
         for step in opening.iter().chain(&steps) {
             take(&mut world, step);
+        }
+        world
+    })
+}
+
+/// The same, and then some of them go on from an older copy, once or twice.
+fn restored() -> impl Strategy<Value = World> {
+    let restores = prop::collection::vec((0..4_usize, 0..2_usize, prop::collection::vec(step(), 0..12)), 1..3);
+    (history(), restores).prop_map(|(mut world, restores)| {
+        for (who, by, steps) in restores {
+            world.restore(EVERYBODY[who], SIGNERS[by]);
+            for step in &steps {
+                take(&mut world, step);
+            }
         }
         world
     })
@@ -122,14 +171,49 @@ fn take(world: &mut World, step: &Step) {
         Step::Join { gateway, node } => drop(world.join(GATEWAYS[gateway], node)),
         Step::Leave { gateway, node } => drop(world.leave(GATEWAYS[gateway], node)),
         Step::Learn { who, from } => world.learn(EVERYBODY[who], EVERYBODY[from]),
+        Step::Suspend { signer, node, hours, hides } => {
+            let who = SIGNERS[signer];
+            let mut entry = world.draft(who, world.suspension(who, node, (NOW, Seconds::HOUR.times(hours))));
+            if hides {
+                entry.seen.0.retain(|other, _| matches!(other, Author::Gateway(_)));
+            }
+            attempt(world, who, &entry);
+        }
+        Step::Recover { gateway, third } => {
+            let recovery = world.recovery(GATEWAYS[gateway], quorum(1, &["ann", "ben", HEIRS[third]]));
+            world.append(GATEWAYS[gateway], Action::RecoveryBegin { recovery });
+        }
+        Step::TakeOver { who, late } => {
+            let who = ["ann", "ben", "yan", "zoe"][who];
+            let next = world.signers(who).version + 1;
+            let begun = world.view(who).recoveries.values().find(|record| record.set.version == next);
+            if let Some(recovery) = begun.map(|record| record.envelope.clone()) {
+                let mut entry = world.draft(who, world.with_head(who, recovery, &["ann"]));
+                entry.at = if late { NOW + Seconds::DAY } else { NOW };
+                attempt(world, who, &entry);
+            }
+        }
+        Step::Confirm { signer, invite, epoch } => {
+            let body = Confirmation { epoch, invites: [InviteId([invite; 16])].into() };
+            let confirmation = world.sealed(&body, &[SIGNERS[signer]]);
+            world.append(SIGNERS[signer], Action::InviteConfirm { confirmation });
+        }
         Step::Hide { gateway, node, invite } => {
             if world.invites.contains_key(&invite) {
                 let who = GATEWAYS[gateway];
                 let mut entry = world.draft(who, world.admission(who, node, invite, "web"));
                 entry.seen.0.retain(|other, _| *other == author("ann"));
-                world.push(who, &entry);
+                attempt(world, who, &entry);
             }
         }
+    }
+}
+
+/// Writes it, if its author's own copy takes it.
+fn attempt(world: &mut World, who: &str, entry: &Entry) {
+    let signed = world.signed(entry, who);
+    if world.view(who).clone().apply(&signed).is_ok() {
+        world.push(who, entry);
     }
 }
 
@@ -181,6 +265,27 @@ proptest! {
         for who in EVERYBODY {
             assert_eq!(world.view(who), &folded.state, "{who}");
         }
+    }
+
+    #[test]
+    fn what_a_restore_gave_up_changes_nothing_in_whatever_order_it_shows_up(
+        mut world in restored(), order in order(), some in any::<u8>(),
+    ) {
+        let kept = world.fold();
+        assert!(kept.unplaced.is_empty() && kept.forks.is_empty());
+        let lost = shuffled(world.lost.clone(), &order).into_iter().skip(usize::from(some) % 8);
+        let heap: Vec<_> = world.log.iter().cloned().chain(lost).collect();
+        assert_eq!(fold_opened(&world.founding, shuffled(heap, &order)).state, kept.state);
+        world.share();
+        for who in EVERYBODY {
+            assert_eq!(world.view(who), &kept.state, "{who}");
+        }
+    }
+
+    #[test]
+    fn a_restored_state_survives_its_rows(world in restored()) {
+        let state = world.fold().state;
+        assert_eq!(derived::restore(&world.founding, &derived::rows(&state)), Ok(state));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use identity::head::{Epoch, Head, Mandate, Revocations};
 use identity::id::{Correlation, Digest, InviteId, KeyId, sha256};
 use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
 use identity::principal::{Author, Kind, NodeName};
-use identity::signers::{Quorum, Signer, SignerSet, Succession};
+use identity::signers::{Quorum, Recovery, Signer, SignerSet, Succession};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 
@@ -17,6 +17,7 @@ use crate::fold::{Folded, fold_opened};
 use crate::founding::{Founding, FoundingRecord};
 use crate::invite::{Approval, Invite, Right, Uses};
 use crate::state::{MemberRecord, Standing, State};
+use crate::suspend::Suspension;
 
 pub const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
 pub const GATEWAYS: [&str; 2] = ["gw-1", "gw-2"];
@@ -26,6 +27,8 @@ pub struct World {
     /// Everything that was ever written, in an order in which it could have been.
     pub log: Vec<SignedEntry>,
     pub invites: BTreeMap<u8, Envelope>,
+    /// What was written, and given up when somebody restored an older copy.
+    pub lost: Vec<SignedEntry>,
     /// What each author has heard of.
     views: BTreeMap<String, State>,
 }
@@ -90,7 +93,7 @@ impl World {
         }
         let founding = Founding::open(envelope.clone()).unwrap();
         let views = signers.iter().chain(&GATEWAYS).map(|name| ((*name).to_owned(), State::of(&founding))).collect();
-        let mut world = Self { founding, log: Vec::new(), invites: BTreeMap::new(), views };
+        let mut world = Self { founding, log: Vec::new(), invites: BTreeMap::new(), lost: Vec::new(), views };
         let head = Head {
             version: 1,
             reverts: None,
@@ -281,6 +284,44 @@ impl World {
         let version = self.signers(who).version + 1;
         head.signers = identity::signers::SignersRef { version, id: signers.digest() };
         Action::SignersInstall { signers, head: self.sealed(&head, new) }
+    }
+
+    pub fn suspension(&self, by: &str, n: u8, (at, span): (Timestamp, Seconds)) -> Action {
+        let (node_key, name) = (node_key(n).public().digest(), node("web"));
+        let body = Suspension { node_key, name: name.clone(), at, until: at + span, reason: "odd".to_owned() };
+        Action::NodeSuspend { suspension: self.sealed(&body, &[by]), name }
+    }
+
+    /// What the recovery keys would sign, to replace the newest set that `who` knows.
+    pub fn recovery(&self, who: &str, quorum: Quorum) -> Envelope {
+        let known = self.signers(who);
+        self.sealed(&Recovery { version: known.version + 1, previous: known.id, quorum, at: NOW }, &["safe"])
+    }
+
+    /// Somebody new comes, who has heard of nothing.
+    pub fn welcome(&mut self, who: &str) {
+        self.views.insert(who.to_owned(), State::of(&self.founding));
+    }
+
+    /// Everybody goes on from what `who` knew, in a new epoch that `by` begins. Nothing if `by` may not.
+    pub fn restore(&mut self, who: &str, by: &str) {
+        let mut state = self.views[who].clone();
+        let mut head = state.head().unwrap().head.clone();
+        (head.version, head.epoch) = (head.version + 1_000, state.next_epoch());
+        let action = Action::HeadPublish { head: self.sealed(&head, &[by]), cause: Cause::Restore };
+        let key = ed(by);
+        let place = (&state.frontier, state.epoch().number + 1);
+        let when = (NOW, Correlation([0; 8]));
+        let begin = SignedEntry::write(self.founding.id, place, (author(by), &key), when, action).unwrap();
+        let kept = state.frontier.clone();
+        state.apply(&begin).unwrap().unwrap();
+        let (log, lost) = std::mem::take(&mut self.log).into_iter().partition(|signed| kept.covers(&signed.cut()));
+        self.log = log;
+        self.lost.extend::<Vec<_>>(lost);
+        self.log.push(begin);
+        for view in self.views.values_mut() {
+            *view = state.clone();
+        }
     }
 
     // ---- what gateways do, whether or not they should ----

@@ -1,0 +1,132 @@
+//! Following a chain of signer sets in which recoveries stand.
+
+use std::collections::BTreeSet;
+
+use identity::envelope::Payload;
+use identity::head::{Epoch, Head, Revocations};
+use identity::key::{EdKey, Sign as _};
+use identity::signers::{Signer, Succession};
+use identity::text::Bytes;
+use identity::time::Seconds;
+use org::founding::FoundingRecord;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
+
+fn key(name: &str) -> EdKey {
+    EdKey::from_seed(&identity::id::sha256(name.as_bytes()))
+}
+
+fn quorum(name: &str) -> Quorum {
+    Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap()
+}
+
+fn sealed<T: Payload>(org: Option<OrgId>, body: &T, by: &str) -> Envelope {
+    Envelope::seal(org, body).unwrap().signed(&key(by)).unwrap()
+}
+
+fn head(set: &SignerSet, version: u64, by: &str) -> Envelope {
+    let body = Head {
+        version,
+        reverts: None,
+        issued_at: NOW,
+        fresh_until: NOW + Seconds::DAY.times(30),
+        members: None,
+        members_floor: 0,
+        mandates: Vec::new(),
+        placements: Vec::new(),
+        revocations: Revocations::default(),
+        trust: Vec::new(),
+        signers: set.as_ref(),
+        epoch: Epoch::first(),
+        release: None,
+    };
+    sealed(Some(set.org), &body, by)
+}
+
+fn known() -> Known {
+    let record = FoundingRecord {
+        name: "harbor".parse().unwrap(),
+        founded_at: NOW,
+        identity_root: Bytes(vec![1]),
+        endpoint_root: Bytes(vec![2]),
+        signers: quorum("ann"),
+        recovery: quorum("safe"),
+        recovery_delay: Seconds::DAY,
+    };
+    let founding = Founding::open(sealed(None, &record, "ann")).unwrap();
+    let head = head(&founding.first_signers(), 1, "ann");
+    Known::new(founding, Vec::new(), head).unwrap()
+}
+
+/// The next set on its predecessor's word.
+fn succession(of: &SignerSet, next: &str, by: &str) -> (Envelope, SignerSet) {
+    let body = Succession { version: of.version + 1, previous: of.id, quorum: quorum(next) };
+    let envelope = sealed(Some(of.org), &body, by);
+    let (set, _) = of.succeed(&envelope, &quorum("safe")).unwrap();
+    (envelope, set)
+}
+
+/// The next set on the recovery keys' word.
+fn recovery(of: &SignerSet, next: &str) -> (Envelope, SignerSet) {
+    let body = Recovery { version: of.version + 1, previous: of.id, quorum: quorum(next), at: NOW };
+    let envelope = sealed(Some(of.org), &body, "safe");
+    let (set, _) = of.succeed(&envelope, &quorum("safe")).unwrap();
+    (envelope, set)
+}
+
+/// Tries, waits as long as it takes, and follows: as a machine does that checks in again and again.
+fn follow(known: &Known, chain: &[Envelope], head: &Envelope) -> (Known, Timestamp) {
+    let (mut known, mut now, mut seen) = (known.clone(), NOW, BTreeSet::new());
+    loop {
+        match known.advance(chain, Some(head), now) {
+            Ok(newer) => return (newer, now),
+            Err(why) => {
+                let BadKnowledge::RecoveryWaits { until, .. } = why else { panic!("{why}") };
+                assert!(seen.insert(until), "it waits again and again for {until}");
+                known = known.heed(&why, now).unwrap_or(known);
+                now = until;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_missed_a_change_of_signers_and_a_recovery_follows_after_the_delay() {
+    let known = known();
+    let (first, second) = succession(&known.signers, "ben", "ann");
+    let (lost, third) = recovery(&second, "zoe");
+    let (home, at) = follow(&known, &[first, lost], &head(&third, 3, "zoe"));
+    assert_eq!((home.signers, at), (third, NOW + Seconds::DAY));
+    assert!(home.sighted.is_empty());
+}
+
+#[test]
+fn a_machine_that_missed_two_recoveries_waits_for_each() {
+    let known = known();
+    let (one, second) = recovery(&known.signers, "zoe");
+    let (two, third) = recovery(&second, "yan");
+    let (home, at) = follow(&known, &[one, two], &head(&third, 3, "yan"));
+    assert_eq!((home.signers, at), (third, NOW + Seconds::DAY.times(2)));
+}
+
+#[test]
+fn a_recovery_of_a_set_that_does_not_exist_yet_is_not_counted() {
+    let known = known();
+    // What a cancel would sign can be guessed; it must not be counted before it is signed.
+    let (cancel, second) = succession(&known.signers, "ann", "ann");
+    let (early, _) = recovery(&second, "zoe");
+    assert!(known.notice(&early, NOW).is_none());
+    let unsigned = cancel.kept(&BTreeSet::new());
+    let why = BadKnowledge::RecoveryWaits { until: NOW, steps: vec![unsigned, early] };
+    assert!(known.heed(&why, NOW).is_none());
+}
+
+#[test]
+fn a_clock_that_was_never_set_does_not_shorten_the_delay() {
+    let known = known();
+    let (lost, _) = recovery(&known.signers, "zoe");
+    let noticed = known.notice(&lost, Timestamp::from_unix(0)).unwrap();
+    assert_eq!(noticed.alarms().into_iter().map(|(_, due)| due).collect::<Vec<_>>(), [NOW + Seconds::DAY]);
+}
