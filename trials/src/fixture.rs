@@ -9,6 +9,11 @@ pub fn v1(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v1").join(name)
 }
 
+/// Where the fixtures of an org with everything that signers can do are: store version 2.
+pub fn governed(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/governed").join(name)
+}
+
 /// Copies a fixture's folder. Version control keeps no modes: keys and folders are made private again.
 pub fn copy_folder(from: &Path, to: &Path) {
     let or_panic = |done: std::io::Result<()>| done.unwrap_or_else(|why| panic!("`{}`: {why}", from.display()));
