@@ -305,6 +305,9 @@ impl Common {
             if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {
                 return failed(&why).exit(Exit::Refused).hint(BEHIND);
             }
+            if let CallError::Knowledge { source: BadKnowledge::RecoveryWaits { .. }, .. } = &why {
+                return failed(&why).exit(Exit::Refused).hint("this home counts from now on: run it again then");
+            }
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ground::clock;
 use ground::file::{self, Access};
 use identity::principal::Address;
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,12 @@ impl Card {
         if card.freehold_card != SCHEMA {
             return Err(damaged("it was written by a newer freehold: upgrade this one".to_owned()));
         }
-        Ok((Known::from_file(card.known)?, card.gateways))
+        let told = Known::from_file(card.known)?;
+        // Since when a recovery is known is for each to count: a card's date would be its maker's word.
+        let (sighted, known) = (told.sighted.clone(), Known { sighted: Vec::new(), ..told });
+        let now = clock::now();
+        let known = sighted.iter().fold(known, |known, one| known.notice(&one.recovery, now).unwrap_or(known));
+        Ok((known, card.gateways))
     }
 
     pub fn save(&self, path: &Path) -> Result<(), FolderError> {

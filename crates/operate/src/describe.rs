@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use identity::bundle::BundleBody;
 use identity::envelope::{BadEnvelope, Payload as _};
 use identity::head::{Head, Mandate, Revocations};
+use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
 use org::entry::{Action, Cause};
 use org::invite::Invite;
@@ -137,13 +138,15 @@ fn mandate_words(mandate: &Mandate) -> String {
     let hosts: Vec<_> = mandate.hosts.iter().map(ToString::to_string).collect();
     let kinds: Vec<_> = mandate.kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
     format!(
-        "{} for the names {}, SVIDs of {}, as {}, issuing keys {} and {}, until {}",
+        "{} for the names {}, SVIDs of {}, as {}, issuing keys {} and {}, voice {}, from {} until {}",
         kinds.join(", "),
         names.join(" "),
         mandate.svid_ttl,
         hosts.join(" "),
         mandate.identity_issuer,
         mandate.endpoint_issuer,
+        mandate.voice,
+        mandate.not_before,
         mandate.not_after
     )
 }
@@ -156,7 +159,16 @@ fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
     lines.extend(added("issuing key", &old.issuing_keys, &new.issuing_keys));
     lines.extend(added("certificate", &old.serials, &new.serials));
     lines.extend(added("principal", &old.principals, &new.principals));
-    lines.extend(new.invites.difference(&old.invites).map(|cut| format!("revokes the invite {}", cut.invite)));
+    for cut in new.invites.difference(&old.invites) {
+        lines.push(format!("revokes the invite {}", cut.invite));
+        let gateways = cut.seen.iter().filter(|at| matches!(at.author, Author::Gateway(_)));
+        let kept: Vec<_> = gateways.map(|at| format!("{} up to entry {}", at.author, at.seq)).collect();
+        // Whoever draws this line too low cuts off machines that are long there.
+        lines.push(match kept.as_slice() {
+            [] => "  and CUTS OFF every machine that it let in".to_owned(),
+            kept => format!("  and cuts off machines that it let in, but for those by {}", kept.join(", ")),
+        });
+    }
     let cut = |cut: &identity::head::Cut| format!("voids what {} wrote after entry {}", cut.author, cut.seq);
     lines.extend(new.authors.difference(&old.authors).map(cut));
     lines

@@ -414,7 +414,12 @@ impl HandOver {
             return Err(Failure::refused(&doing, "that home has a key of this name already"));
         }
         let memory = folder.memory().map_err(|why| failed(&why))?;
-        if !there.path("known.json").exists() {
+        if there.path("known.json").exists() {
+            if there.known().map_err(|why| failed(&why))?.org() != known.org() {
+                return Err(Failure::refused(&doing, "another org of this name is in that home")
+                    .hint("choose another home: --to DIR"));
+            }
+        } else {
             card::settle(&there, &known, memory.gateways.clone()).map_err(|why| failed(&why))?;
             let theirs = Memory { signer: Some(self.name.clone()), outbox: None, ..memory };
             there.save_memory(&theirs).map_err(|why| failed(&why))?;
