@@ -8,9 +8,10 @@ use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Head, SignedHead};
 use identity::id::OrgId;
 use identity::principal::{OrgName, SignerName};
-use identity::signers::{BrokenChain, Quorum, Recovery, Succession};
+use identity::signers::{BrokenChain, Quorum, Recovery, SignersRef, Succession};
 use identity::time::Timestamp;
 use org::entry::Action;
+use org::restore::Confirmation;
 use serde::{Deserialize, Serialize};
 use wire::known::Known;
 
@@ -39,6 +40,8 @@ pub enum BadPending {
     OtherOrg(OrgName),
     #[error("this is nothing that waits for signatures")]
     NothingToSign,
+    #[error("it confirms for epoch {0} of the ledger, which is not in force")]
+    OtherEpoch(u32),
     #[error("the copies are of different things")]
     Differ,
     #[error(transparent)]
@@ -144,18 +147,24 @@ impl Pending {
         };
         let needs = match &self.action {
             Action::HeadPublish { head, .. } => {
-                check_head(known, head)?;
+                check_head(known, head, known.signers.as_ref())?;
                 vec![need("head", current, head)]
             }
             Action::SignersInstall { signers, head } => {
                 let next = next_quorum(known, signers)?;
-                check_head(known, head)?;
+                check_head(known, head, SignersRef { version: known.signers.version + 1, id: signers.digest() })?;
                 let by = if signers.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
                 vec![need("signer set", by, signers), need("its first head", &next, head)]
             }
             Action::TrustPublish { bundle } => vec![need("trust bundle", current, bundle)],
             Action::InviteCreate { invite } => vec![need("invite", current, invite)],
-            Action::InviteConfirm { confirmation } => vec![need("confirmation", current, confirmation)],
+            Action::InviteConfirm { confirmation } => {
+                let body: Confirmation = confirmation.peek(Some(known.org()))?;
+                if body.epoch != known.head.head.epoch.number {
+                    return Err(BadPending::OtherEpoch(body.epoch));
+                }
+                vec![need("confirmation", current, confirmation)]
+            }
             Action::OrgFound { .. }
             | Action::RecoveryBegin { .. }
             | Action::NodeSuspend { .. }
@@ -216,7 +225,11 @@ pub fn next_quorum(known: &Known, signers: &Envelope) -> Result<Quorum, BadPendi
     Ok(quorum)
 }
 
-fn check_head(known: &Known, head: &Envelope) -> Result<(), BadPending> {
+/// Nothing is signed ahead, for signers who are not there yet.
+fn check_head(known: &Known, head: &Envelope, signers: SignersRef) -> Result<(), BadPending> {
     let body: Head = head.peek(Some(known.org()))?;
+    if body.signers != signers {
+        return Err(BadHead::OtherSigners { found: body.signers.version, known: signers.version }.into());
+    }
     Ok(SignedHead { head: body, digest: head.digest() }.may_follow(&known.head)?)
 }

@@ -60,6 +60,8 @@ fn elsewhere(state: &State, waiting: &[SignedEntry]) -> Option<Epoch> {
         let Action::HeadPublish { head, cause: Cause::Restore } = &signed.entry.action else {
             return None;
         };
+        // By one who may write at all: a head that was signed and given up gives nothing up in a stranger's entry.
+        state.check_author(signed).ok()?;
         let epoch = SignedHead::open(state.signers_before(signed), head).ok()?.head.epoch;
         let longer = state.frontier.0.iter().any(|(author, at)| epoch.gave_up(author, at.epoch, at.seq));
         longer.then_some((epoch.number, signed.digest, epoch))

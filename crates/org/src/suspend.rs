@@ -1,4 +1,4 @@
-//! Suspension: one signer alone may stop a node for a day, once.
+//! Suspension: one signer alone may stop a node for a day, each signer once.
 
 use identity::envelope::{Envelope, Payload};
 use identity::id::Digest;
@@ -19,7 +19,8 @@ pub fn is_plain(reason: &str) -> bool {
     reason.chars().count() <= REASON && !reason.chars().any(char::is_control)
 }
 
-/// Signed by one signer. It stands beside the head, and is not repeatable: who needs longer needs the threshold.
+/// Signed by one signer. It stands beside the head, and that signer cannot repeat it: who needs longer needs the
+/// threshold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suspension {
@@ -60,7 +61,7 @@ impl State {
             return Err(Void::Unknown(format!("node key {}", suspension.node_key)));
         }
         let records = self.suspensions.entry(suspension.node_key).or_default();
-        if records.iter().any(|earlier| signed.past().holds(&earlier.entry)) {
+        if records.iter().any(|earlier| earlier.by == *by && signed.past().holds(&earlier.entry)) {
             return Err(Void::Repeats);
         }
         records.push(SuspensionRecord {
@@ -77,13 +78,12 @@ impl State {
         Ok(())
     }
 
-    /// The first suspension of this node key.
-    pub fn suspension(&self, node_key: Digest) -> Option<&SuspensionRecord> {
-        self.suspensions.get(&node_key)?.first()
+    /// Every suspension of this node key, the first in history first.
+    pub fn suspensions_of(&self, node_key: Digest) -> &[SuspensionRecord] {
+        self.suspensions.get(&node_key).map_or(&[], Vec::as_slice)
     }
 
-    /// Signers who had not heard of each other may both have suspended it: then each word stands for its own day, so
-    /// that nobody can end another's. Dates are the signers' own: one that lies ahead does not count yet.
+    /// Each signer's word stands for its own day, so that nobody can end another's, or use it up by a short one. Dates are the signers' own: one that lies ahead does not count yet.
     pub fn is_suspended(&self, node_key: Digest, now: Timestamp) -> Option<&SuspensionRecord> {
         let records = self.suspensions.get(&node_key).into_iter().flatten();
         let in_force = records.filter(|record| record.at <= now + Seconds::MINUTE && now < record.until);

@@ -157,8 +157,8 @@ pub struct NodeView {
     pub labels: Vec<Label>,
     pub roles: Vec<Name>,
     pub left: bool,
-    /// The one suspension that ever counts for it, also when it is over.
-    pub suspension: Option<SuspensionView>,
+    /// Who suspended it, also when it is over.
+    pub suspensions: Vec<SuspensionView>,
     /// Something that an operator should look at.
     pub alarm: Option<String>,
     /// What the alarm rests on.

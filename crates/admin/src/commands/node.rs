@@ -64,7 +64,7 @@ impl List {
 
 /// What a person should not overlook. A revoked key's alarm is history.
 fn remark(node: &NodeView) -> String {
-    let suspended = node.suspension.as_ref().filter(|suspension| clock::now() < suspension.until);
+    let suspended = node.suspensions.iter().find(|suspension| clock::now() < suspension.until);
     let alarmed = node.alarm.is_some() && node.state != Standing::Revoked;
     match suspended {
         _ if alarmed => format!("ALARM: see `freehold node show {}`", node.name),
@@ -118,7 +118,7 @@ fn in_words(node: &NodeView) -> String {
         format!("labels     {}", list(node.labels.iter().map(ToString::to_string).collect())),
         format!("roles      {}", list(node.roles.iter().map(ToString::to_string).collect())),
     ];
-    if let Some(suspension) = &node.suspension {
+    for suspension in &node.suspensions {
         let over = if clock::now() < suspension.until { "" } else { " (over)" };
         let (by, until) = (&suspension.by, suspension.until);
         lines.push(format!("suspended  until {until}, by {by}{over}: {:?}", suspension.reason));

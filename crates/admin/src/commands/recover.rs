@@ -92,6 +92,10 @@ impl Recover {
         }
         let (folder, known) = self.home(common, doing)?;
         let (recovery, set) = match own_recovery(&folder, &known) {
+            Some((_, set)) if self.signer.as_ref().is_some_and(|name| set.quorum.key_of(name).is_none()) => {
+                let why = format!("a recovery for {} was begun from this home already", names_of(&set).join(", "));
+                return Err(Failure::refused(doing, why).hint("go on with that one: freehold recover"));
+            }
             Some(begun) => begun,
             None => self.begin(common, &folder, &known, doing)?,
         };

@@ -410,8 +410,13 @@ impl HandOver {
         let key = folder.signer_file(&self.name);
         let sealed = file::read_secret(&key).map_err(|why| failed(&why))?;
         let there = OperatorFolder::at(&self.to, &known.founding.record.name);
-        if there.signer_file(&self.name).exists() {
-            return Err(Failure::refused(&doing, "that home has a key of this name already"));
+        if let Some(other) = file::read_if_there(&there.signer_file(&self.name)).map_err(|why| failed(&why))? {
+            // An earlier run may have been cut off after it had copied the key, and before it wiped this one.
+            let one_file =
+                std::fs::canonicalize(&key).ok() == std::fs::canonicalize(there.signer_file(&self.name)).ok();
+            if one_file || other != *sealed {
+                return Err(Failure::refused(&doing, "that home has a key of this name already"));
+            }
         }
         let memory = folder.memory().map_err(|why| failed(&why))?;
         if there.path("known.json").exists() {

@@ -14,8 +14,8 @@ use crate::words::confirm;
   freehold suspend web-1 --reason 'odd traffic at night'
   freehold suspend web-1 --for 2h --yes
 
-One signer is enough, also where several must agree. It ends by itself, and it cannot be repeated for that machine:
-whoever needs longer needs the others (freehold node revoke).")]
+One signer is enough, also where several must agree. It ends by itself, and the same signer cannot repeat it for that
+machine: whoever needs longer needs the others (freehold node revoke).")]
 pub struct Suspend {
     /// The node's name
     name: NodeName,
@@ -46,7 +46,7 @@ impl Suspend {
                 "{}: its open connections are cut, and it gets no certificate, for {}.",
                 node.spiffe_id, self.span
             );
-            eprintln!("  This can be done once for this machine. It ends by itself.");
+            eprintln!("  You can do this once for this machine. It ends by itself.");
         }
         confirm(self.yes, &doing, "Suspend it?")?;
         let until = session.suspend(&keys, &node, (self.span, &self.reason)).await;

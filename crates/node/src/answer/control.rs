@@ -156,7 +156,7 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
             labels: claim.labels.iter().cloned().collect(),
             roles: claim.roles.iter().cloned().collect(),
             left: member.left,
-            suspension: desk.state.suspension(*key).map(suspension_view),
+            suspensions: desk.state.suspensions_of(*key).iter().map(suspension_view).collect(),
             conflict: alarm.as_ref().and_then(|alarm| alarm.conflict.clone()),
             alarm: alarm.map(|alarm| alarm.why),
         });

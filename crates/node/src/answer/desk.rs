@@ -157,18 +157,22 @@ impl<'a> Desk<'a> {
     /// looks again; until then nobody else comes in, or whoever holds the code could put it off for ever.
     fn check_cuts(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
         for signed in entries {
-            let Action::HeadPublish { head, cause: Cause::InviteRevoke { invite } } = &signed.entry.action else {
+            let (Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. }) = &signed.entry.action else {
                 continue;
             };
             let head: Option<Head> = head.peek(Some(self.state.org)).ok();
-            let cuts = head.into_iter().flat_map(|head| head.revocations.invites).filter(|cut| cut.invite == *invite);
-            let seen = cuts.flat_map(|cut| cut.seen).filter(|at| at.author == self.voice.author).map(|at| at.seq).max();
-            let record = self.state.invite(*invite).map(|(_, record)| record);
-            let spends = record.into_iter().flat_map(|record| record.spent.values().flatten());
-            if spends.into_iter().any(|spend| spend.by.author == self.voice.author && Some(spend.by.seq) > seen) {
-                self.closing.close(*invite);
-                let why = "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
-                return Err(Refusal::LedgerRefuses { why });
+            let cuts = head.into_iter().flat_map(|head| head.revocations.invites);
+            // Whatever the head is said to be for.
+            for cut in cuts.filter(|cut| !self.state.revocations.invites.contains(cut)) {
+                let here = cut.seen.iter().filter(|at| at.author == self.voice.author);
+                let seen = here.map(|at| at.seq).max();
+                let record = self.state.invite(cut.invite).map(|(_, record)| record);
+                let spends = record.into_iter().flat_map(|record| record.spent.values().flatten());
+                if spends.into_iter().any(|spend| spend.by.author == self.voice.author && Some(spend.by.seq) > seen) {
+                    self.closing.close(cut.invite);
+                    let why = "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
+                    return Err(Refusal::LedgerRefuses { why });
+                }
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -56,6 +56,8 @@ pub struct Gateway {
     /// There are two successors of one signer set.
     frozen: Arc<AtomicBool>,
     halt: Arc<Halt>,
+    /// The latest head that was shown since this process began.
+    shown: AtomicU64,
     _lock: Lock,
 }
 
@@ -162,6 +164,7 @@ impl Gateway {
             state,
             frozen,
             halt,
+            shown: AtomicU64::new(0),
             _lock: lock,
         })
     }
@@ -221,6 +224,16 @@ impl Gateway {
             self.writer.run(move |desk| desk.confirms(&shown)).await?;
         }
         self.check_halt()
+    }
+
+    /// Was no head of this version, or a later one, shown before? True once for each.
+    pub fn is_news(&self, version: u64) -> bool {
+        self.shown.fetch_max(version, Ordering::Relaxed) < version
+    }
+
+    /// It could not be kept: whoever shows it next brings news again.
+    pub fn forget_news(&self) {
+        self.shown.store(0, Ordering::Relaxed);
     }
 
     /// Does something hold it back that only operators can take away? A gateway that is behind or restored vouches for

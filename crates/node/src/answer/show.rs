@@ -14,7 +14,8 @@ pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refus
     let says_more = {
         let state = gateway.state().await;
         let opened = open(&state, &request.head).ok_or(Refusal::BadProof)?;
-        says_more(&state, &opened.head)
+        // Once is enough: whoever shows it again costs nobody anything.
+        says_more(&state, &opened.head) && gateway.is_news(opened.head.version)
     };
     if says_more {
         let head = request.head;
@@ -28,7 +29,7 @@ pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refus
             }
             Ok(opened.head.version)
         };
-        let version = gateway.writer.run(keep).await?;
+        let version = gateway.writer.run(keep).await.inspect_err(|_| gateway.forget_news())?;
         tracing::error!(
             version,
             "somebody holds a head that says more than this ledger: it was restored from an old copy, or entries were lost"

@@ -81,7 +81,7 @@ pub fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Result<Optio
     keep_in_sight(scope, known.notice(recovery, clock::now()))
 }
 
-fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Known>, AskError> {
+pub fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Known>, AskError> {
     let Some(newer) = noticed else {
         return Ok(None);
     };

@@ -11,7 +11,7 @@ use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
 
-use crate::ask::call::{AskError, call_known, notice};
+use crate::ask::call::{AskError, call_known, keep_in_sight, notice};
 use crate::ask::renew;
 use crate::store::scope::Scope;
 
@@ -54,7 +54,14 @@ pub async fn check_in(
     let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip: scope.tip()? };
     let answer: CheckedIn = gateway.ask(Ask::CheckIn, &question).await?;
     let newer = known.advance(&answer.signers, answer.head.as_ref(), clock::now());
-    let newer = newer.map_err(|why| AskError::BadAnswer(why.to_string()))?;
+    let newer = match newer {
+        Ok(newer) => newer,
+        Err(why) => {
+            // A recovery may have taken effect at the gateway before this machine heard of it.
+            keep_in_sight(scope, known.heed(&why, clock::now()))?;
+            return Err(AskError::BadAnswer(why.to_string()));
+        }
+    };
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         scope.save_known(&newer)?;
     }

@@ -155,8 +155,13 @@ fn one_signer_suspends_for_a_day_and_only_once() {
     assert!(state.is_suspended(key, NOW + Seconds(3_599)).is_some());
     assert!(state.is_suspended(key, NOW + Seconds::HOUR).is_none());
     world.share();
-    let again = world.append("ben", suspension(&world, "ben", Seconds::DAY));
+    let again = world.append("ann", suspension(&world, "ann", Seconds::DAY));
     assert_eq!(settled(&world).void.get(&again.digest), Some(&Void::Repeats));
+    // Another signer's word is another's.
+    let other = world.append("ben", suspension(&world, "ben", Seconds::DAY));
+    let state = settled(&world);
+    assert_eq!(state.void.get(&other.digest), None);
+    assert_eq!(state.is_suspended(key, NOW + Seconds::HOUR).map(|record| record.by.as_str()), Some("ben"));
 }
 
 #[test]
