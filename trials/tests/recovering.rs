@@ -87,6 +87,17 @@ fn the_signers_who_are_not_lost_stop_a_recovery() {
     let list = place.freehold(&["node", "list"]);
     assert!(stderr(&list).contains("RECOVERY"), "{}", stderr(&list));
     until("the machines shout", || problem(&place, "web-2").contains("recovery"));
+    // Nor can she drown the alarm in others.
+    for more in ["eve-2", "eve-3", "eve-4", "eve-5"] {
+        let words = ["recover", "--card", "harbor.card", "--unprotected", "--yes", "--json", "--signer", more];
+        let begun = place.operator(more, &[&words[..], &["--phrases-file", &paper]].concat());
+        if more == "eve-5" {
+            refused(&begun, "4 recoveries wait already");
+        } else {
+            succeeded(&begun);
+        }
+    }
+    a_card_cannot_backdate_it(&place);
     // She cannot make it come sooner, nor do anything meanwhile.
     ended(&place.operator("eve", &["refresh"]), 1, "no key of a current signer is here");
     let cancelled = place.facts(&["recover", "--cancel", "--yes"]);
@@ -98,4 +109,24 @@ fn the_signers_who_are_not_lost_stop_a_recovery() {
     succeeded(&place.freehold(&["invite", "create"]));
     refused(&place.freehold(&["recover", "--cancel", "--yes"]), "no recovery waits");
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+/// Whoever starts from a card counts from their own first sight.
+fn a_card_cannot_backdate_it(place: &Place) {
+    succeeded(&place.freehold(&["org", "card", "--out", "alarmed.card"]));
+    let path = place.path("alarmed.card");
+    let mut card: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    if let Some(sighted) = card["known"]["sighted"].as_array_mut() {
+        for recovery in sighted {
+            recovery["since"] = "2001-01-01T00:00:00Z".into();
+        }
+    }
+    std::fs::write(&path, serde_json::to_vec(&card).unwrap()).unwrap();
+    let words = ["signer", "new", "late", "--unprotected", "--card", "alarmed.card"];
+    succeeded(&place.operator("late", &words));
+    let known: Value =
+        serde_json::from_slice(&std::fs::read(place.path("late/harbor/operator/known.json")).unwrap()).unwrap();
+    let sighted = known["sighted"].as_array().unwrap();
+    assert!(!sighted.is_empty(), "the alarm itself is heard");
+    assert!(sighted.iter().all(|recovery| text(recovery, "since").as_str() > "2002"), "{sighted:?}");
 }
