@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use trials::faults::Clock;
 use trials::place::{Place, below, binary, mode, output, stderr, stdout};
 
 /// The findings of a doctor, and its exit code.
@@ -68,9 +69,10 @@ pub fn snapshot(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 
 /// The same command while the clock says something else.
 pub fn on_a_clock(offset: &str, command: &Command) -> Told {
-    let mut shifted = Command::new("faketime");
-    shifted.args(["-f", offset]).arg(command.get_program()).args(command.get_args());
-    Told::by(shifted)
+    let folder = tempfile::tempdir().unwrap();
+    let mut shifted = Command::new(command.get_program());
+    shifted.args(command.get_args());
+    Told::by(Clock::off(folder.path().join("clock"), offset).under(shifted))
 }
 
 /// A program run by somebody who owns nothing here, with `folder` as its last word.
