@@ -1,14 +1,21 @@
 //! What an operator does, as a library: sign, and hand over what was signed. It cannot found.
 
+// The folder, and the keys at hand.
 pub mod folder;
 pub mod token;
 pub mod agent;
 pub mod keys;
+
+// What waits for others, and what it would do.
 pub mod pending;
 pub mod describe;
+
+// Where it is handed in.
 pub mod desk;
 pub mod remote;
 pub mod session;
+
+// What is decided: a file for each.
 pub mod head;
 pub mod timely;
 pub mod invite;
@@ -19,6 +26,8 @@ pub mod signers;
 pub mod suspend;
 pub mod recover;
 pub mod restore;
+
+// What is looked at and kept.
 pub mod card;
 pub mod audit;
 pub mod inside;

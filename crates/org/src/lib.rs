@@ -1,23 +1,32 @@
 //! What an org decides: who may join, what its signed history says, what is true now. Pure.
 
+// Objects that are signed or sent.
 pub mod refusal;
 pub mod founding;
 pub mod code;
 pub mod invite;
 pub mod admission;
+
+// The ledger's entries, and the state that they add up to.
 pub mod frontier;
 pub mod entry;
 pub mod state;
+
+// What signers change: a file for each.
 pub mod signer;
 pub mod recover;
 pub mod restore;
 pub mod head;
 pub mod install;
 pub mod suspend;
+
+// One entry, all entries, and the state as rows.
 pub mod grant;
 pub mod effect;
 pub mod fold;
 pub mod derived;
+
+// Questions to the state.
 pub mod enroll;
 pub mod renew;
 pub mod member;

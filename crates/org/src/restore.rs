@@ -113,6 +113,21 @@ impl State {
         !confirmed && (older || record.by.iter().all(|by| by.epoch < epoch))
     }
 
+    /// A head that somebody shows. Only the signers in force can have said more than this ledger: whatever earlier ones
+    /// said before they went is in it, and what they sign now is worth nothing.
+    pub fn open_shown(&self, head: &Envelope) -> Option<SignedHead> {
+        SignedHead::open(self.signer_set(), head).ok()
+    }
+
+    /// Does the head say more than this ledger: a later version, or a revocation that was lost?
+    pub fn lacks(&self, head: &Head) -> bool {
+        self.is_older_than(head) || !self.revocations.includes(&head.revocations)
+    }
+
+    pub fn is_older_than(&self, head: &Head) -> bool {
+        self.head().is_none_or(|own| head.version > own.head.version)
+    }
+
     /// Where the ledger stands, as the beginning of the next epoch.
     pub fn next_epoch(&self) -> Epoch {
         let after: BTreeMap<_, Place> = self.frontier.0.clone();

@@ -17,7 +17,6 @@ use org::refusal::Refusal;
 use org::state::{State, Unfit, Void};
 
 use crate::answer::halt::Halt;
-use crate::answer::show;
 use crate::answer::tips::OwnVoice;
 use crate::store::ledger::{Alarm, Ledger, LedgerError};
 
@@ -126,7 +125,8 @@ impl<'a> Desk<'a> {
         }
         if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
             self.measure(&shown);
-            if show::is_answered(self.state, &shown) {
+            // Once a head says all that was shown, what was shown is history.
+            if self.state.open_shown(&shown).is_none_or(|shown| !self.state.lacks(&shown.head)) {
                 self.keep(|desk| desk.ledger.forget_shown())?;
             }
         }
@@ -135,7 +135,8 @@ impl<'a> Desk<'a> {
 
     /// Compares a head that somebody showed with the ledger's.
     pub fn measure(&self, shown: &Envelope) {
-        self.halt.set_outdated(show::is_later(self.state, shown));
+        let opened = self.state.open_shown(shown);
+        self.halt.set_outdated(opened.is_some_and(|shown| self.state.is_older_than(&shown.head)));
     }
 
     /// The entry says when it was written; this gateway's own clock must agree that the delay is over.

@@ -28,7 +28,6 @@ use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
 use crate::answer::registry::Registry;
-use crate::answer::show;
 use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
 use crate::answer::writer::{Scribe, Writer};
@@ -125,7 +124,8 @@ impl Gateway {
         let state = ledger.state(&founding)?;
         let halt = Arc::new(Halt::read(&ledger)?);
         if let Some(shown) = ledger.shown()? {
-            halt.set_outdated(show::is_later(&state, &shown));
+            let opened = state.open_shown(&shown);
+            halt.set_outdated(opened.is_some_and(|shown| state.is_older_than(&shown.head)));
         }
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let registry = Arc::new(Registry::default());

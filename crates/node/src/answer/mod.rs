@@ -1,16 +1,21 @@
 //! What a gateway answers. One request goes downward: `serve` takes the connection, `conversation` finds out who asks
 //! what, the file named like the request decides, `writer` makes it durable.
 
+// How much an asker may take, what is counted, what holds the gateway back.
 pub mod limits;
 pub mod crowd;
 pub mod registry;
 pub mod tally;
 pub mod halt;
+
+// How something becomes durable.
 pub mod tips;
 pub mod jottings;
 pub mod desk;
 pub mod writer;
 pub mod gateway;
+
+// Answers: a file for each request.
 pub mod issue;
 pub mod documents;
 pub mod enroll;
@@ -19,6 +24,8 @@ pub mod sync;
 pub mod recover;
 pub mod show;
 pub mod control;
+
+// Connections.
 pub mod conversation;
 pub mod endpoint;
 pub mod metrics;
