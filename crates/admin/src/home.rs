@@ -1,6 +1,7 @@
 //! The operator's home: which orgs are in it, which one is meant, and how to get at its gateway.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use ground::clock;
@@ -24,6 +25,9 @@ use wire::connect::{CallError, Gateway as Peer};
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
+
+/// So long a command waits for others that have the gateway's folder open.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Options of every command, before or after its words.
 #[derive(Debug, Clone, Args)]
@@ -250,7 +254,8 @@ impl Common {
         let mut last = Failure::failed(doing, "another process holds the gateway's folder and does not serve")
             .hint("wait for it, or stop it");
         // Another command may hold the folder for a moment; a gateway holds it for long, and says where it listens.
-        for _ in 0..50 {
+        let until = Instant::now() + PATIENCE;
+        loop {
             match Gateway::open(&gateway) {
                 Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
                 Err(GatewayError::Busy) => {}
@@ -273,9 +278,11 @@ impl Common {
                     Err(why) => return Err(why),
                 }
             }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            if Instant::now() >= until {
+                return Err(last);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Err(last)
     }
 
     async fn remote(
