@@ -2,8 +2,8 @@
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::head::Head;
-use identity::id::Digest;
+use identity::head::{Head, InviteCut};
+use identity::id::{Digest, InviteId};
 use identity::key::{EdKey, Sign as _};
 use identity::principal::{Author, NodeName};
 use identity::signers::{Quorum, Signer, Succession};
@@ -11,7 +11,7 @@ use identity::time::Seconds;
 use org::entry::{Action, Cause, Entry};
 use org::frontier::Place;
 use org::invite::{Approval, Invite, Right, Uses};
-use trials::place::succeeded;
+use trials::place::{succeeded, text};
 use trials::thief::Thief;
 
 use super::Scene;
@@ -208,4 +208,19 @@ fn the_head_never_goes_back_and_never_forgets() {
     desk.scene.audit();
     succeeded(&place.freehold(&["refresh"]));
     assert_eq!(desk.thief.known().head.head.version, 3);
+}
+
+#[test]
+fn no_head_cuts_machines_off_in_passing() {
+    let desk = Desk::new();
+    let invite = desk.scene.place.invite(&[]);
+    succeeded(&desk.scene.place.join("web-1", &text(&invite, "code")));
+    let id: InviteId = text(&invite, "id").parse().unwrap();
+    // Said to be a refresh, it revokes the invite from before the machine came in.
+    let sly = desk.publish(|head| {
+        head.version += 1;
+        head.revocations.invites.insert(InviteCut { invite: id, seen: Vec::new() });
+    });
+    desk.check(vec![sly], "machines joined meanwhile", "a cut under another cause");
+    assert_eq!(desk.scene.place.state_of("web-1").as_deref(), Some("member"));
 }

@@ -286,6 +286,16 @@ fn a_lost_change_of_signers_does_not_hold_up_the_restore() {
 }
 
 #[test]
+fn a_signed_restore_in_a_strangers_hand_gives_nothing_up() {
+    let (mut world, old) = restored();
+    let before = world.fold().state;
+    // The signers agreed on it once, and let it be.
+    let stranger = restore(&world, &old, "eve", &["ann"]);
+    world.log.push(stranger);
+    assert_eq!(world.fold().state, before);
+}
+
+#[test]
 fn one_signer_of_two_begins_no_epoch() {
     let mut world = World::new(2, &["ann", "ben"]);
     let mut state = world.view("gw-1").clone();
