@@ -14,6 +14,11 @@ pub fn governed(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/governed").join(name)
 }
 
+/// Where conversations are kept: what was asked, and what was answered.
+pub fn talk(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/talk").join(name)
+}
+
 /// Copies a fixture's folder. Version control keeps no modes: keys and folders are made private again.
 pub fn copy_folder(from: &Path, to: &Path) {
     let or_panic = |done: std::io::Result<()>| done.unwrap_or_else(|why| panic!("`{}`: {why}", from.display()));
