@@ -240,3 +240,16 @@ fn a_mandate_is_changed_by_the_threshold_and_binds_the_gateway() {
     refused(&place.join("db-1", &text(&invite, "code")), "mandate is not in force");
     succeeded(&place.join("web-1", &text(&invite, "code")));
 }
+
+#[test]
+fn who_was_cut_off_while_adding_a_signer_runs_it_again() {
+    let place = Place::founded(&["--node", "quay"]);
+    // Nobody says yes: the key is made, the set is not.
+    ended(&place.freehold(&["signer", "add", "spare", "--unprotected"]), 2, "this needs a yes");
+    let first = place.facts(&["signer", "new", "spare", "--unprotected"]);
+    let again = place.facts(&["signer", "new", "spare", "--unprotected"]);
+    assert_eq!(first["key"], again["key"], "the key that was made is shown again, not made anew");
+    let added = place.facts(&["signer", "add", "spare", "--unprotected", "--yes"]);
+    assert_eq!(added["signers"], json!(["ann", "spare"]));
+    refused(&place.freehold(&["signer", "new", "spare", "--unprotected"]), "is here already");
+}

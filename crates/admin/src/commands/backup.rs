@@ -44,6 +44,14 @@ struct BackupPassphrase {
     backup_passphrase_file: Option<PathBuf>,
 }
 
+/// Before anybody types a passphrase in vain.
+fn check_there(file: &Path, doing: &str) -> Result<(), Failure> {
+    match std::fs::metadata(file) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(Failure::failed(doing, format!("cannot read it: {why}")).hint("is that the file's name?")),
+    }
+}
+
 impl BackupPassphrase {
     fn get(
         &self,
@@ -180,6 +188,7 @@ fn create_failure(doing: &str, why: &MakeError) -> Failure {
 impl Verify {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("the backup `{}` does not hold", self.file.display());
+        check_there(&self.file, &doing)?;
         let passphrase = self.passphrase.get(&doing, Passphrase::ask)?;
         let name = ground::random::bytes::<16>().map_err(|why| Failure::new(&doing, &why))?;
         let scratch = std::env::temp_dir().join(format!("freehold-verify-{}", identity::text::hex(&name)));
@@ -212,6 +221,7 @@ struct Restored<'a> {
 impl Restore {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not restore `{}`", self.file.display());
+        check_there(&self.file, &doing)?;
         let passphrase = self.passphrase.get(&doing, Passphrase::ask)?;
         let home = common.home();
         let (report, folder) =

@@ -21,7 +21,7 @@ use serde::Serialize;
 use wire::known::Known;
 use zeroize::Zeroizing;
 
-use crate::commands::signer::make_key;
+use crate::commands::signer::find_or_make_key;
 use crate::found::recovery;
 use crate::home::{Common, failure};
 use crate::waiting::{Waiting, leave, told};
@@ -162,13 +162,7 @@ impl Recover {
             eprintln!("Every machine and operator is told. It takes effect in {delay}, unless the signers stop it.");
         }
         confirm(self.yes, doing, "Begin?")?;
-        let here = folder.signers_here().contains(&name);
-        let key = if here {
-            // Made by an earlier run that was cut off.
-            common.public_key_here(folder, &name, doing)?
-        } else {
-            make_key(common, folder, &name, self.unprotected, doing)?
-        };
+        let key = find_or_make_key(common, (folder, known), &name, self.unprotected, doing)?;
         let mut signers = vec![Signer { name, key }];
         signers.extend(self.others.iter().cloned());
         let quorum = Quorum::new(self.threshold, signers).map_err(|why| Failure::new(doing, &why))?;

@@ -49,6 +49,7 @@ impl Sign {
                     "things moved on since it was made, or this home has not heard of them: freehold node list; then ask for a new one"
                 }
                 BadPending::OtherOrg(_) => "say which org: --org NAME, or where it is: --home DIR",
+                BadPending::File(_) => "is that the file's name?",
                 _ => "ask whoever made it for a new copy",
             };
             failure(&doing, &why.into()).hint(hint)

@@ -158,7 +158,7 @@ impl New {
                 (folder, known)
             }
         };
-        let key = make_key(common, &folder, &self.name, self.unprotected, &doing)?;
+        let key = find_or_make_key(common, (&folder, &known), &self.name, self.unprotected, &doing)?;
         let told = Made {
             org: known.founding.record.name.to_string(),
             org_id: known.org().to_string(),
@@ -182,8 +182,26 @@ fn known_here(common: &Common, doing: &str) -> Result<(OperatorFolder, Known), F
     Ok((folder, known))
 }
 
+/// The key of somebody who is no signer yet: the one that an earlier run left here, or a new one.
+pub fn find_or_make_key(
+    common: &Common,
+    (folder, known): (&OperatorFolder, &Known),
+    name: &SignerName,
+    unprotected: bool,
+    doing: &str,
+) -> Result<PublicKey, Failure> {
+    if folder.signers_here().contains(name) && !was_signer(known, name) {
+        return common.public_key_here(folder, name, doing);
+    }
+    make_key(common, folder, name, unprotected, doing)
+}
+
+fn was_signer(known: &Known, name: &SignerName) -> bool {
+    known.signer_sets().iter().any(|set| set.quorum.key_of(name).is_some())
+}
+
 /// A new key in this home; never in the place of another.
-pub fn make_key(
+fn make_key(
     common: &Common,
     folder: &OperatorFolder,
     name: &SignerName,
@@ -204,11 +222,18 @@ pub fn make_key(
 
 /// Notes where a token's key is; never in the place of another.
 fn use_token(
-    folder: &OperatorFolder,
+    (folder, known): (&OperatorFolder, &Known),
     name: &SignerName,
     (uri, generate): (&TokenUri, bool),
     doing: &str,
 ) -> Result<PublicKey, Failure> {
+    if folder.tokens_here().contains(name) && !was_signer(known, name) {
+        let noted = keys::read_token(folder, name).map_err(|why| Failure::new(doing, &why))?;
+        if noted.uri.to_string() == uri.to_string() {
+            // An earlier run was cut off, or somebody said no.
+            return Ok(noted.key);
+        }
+    }
     check_free(folder, name, doing)?;
     let key = if generate { token::generate(uri, Passphrase::ask) } else { token::describe(uri, Passphrase::ask) };
     let key = key.map_err(|why| super::token::failure(doing, &why))?;
@@ -246,12 +271,12 @@ impl Source {
             (Some(key @ PublicKey::Ed25519(_)), _) => Ok(key),
             (Some(_), _) => Err(Failure::usage(doing, "a signer's key is an Ed25519 key")),
             (None, Some(uri)) => {
-                let (folder, _) = known_here(common, doing)?;
-                use_token(&folder, name, (uri, self.generate), doing)
+                let (folder, known) = known_here(common, doing)?;
+                use_token((&folder, &known), name, (uri, self.generate), doing)
             }
             (None, None) => {
-                let (folder, _) = known_here(common, doing)?;
-                make_key(common, &folder, name, self.unprotected, doing)
+                let (folder, known) = known_here(common, doing)?;
+                find_or_make_key(common, (&folder, &known), name, self.unprotected, doing)
             }
         }
     }
