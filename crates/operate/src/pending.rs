@@ -6,7 +6,7 @@ use std::path::Path;
 use ground::file::{self, Access, FileError};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Head, SignedHead};
-use identity::id::OrgId;
+use identity::id::{Digest, OrgId};
 use identity::principal::{OrgName, SignerName};
 use identity::signers::{BrokenChain, Quorum, Recovery, SignersRef, Succession};
 use identity::time::Timestamp;
@@ -106,23 +106,17 @@ impl Pending {
             Action::TrustPublish { .. } => "trust",
             _ => "object",
         };
-        let digest = self.envelopes().first().map(|envelope| envelope.digest().to_string()).unwrap_or_default();
+        let digest = self.digests().first().map(ToString::to_string).unwrap_or_default();
         let short: String = digest.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
         format!("{}-{what}-{short}.pending", self.org)
     }
 
-    fn envelopes(&self) -> Vec<&Envelope> {
-        match &self.action {
-            Action::HeadPublish { head, .. } => vec![head],
-            Action::SignersInstall { signers, head } => vec![signers, head],
-            Action::TrustPublish { bundle } => vec![bundle],
-            Action::InviteCreate { invite } => vec![invite],
-            Action::InviteConfirm { confirmation } => vec![confirmation],
-            _ => Vec::new(),
-        }
+    /// What is to be signed, by its digests: independent of who has.
+    fn digests(&self) -> Vec<Digest> {
+        self.clone().envelopes().into_iter().map(|envelope| envelope.digest()).collect()
     }
 
-    fn envelopes_mut(&mut self) -> Vec<&mut Envelope> {
+    fn envelopes(&mut self) -> Vec<&mut Envelope> {
         match &mut self.action {
             Action::HeadPublish { head, .. } => vec![head],
             Action::SignersInstall { signers, head } => vec![signers, head],
@@ -184,7 +178,7 @@ impl Pending {
     pub fn sign(&mut self, known: &Known, keys: &SignerKeys) -> Result<BTreeSet<SignerName>, BadPending> {
         let needs = self.needs(known)?;
         let mut fresh = BTreeSet::new();
-        for (envelope, need) in self.envelopes_mut().into_iter().zip(needs) {
+        for (envelope, need) in self.envelopes().into_iter().zip(needs) {
             let signed = keys.add(envelope, &need.quorum)?;
             fresh.extend(signed.into_iter().filter(|name| !need.signed.contains(name)));
         }
@@ -197,11 +191,10 @@ impl Pending {
 
     /// Takes over the signatures of another copy.
     pub fn merge(&mut self, other: &Self) -> Result<(), BadPending> {
-        let digests = |pending: &Self| pending.envelopes().iter().map(|one| one.digest()).collect::<Vec<_>>();
-        if self.org_id != other.org_id || digests(self) != digests(other) {
+        if self.org_id != other.org_id || self.digests() != other.digests() {
             return Err(BadPending::Differ);
         }
-        for (own, theirs) in self.envelopes_mut().into_iter().zip(other.envelopes()) {
+        for (own, theirs) in self.envelopes().into_iter().zip(other.clone().envelopes()) {
             own.merge(theirs);
         }
         Ok(())
