@@ -6,13 +6,14 @@ use ground::random;
 use identity::glob::NameGlob;
 use identity::head::InviteCut;
 use identity::key::Sign as _;
+use identity::label::Label;
 use identity::principal::Name;
 use identity::time::Seconds;
 use ipnet::IpNet;
 use org::admission::open_invite;
 use org::code::{InviteCode, InviteSecret};
 use org::entry::{Action, Cause};
-use org::invite::{Approval, Invite, Label, Right, Uses};
+use org::invite::{Approval, Invite, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};

@@ -13,7 +13,8 @@ use identity::text_form;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::invite::{Invite, Label};
+use crate::invite::Invite;
+use identity::label::Label;
 
 /// What a joiner says of itself; stable across reconnects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

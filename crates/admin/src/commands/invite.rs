@@ -3,12 +3,13 @@
 use clap::{Args, Subcommand};
 use ground::clock;
 use identity::glob::NameGlob;
+use identity::label::Label;
 use identity::principal::Name;
 use identity::time::Seconds;
 use ipnet::IpNet;
 use node::report::{Failure, plain, show};
 use operate::invite::InviteWish;
-use org::invite::{Label, Uses};
+use org::invite::Uses;
 use serde::Serialize;
 use wire::control::InviteView;
 

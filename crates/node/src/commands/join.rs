@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ground::file::{self, Lock};
+use identity::label::Label;
 use identity::principal::{Name, NodeName, OrgName};
 use org::code::InviteCode;
-use org::invite::Label;
 use wire::connect::{CallError, Gateway};
 use zeroize::Zeroizing;
 

@@ -1,0 +1,4 @@
+//! Declared state: a fleet of files, checked as one document, compiled into one manifest per node. Pure.
+
+pub mod stored;
+pub mod fleet;

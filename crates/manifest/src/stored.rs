@@ -1,0 +1,402 @@
+//! What one node should be: compiled, hashed into the head's members' map, kept and obeyed by the node.
+//!
+//! This is the stable contract between whoever compiles and whoever obeys. It has no time and no version, so that a
+//! node for which nothing changed keeps its bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use identity::glob::NameGlob;
+use identity::id::Digest;
+use identity::label::Label;
+use identity::principal::{Address, Kind, Name, NodeName, Principal};
+use identity::text::{BadText, Bytes};
+use identity::text_form;
+use identity::time::Seconds;
+use serde::{Deserialize, Serialize};
+
+/// What this program writes and reads at most. Schema 2 added `files`.
+pub const SCHEMA: u32 = 2;
+/// The first that delivers files.
+pub const SCHEMA_OF_FILES: u32 = 2;
+/// No manifest comes near this.
+pub const MAX_BYTES: usize = 4 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    pub schema: u32,
+    /// What can break a node: it is on trial when it changes.
+    pub runs: Runs,
+    /// Who reaches what: it is swapped in place.
+    pub access: Access,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Runs {
+    /// Where gateways answer. Empty: where this node has found them so far.
+    pub gateways: Vec<Address>,
+    /// How long an SVID lives, if shorter than the gateway's mandate allows.
+    pub svid_life: Option<Seconds>,
+    pub sync: SyncPolicy,
+    pub apply: ApplyPolicy,
+    pub labels: BTreeSet<Label>,
+    /// Where other nodes reach this one.
+    pub address: Option<Address>,
+    /// Carries traffic for nodes without an address.
+    pub relay: bool,
+    /// Services that listen here, and that this node may hold an SVID for.
+    pub services: BTreeMap<Name, Listener>,
+    /// Users that this node may hold an SVID for.
+    pub users: BTreeSet<Name>,
+    /// What must hold under the new state.
+    pub checks: BTreeMap<Name, Check>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<FileName, Delivered>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncPolicy {
+    /// How long a gateway may keep a node waiting for news.
+    pub wait: Seconds,
+}
+
+impl Default for SyncPolicy {
+    fn default() -> Self {
+        Self { wait: Seconds(50) }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplyPolicy {
+    /// After this time what was not confirmed goes back.
+    pub deadline: Seconds,
+    pub confirm: Confirm,
+}
+
+impl Default for ApplyPolicy {
+    fn default() -> Self {
+        Self { deadline: Seconds(300), confirm: Confirm::Auto }
+    }
+}
+
+/// What makes a new state stay, beside the declared checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confirm {
+    /// The node reaches a mandated gateway under it.
+    Auto,
+    /// That, and an operator says so.
+    Operator,
+    /// The checks alone: there is no gateway to reach.
+    Offline,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    pub addr: Address,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    pub probe: Probe,
+    pub timeout: Seconds,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Probe {
+    /// Something accepts connections there.
+    Tcp(Address),
+    /// A GET over plain HTTP answers with this status.
+    Http { at: Address, path: String, status: u16 },
+    /// A program, without a shell, ends with 0.
+    Command(Vec<String>),
+}
+
+/// A relative path of plain parts: it cannot leave the folder it is put into.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileName(String);
+
+impl FileName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for FileName {
+    type Err = BadText;
+    fn from_str(text: &str) -> Result<Self, BadText> {
+        let plain = |part: &str| {
+            (1..=100).contains(&part.len())
+                && !part.starts_with(['.', '-'])
+                && !part.ends_with('.')
+                && part.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.@+".contains(&c))
+        };
+        if text.len() <= 200 && text.split('/').count() <= 8 && text.split('/').all(plain) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadText { form: "relative path (letters, digits and -_.@+, no part beginning with a dot)" })
+        }
+    }
+}
+
+text_form!(FileName);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delivered {
+    pub content: Bytes,
+    pub executable: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// Who may call each service that listens here. A service without a line is called by nobody.
+    pub callers: BTreeMap<Name, Vec<Caller>>,
+    /// Services that principals here may call.
+    pub targets: BTreeMap<Name, Target>,
+    /// Nodes that carry traffic for those without an address.
+    pub relays: BTreeMap<NodeName, Address>,
+}
+
+/// One row of an access table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Caller {
+    /// A user or a service, on the nodes where it is at home.
+    Placed {
+        principal: Principal,
+        at: Vec<Place>,
+    },
+    Node(NodeName),
+    /// Every node whose name is in the class.
+    Class {
+        class: Name,
+        names: Vec<NameGlob>,
+    },
+    /// Every node.
+    AnyNode,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Place {
+    Node(NodeName),
+    Class { class: Name, names: Vec<NameGlob> },
+}
+
+/// A service elsewhere, and who here may call it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    pub places: Vec<Dial>,
+    pub callers: Vec<Principal>,
+}
+
+/// Where the service is. Without an address, by a relay.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dial {
+    pub at: Place,
+    pub address: Option<Address>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadManifest {
+    #[error("the manifest has schema {found}; this program knows up to {known}: upgrade freehold-node on this machine")]
+    NewerSchema { found: u32, known: u32 },
+    #[error("the manifest cannot be read: {0}")]
+    Malformed(String),
+    #[error("the manifest is too large")]
+    TooLarge,
+    #[error("the manifest is not the one that the head names")]
+    OtherBytes,
+}
+
+/// Read first, so that a newer schema is named as such even if the rest cannot be read.
+#[derive(Deserialize)]
+struct Marked {
+    schema: u32,
+}
+
+impl Manifest {
+    /// For a member that matches nothing: it keeps its identity and gets nothing.
+    pub fn empty(schema: u32) -> Self {
+        Self {
+            schema,
+            runs: Runs {
+                gateways: Vec::new(),
+                svid_life: None,
+                sync: SyncPolicy::default(),
+                apply: ApplyPolicy::default(),
+                labels: BTreeSet::new(),
+                address: None,
+                relay: false,
+                services: BTreeMap::new(),
+                users: BTreeSet::new(),
+                checks: BTreeMap::new(),
+                files: BTreeMap::new(),
+            },
+            access: Access::default(),
+        }
+    }
+
+    /// One written form: what is hashed, sent and kept.
+    pub fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.bytes())
+    }
+
+    /// Reads the manifest that a leaf names: exactly those bytes.
+    pub fn read(bytes: &[u8], named: Digest) -> Result<Self, BadManifest> {
+        if bytes.len() > MAX_BYTES {
+            return Err(BadManifest::TooLarge);
+        }
+        if Digest::of(bytes) != named {
+            return Err(BadManifest::OtherBytes);
+        }
+        let malformed = |why: serde_json::Error| BadManifest::Malformed(why.to_string());
+        let Marked { schema } = serde_json::from_slice(bytes).map_err(malformed)?;
+        if schema > SCHEMA {
+            return Err(BadManifest::NewerSchema { found: schema, known: SCHEMA });
+        }
+        serde_json::from_slice(bytes).map_err(malformed)
+    }
+
+    /// May this node hold an SVID for this principal?
+    pub fn places(&self, principal: &Principal) -> bool {
+        let name = |name: &Name| name.as_str() == principal.name();
+        match principal.kind() {
+            Kind::Node => false,
+            Kind::User => self.runs.users.iter().any(name),
+            Kind::Service => self.runs.services.keys().any(name),
+        }
+    }
+}
+
+impl Access {
+    /// May this principal, on that node, call the service that listens here?
+    pub fn permits(&self, service: &Name, principal: &Principal, node: &NodeName) -> bool {
+        let rows = self.callers.get(service).map(Vec::as_slice).unwrap_or_default();
+        rows.iter().any(|row| row.matches(principal, node))
+    }
+}
+
+impl Caller {
+    fn matches(&self, principal: &Principal, node: &NodeName) -> bool {
+        let is_node = principal.node_name().is_some_and(|name| name == *node);
+        match self {
+            Self::Placed { principal: wanted, at } => {
+                principal == wanted && principal.kind() != Kind::Node && at.iter().any(|place| place.covers(node))
+            }
+            Self::Node(name) => is_node && node == name,
+            Self::Class { names, .. } => is_node && covered(names, node),
+            Self::AnyNode => is_node,
+        }
+    }
+}
+
+impl Place {
+    pub fn covers(&self, node: &NodeName) -> bool {
+        match self {
+            Self::Node(name) => name == node,
+            Self::Class { names, .. } => covered(names, node),
+        }
+    }
+}
+
+fn covered(names: &[NameGlob], node: &NodeName) -> bool {
+    names.iter().any(|glob| glob.matches(node.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Access {
+        let mut access = Access::default();
+        let web = || vec!["web-*".parse().unwrap()];
+        let rows = vec![
+            Caller::Placed {
+                principal: "spiffe://harbor/user/alice".parse().unwrap(),
+                at: vec![
+                    Place::Node("laptop".parse().unwrap()),
+                    Place::Class { class: "web".parse().unwrap(), names: web() },
+                ],
+            },
+            Caller::Node("beta".parse().unwrap()),
+            Caller::Class { class: "web".parse().unwrap(), names: web() },
+        ];
+        access.callers.insert("wiki".parse().unwrap(), rows);
+        access.callers.insert("pulse".parse().unwrap(), vec![Caller::AnyNode]);
+        access
+    }
+
+    #[test]
+    fn a_row_matches_a_principal_at_its_place_and_nobody_else() {
+        for (service, principal, node, may) in [
+            ("wiki", "spiffe://harbor/user/alice", "laptop", true),
+            ("wiki", "spiffe://harbor/user/alice", "web-7", true),
+            ("wiki", "spiffe://harbor/user/alice", "beta", false), // not her node
+            ("wiki", "spiffe://harbor/user/bob", "laptop", false),
+            ("wiki", "spiffe://harbor/service/alice", "laptop", false),
+            ("wiki", "spiffe://other/user/alice", "laptop", false),
+            ("wiki", "spiffe://harbor/node/beta", "beta", true),
+            ("wiki", "spiffe://harbor/node/beta", "web-1", false), // bound by another node
+            ("wiki", "spiffe://harbor/node/web-1", "web-1", true),
+            ("wiki", "spiffe://harbor/user/web-1", "web-1", false),
+            ("wiki", "spiffe://harbor/node/gamma", "gamma", false),
+            ("pulse", "spiffe://harbor/node/gamma", "gamma", true),
+            ("pulse", "spiffe://harbor/user/alice", "laptop", false),
+            ("none", "spiffe://harbor/node/beta", "beta", false),
+        ] {
+            let found = table().permits(&service.parse().unwrap(), &principal.parse().unwrap(), &node.parse().unwrap());
+            assert_eq!(found, may, "{service} {principal} {node}");
+        }
+    }
+
+    #[test]
+    fn a_file_stays_in_its_folder() {
+        for good in ["motd", "etc/wiki.conf", "a/b/c/d", "unit@1.service"] {
+            assert!(good.parse::<FileName>().is_ok(), "{good}");
+        }
+        for bad in
+            ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", ".hidden", "a/.ssh", "-rf", "a b", "a\\b", "é", "x."]
+        {
+            assert!(bad.parse::<FileName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_read_as_the_head_names_it_or_not_at_all() {
+        let manifest = Manifest::empty(SCHEMA);
+        let bytes = manifest.bytes();
+        assert_eq!(Manifest::read(&bytes, manifest.digest()), Ok(manifest.clone()));
+        let spaced = [&b" "[..], &bytes].concat();
+        assert_eq!(Manifest::read(&spaced, manifest.digest()), Err(BadManifest::OtherBytes));
+        let newer = br#"{"schema":99,"what":"ever"}"#;
+        assert_eq!(
+            Manifest::read(newer, Digest::of(newer)),
+            Err(BadManifest::NewerSchema { found: 99, known: SCHEMA })
+        );
+        let odd = br#"{"schema":2,"what":"ever"}"#;
+        assert!(matches!(Manifest::read(odd, Digest::of(odd)), Err(BadManifest::Malformed(_))));
+    }
+}
