@@ -52,6 +52,7 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
         Action::OrgFound { .. }
         | Action::RecoveryBegin { .. }
         | Action::NodeSuspend { .. }
+        | Action::ManifestConfirm { .. }
         | Action::NodeAdmit { .. }
         | Action::NodeJoin { .. }
         | Action::NodeLeave { .. } => Vec::new(),
@@ -66,6 +67,9 @@ fn because(cause: &Cause) -> String {
         Cause::InviteRevoke { invite } => format!(", to revoke invite {invite}"),
         Cause::MandateChange { gateway } => format!(", to change the mandate of `{gateway}`"),
         Cause::Restore => ", to begin a new epoch after a restore".to_owned(),
+        Cause::FleetPublish => ", to publish the fleet".to_owned(),
+        Cause::FleetRollback { to } => format!(", to go back to what head {to} said of the fleet"),
+        Cause::PrincipalRevoke { principal } => format!(", to revoke `{principal}`"),
     }
 }
 
