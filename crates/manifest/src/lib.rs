@@ -2,3 +2,8 @@
 
 pub mod stored;
 pub mod fleet;
+pub mod compile;
+pub mod access;
+
+#[cfg(test)]
+mod sample;
