@@ -1,7 +1,7 @@
 //! May she, and why: answers from the fleet itself, not from the tables that are compiled from it.
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use identity::principal::{Kind, Name, NodeName};
@@ -343,7 +343,7 @@ impl fmt::Display for Matrix {
             let mut line = format!("{:first$}", row.who.to_string());
             for service in &self.services {
                 let mark = if row.may_call.contains(service) { "yes" } else { "." };
-                line.push_str(&format!("  {mark:width$}", width = service.as_str().len()));
+                let _ = write!(line, "  {mark:width$}", width = service.as_str().len());
             }
             write!(f, "\n{}", line.trim_end())?;
         }

@@ -4,6 +4,8 @@ pub mod stored;
 pub mod fleet;
 pub mod compile;
 pub mod access;
+pub mod diff;
+pub mod emit;
 
 #[cfg(test)]
 mod sample;
