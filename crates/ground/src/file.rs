@@ -36,6 +36,8 @@ pub enum Access {
     Private,
     /// 0644: certificates and trust bundles, for other programs to read.
     Readable,
+    /// 0700: programs, for this user alone.
+    Program,
 }
 
 /// Writes a file so that after a crash it is the old one or the new one, never a part.
@@ -47,6 +49,7 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
     let mode = match access {
         Access::Private => 0o600,
         Access::Readable => 0o644,
+        Access::Program => 0o700,
     };
     let write = || -> io::Result<()> {
         let _ = fs::remove_file(&draft);

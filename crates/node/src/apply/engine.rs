@@ -1,0 +1,412 @@
+//! The engine: takes what was verified and offered, puts it on trial, and keeps it or goes back.
+//!
+//! Order of writes, in every change: what is offered is put on the shelf; then the record is replaced; then the link is
+//! moved; then what is no longer kept is removed. Each step is on the disk before the next begins.
+//!
+//! Recovery: the record decides, and the link follows. Killed before the record was replaced: the old state, with
+//! something on the shelf that nobody names. Killed after it: the new state, and the link is moved at the next start.
+//! There is nothing between, since the record is one file that is replaced as a whole. A trial that is found at a start
+//! goes on, if it has time left.
+//!
+//! If the disk takes no record, nothing new is taken and nothing is confirmed; going back happens all the same, and is
+//! written down as soon as the disk allows it.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ground::file::FileError;
+use identity::id::Digest;
+use identity::principal::{Name, NodeName, Principal};
+use identity::time::{Seconds, Timestamp};
+use manifest::stored::{BadManifest, Manifest, Runs};
+use tokio::task::JoinSet;
+
+use crate::apply::probe;
+use crate::apply::record::{self, Found};
+use crate::apply::stage::{Kept, Shelf, StageError};
+use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Terms, Trial};
+use crate::apply::view::{self, ApplyView};
+
+/// Under the scope's folder.
+pub const FOLDER: &str = "state";
+/// Checks that failed are made again after this time, and those that passed while something else is waited for.
+const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(2);
+const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(15);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    #[error("what was offered cannot be taken")]
+    Manifest(#[from] BadManifest),
+    #[error("what was offered cannot be put on the disk; nothing was changed")]
+    Stage(#[from] StageError),
+    #[error("where this node stands cannot be written down; it is tried again")]
+    Record(#[source] FileError),
+    #[error("nothing went back here that could be tried again")]
+    NothingWentBack,
+}
+
+/// Bytes that a verified head names for this node.
+#[derive(Debug, Clone, Copy)]
+pub struct Offered<'a> {
+    pub digest: Digest,
+    pub bytes: &'a [u8],
+    pub head: u64,
+    /// A person asks for it: what went back is tried again, within this time or what the manifest says.
+    pub urged: Option<Urge>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Urge {
+    pub within: Option<Seconds>,
+}
+
+#[derive(Debug)]
+pub struct Engine {
+    shelf: Shelf,
+    standing: Standing,
+    /// What the disk says; nothing if it is of no use.
+    written: Option<Standing>,
+    /// All that is kept and could be read.
+    manifests: BTreeMap<Digest, Arc<Manifest>>,
+    checks: JoinSet<(Digest, Result<(), String>)>,
+    ended: Option<(Digest, Result<(), String>)>,
+    /// Of these, not before then.
+    next_checks: Option<(Digest, Instant)>,
+    checking: Option<Digest>,
+    /// The link could not be moved yet.
+    behind: bool,
+    /// The disk refuses something at present.
+    trouble: Option<String>,
+    /// What was found damaged at the start.
+    notice: Option<String>,
+}
+
+impl Engine {
+    /// Takes up what lies on the disk, whatever happened before.
+    pub fn open(scope: &Path, now: Timestamp) -> Result<Self, ApplyError> {
+        let shelf = Shelf::open(scope.join(FOLDER))?;
+        let (standing, notice) = recovered(&shelf, now)?;
+        let mut engine = Self {
+            shelf,
+            written: notice.is_none().then(|| standing.clone()),
+            standing,
+            manifests: BTreeMap::new(),
+            checks: JoinSet::new(),
+            ended: None,
+            next_checks: None,
+            checking: None,
+            behind: false,
+            trouble: None,
+            notice,
+        };
+        if let Some(notice) = &engine.notice {
+            tracing::error!("{notice}");
+        }
+        engine.load(now);
+        engine.try_step(Event::Restarted, now);
+        engine.try_step(Event::Tick, now);
+        Ok(engine)
+    }
+
+    /// What is obeyed now.
+    pub fn current(&self) -> Option<&Manifest> {
+        self.standing.obeyed().and_then(|item| self.manifests.get(&item.digest)).map(Arc::as_ref)
+    }
+
+    /// Its digest. Whoever begins something under it says so in `reached`.
+    pub fn obeyed(&self) -> Option<Digest> {
+        self.standing.obeyed().map(|item| item.digest)
+    }
+
+    /// Who may call what here now.
+    pub fn access(&self) -> Tables {
+        let items = [self.standing.obeyed(), self.standing.guard()];
+        let read = |item: Item| self.manifests.get(&item.digest).cloned();
+        let tables: Option<Vec<_>> = items.into_iter().flatten().map(read).collect();
+        // One that cannot be read permits nothing.
+        Tables { tables: tables.filter(|_| self.standing.obeyed().is_some()).unwrap_or_default() }
+    }
+
+    pub fn is_on_trial(&self) -> bool {
+        self.standing.trial.is_some()
+    }
+
+    pub fn view(&self) -> ApplyView {
+        let problems: Vec<_> = self.notice.iter().chain(&self.trouble).cloned().collect();
+        view::of(&self.standing, (!problems.is_empty()).then(|| problems.join("; ")))
+    }
+
+    /// Takes what a verified head names. Refused with an error, it has changed nothing and may be offered again.
+    pub fn offer(&mut self, offered: Offered<'_>, now: Timestamp) -> Result<Outcome, ApplyError> {
+        let manifest = Manifest::read(offered.bytes, offered.digest)?;
+        let confirmed = self.standing.confirmed.and_then(|item| self.manifests.get(&item.digest));
+        let terms = terms(&manifest.runs, confirmed.map(|confirmed| &confirmed.runs), offered.urged);
+        let item = Item { digest: offered.digest, runs: digest_of(&manifest.runs) };
+        let offer = Offer { item, head: offered.head, terms, urged: offered.urged.is_some() };
+        let wanted = self.standing.clone().step(Event::Offered(offer), now).0;
+        if wanted.kept().any(|digest| digest == offered.digest) {
+            self.shelf.put(&manifest, offered.bytes, offered.digest)?;
+            self.manifests.insert(offered.digest, Arc::new(manifest));
+        }
+        let outcome = self.step(Event::Offered(offer), now);
+        if outcome.is_err() {
+            self.sweep();
+        }
+        let outcome = outcome?;
+        self.look(now);
+        Ok(outcome)
+    }
+
+    /// Tries once more what went back (`sync --now`).
+    pub fn retry(&mut self, urge: Urge, now: Timestamp) -> Result<Outcome, ApplyError> {
+        let item = self.standing.failed.as_ref().map(|failed| failed.item).ok_or(ApplyError::NothingWentBack)?;
+        let bytes = self.shelf.get(item.digest)?.bytes;
+        let offered = Offered { digest: item.digest, bytes: &bytes, head: self.standing.head, urged: Some(urge) };
+        self.offer(offered, now)
+    }
+
+    /// A mandated gateway was spoken to over mTLS while `under` was obeyed; `fresh`: over a connection made since.
+    pub fn reached(&mut self, under: Digest, fresh: bool, now: Timestamp) -> Result<Outcome, ApplyError> {
+        if self.behind {
+            return Ok(Outcome::Ignored);
+        }
+        let noted = self.step(Event::Reached { under, fresh }, now)?;
+        let looked = self.look(now);
+        Ok(if looked == Outcome::Ignored { noted } else { looked })
+    }
+
+    /// An operator's word, verified by the caller, that this item shall stay.
+    pub fn consent(&mut self, to: Digest, now: Timestamp) -> Result<Outcome, ApplyError> {
+        let noted = self.step(Event::Consented(to), now)?;
+        let looked = self.look(now);
+        Ok(if looked == Outcome::Ignored { noted } else { looked })
+    }
+
+    /// Does what is due: begins checks, hears of those that ended, confirms, goes back. Never waits. Needs a runtime.
+    pub fn tick(&mut self, now: Timestamp) -> Outcome {
+        self.look(now)
+    }
+
+    /// When `tick` has something to do next; nothing if only an offer changes anything.
+    pub fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
+        let soon = now + Seconds(1);
+        if self.behind || self.is_unwritten(&self.standing) {
+            return Some(soon);
+        }
+        let trial = self.standing.trial.as_ref()?;
+        let checks = match self.next_checks {
+            _ if !self.checks.is_empty() => trial.deadline(),
+            Some((_, at)) => now + Seconds(at.saturating_duration_since(Instant::now()).as_secs() + 1),
+            None => soon,
+        };
+        Some(checks.min(trial.deadline()).max(soon))
+    }
+
+    /// Ends when running checks have ended, so that `tick` can hear of it at once; never if none run. May be dropped.
+    pub async fn checks_ended(&mut self) {
+        match self.checks.join_next().await {
+            Some(ended) => self.ended = ended.ok(),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn look(&mut self, now: Timestamp) -> Outcome {
+        if self.behind {
+            self.follow();
+        }
+        let ended = self.ended.take().or_else(|| self.checks.try_join_next().and_then(Result::ok));
+        if let Some((under, found)) = ended {
+            let wait = if found.is_ok() { AGAIN_AFTER_SUCCESS } else { AGAIN_AFTER_FAILURE };
+            self.next_checks = Some((under, Instant::now() + wait));
+            if !self.behind {
+                self.try_step(Event::Checked { under, found }, now);
+            }
+        }
+        let outcome = self.try_step(Event::Tick, now);
+        self.begin_checks();
+        outcome
+    }
+
+    fn begin_checks(&mut self) {
+        let under = self.standing.trial.as_ref().map(|trial| trial.item.digest);
+        if self.checking != under {
+            // Dropped, they end.
+            (self.checks, self.checking, self.next_checks) = (JoinSet::new(), under, None);
+        }
+        let Some(under) = under else {
+            return;
+        };
+        let early = self.next_checks.is_some_and(|(of, at)| of == under && Instant::now() < at);
+        let Some(manifest) = self.manifests.get(&under).filter(|_| !early && !self.behind) else {
+            return;
+        };
+        if self.checks.is_empty() {
+            let (checks, files) = (manifest.runs.checks.clone(), self.shelf.files(under));
+            self.checks.spawn(async move { (under, probe::run(checks, files).await) });
+        }
+    }
+
+    fn is_unwritten(&self, standing: &Standing) -> bool {
+        self.written.as_ref().is_none_or(|written| standing.differs_from(written))
+    }
+
+    /// A step that is taken again if it fails.
+    fn try_step(&mut self, event: Event, now: Timestamp) -> Outcome {
+        self.step(event, now).unwrap_or_else(|why| {
+            self.trouble(&why);
+            Outcome::Ignored
+        })
+    }
+
+    fn step(&mut self, event: Event, now: Timestamp) -> Result<Outcome, ApplyError> {
+        let passing = matches!(event, Event::Tick | Event::Restarted | Event::Damaged(_));
+        let (next, outcome) = self.standing.clone().step(event, now);
+        if self.is_unwritten(&next) {
+            match record::save(&self.shelf.folder, &next).map_err(ApplyError::Record) {
+                Ok(()) => (self.written, self.trouble) = (Some(next.clone()), None),
+                // Time passes and things go back whatever the disk says; nothing else does.
+                Err(why) if passing && outcome != Outcome::Confirmed => self.trouble(&why),
+                Err(why) => return Err(why),
+            }
+        }
+        self.tell(&next, outcome);
+        self.standing = next;
+        self.follow();
+        Ok(outcome)
+    }
+
+    fn trouble(&mut self, why: &dyn Error) {
+        let trouble = one_line(why);
+        if self.trouble.as_ref() != Some(&trouble) {
+            tracing::error!("{trouble}");
+        }
+        self.trouble = Some(trouble);
+    }
+
+    fn tell(&mut self, next: &Standing, outcome: Outcome) {
+        let obeyed = next.obeyed().map(|item| item.digest.to_string()).unwrap_or_default();
+        match (outcome, &next.failed) {
+            (Outcome::WentBack, Some(failed)) => {
+                tracing::error!(digest = %failed.item.digest, why = %failed.why, obeyed, "went back");
+            }
+            (Outcome::OnTrial, _) => tracing::warn!(digest = obeyed, "on trial"),
+            (Outcome::Confirmed, _) => tracing::info!(digest = obeyed, "confirmed"),
+            (Outcome::Swapped, _) => tracing::info!(digest = obeyed, "swapped in place"),
+            (Outcome::Withdrawn, _) => tracing::warn!(digest = obeyed, "what was on trial was withdrawn"),
+            _ => {}
+        }
+        if matches!(outcome, Outcome::Confirmed | Outcome::Swapped) {
+            self.notice = None;
+        }
+    }
+
+    /// The link follows the record.
+    fn follow(&mut self) {
+        let obeyed = self.standing.obeyed().map(|item| item.digest);
+        if self.shelf.pointed() == obeyed && !self.behind {
+            return;
+        }
+        match self.shelf.point(obeyed) {
+            Ok(()) => {
+                self.behind = false;
+                self.sweep();
+            }
+            Err(why) => {
+                self.behind = true;
+                self.trouble(&why);
+            }
+        }
+    }
+
+    fn sweep(&mut self) {
+        // What the disk names is kept, too, until the disk names something else.
+        let kept: Vec<Digest> = self.standing.kept().chain(self.written.iter().flat_map(Standing::kept)).collect();
+        self.shelf.sweep(&kept);
+        self.manifests.retain(|digest, _| kept.contains(digest));
+    }
+
+    /// Reads all that is kept; what cannot be read is lost, files that were changed are written again.
+    fn load(&mut self, now: Timestamp) {
+        let kept: Vec<Digest> = self.standing.kept().collect();
+        for digest in kept {
+            match self.shelf.get(digest) {
+                Ok(Kept { manifest, bytes }) => {
+                    if !self.shelf.is_whole(&manifest, digest) {
+                        tracing::error!(%digest, "a delivered file was changed or is missing; all are written again");
+                        if let Err(why) = self.shelf.put(&manifest, &bytes, digest) {
+                            self.trouble(&why);
+                        }
+                    }
+                    self.manifests.insert(digest, Arc::new(manifest));
+                }
+                Err(why) => {
+                    tracing::error!(%digest, why = one_line(&why), "what lies on the disk is damaged");
+                    self.try_step(Event::Damaged(digest), now);
+                }
+            }
+        }
+    }
+}
+
+/// The record, or what can be made of the rest without one.
+fn recovered(shelf: &Shelf, now: Timestamp) -> Result<(Standing, Option<String>), ApplyError> {
+    let why = match record::load(&shelf.folder).map_err(StageError::File)? {
+        Found::Standing(standing) => return Ok((standing, None)),
+        Found::Nothing if shelf.pointed().is_none() => return Ok((Standing::default(), None)),
+        Found::Nothing => "it is missing".to_owned(),
+        Found::Damaged(why) => why,
+    };
+    // What the link names was verified once, but nobody knows whether it was confirmed: so it is on trial.
+    let trial = shelf.pointed().and_then(|digest| {
+        let Kept { manifest, .. } = shelf.get(digest).ok()?;
+        let item = Item { digest, runs: digest_of(&manifest.runs) };
+        Some(Trial::begin(item, terms(&manifest.runs, None, None), now))
+    });
+    let then = if trial.is_some() { "what was obeyed last is on trial again" } else { "nothing is obeyed until the next sync" };
+    let problem = format!("the record `{}/trial.json` cannot be used ({why}); {then}", shelf.folder.display());
+    Ok((Standing { trial, ..Standing::default() }, Some(problem)))
+}
+
+/// An open connection says nothing about other gateways than the one at its end.
+fn terms(runs: &Runs, confirmed: Option<&Runs>, urged: Option<Urge>) -> Terms {
+    let within = urged.and_then(|urge| urge.within).unwrap_or(runs.apply.deadline);
+    let fresh = confirmed.is_none_or(|confirmed| confirmed.gateways != runs.gateways);
+    Terms { confirm: runs.apply.confirm, fresh, within }
+}
+
+fn digest_of(runs: &Runs) -> Digest {
+    Digest::of(&serde_json::to_vec(runs).unwrap_or_default())
+}
+
+/// Access tables that all must permit. None at all: nobody is permitted anything.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    tables: Vec<Arc<Manifest>>,
+}
+
+impl Tables {
+    pub fn permits(&self, service: &Name, principal: &Principal, node: &NodeName) -> bool {
+        let permits = |manifest: &Arc<Manifest>| manifest.access.permits(service, principal, node);
+        !self.tables.is_empty() && self.tables.iter().all(permits)
+    }
+
+    pub fn count(&self) -> usize {
+        self.tables.len()
+    }
+}
+
+/// An error with its causes.
+fn one_line(why: &dyn Error) -> String {
+    let (mut told, mut at) = (why.to_string(), why.source());
+    while let Some(cause) = at {
+        told = format!("{told}: {cause}");
+        at = cause.source();
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The declared checks, for real: a port that accepts, a page that answers, a program that ends well.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper_util::rt::TokioIo;
+use identity::principal::{Address, Name};
+use identity::time::Seconds;
+use manifest::stored::{Check, Probe};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+/// No check may last longer than this, whatever it says.
+const LONGEST: Seconds = Seconds(600);
+/// Of what a program says, this much at its end is looked at.
+const TAIL: usize = 4096;
+const LONGEST_REASON: usize = 200;
+/// The head of a reply; its body is not read.
+const MAX_REPLY_HEAD: usize = 64 << 10;
+/// How long the last words of a program that has ended may take.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Runs all at once. Dropped, it ends what it began. Says of each that failed why.
+pub async fn run(checks: BTreeMap<Name, Check>, files: PathBuf) -> Result<(), String> {
+    let mut running = JoinSet::new();
+    for (name, check) in checks {
+        let files = files.clone();
+        running.spawn(async move { one(&check, &files).await.map_err(|why| (name, why)) });
+    }
+    let mut failed = BTreeMap::new();
+    while let Some(ended) = running.join_next().await {
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err((name, why))) => {
+                failed.insert(name.to_string(), why);
+            }
+            Err(why) => {
+                failed.insert("?".to_owned(), why.to_string());
+            }
+        }
+    }
+    let told: Vec<_> = failed.into_iter().map(|(name, why)| format!("`{name}`: {why}")).collect();
+    if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
+}
+
+async fn one(check: &Check, files: &Path) -> Result<(), String> {
+    let limit = check.timeout.clamp(Seconds(1), LONGEST);
+    let probe = async {
+        match &check.probe {
+            Probe::Tcp(at) => connect(at).await.map(drop),
+            Probe::Http { at, path, status } => get(at, path, *status).await,
+            Probe::Command(words) => command(words, files).await,
+        }
+    };
+    let late = |_| Err(format!("no answer within {limit}"));
+    tokio::time::timeout(Duration::from_secs(limit.0), probe).await.unwrap_or_else(late)
+}
+
+async fn connect(at: &Address) -> Result<TcpStream, String> {
+    let stream = TcpStream::connect((at.host.to_string(), at.port)).await;
+    stream.map_err(|why| format!("cannot connect to {at}: {why}"))
+}
+
+async fn get(at: &Address, path: &str, wanted: u16) -> Result<(), String> {
+    let failed = |why: &dyn std::fmt::Display| format!("http://{at}{path}: {why}");
+    let stream = connect(at).await?;
+    let client = hyper::client::conn::http1::Builder::new().max_buf_size(MAX_REPLY_HEAD).handshake(TokioIo::new(stream));
+    let (mut sender, connection) = client.await.map_err(|why| failed(&why))?;
+    let request = hyper::Request::get(path)
+        .header(hyper::header::HOST, at.to_string())
+        .header(hyper::header::USER_AGENT, "freehold-node")
+        .header(hyper::header::CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(|why| failed(&why))?;
+    let answered = tokio::select! {
+        answered = sender.send_request(request) => answered,
+        // The connection ends by itself only if it broke off; the answer, if any, is told by the sender.
+        Err(why) = connection => Err(why),
+    };
+    let status = answered.map_err(|why| failed(&why))?.status().as_u16();
+    if status == wanted { Ok(()) } else { Err(failed(&format!("answered {status} instead of {wanted}"))) }
+}
+
+/// All that a program began ends with it.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Without a shell. A relative path with a slash is one of the files delivered.
+async fn command(words: &[String], files: &Path) -> Result<(), String> {
+    let (program, arguments) = words.split_first().ok_or_else(|| "no program is named".to_owned())?;
+    let path = if program.contains('/') { files.join(program) } else { PathBuf::from(program) };
+    let mut child = Command::new(path)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", PATH)
+        .env("LANG", "C.UTF-8")
+        .current_dir(files)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|why| format!("`{program}` cannot be started: {why}"))?;
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    let _group = Group(pid);
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (mut out_tail, mut err_tail) = (Vec::new(), Vec::new());
+    let ended = {
+        let reading = async { tokio::join!(tail(out, &mut out_tail), tail(err, &mut err_tail)) };
+        tokio::pin!(reading);
+        tokio::select! {
+            ended = child.wait() => {
+                // What it left running may hold the pipe open for ever.
+                let _ = tokio::time::timeout(LAST_WORDS, &mut reading).await;
+                ended
+            }
+            _ = &mut reading => child.wait().await,
+        }
+    };
+    let status = ended.map_err(|why| format!("`{program}`: {why}"))?;
+    if status.success() {
+        return Ok(());
+    }
+    let said = last_line(&err_tail).or_else(|| last_line(&out_tail));
+    let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+    Err(format!("`{program}` ended with {status}{said}"))
+}
+
+/// Reads to the end, however much it is, and keeps the last of it.
+async fn tail(from: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+    let Some(mut from) = from else {
+        return;
+    };
+    let mut some = [0; TAIL];
+    while let Ok(read @ 1..) = from.read(&mut some).await {
+        kept.extend_from_slice(some.get(..read).unwrap_or_default());
+        let surplus = kept.len().saturating_sub(TAIL);
+        kept.drain(..surplus);
+    }
+}
+
+/// One line that is fit for a terminal.
+fn last_line(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().map(|c| if c.is_control() { '?' } else { c }).take(LONGEST_REASON).collect())
+}
+
+#[cfg(test)]
+mod tests;

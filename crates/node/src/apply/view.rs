@@ -1,0 +1,59 @@
+//! Where a node stands, for people and for reports.
+
+use identity::id::Digest;
+use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::apply::trial::Standing;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyView {
+    /// The newest head that offered something.
+    pub head: u64,
+    /// Confirmed: what stays whatever happens.
+    pub confirmed: Option<Digest>,
+    pub trial: Option<TrialView>,
+    pub rolled_back: Option<RolledBack>,
+    pub problem: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialView {
+    pub digest: Digest,
+    /// What comes back if it is not confirmed.
+    pub previous: Option<Digest>,
+    pub started: Timestamp,
+    pub deadline: Timestamp,
+    /// In words.
+    pub waits_for: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolledBack {
+    pub digest: Digest,
+    pub to: Option<Digest>,
+    pub why: String,
+    pub at: Timestamp,
+}
+
+pub fn of(standing: &Standing, problem: Option<String>) -> ApplyView {
+    let confirmed = standing.confirmed.map(|item| item.digest);
+    ApplyView {
+        head: standing.head,
+        confirmed,
+        trial: standing.trial.as_ref().map(|trial| TrialView {
+            digest: trial.item.digest,
+            previous: confirmed,
+            started: trial.started,
+            deadline: trial.deadline(),
+            waits_for: trial.missing(),
+        }),
+        rolled_back: standing.failed.as_ref().map(|failed| RolledBack {
+            digest: failed.item.digest,
+            to: confirmed,
+            why: failed.why.to_string(),
+            at: failed.at,
+        }),
+        problem,
+    }
+}
