@@ -9,6 +9,8 @@ mod reminder;
 mod commands;
 mod words;
 mod waiting;
+mod planning;
+mod watching;
 
 use std::process::ExitCode;
 
@@ -18,6 +20,7 @@ use node::report::Failure;
 
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
+use crate::commands::confirm::Confirm;
 use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
 use crate::commands::found::Found;
@@ -25,8 +28,11 @@ use crate::commands::invite::InviteCommand;
 use crate::commands::mandate::MandateCommand;
 use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
+use crate::commands::plan::Plan;
+use crate::commands::publish::Publish;
 use crate::commands::recover::Recover;
 use crate::commands::refresh::Refresh;
+use crate::commands::rollback::Rollback;
 use crate::commands::send::Send;
 use crate::commands::serve::Serve;
 use crate::commands::sign::Sign;
@@ -68,6 +74,14 @@ enum Command {
     Node(NodeCommand),
     /// Tell everything that was ever changed, and check it
     Audit(Audit),
+    /// Say what publishing the fleet would do
+    Plan(Plan),
+    /// Publish the fleet to the nodes, and watch what they make of it
+    Publish(Publish),
+    /// Go back to a fleet that was published earlier
+    Rollback(Rollback),
+    /// Let stay what a node has on trial
+    Confirm(Confirm),
     /// Renew how long the head and the mandates last
     Refresh(Refresh),
     /// Open your signer keys for a while, so that commands do not ask for the passphrase
@@ -128,6 +142,10 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Invite(invite) => reminded(common, invite.run(common).await),
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::Audit(audit) => audit.run(common).await,
+        Command::Plan(plan) => plan.run(common).await,
+        Command::Publish(publish) => reminded(common, publish.run(common).await),
+        Command::Rollback(rollback) => rollback.run(common).await,
+        Command::Confirm(confirm) => confirm.run(common).await,
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,

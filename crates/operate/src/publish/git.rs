@@ -59,7 +59,7 @@ pub fn look(folder: &Path) -> Result<GitState, GitError> {
 fn changed(status: &[u8]) -> Vec<String> {
     let is_read = |path: &str| {
         let ending = Path::new(path).extension().and_then(|ending| ending.to_str());
-        matches!(ending, Some("yaml" | "yml" | "json"))
+        matches!(ending, Some("yaml" | "yml" | "json")) || path.split('/').any(|part| part == "files")
     };
     let lines = status.split(|byte| *byte == 0).filter(|line| !line.is_empty());
     let lines = lines.map(|line| String::from_utf8_lossy(line).into_owned());

@@ -6,10 +6,10 @@ use identity::head::{FleetRef, Head};
 use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use manifest::compile::Compiled;
 use org::entry::{Action, Cause};
 
-use super::published::Published;
-use super::stage::Named;
+use super::published::{Published, nodes};
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
@@ -28,8 +28,8 @@ pub struct FleetDraft {
 }
 
 /// Must nodes stop believing older paths? So if a name loses its leaf, or gets another key.
-pub fn raises_floor(published: Option<&Published>, named: &Named) -> bool {
-    let now: BTreeMap<&NodeName, Digest> = named.nodes().map(|leaf| (&leaf.name, leaf.node_key)).collect();
+pub fn raises_floor(published: Option<&Published>, named: &Compiled) -> bool {
+    let now: BTreeMap<&NodeName, Digest> = nodes(&named.leaves).map(|leaf| (&leaf.name, leaf.node_key)).collect();
     let mut before = published.into_iter().flat_map(Published::nodes);
     before.any(|leaf| now.get(&leaf.name) != Some(&leaf.node_key))
 }
@@ -39,7 +39,7 @@ impl<D: Desk> Session<D> {
     pub async fn publish_fleet(
         &mut self,
         keys: &SignerKeys,
-        named: &Named,
+        named: &Compiled,
         draft: &FleetDraft,
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
@@ -58,13 +58,13 @@ impl<D: Desk> Session<D> {
     }
 
     /// Whoever was quicker may have changed what the plan stood on: then it must be looked at again.
-    pub(super) fn check_plan(&self, named: &Named, planned_on: Option<Digest>) -> Result<(), OperateError> {
+    pub(super) fn check_plan(&self, named: &Compiled, planned_on: Option<Digest>) -> Result<(), OperateError> {
         let head = &self.known.head.head;
         if head.members != planned_on {
             let why = format!("head {} published another fleet since this plan was made: look again", head.version);
             return Err(OperateError::Unwise(why));
         }
-        if let Some(leaf) = named.nodes().find(|leaf| head.revocations.node_keys.contains(&leaf.node_key)) {
+        if let Some(leaf) = nodes(&named.leaves).find(|leaf| head.revocations.node_keys.contains(&leaf.node_key)) {
             return Err(OperateError::Unwise(format!(
                 "`{}` was revoked since this plan was made: look again",
                 leaf.name
@@ -75,7 +75,7 @@ impl<D: Desk> Session<D> {
 }
 
 /// The fleet says it all: users and services are placed by manifests, no longer by the head.
-pub(super) fn name_members(head: &mut Head, named: &Named, raises_floor: bool) {
+pub(super) fn name_members(head: &mut Head, named: &Compiled, raises_floor: bool) {
     head.members = Some(named.root);
     head.placements.clear();
     if raises_floor {

@@ -69,6 +69,13 @@ impl<D: Desk> Session<D> {
         Ok(members)
     }
 
+    /// Members as the gateway tells them, for questions in which its word is enough.
+    pub async fn members_told(&mut self) -> Result<Vec<(NodeName, Digest)>, OperateError> {
+        let nodes = self.nodes().await?;
+        let live = nodes.into_iter().filter(|node| self.is_live(node));
+        Ok(live.map(|node| (node.name, node.node_key.digest())).collect())
+    }
+
     fn is_live(&self, node: &NodeView) -> bool {
         let stands = match node.state {
             Standing::Member | Standing::Issued => true,

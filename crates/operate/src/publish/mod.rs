@@ -8,5 +8,6 @@ pub mod git;
 pub mod stage;
 pub mod heads;
 pub mod rollback;
+pub mod plan;
 pub mod consent;
 pub mod watch;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::id::Digest;
 use identity::members::{Leaf, MembersMap, NodeLeaf};
-use identity::principal::NodeName;
+use manifest::diff;
 use wire::control::{Answer, Call, DIGESTS_PER_CALL};
 
 use crate::desk::{Desk, DeskError};
@@ -18,16 +18,23 @@ pub struct Published {
     pub manifests: BTreeMap<Digest, Vec<u8>>,
 }
 
+/// The leaves of nodes, without those of classes.
+pub fn nodes(leaves: &[Leaf]) -> impl Iterator<Item = &NodeLeaf> {
+    leaves.iter().filter_map(|leaf| match leaf {
+        Leaf::Node(leaf) => Some(leaf),
+        Leaf::Class(_) => None,
+    })
+}
+
 impl Published {
-    pub fn node(&self, name: &NodeName) -> Option<&NodeLeaf> {
-        self.nodes().find(|leaf| leaf.name == *name)
+    /// To be compared with.
+    pub fn as_compared(published: Option<&Self>) -> diff::Published {
+        let compared = |it: &Self| diff::Published { leaves: it.leaves.clone(), manifests: it.manifests.clone() };
+        published.map(compared).unwrap_or_default()
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = &NodeLeaf> {
-        self.leaves.iter().filter_map(|leaf| match leaf {
-            Leaf::Node(leaf) => Some(leaf),
-            Leaf::Class(_) => None,
-        })
+        nodes(&self.leaves)
     }
 }
 

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use identity::head::{Head, SignedHead};
 use identity::id::Digest;
 use identity::members::{ClassLeaf, Leaf, MembersMap, NodeLeaf};
-use manifest::compile::MemberKnown;
+use manifest::compile::{Compiled, MemberKnown};
 use manifest::stored::Manifest;
 use org::entry::{Action, Cause};
 
 use super::heads::name_members;
 use super::published::Published;
-use super::stage::Named;
 use crate::desk::Desk;
 use crate::head::span;
 use crate::keys::SignerKeys;
@@ -52,7 +51,7 @@ impl<D: Desk> Session<D> {
     pub async fn roll_back(
         &mut self,
         keys: &SignerKeys,
-        (named, to): (&Named, &Head),
+        (named, to): (&Compiled, &Head),
         (planned_on, raises_floor): (Option<Digest>, bool),
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
@@ -76,7 +75,7 @@ impl<D: Desk> Session<D> {
 
 /// What an earlier map said, for the members of now: each gets the manifest that its name had then, else its class's,
 /// else an empty one. Keys are those of now: whoever was replaced since stays replaced.
-pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Named, OperateError> {
+pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled, OperateError> {
     let mut manifests = then.manifests.clone();
     let classes: Vec<&ClassLeaf> = then
         .leaves
@@ -104,7 +103,7 @@ pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Named, O
     let root = MembersMap::of(&leaves).map_err(twice)?.root();
     // What only machines had that are gone is not handed in again.
     manifests.retain(|digest, _| leaves.iter().any(|leaf| leaf.manifest() == *digest));
-    Ok(Named { root, leaves, manifests })
+    Ok(Compiled { manifests, leaves, root, unmatched: Vec::new(), waiting: BTreeMap::new() })
 }
 
 fn lowest_schema(then: &Published) -> u32 {

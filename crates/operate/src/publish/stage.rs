@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use identity::id::Digest;
 use identity::members::Leaf;
 use identity::text::Bytes;
+use manifest::compile::Compiled;
 use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL};
 
 use crate::desk::{Desk, DeskError};
@@ -13,27 +14,9 @@ use crate::session::{OperateError, Session};
 /// A gateway reads calls of up to a mebibyte, and bytes grow by 16/9 on the way into one.
 const LARGEST_BLOB: usize = 570 << 10;
 
-/// What a head is to name.
-#[derive(Debug, Clone)]
-pub struct Named {
-    pub root: Digest,
-    /// In the order of the map.
-    pub leaves: Vec<Leaf>,
-    pub manifests: BTreeMap<Digest, Vec<u8>>,
-}
-
-impl Named {
-    pub fn nodes(&self) -> impl Iterator<Item = &identity::members::NodeLeaf> {
-        self.leaves.iter().filter_map(|leaf| match leaf {
-            Leaf::Node(leaf) => Some(leaf),
-            Leaf::Class(_) => None,
-        })
-    }
-}
-
 impl<D: Desk> Session<D> {
     /// Hands in what the gateway does not have yet. `told` hears how much of it is done, of how much.
-    pub async fn stage(&mut self, named: &Named, mut told: impl FnMut(usize, usize)) -> Result<(), OperateError> {
+    pub async fn stage(&mut self, named: &Compiled, mut told: impl FnMut(usize, usize)) -> Result<(), OperateError> {
         let values: Vec<Digest> = named.leaves.iter().map(Leaf::value).collect();
         let leaves = values.iter().copied().zip(named.leaves.iter().map(Leaf::bytes));
         let mut blobs: BTreeMap<Digest, Vec<u8>> = leaves.collect();
