@@ -13,7 +13,7 @@ use operate::publish::watch::listed;
 use operate::session::Session;
 use serde::Serialize;
 
-use crate::home::{Common, failure};
+use crate::home::failure;
 use crate::local::AnyDesk;
 
 /// `./fleet` if it is there, else here.
