@@ -2,6 +2,8 @@
 
 pub mod stored;
 pub mod fleet;
+pub mod source;
+pub mod example;
 pub mod compile;
 pub mod access;
 pub mod diff;
