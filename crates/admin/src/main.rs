@@ -20,9 +20,11 @@ use node::report::Failure;
 
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
+use crate::commands::check::Check;
 use crate::commands::confirm::Confirm;
 use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
+use crate::commands::fleet::FleetCommand;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
 use crate::commands::mandate::MandateCommand;
@@ -82,6 +84,11 @@ enum Command {
     Rollback(Rollback),
     /// Let stay what a node has on trial
     Confirm(Confirm),
+    /// Make an example fleet, and the schema for editors
+    #[command(subcommand)]
+    Fleet(FleetCommand),
+    /// Say everything that is wrong with a fleet
+    Check(Check),
     /// Renew how long the head and the mandates last
     Refresh(Refresh),
     /// Open your signer keys for a while, so that commands do not ask for the passphrase
@@ -146,6 +153,8 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Publish(publish) => reminded(common, publish.run(common).await),
         Command::Rollback(rollback) => rollback.run(common).await,
         Command::Confirm(confirm) => confirm.run(common).await,
+        Command::Fleet(fleet) => fleet.run(common),
+        Command::Check(check) => check.run(common),
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,

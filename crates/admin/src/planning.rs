@@ -1,11 +1,8 @@
-//! A fleet's folder, and what publishing it would do, told to a person.
+//! What publishing a fleet would do, told to a person.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use manifest::fleet::Fleet;
-use manifest::source::{self, KnownOrg, SourceFile};
-use manifest::stored::FileName;
 use node::report::{Exit, Failure};
 use operate::publish::git::{self, GitState};
 use operate::publish::plan::{PlanError, Prepared};
@@ -15,52 +12,6 @@ use serde::Serialize;
 
 use crate::home::failure;
 use crate::local::AnyDesk;
-
-/// `./fleet` if it is there, else here.
-pub fn folder(given: Option<&Path>) -> PathBuf {
-    match given {
-        Some(folder) => folder.to_owned(),
-        None if Path::new("fleet").is_dir() => PathBuf::from("fleet"),
-        None => PathBuf::from("."),
-    }
-}
-
-/// Reads a fleet; complaints are printed, and errors among them end it.
-pub fn read(folder: &Path, known: &[KnownOrg], doing: &str) -> Result<Fleet, Failure> {
-    let failed = |why: std::io::Error| Failure::new(doing, &why).hint("say where the fleet is: freehold plan DIR");
-    let mut files = Vec::new();
-    gather(folder, folder, &mut files).map_err(failed)?;
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    let attached = |name: &FileName| std::fs::read(folder.join(name.as_str())).map_err(|why| why.to_string());
-    match source::read(&files, &attached, known) {
-        Ok((fleet, _)) => Ok(fleet),
-        Err(complaints) => {
-            for complaint in &complaints {
-                eprintln!("{complaint}");
-            }
-            Err(Failure::refused(doing, format!("the fleet has {} complaint(s)", complaints.len()))
-                .hint("see all of them: freehold check"))
-        }
-    }
-}
-
-fn gather(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let inside = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-        if path.is_dir() && !inside.split('/').any(|part| part.starts_with('.')) {
-            gather(root, &path, files)?;
-        } else if source::is_source(&inside) {
-            files.push(SourceFile { path: inside, bytes: std::fs::read(&path)? });
-        }
-    }
-    Ok(())
-}
-
-/// The org of a session, which the fleet must be of.
-pub fn known_org(session: &Session<AnyDesk>) -> KnownOrg {
-    KnownOrg { name: session.known.founding.record.name.clone(), id: session.known.org() }
-}
 
 /// Says what the folder is in git. Changes that were not committed need a word.
 pub fn git_state(folder: &Path, dirty: bool, doing: &str) -> Result<GitState, Failure> {

@@ -30,6 +30,9 @@ pub mod restore;
 pub mod principal;
 pub mod publish;
 
+// What is declared.
+pub mod fleet;
+
 // What is looked at and kept.
 pub mod card;
 pub mod audit;

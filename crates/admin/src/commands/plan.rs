@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use node::report::{Failure, show};
 
+use crate::commands::check::read_fleet;
 use crate::home::Common;
 use crate::planning;
 
@@ -17,18 +18,17 @@ Per node what it gains and loses against what is published, then the same in a f
 pub struct Plan {
     /// The fleet's folder [default: ./fleet if it is there, else here]
     #[arg(value_name = "DIR")]
-    fleet: Option<PathBuf>,
+    dir: Option<PathBuf>,
 }
 
 impl Plan {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not plan";
-        let folder = planning::folder(self.fleet.as_deref());
+        let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
         let mut session = common.session(doing).await?;
-        let fleet = planning::read(&folder, &[planning::known_org(&session)], doing)?;
         let prepared = session.plan_fleet(&fleet, planning::progress("checking admissions:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
-        let git = planning::git_state(&folder, true, doing)?;
+        let git = planning::git_state(folder.root(), true, doing)?;
         show(common.json, &planning::as_facts(&session, &prepared), || {
             format!("{}\n{}", planning::in_words(&session, &prepared), planning::git_words(&git))
         });

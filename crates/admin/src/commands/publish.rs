@@ -14,6 +14,7 @@ use operate::publish::watch::{Fate, Watch};
 use operate::session::Session;
 use serde::Serialize;
 
+use crate::commands::check::read_fleet;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::planning;
@@ -32,7 +33,7 @@ Where several operators must agree, it leaves a file for the others, and `freeho
 pub struct Publish {
     /// The fleet's folder [default: ./fleet if it is there, else here]
     #[arg(value_name = "DIR")]
-    fleet: Option<PathBuf>,
+    dir: Option<PathBuf>,
     /// Publish although there are changes that are not committed
     #[arg(long)]
     dirty: bool,
@@ -57,10 +58,9 @@ pub struct How {
 impl Publish {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not publish the fleet";
-        let folder = planning::folder(self.fleet.as_deref());
-        let git = planning::git_state(&folder, self.dirty, doing)?;
+        let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
+        let git = planning::git_state(folder.root(), self.dirty, doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let fleet = planning::read(&folder, &[planning::known_org(&session)], doing)?;
         let prepared = session.plan_fleet(&fleet, planning::progress("checking admissions:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         if !common.json {
