@@ -6,11 +6,11 @@ use clap::Args;
 use ground::clock;
 use identity::head::Head;
 use identity::time::Seconds;
-use node::report::{Exit, Failure, show};
+use node::report::{Failure, show};
 use operate::publish::heads::{FleetDraft, raises_floor};
 use operate::publish::plan::Prepared;
 use operate::publish::published::nodes;
-use operate::publish::watch::{Fate, Watch};
+use operate::publish::watch::Watch;
 use operate::session::Session;
 use serde::Serialize;
 
@@ -18,8 +18,8 @@ use crate::commands::check::read_fleet;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::planning;
-use crate::waiting::{Waiting, leave};
-use crate::watching::{self, Fates};
+use crate::waiting::{self, Waiting, leave};
+use crate::watching::{self, Fates, NodeTold};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -108,13 +108,6 @@ struct Told {
     pending: Option<Waiting>,
 }
 
-#[derive(Serialize)]
-struct NodeTold {
-    name: String,
-    #[serde(flatten)]
-    fate: Fate,
-}
-
 /// Watches if there is something to watch, prints, and ends as it went.
 pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Outcome<'_>) -> Result<(), Failure> {
     let Outcome { doing, head, pending, prepared, how } = outcome;
@@ -142,26 +135,18 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
         reverts: head.reverts,
         fresh_until: head.fresh_until.to_string(),
         summary: prepared.plan.summary.clone(),
-        nodes: fates.iter().map(|(name, fate)| NodeTold { name: name.to_string(), fate: fate.clone() }).collect(),
+        nodes: NodeTold::all(&fates),
         pending,
     };
-    show(common.json, &told, || match &told.pending {
-        Some(waiting) => waiting.in_words(),
-        None => {
+    show(common.json, &told, || {
+        waiting::told(told.pending.as_ref(), || {
             let how = match (watched, served) {
                 (true, _) => watching::counts(&fates),
                 (false, true) => "not watched; see what nodes make of it: freehold node list".to_owned(),
                 (false, false) => "no gateway serves: nodes get it when one does: freehold serve".to_owned(),
             };
             format!("published head {}, fresh until {}\n{how}", told.head, told.fresh_until)
-        }
+        })
     });
-    match watching::bad_ones(&fates) {
-        None => Ok(()),
-        Some(bad) => {
-            Err(Failure::failed(doing, format!("head {} was published, and did not stay on {bad}", told.head))
-                .exit(Exit::TakenBack)
-                .hint("those nodes are what they were before; mend the fleet and publish again, or: freehold rollback"))
-        }
-    }
+    watching::ended_well(doing, told.head, &fates)
 }
