@@ -117,6 +117,10 @@ impl Principal {
         Self { org: org.clone(), kind: Kind::User, name: name.as_str().to_owned() }
     }
 
+    pub fn service(org: &OrgName, name: &Name) -> Self {
+        Self { org: org.clone(), kind: Kind::Service, name: name.as_str().to_owned() }
+    }
+
     pub const fn org(&self) -> &OrgName {
         &self.org
     }
