@@ -106,6 +106,7 @@ impl Engine {
         engine.load(now);
         engine.try_step(Event::Restarted, now);
         engine.try_step(Event::Tick, now);
+        engine.sweep();
         Ok(engine)
     }
 
@@ -281,8 +282,12 @@ impl Engine {
             }
         }
         self.tell(&next, outcome);
+        let changed = self.standing.kept().ne(next.kept());
         self.standing = next;
         self.follow();
+        if changed && !self.behind {
+            self.sweep();
+        }
         Ok(outcome)
     }
 
@@ -318,10 +323,7 @@ impl Engine {
             return;
         }
         match self.shelf.point(obeyed) {
-            Ok(()) => {
-                self.behind = false;
-                self.sweep();
-            }
+            Ok(()) => self.behind = false,
             Err(why) => {
                 self.behind = true;
                 self.trouble(&why);
@@ -373,7 +375,11 @@ fn recovered(shelf: &Shelf, now: Timestamp) -> Result<(Standing, Option<String>)
         let item = Item { digest, runs: digest_of(&manifest.runs) };
         Some(Trial::begin(item, terms(&manifest.runs, None, None), now))
     });
-    let then = if trial.is_some() { "what was obeyed last is on trial again" } else { "nothing is obeyed until the next sync" };
+    let then = if trial.is_some() {
+        "what was obeyed last is on trial again"
+    } else {
+        "nothing is obeyed until the next sync"
+    };
     let problem = format!("the record `{}/trial.json` cannot be used ({why}); {then}", shelf.folder.display());
     Ok((Standing { trial, ..Standing::default() }, Some(problem)))
 }
