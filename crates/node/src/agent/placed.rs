@@ -43,6 +43,10 @@ impl Agent {
         let users = runs.iter().flat_map(|runs| &runs.users).map(|name| Principal::user(&self.node.org, name));
         let services = runs.iter().flat_map(|runs| runs.services.keys());
         let services = services.map(|name| Principal::service(&self.node.org, name));
-        by_head.chain(users).chain(services).filter(|principal| !head.revocations.principals.contains(principal)).collect()
+        by_head
+            .chain(users)
+            .chain(services)
+            .filter(|principal| !head.revocations.principals.contains(principal))
+            .collect()
     }
 }
