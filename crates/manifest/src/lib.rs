@@ -2,3 +2,5 @@
 
 pub mod stored;
 pub mod fleet;
+pub mod source;
+pub mod example;
