@@ -18,8 +18,10 @@ use node::report::Failure;
 
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
+use crate::commands::check::Check;
 use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
+use crate::commands::fleet::FleetCommand;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
 use crate::commands::mandate::MandateCommand;
@@ -68,6 +70,11 @@ enum Command {
     Node(NodeCommand),
     /// Tell everything that was ever changed, and check it
     Audit(Audit),
+    /// Make an example fleet, and the schema for editors
+    #[command(subcommand)]
+    Fleet(FleetCommand),
+    /// Say everything that is wrong with a fleet
+    Check(Check),
     /// Renew how long the head and the mandates last
     Refresh(Refresh),
     /// Open your signer keys for a while, so that commands do not ask for the passphrase
@@ -128,6 +135,8 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Invite(invite) => reminded(common, invite.run(common).await),
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::Audit(audit) => audit.run(common).await,
+        Command::Fleet(fleet) => fleet.run(common),
+        Command::Check(check) => check.run(common),
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,

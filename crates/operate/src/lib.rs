@@ -27,6 +27,9 @@ pub mod suspend;
 pub mod recover;
 pub mod restore;
 
+// What is declared.
+pub mod fleet;
+
 // What is looked at and kept.
 pub mod card;
 pub mod audit;

@@ -19,3 +19,5 @@ pub mod epoch;
 pub mod mandate;
 pub mod doctor;
 pub mod backup;
+pub mod check;
+pub mod fleet;

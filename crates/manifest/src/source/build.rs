@@ -161,8 +161,8 @@ fn people(notes: &mut Notes<'_>, names: &Names, declared: &Declared<'_>, fleet: 
     for entry in &declared.users {
         let Ok(name) = entry.key.parse::<Name>() else { continue };
         let roles = names.roles(notes, entry.value.get("roles"), Whom::User);
-        let nodes = names.places(notes, entry.value.get("nodes")).into_iter().map(|(at, _)| at).collect();
-        fleet.users.entry(name).or_insert(UserSpec { roles, nodes });
+        let at = names.places(notes, entry.value.get("nodes")).into_iter().map(|(at, _)| at).collect();
+        fleet.users.entry(name).or_insert(UserSpec { roles, nodes: at });
     }
     for entry in &declared.roles {
         let groups = names.groups(notes, entry.value.get("allow"));

@@ -172,7 +172,9 @@ impl Reader<'_, '_> {
                     Ok(bytes) if bytes.len() > MAX_DELIVERED => {
                         let message =
                             format!("`{path}` has {} bytes; {MAX_DELIVERED} are delivered at most", bytes.len());
-                        self.notes.push(error(from.spot(), message));
+                        self.notes.push(
+                            error(from.spot(), message).hint("deliver what is small, and let it fetch what is large"),
+                        );
                         return None;
                     }
                     Ok(bytes) => bytes,

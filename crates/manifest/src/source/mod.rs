@@ -70,7 +70,9 @@ pub fn read(
     } else {
         for tree in &trees {
             let at = Spot { width: 1, ..tree.at };
-            shape::check(&mut notes, &keys::Shape::Section(&keys::FLEET), tree, at, "");
+            let about = "each file of a fleet is a map of these";
+            let subject = shape::Subject { node: tree, at, path: "", about };
+            shape::check(&mut notes, &keys::Shape::Section(&keys::FLEET), subject);
         }
         whole.then(|| build::build(&mut notes, &trees, attached, known)).flatten()
     };
@@ -97,13 +99,17 @@ fn plant(notes: &mut Notes<'_>, files: &[SourceFile]) -> Vec<Node> {
             continue;
         }
         room -= size;
-        let Some(text) = clean(notes, file, &source.bytes, source.path.ends_with(".json")) else { continue };
+        let Some(text) = clean(notes, file, &source.bytes, is_json(&source.path)) else { continue };
         trees.extend(tree::read(notes, file, text, &mut budget).map(|tree| Node {
             value: if matches!(tree.value, Value::Nothing) { Value::Map(Vec::new()) } else { tree.value },
             ..tree
         }));
     }
     trees
+}
+
+fn is_json(path: &str) -> bool {
+    path.rsplit_once('.').is_some_and(|(_, ending)| ending == "json")
 }
 
 /// The text of a file, if it is one that a parser cannot misread.
@@ -118,7 +124,7 @@ fn clean<'s>(notes: &mut Notes<'_>, file: usize, bytes: &'s [u8], json: bool) ->
     };
     let control = |(at, c): &(usize, char)| match c {
         '\n' | '\t' => false,
-        '\r' => !bytes.get(at + 1).is_some_and(|next| *next == b'\n'),
+        '\r' => bytes.get(at + 1).is_none_or(|next| *next != b'\n'),
         c => c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'),
     };
     if let Some((at, c)) = text.char_indices().find(control) {
@@ -145,7 +151,10 @@ fn strict_json(notes: &mut Notes<'_>, file: usize, text: &str) -> bool {
             let at = Spot { file, line: why.line().max(1), column: why.column().saturating_sub(1), width: 1 };
             let message = why.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
-            notes.push(error(at, format!("this is not JSON: {message}")));
+            notes.push(
+                error(at, format!("this is not JSON: {message}"))
+                    .hint("whatever wrote it should write JSON; YAML belongs into a file that ends with .yaml"),
+            );
             false
         }
     }

@@ -123,6 +123,7 @@ impl Names {
     /// Nodes and classes.
     pub(crate) fn places(&self, notes: &mut Notes<'_>, list: Option<&Entry>) -> Vec<(At, Spot)> {
         let mut found: Vec<(At, Spot)> = Vec::new();
+        let mut seen: BTreeMap<At, Spot> = BTreeMap::new();
         for item in list.map(|entry| entry.value.items()).unwrap_or_default() {
             let Some(text) = item.text() else { continue };
             let Ok(name) = form::machine(text) else { continue };
@@ -136,16 +137,16 @@ impl Names {
                         name.as_str().parse::<Name>().ok().and_then(|name| {
                             what.iter().find(|(kind, _)| kind.contains_key(&name)).map(|(_, word)| *word)
                         });
-                    dangling(notes, item.at, "node or class", name.as_str(), other, known, "nodes");
+                    let dangling = Dangling { kind: "node or class", text: name.as_str(), other, section: "nodes" };
+                    dangling.complain(notes, item.at, known);
                     continue;
                 }
             };
-            match found.iter().find(|(other, _)| *other == at) {
-                Some((_, first)) => {
-                    let draft = error(item.at, format!("`{}` is in the list twice", short(text)));
-                    notes.push(draft.also(*first, "it is first here").hint("keep one of them"));
-                }
-                None => found.push((at, item.at)),
+            if let Some(first) = seen.insert(at.clone(), item.at) {
+                let draft = error(item.at, format!("`{}` is in the list twice", short(text)));
+                notes.push(draft.also(first, "it is first here").hint("keep one of them"));
+            } else {
+                found.push((at, item.at));
             }
         }
         found
@@ -172,7 +173,7 @@ impl Names {
                 found.insert(name);
             } else {
                 let known = self.roles.keys().map(Name::as_str).chain([ROLE_OPERATOR]);
-                dangling(notes, item.at, "role", text, None, known, "roles");
+                Dangling { kind: "role", text, other: None, section: "roles" }.complain(notes, item.at, known);
             }
         }
         found
@@ -188,7 +189,8 @@ impl Names {
                 found.insert(name);
             } else {
                 let other = self.services.contains_key(&name).then_some("a service");
-                dangling(notes, item.at, "group", text, other, self.groups.keys().map(Name::as_str), "groups");
+                let dangling = Dangling { kind: "group", text, other, section: "groups" };
+                dangling.complain(notes, item.at, self.groups.keys().map(Name::as_str));
             }
         }
         found
@@ -222,43 +224,38 @@ fn own_space<'e>(
 ) {
     let mut every_node: Option<Spot> = None;
     for (text, at) in entries {
-        let first = match text.parse::<Name>() {
-            Ok(name) => match names.get(&name) {
-                Some(first) => Some(*first),
-                None => {
-                    names.insert(name, at);
-                    None
-                }
-            },
-            Err(_) if kind == "role" && text == ROLE_NODE => match every_node {
-                Some(first) => Some(first),
-                None => {
-                    every_node = Some(at);
-                    None
-                }
-            },
-            Err(_) => None,
+        let first = if let Ok(name) = text.parse::<Name>() {
+            Some(*names.entry(name).or_insert(at))
+        } else if kind == "role" && text == ROLE_NODE {
+            Some(*every_node.get_or_insert(at))
+        } else {
+            None
         };
-        if let Some(first) = first {
+        if let Some(first) = first.filter(|first| *first != at) {
             let draft = error(at, format!("the {kind} `{}` is declared twice", short(text)));
             notes.push(draft.also(first, "it is first here").hint("keep one of them"));
         }
     }
 }
 
-fn dangling<'n>(
-    notes: &mut Notes<'_>,
-    at: Spot,
-    kind: &str,
-    text: &str,
-    other: Option<&str>,
-    known: impl Iterator<Item = &'n str>,
-    section: &str,
-) {
-    let near = meant(text, known).map(|near| format!("did you mean `{near}`?"));
-    let message = match other {
-        Some(other) => format!("`{}` is {other}, not a {kind}", short(text)),
-        None => format!("there is no {kind} `{}`", short(text)),
-    };
-    notes.push(error(at, message).hint(format!("declare it under `{section}`")).maybe_hint(near));
+/// A name that leads nowhere.
+struct Dangling<'d> {
+    kind: &'d str,
+    text: &'d str,
+    /// What has this name instead.
+    other: Option<&'d str>,
+    section: &'d str,
+}
+
+impl Dangling<'_> {
+    fn complain<'n>(&self, notes: &mut Notes<'_>, at: Spot, known: impl Iterator<Item = &'n str>) {
+        let near = if notes.is_crowded() { None } else { meant(self.text, known) };
+        let (kind, text) = (self.kind, short(self.text));
+        let message = match self.other {
+            Some(other) => format!("`{text}` is {other}, not a {kind}"),
+            None => format!("there is no {kind} `{text}`"),
+        };
+        let draft = error(at, message).hint(format!("declare it under `{}`", self.section));
+        notes.push(draft.maybe_hint(near.map(|near| format!("did you mean `{near}`?"))));
+    }
 }

@@ -100,6 +100,11 @@ impl<'a> Notes<'a> {
         self.errors > 0
     }
 
+    /// There is so much to say that guessing what was meant would take too long.
+    pub(crate) const fn is_crowded(&self) -> bool {
+        self.complaints.len() >= 100
+    }
+
     pub(crate) fn finish(mut self) -> Vec<Complaint> {
         self.complaints.sort_by(Complaint::order);
         self.complaints.dedup();
@@ -167,8 +172,14 @@ fn harmless(c: char) -> char {
 
 /// The one that was probably meant.
 pub(crate) fn meant<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let given: String = given.chars().take(100).collect();
-    let near = known.map(|name| (strsim::damerau_levenshtein(&given.to_ascii_lowercase(), name), name));
+    let given: String = given.chars().take(100).collect::<String>().to_ascii_lowercase();
     let longest = (given.chars().count() / 3).max(1);
-    near.filter(|(distance, _)| *distance <= longest).min().map(|(_, name)| name)
+    let distance = |name: &str| match name.len().abs_diff(given.len()) {
+        apart if apart <= longest => strsim::damerau_levenshtein(&given, name),
+        _ => usize::MAX,
+    };
+    let near = known.map(|name| (distance(name), name));
+    // `adress` is far from `addr` by its letters, but begins alike.
+    let alike = |name: &str| name.len() > 3 && strsim::jaro_winkler(&given, name) > 0.85;
+    near.filter(|(distance, name)| *distance <= longest || alike(name)).min().map(|(_, name)| name)
 }

@@ -38,7 +38,9 @@ impl<'f> Reach<'f> {
         let mut give = |role: &'f Name, places: &[At]| {
             let holders = holders.entry(role).or_default();
             holders.any = true;
-            places.iter().for_each(|at| holders.add(at));
+            for at in places {
+                holders.add(at);
+            }
         };
         for user in fleet.users.values() {
             user.roles.iter().for_each(|role| give(role, &user.nodes));
@@ -57,7 +59,9 @@ impl<'f> Reach<'f> {
         }
         let mut allowing: BTreeMap<&Name, Vec<&Name>> = BTreeMap::new();
         for (role, groups) in &fleet.roles {
-            groups.iter().for_each(|group| allowing.entry(group).or_default().push(role));
+            for group in groups {
+                allowing.entry(group).or_default().push(role);
+            }
         }
         let several_machines = fleet.nodes.len() > 1 || !fleet.classes.is_empty();
         Self { fleet, holders, allowing, several_machines }
@@ -74,7 +78,7 @@ impl<'f> Reach<'f> {
     }
 
     /// Whether somebody who is not on this place, or on another node of this class, may call it.
-    pub(crate) fn from_elsewhere(&self, service: &ServiceSpec, place: &At) -> bool {
+    pub(crate) fn is_for_others(&self, service: &ServiceSpec, place: &At) -> bool {
         let same = |at: &At| at == place && matches!(place, At::Node(_));
         self.every_node_may(service) && self.several_machines || self.callers(service).any(|at| !same(at))
     }

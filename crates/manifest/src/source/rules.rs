@@ -1,6 +1,6 @@
 //! The rules that only the whole fleet shows: what contradicts itself is an error, what has no effect a warning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use identity::principal::{Host, Name};
 
@@ -27,7 +27,7 @@ pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
 
 /// A node takes what its class says only if there is one such class.
 fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots) {
-    let mut reported = std::collections::BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (nth, (class, glob, at)) in spots.globs.iter().enumerate() {
         for (earlier, other, first) in spots.globs.iter().take(nth) {
             if earlier == class || reported.contains(&(earlier, class)) {
@@ -103,7 +103,7 @@ fn reachable(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &Reach<
         };
         let far = spots.at.get(name).map(Vec::as_slice).unwrap_or_default();
         for (place, at) in far.iter().filter(|(place, _)| !has_address(place)) {
-            if reach.from_elsewhere(service, place) {
+            if reach.is_for_others(service, place) {
                 let message = match place {
                     At::Node(node) => {
                         format!("nobody can reach `{name}`: `{node}` has no address, and no node is a relay")
@@ -137,11 +137,11 @@ fn without_effect(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &R
         if !reach.holders.get(role).is_some_and(|holders| holders.any) {
             notes.push(warning(*at, format!("nobody has the role `{role}`")).hint("give it to somebody, or remove it"));
         }
-        if fleet.roles.get(role).is_some_and(std::collections::BTreeSet::is_empty) {
+        if fleet.roles.get(role).is_some_and(BTreeSet::is_empty) {
             notes.push(warning(*at, format!("the role `{role}` allows nothing")).hint("name groups under `allow`"));
         }
     }
-    let used: std::collections::BTreeSet<&Name> = fleet.services.values().flat_map(|service| &service.groups).collect();
+    let used: BTreeSet<&Name> = fleet.services.values().flat_map(|service| &service.groups).collect();
     for (group, at) in &names.groups {
         if !used.contains(group) {
             let draft = warning(*at, format!("no service is in the group `{group}`"));
@@ -174,17 +174,11 @@ fn without_effect(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &R
 fn machines_without_effect(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     let unproved =
         |machine: &MachineSpec| machine.policy.apply.confirm == Confirm::Offline && machine.policy.checks.is_empty();
-    let nodes = fleet
-        .nodes
-        .iter()
-        .filter(|(_, node)| unproved(node))
-        .filter_map(|(name, _)| Some((name.as_str(), spots.names.nodes.get(name)?)));
-    let classes = fleet
-        .classes
-        .iter()
-        .filter(|(_, class)| unproved(&class.like))
-        .filter_map(|(name, _)| Some((name.as_str(), spots.names.classes.get(name)?)));
-    for (name, at) in nodes.chain(classes) {
+    let named = fleet.nodes.iter().filter(|(_, machine)| unproved(machine));
+    let named = named.filter_map(|(name, _)| Some((name.as_str(), spots.names.nodes.get(name)?)));
+    let classes = fleet.classes.iter().filter(|(_, class)| unproved(&class.like));
+    let classes = classes.filter_map(|(name, _)| Some((name.as_str(), spots.names.classes.get(name)?)));
+    for (name, at) in named.chain(classes) {
         let draft =
             warning(*at, format!("`{name}` takes any new state: it confirms by its checks alone, and has none"));
         notes.push(draft.hint("add one under `checks`, or choose another `apply.confirm`"));

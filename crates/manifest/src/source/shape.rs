@@ -5,25 +5,34 @@ use super::keys::{Section, Shape};
 use super::place::{Notes, Spot, error, meant};
 use super::tree::{Entry, Node, Value, short};
 
-/// Complains about everything in `node` that does not have this shape. `path` is what a person would call it.
-pub(crate) fn check(notes: &mut Notes<'_>, shape: &Shape, node: &Node, at: Spot, path: &str) {
+/// Something to be held against its shape.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'s> {
+    pub(crate) node: &'s Node,
+    /// Where to point when it is wrong as a whole.
+    pub(crate) at: Spot,
+    /// What a person would call it.
+    pub(crate) path: &'s str,
+    /// What it is for: the hint if there is no better one.
+    pub(crate) about: &'s str,
+}
+
+/// Complains about everything in the subject that does not have this shape.
+pub(crate) fn check(notes: &mut Notes<'_>, shape: &Shape, subject: Subject<'_>) {
+    let Subject { node, at, path, about } = subject;
     match (shape, &node.value) {
-        (Shape::Map(..) | Shape::MapOrNames(..) | Shape::Section(_), Value::Nothing) => {
-            if let Shape::Section(section) = shape {
-                missing(notes, section, &[], at, path);
-            }
-        }
+        (Shape::Map(..) | Shape::MapOrNames(..), Value::Nothing) => {}
+        (Shape::Section(section), Value::Nothing) => missing(notes, section, &[], subject),
         (_, Value::Nothing) => {
-            notes.push(
-                error(at, format!("`{path}` says nothing")).hint(format!("give {}, or leave it out", wanted(shape))),
-            );
+            let draft = error(at, format!("`{path}` says nothing"));
+            notes.push(draft.hint(format!("give {}, or leave it out", wanted(shape))));
         }
-        (Shape::Text(form) | Shape::Texts(form), Value::Text { text, .. }) => form_of(notes, *form, text, node.at),
-        (Shape::Texts(form) | Shape::MapOrNames(form, _), Value::List(items)) => {
-            items.iter().for_each(|item| text(notes, *form, item, path));
+        (Shape::Text(form) | Shape::Texts(form), Value::Text { text, .. }) => {
+            form_of(notes, *form, text, node.at, about);
         }
+        (Shape::Texts(form) | Shape::MapOrNames(form, _), Value::List(items)) => texts(notes, *form, items, subject),
         (Shape::Words(form), Value::List(items)) if !items.is_empty() && items.len() <= 64 => {
-            items.iter().for_each(|item| text(notes, *form, item, path));
+            texts(notes, *form, items, subject);
         }
         (Shape::Flag, Value::Text { text, plain: true }) if matches!(text.as_str(), "true" | "false") => {}
         (Shape::Whole { least, most }, Value::Text { text, plain: true })
@@ -37,24 +46,32 @@ pub(crate) fn check(notes: &mut Notes<'_>, shape: &Shape, node: &Node, at: Spot,
         }
         (Shape::Map(form, shape) | Shape::MapOrNames(form, shape), Value::Map(entries)) => {
             for entry in entries {
-                form_of(notes, *form, &entry.key, entry.at);
-                check(notes, shape, &entry.value, spot(entry, shape), &format!("{path}.{}", short(&entry.key)));
+                form_of(notes, *form, &entry.key, entry.at, about);
+                let path = format!("{path}.{}", short(&entry.key));
+                check(notes, shape, Subject { node: &entry.value, at: spot(entry, shape), path: &path, about });
             }
         }
-        (Shape::Section(section), Value::Map(entries)) => keys(notes, section, entries, at, path),
-        _ => notes.push(error(at, format!("`{path}` must be {}, not {}", wanted(shape), found(&node.value)))),
+        (Shape::Section(section), Value::Map(entries)) => keys(notes, section, entries, subject),
+        _ => {
+            let what = if path.is_empty() { "a file of a fleet".to_owned() } else { format!("`{path}`") };
+            notes.push(error(at, format!("{what} must be {}, not {}", wanted(shape), found(&node.value))).hint(about));
+        }
     }
 }
 
-fn keys(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], at: Spot, path: &str) {
+fn keys(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], subject: Subject<'_>) {
     for entry in entries {
-        let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", short(&entry.key)) };
+        let prefix = if subject.path.is_empty() { String::new() } else { format!("{}.", subject.path) };
+        let path = format!("{prefix}{}", short(&entry.key));
         match section.keys().find(|key| key.name == entry.key) {
-            Some(key) => check(notes, &key.shape, &entry.value, spot(entry, &key.shape), &below),
-            None => unknown(notes, section, entry, path),
+            Some(key) => {
+                let at = spot(entry, &key.shape);
+                check(notes, &key.shape, Subject { node: &entry.value, at, path: &path, about: key.about });
+            }
+            None => unknown(notes, section, entry, subject.path),
         }
     }
-    missing(notes, section, entries, at, path);
+    missing(notes, section, entries, subject);
 }
 
 /// Where to point when this value is wrong as a whole.
@@ -74,7 +91,8 @@ fn unknown(notes: &mut Notes<'_>, section: &Section, entry: &Entry, path: &str) 
     notes.push(draft.hint(format!("{} has: {}", section.what, all.join(", "))).maybe_hint(elsewhere.or(near)));
 }
 
-fn missing(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], at: Spot, path: &str) {
+fn missing(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], subject: Subject<'_>) {
+    let Subject { at, path, .. } = subject;
     let there = |name: &str| entries.iter().any(|entry| entry.key == name);
     for key in section.keys().filter(|key| key.needed && !there(key.name)) {
         notes.push(error(at, format!("`{path}` has no `{}`", key.name)).hint(key.about));
@@ -93,16 +111,20 @@ fn missing(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], at: Spot
     }
 }
 
-fn text(notes: &mut Notes<'_>, form: Form, item: &Node, path: &str) {
-    match &item.value {
-        Value::Text { text, .. } => form_of(notes, form, text, item.at),
-        other => notes.push(error(item.at, format!("`{path}` must be a list of texts; here is {}", found(other)))),
+fn texts(notes: &mut Notes<'_>, form: Form, items: &[Node], subject: Subject<'_>) {
+    for item in items {
+        if let Value::Text { text, .. } = &item.value {
+            form_of(notes, form, text, item.at, subject.about);
+        } else {
+            let message = format!("`{}` must be a list of texts; here is {}", subject.path, found(&item.value));
+            notes.push(error(item.at, message).hint(subject.about));
+        }
     }
 }
 
-fn form_of(notes: &mut Notes<'_>, form: Form, text: &str, at: Spot) {
+fn form_of(notes: &mut Notes<'_>, form: Form, text: &str, at: Spot, about: &str) {
     if let Err(wrong) = form.check(text) {
-        notes.push(error(at, wrong.message).maybe_hint(wrong.hint));
+        notes.push(error(at, wrong.message).hint(about).maybe_hint(wrong.hint));
     }
 }
 
@@ -126,7 +148,9 @@ fn wanted(shape: &Shape) -> String {
 fn found(value: &Value) -> String {
     match value {
         Value::Nothing => "nothing".to_owned(),
-        Value::Text { text, .. } => format!("`{}`", short(text)),
+        Value::Text { text, plain: true } => format!("`{}`", short(text)),
+        Value::Text { text, .. } => format!("the text \"{}\"", short(text)),
+        Value::List(items) if items.is_empty() => "an empty list".to_owned(),
         Value::List(_) => "a list".to_owned(),
         Value::Map(_) => "a map".to_owned(),
     }

@@ -217,6 +217,10 @@ impl Tree<'_, '_> {
 
     fn no_yaml(&mut self, why: &ScanError) {
         let at = self.spot(&Span::empty(*why.marker()));
+        if why.info().contains("anchor") {
+            self.no_references(at);
+            return;
+        }
         // What follows a tab is often blamed instead of it.
         for line in [at.line, at.line.saturating_sub(1)] {
             let bytes = self.notes.line(self.file, line);

@@ -5,8 +5,6 @@ use identity::id::OrgId;
 use crate::fleet::Fleet;
 use crate::source::{Complaint, KnownOrg, SourceFile, read};
 
-pub const ID: &str = "0101010101010101010101010101010101010101010101010101010101010101";
-
 /// Without a complaint.
 pub const WELL: &str = "\
 org: {name: harbor, id: '0101010101010101010101010101010101010101010101010101010101010101'}
@@ -45,7 +43,7 @@ pub fn fleet(text: &str) -> Fleet {
 }
 
 pub fn shown(complaints: &[Complaint]) -> String {
-    complaints.iter().map(|complaint| format!("{complaint}\n")).collect::<String>().trim_end().to_owned()
+    complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
 /// What is said of files, warnings too.
