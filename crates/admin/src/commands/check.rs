@@ -66,7 +66,6 @@ impl Check {
 }
 
 /// The fleet in this folder, for commands that go on from it. What is wrong with it is told where errors go.
-#[expect(dead_code, reason = "plan, compile and publish begin with it")]
 pub fn read_fleet(common: &Common, dir: Option<&Path>, doing: &str) -> Result<(FleetFolder, Fleet), Failure> {
     let folder = FleetFolder::find(dir).map_err(|why| fleet_failure(doing, &why))?;
     match folder.read(&known(common)).map_err(|why| fleet_failure(doing, &why))? {
