@@ -3,6 +3,7 @@
 mod home;
 mod config;
 mod local;
+mod tree;
 mod found;
 mod backup;
 mod reminder;
@@ -18,9 +19,11 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use node::commands::pages::{Completions, Man};
 use node::report::Failure;
 
+use crate::commands::access::Access;
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
 use crate::commands::check::Check;
+use crate::commands::compile::Compile;
 use crate::commands::confirm::Confirm;
 use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
@@ -93,6 +96,10 @@ enum Command {
     Fleet(FleetCommand),
     /// Say everything that is wrong with a fleet
     Check(Check),
+    /// Say who may call what by the fleet, and why
+    Access(Access),
+    /// Write what publishing the fleet would sign, as files
+    Compile(Compile),
     /// Renew how long the head and the mandates last
     Refresh(Refresh),
     /// Open your signer keys for a while, so that commands do not ask for the passphrase
@@ -160,6 +167,8 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Confirm(confirm) => confirm.run(common).await,
         Command::Fleet(fleet) => fleet.run(common),
         Command::Check(check) => check.run(common),
+        Command::Access(access) => access.run(common),
+        Command::Compile(compile) => compile.run(common),
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,

@@ -25,4 +25,6 @@ pub mod mandate;
 pub mod doctor;
 pub mod backup;
 pub mod check;
+pub mod access;
+pub mod compile;
 pub mod fleet;

@@ -26,12 +26,10 @@ use tokio::task::JoinSet;
 
 use crate::apply::probe;
 use crate::apply::record::{self, Found};
-use crate::apply::stage::{Kept, Shelf, StageError};
+use crate::apply::stage::{FOLDER, Kept, Shelf, StageError};
 use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Terms, Trial};
 use crate::apply::view::{self, ApplyView};
 
-/// Under the scope's folder.
-pub const FOLDER: &str = "state";
 /// Checks that failed are made again after this time, and those that passed while something else is waited for.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(2);
 const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(15);
@@ -108,6 +106,7 @@ impl Engine {
         engine.load(now);
         engine.try_step(Event::Restarted, now);
         engine.try_step(Event::Tick, now);
+        engine.sweep();
         Ok(engine)
     }
 
@@ -128,6 +127,16 @@ impl Engine {
         let tables: Option<Vec<_>> = items.into_iter().flatten().map(read).collect();
         // One that cannot be read permits nothing.
         Tables { tables: tables.filter(|_| self.standing.obeyed().is_some()).unwrap_or_default() }
+    }
+
+    /// What need not be sent again.
+    pub fn have(&self) -> Vec<Digest> {
+        self.manifests.keys().copied().collect()
+    }
+
+    /// The bytes of something that is kept.
+    pub fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
+        self.manifests.get(&digest).map(|manifest| manifest.bytes())
     }
 
     pub fn is_on_trial(&self) -> bool {
@@ -273,8 +282,12 @@ impl Engine {
             }
         }
         self.tell(&next, outcome);
+        let changed = self.standing.kept().ne(next.kept());
         self.standing = next;
         self.follow();
+        if changed && !self.behind {
+            self.sweep();
+        }
         Ok(outcome)
     }
 
@@ -310,10 +323,7 @@ impl Engine {
             return;
         }
         match self.shelf.point(obeyed) {
-            Ok(()) => {
-                self.behind = false;
-                self.sweep();
-            }
+            Ok(()) => self.behind = false,
             Err(why) => {
                 self.behind = true;
                 self.trouble(&why);
@@ -365,7 +375,11 @@ fn recovered(shelf: &Shelf, now: Timestamp) -> Result<(Standing, Option<String>)
         let item = Item { digest, runs: digest_of(&manifest.runs) };
         Some(Trial::begin(item, terms(&manifest.runs, None, None), now))
     });
-    let then = if trial.is_some() { "what was obeyed last is on trial again" } else { "nothing is obeyed until the next sync" };
+    let then = if trial.is_some() {
+        "what was obeyed last is on trial again"
+    } else {
+        "nothing is obeyed until the next sync"
+    };
     let problem = format!("the record `{}/trial.json` cannot be used ({why}); {then}", shelf.folder.display());
     Ok((Standing { trial, ..Standing::default() }, Some(problem)))
 }

@@ -72,7 +72,8 @@ async fn connect(at: &Address) -> Result<TcpStream, String> {
 async fn get(at: &Address, path: &str, wanted: u16) -> Result<(), String> {
     let failed = |why: &dyn std::fmt::Display| format!("http://{at}{path}: {why}");
     let stream = connect(at).await?;
-    let client = hyper::client::conn::http1::Builder::new().max_buf_size(MAX_REPLY_HEAD).handshake(TokioIo::new(stream));
+    let client =
+        hyper::client::conn::http1::Builder::new().max_buf_size(MAX_REPLY_HEAD).handshake(TokioIo::new(stream));
     let (mut sender, connection) = client.await.map_err(|why| failed(&why))?;
     let request = hyper::Request::get(path)
         .header(hyper::header::HOST, at.to_string())

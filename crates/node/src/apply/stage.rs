@@ -23,6 +23,9 @@ const FILES: &str = "files";
 /// What is being put on the shelf. No digest begins like this.
 const DRAFT: &str = ".draft-";
 
+/// Under the scope's folder.
+pub const FOLDER: &str = "state";
+
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
     #[error(transparent)]
@@ -107,7 +110,8 @@ impl Shelf {
     /// Are its files what the manifest says?
     pub fn is_whole(&self, manifest: &Manifest, digest: Digest) -> bool {
         let files = self.files(digest);
-        is_folder(&files) && manifest.runs.files.iter().all(|(name, wanted)| is_file(&files.join(name.as_str()), wanted))
+        is_folder(&files)
+            && manifest.runs.files.iter().all(|(name, wanted)| is_file(&files.join(name.as_str()), wanted))
     }
 
     /// What the link says.
@@ -120,13 +124,11 @@ impl Shelf {
     /// The one switch.
     pub fn point(&self, to: Option<Digest>) -> Result<(), FileError> {
         let link = self.folder.join(LINK);
-        match to {
-            Some(digest) => file::point_link(&link, &Path::new(SHELF).join(digest.to_string())),
-            None => {
-                remove(&link)?;
-                file::sync_folder(&self.folder)
-            }
+        if let Some(digest) = to {
+            return file::point_link(&link, &Path::new(SHELF).join(digest.to_string()));
         }
+        remove(&link)?;
+        file::sync_folder(&self.folder)
     }
 
     /// Leaves only what is kept.

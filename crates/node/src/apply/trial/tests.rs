@@ -186,10 +186,7 @@ fn a_newer_offer_is_tried_against_what_is_confirmed() {
 
 #[test]
 fn what_went_back_is_not_tried_again_by_itself() {
-    let back = play(
-        settled(),
-        [(10, offer(item(2, 102), 2), Outcome::OnTrial), (310, Event::Tick, Outcome::WentBack)],
-    );
+    let back = play(settled(), [(10, offer(item(2, 102), 2), Outcome::OnTrial), (310, Event::Tick, Outcome::WentBack)]);
     let standing = play(back.clone(), [(320, offer(item(2, 102), 3), Outcome::NotAgain)]);
     assert_eq!((standing.obeyed(), standing.guard()), (Some(item(1, 101)), Some(item(2, 102))));
     // Other access with what failed: it narrows at once, and is not tried.
@@ -218,10 +215,7 @@ fn a_clock_set_back_makes_no_trial_last_for_ever() {
 
 #[test]
 fn a_clock_set_forward_ends_a_trial_early() {
-    play(
-        settled(),
-        [(10, offer(item(2, 102), 2), Outcome::OnTrial), (86_400, Event::Tick, Outcome::WentBack)],
-    );
+    play(settled(), [(10, offer(item(2, 102), 2), Outcome::OnTrial), (86_400, Event::Tick, Outcome::WentBack)]);
 }
 
 #[test]
