@@ -255,7 +255,11 @@ impl Dangling<'_> {
             Some(other) => format!("`{text}` is {other}, not a {kind}"),
             None => format!("there is no {kind} `{text}`"),
         };
-        let draft = error(at, message).hint(format!("declare it under `{}`", self.section));
+        let hint = match self.other {
+            Some(_) => format!("what may stand here is declared under `{}`", self.section),
+            None => format!("declare it under `{}`", self.section),
+        };
+        let draft = error(at, message).hint(hint);
         notes.push(draft.maybe_hint(near.map(|near| format!("did you mean `{near}`?"))));
     }
 }

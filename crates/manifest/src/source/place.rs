@@ -90,9 +90,13 @@ impl<'a> Notes<'a> {
             self.unshown += 1;
             return;
         }
-        let related = draft.related.map(|(at, message)| Related { place: self.place(at), message });
+        let related = draft
+            .related
+            .map(|(at, message)| Related { place: self.place(at), message: message.chars().map(harmless).collect() });
         let place = draft.at.map(|at| self.place(at));
-        let Draft { severity, message, hint, .. } = draft;
+        // Names and texts are quoted in them.
+        let one_line = |text: String| text.chars().map(harmless).collect();
+        let (severity, message, hint) = (draft.severity, one_line(draft.message), draft.hint.map(one_line));
         self.complaints.push(Complaint { severity, place, message, hint, related });
     }
 
@@ -180,6 +184,6 @@ pub(crate) fn meant<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Op
     };
     let near = known.map(|name| (distance(name), name));
     // `adress` is far from `addr` by its letters, but begins alike.
-    let alike = |name: &str| name.len() > 3 && strsim::jaro_winkler(&given, name) > 0.85;
+    let alike = |name: &str| name.len() > 3 && strsim::jaro_winkler(&given, name) > 0.79;
     near.filter(|(distance, name)| *distance <= longest || alike(name)).min().map(|(_, name)| name)
 }
