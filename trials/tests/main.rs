@@ -23,4 +23,5 @@ mod backing_up;
 mod migrating;
 mod fixtures;
 mod bad_days;
+mod publishing;
 mod compiling;
