@@ -5,6 +5,7 @@ mod agreeing;
 mod watching;
 mod people;
 mod lying;
+mod tree;
 
 use std::process::{Command, Stdio};
 
