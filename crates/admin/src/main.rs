@@ -10,6 +10,8 @@ mod reminder;
 mod commands;
 mod words;
 mod waiting;
+mod planning;
+mod watching;
 
 use std::process::ExitCode;
 
@@ -22,6 +24,7 @@ use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
 use crate::commands::check::Check;
 use crate::commands::compile::Compile;
+use crate::commands::confirm::Confirm;
 use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
 use crate::commands::fleet::FleetCommand;
@@ -30,8 +33,11 @@ use crate::commands::invite::InviteCommand;
 use crate::commands::mandate::MandateCommand;
 use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
+use crate::commands::plan::Plan;
+use crate::commands::publish::Publish;
 use crate::commands::recover::Recover;
 use crate::commands::refresh::Refresh;
+use crate::commands::rollback::Rollback;
 use crate::commands::send::Send;
 use crate::commands::serve::Serve;
 use crate::commands::sign::Sign;
@@ -73,6 +79,14 @@ enum Command {
     Node(NodeCommand),
     /// Tell everything that was ever changed, and check it
     Audit(Audit),
+    /// Say what publishing the fleet would do
+    Plan(Plan),
+    /// Publish the fleet to the nodes, and watch what they make of it
+    Publish(Publish),
+    /// Go back to a fleet that was published earlier
+    Rollback(Rollback),
+    /// Let stay what a node has on trial
+    Confirm(Confirm),
     /// Make an example fleet, and the schema for editors
     #[command(subcommand)]
     Fleet(FleetCommand),
@@ -142,6 +156,10 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Invite(invite) => reminded(common, invite.run(common).await),
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::Audit(audit) => audit.run(common).await,
+        Command::Plan(plan) => plan.run(common).await,
+        Command::Publish(publish) => reminded(common, publish.run(common).await),
+        Command::Rollback(rollback) => rollback.run(common).await,
+        Command::Confirm(confirm) => confirm.run(common).await,
         Command::Fleet(fleet) => fleet.run(common),
         Command::Check(check) => check.run(common),
         Command::Access(access) => access.run(common),
