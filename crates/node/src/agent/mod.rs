@@ -127,18 +127,20 @@ struct Agent {
     status: Arc<Mutex<Status>>,
 }
 
-/// An open mTLS connection, with what was known when it was last used, and by which list it was found.
+/// An open mTLS connection, with what was known when it was last used.
 struct Line {
     gateway: Believed,
     known: Known,
-    by: Vec<Gateway>,
 }
 
 impl Agent {
     /// Does what is due, or rests for a moment.
     async fn look(&mut self) -> Result<(), AgentError> {
         let now = clock::now();
-        self.engine.tick(now);
+        if self.engine.tick(now) == Outcome::WentBack {
+            // What kept it from a gateway may be gone with it.
+            (self.failures, self.next_check_in) = (0, None);
+        }
         self.show_applied();
         // A check-in that lies too far ahead was set before the clock was put back.
         let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
@@ -304,8 +306,11 @@ impl Agent {
     }
 
     fn show_applied(&self) {
-        let view = self.engine.view();
-        self.tell(|status| status.applied = view);
+        let (view, gateways) = (self.engine.view(), self.gateways());
+        self.tell(|status| {
+            status.applied = view;
+            status.gateways = gateways.into_iter().map(|gateway| gateway.address).collect();
+        });
     }
 
     /// What is due again as soon as it was renewed comes from clocks that are apart: once in a while is enough then.
@@ -326,12 +331,12 @@ impl Agent {
     async fn open_line(&mut self) -> Result<Line, AskError> {
         let by = self.gateways();
         match self.line.take() {
-            // Under another list it does not show that the new one leads to a gateway.
-            Some(line) if line.by == by => Ok(line),
+            // By a list that does not name it, it would not be found.
+            Some(line) if by.iter().any(|gateway| gateway.address == *line.gateway.address()) => Ok(line),
             Some(_) | None => {
                 let (gateway, known) = sync::connect(&self.scope, &by).await?;
                 self.listed = 0;
-                Ok(Line { gateway, known, by })
+                Ok(Line { gateway, known })
             }
         }
     }
@@ -388,10 +393,18 @@ impl Agent {
 
     fn gateways(&self) -> Vec<Gateway> {
         let declared = self.engine.current().map(|manifest| &manifest.runs.gateways).filter(|list| !list.is_empty());
-        match &self.options.doors {
-            Some(doors) => doors.clone(),
-            None => declared.unwrap_or(&self.node.gateways).iter().cloned().map(Gateway::from).collect(),
+        if let Some(doors) = &self.options.doors {
+            return doors.clone();
         }
+        // A trial is about the declared list alone. Later, where gateways once were is better than nowhere.
+        let joined = self.node.gateways.iter().filter(|_| declared.is_none() || !self.engine.is_on_trial());
+        let mut all: Vec<_> = declared.into_iter().flatten().collect();
+        for address in joined {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        all.into_iter().cloned().map(Gateway::from).collect()
     }
 
     /// A tenth earlier or later, different on each node.
