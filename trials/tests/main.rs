@@ -23,3 +23,4 @@ mod backing_up;
 mod migrating;
 mod fixtures;
 mod bad_days;
+mod forgetting;
