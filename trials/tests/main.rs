@@ -24,3 +24,4 @@ mod migrating;
 mod fixtures;
 mod bad_days;
 mod compiling;
+mod forgetting;
