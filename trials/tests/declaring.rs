@@ -1,5 +1,6 @@
 //! A fleet in files: the example, what is said when it is broken, and that nothing is needed to look at it.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -112,7 +113,7 @@ fn a_folder_can_be_hostile_and_the_answer_comes_in_words() {
     let folder = place.path("fleet");
     let mut bomb = "a: &a [lol, lol]\n".to_owned();
     for (one, next) in ('a'..='y').zip('b'..='z') {
-        bomb += &format!("{next}: &{next} [*{one}, *{one}, *{one}, *{one}, *{one}, *{one}]\n");
+        writeln!(bomb, "{next}: &{next} [*{one}, *{one}, *{one}, *{one}, *{one}, *{one}]").unwrap();
     }
     fs::write(folder.join("bomb.yaml"), bomb).unwrap();
     fs::write(folder.join("deep.yaml"), "[".repeat(100_000)).unwrap();

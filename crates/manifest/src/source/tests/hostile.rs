@@ -323,3 +323,11 @@ proptest! {
         let _ = look(&files(&[("x.yaml", &text)]));
     }
 }
+
+#[test]
+fn json_that_yaml_cannot_hold_is_refused_and_not_misread() {
+    let paired = r#"{"groups": {"pages": {"about": "\ud83d\ude00"}}}"#;
+    let told = told_of(&[("fleet.yaml", &WELL.replace("groups: [pages]\n", "")), ("more.json", paired)]);
+    assert!(told.starts_with("more.json:1:"), "{told}");
+    assert!(told.contains("not YAML"), "{told}");
+}
