@@ -24,5 +24,6 @@ mod backing_up;
 mod migrating;
 mod fixtures;
 mod bad_days;
+mod publishing;
 mod compiling;
 mod forgetting;

@@ -6,10 +6,10 @@ use identity::id::Digest;
 use identity::members::NodeLeaf;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use org::report::Applied;
+use org::report::{Applied, Report};
 use serde::Serialize;
 
-use super::reports::{Heard, Reports};
+use super::reports::Reports;
 
 /// A node that was not seen for so long before a publish is not waited for.
 const ABSENT: Seconds = Seconds(180);
@@ -84,7 +84,7 @@ impl Watch {
 
     fn fate(&self, name: &NodeName, leaf: &NodeLeaf, now: Timestamp) -> Fate {
         match self.reports.get(&leaf.node_key).filter(|heard| heard.report.node == *name) {
-            Some(heard) => match judge(heard, (self.head, self.since), leaf.manifest) {
+            Some(heard) => match judge(&heard.report, (self.head, self.since), leaf.manifest) {
                 Fate::NotReached => self.unreached(name, Some(heard.received_at), now),
                 told => told,
             },
@@ -111,8 +111,7 @@ impl Watch {
 }
 
 /// What a node makes of a head in which its manifest is this one.
-fn judge(heard: &Heard, (head, since): (u64, Timestamp), wanted: Digest) -> Fate {
-    let report = &heard.report;
+fn judge(report: &Report, (head, since): (u64, Timestamp), wanted: Digest) -> Fate {
     let refused = report.refused.as_ref().filter(|refused| refused.at >= since);
     if let Some(refused) = refused {
         return Fate::Refused { why: refused.why.clone() };
@@ -145,8 +144,8 @@ impl Receipts {
     pub fn of(head: u64, members: impl IntoIterator<Item = (NodeName, Digest)>, reports: &Reports) -> Self {
         let mut receipts = Self::default();
         for (name, key) in members {
-            let heard = reports.get(&key).filter(|heard| heard.report.node == name);
-            let has = heard.is_some_and(|heard| heard.report.head.version >= head);
+            let report = reports.get(&key).map(|heard| &heard.report).filter(|report| report.node == name);
+            let has = report.is_some_and(|report| report.head.version >= head);
             if has { receipts.confirmed.push(name) } else { receipts.waiting.push(name) }
         }
         receipts

@@ -2,8 +2,9 @@
 
 use ground::random;
 use identity::key::{PublicKey, Sign as _};
-use org::report::{Mark, Refused, Report};
+use org::report::{Mark, Refused};
 
+use super::super::reports::Heard;
 use super::*;
 
 const WANTED: Digest = Digest([1; 32]);
