@@ -5,6 +5,7 @@
 mod layout;
 mod first_walk;
 mod founding;
+mod declaring;
 mod joining;
 mod refusals;
 mod gateway;
@@ -25,3 +26,4 @@ mod fixtures;
 mod bad_days;
 mod publishing;
 mod compiling;
+mod forgetting;
