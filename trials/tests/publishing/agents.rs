@@ -37,11 +37,11 @@ fn three_agents_go_back_by_themselves_the_publish_says_so_and_a_revocation_stays
     let scene = Scene::new();
     let _gateway = scene.place.serve();
     let _agents = with_agents(&scene);
-    scene.place.joined("lost");
     scene.declare(&class("    labels:\n      site: rack-1"));
     let good = publish(&scene.place);
     succeeded(&good);
     assert_eq!(states(&json(&good)).iter().filter(|state| *state == "confirmed").count(), 3);
+    scene.place.joined("lost");
     succeeded(&scene.place.freehold(&["node", "revoke", "lost", "--yes", "--wait", "60s"]));
 
     // A check that cannot pass.
