@@ -307,6 +307,7 @@ impl Agent {
 
     fn show_applied(&self) {
         let (view, gateways) = (self.engine.view(), self.gateways());
+        self.options.tally.applies(&view);
         self.tell(|status| {
             status.applied = view;
             status.gateways = gateways.into_iter().map(|gateway| gateway.address).collect();
