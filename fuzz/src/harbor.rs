@@ -84,6 +84,7 @@ pub fn head(version: u64, signers: &SignerSet, revocations: Revocations) -> Head
         signers: signers.as_ref(),
         epoch: Epoch::first(),
         release: None,
+        fleet: None,
     }
 }
 

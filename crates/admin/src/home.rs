@@ -233,6 +233,9 @@ impl Common {
         let mut session = session.map_err(|why| failure(doing, &why))?;
         session.trust_clock = self.trust_clock;
         warn_of_recoveries(&session);
+        for mark in &session.odd_marks {
+            eprintln!("MARK: {mark}");
+        }
         Ok(session)
     }
 
@@ -371,6 +374,10 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::Knowledge(_)
         | OperateError::NotAsTold { .. }
         | OperateError::NotTaken => Failure::new(doing, why).exit(Exit::Refused).hint(BEHIND),
+        OperateError::Distrusted(_) => Failure::new(doing, why).exit(Exit::Refused).hint(
+            "somebody may have taken over the gateway: look at it and at those machines; if the new machine is right, \
+             revoke the old key first: freehold node revoke NAME",
+        ),
         OperateError::Clock(_) => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("nothing was signed: set the clock that is wrong; if this one is right, add --trust-clock"),

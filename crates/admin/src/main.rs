@@ -3,12 +3,15 @@
 mod home;
 mod config;
 mod local;
+mod tree;
 mod found;
 mod backup;
 mod reminder;
 mod commands;
 mod words;
 mod waiting;
+mod planning;
+mod watching;
 
 use std::process::ExitCode;
 
@@ -16,17 +19,25 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use node::commands::pages::{Completions, Man};
 use node::report::Failure;
 
+use crate::commands::access::Access;
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
+use crate::commands::check::Check;
+use crate::commands::compile::Compile;
+use crate::commands::confirm::Confirm;
 use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
+use crate::commands::fleet::FleetCommand;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
 use crate::commands::mandate::MandateCommand;
 use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
+use crate::commands::plan::Plan;
+use crate::commands::publish::Publish;
 use crate::commands::recover::Recover;
 use crate::commands::refresh::Refresh;
+use crate::commands::rollback::Rollback;
 use crate::commands::send::Send;
 use crate::commands::serve::Serve;
 use crate::commands::sign::Sign;
@@ -34,6 +45,7 @@ use crate::commands::signer::SignerCommand;
 use crate::commands::suspend::Suspend;
 use crate::commands::token::TokenCommand;
 use crate::commands::unlock::{Agent, Lock, Unlock};
+use crate::commands::user::UserCommand;
 use crate::home::Common;
 
 /// Founds an org of machines that you own, and governs it.
@@ -66,8 +78,28 @@ enum Command {
     /// List, show and revoke nodes
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Add and revoke users
+    #[command(subcommand)]
+    User(UserCommand),
     /// Tell everything that was ever changed, and check it
     Audit(Audit),
+    /// Say what publishing the fleet would do
+    Plan(Plan),
+    /// Publish the fleet to the nodes, and watch what they make of it
+    Publish(Publish),
+    /// Go back to a fleet that was published earlier
+    Rollback(Rollback),
+    /// Let stay what a node has on trial
+    Confirm(Confirm),
+    /// Make an example fleet, and the schema for editors
+    #[command(subcommand)]
+    Fleet(FleetCommand),
+    /// Say everything that is wrong with a fleet
+    Check(Check),
+    /// Say who may call what by the fleet, and why
+    Access(Access),
+    /// Write what publishing the fleet would sign, as files
+    Compile(Compile),
     /// Renew how long the head and the mandates last
     Refresh(Refresh),
     /// Open your signer keys for a while, so that commands do not ask for the passphrase
@@ -127,7 +159,16 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => reminded(common, invite.run(common).await),
         Command::Node(node) => reminded(common, node.run(common).await),
+        Command::User(user) => user.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
+        Command::Plan(plan) => plan.run(common).await,
+        Command::Publish(publish) => reminded(common, publish.run(common).await),
+        Command::Rollback(rollback) => rollback.run(common).await,
+        Command::Confirm(confirm) => confirm.run(common).await,
+        Command::Fleet(fleet) => fleet.run(common),
+        Command::Check(check) => check.run(common),
+        Command::Access(access) => access.run(common),
+        Command::Compile(compile) => compile.run(common),
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,

@@ -11,6 +11,8 @@ use crate::id::{Digest, InviteId, KeyId, Serial};
 use crate::key::PublicKey;
 use crate::principal::{Author, Host, Kind, NodeName, Principal};
 use crate::signers::{SignerSet, SignersRef};
+use crate::text::BadText;
+use crate::text_form;
 use crate::time::{Seconds, Timestamp};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +36,41 @@ pub struct Head {
     pub epoch: Epoch,
     /// The agent release, by digest; absent until one is published.
     pub release: Option<Digest>,
+    /// Which state of the fleet's folder the members' map was compiled from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetRef>,
 }
+
+/// A state of the fleet's folder, as git names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FleetRef {
+    /// Absent if the folder is not under git.
+    pub commit: Option<GitHash>,
+    pub tree: Option<GitHash>,
+    /// The folder had changes that were not committed.
+    pub dirty: bool,
+}
+
+/// What git calls an object: 40 or 64 hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GitHash(String);
+
+impl std::fmt::Display for GitHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for GitHash {
+    type Err = BadText;
+    fn from_str(text: &str) -> Result<Self, BadText> {
+        let hex = text.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c));
+        if hex && matches!(text.len(), 40 | 64) { Ok(Self(text.to_owned())) } else { Err(BadText { form: "git hash" }) }
+    }
+}
+
+text_form!(GitHash);
 
 impl Payload for Head {
     const KIND: &'static str = "head";

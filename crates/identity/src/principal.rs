@@ -23,8 +23,13 @@ pub enum BadName {
 }
 
 /// Words that mean a kind, and names that some file systems keep for devices.
-const RESERVED: [&str; 13] =
-    ["node", "user", "service", "signer", "con", "prn", "aux", "nul", "com1", "com2", "lpt1", "lpt2", "localhost"];
+#[rustfmt::skip]
+const RESERVED: [&str; 32] = [
+    "org", "node", "class", "user", "service", "signer", "role", "group", "invite",
+    "con", "prn", "aux", "nul", "localhost",
+    "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8", "com9",
+    "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
+];
 
 fn label(text: &str) -> Result<String, BadName> {
     let edge = |c: Option<u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -82,6 +87,13 @@ name!(
     SignerName
 );
 
+impl NodeName {
+    /// The name of a machine that goes by this host name: its first part, in small letters.
+    pub fn of_host(host: &str) -> Result<Self, BadName> {
+        host.split('.').next().unwrap_or_default().to_ascii_lowercase().parse()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -115,6 +127,10 @@ impl Principal {
 
     pub fn user(org: &OrgName, name: &Name) -> Self {
         Self { org: org.clone(), kind: Kind::User, name: name.as_str().to_owned() }
+    }
+
+    pub fn service(org: &OrgName, name: &Name) -> Self {
+        Self { org: org.clone(), kind: Kind::Service, name: name.as_str().to_owned() }
     }
 
     pub const fn org(&self) -> &OrgName {
@@ -298,6 +314,16 @@ mod tests {
         }
         for bad in ["", "-a", "a-", "A", "a.b", "a b", "nul", "node", "é", &"x".repeat(64), "a\n", "../a"] {
             assert!(bad.parse::<NodeName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_machine_is_named_by_the_first_part_of_its_host_name() {
+        for (host, name) in [("web-1", "web-1"), ("Web-1.Example.COM", "web-1"), ("web-1.", "web-1")] {
+            assert_eq!(NodeName::of_host(host).unwrap().as_str(), name);
+        }
+        for bad in ["", ".example.com", "web_1.example.com", "localhost.localdomain", "con.example.com"] {
+            assert!(NodeName::of_host(bad).is_err(), "{bad}");
         }
     }
 

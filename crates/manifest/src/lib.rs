@@ -2,3 +2,12 @@
 
 pub mod stored;
 pub mod fleet;
+pub mod source;
+pub mod example;
+pub mod compile;
+pub mod access;
+pub mod diff;
+pub mod emit;
+
+#[cfg(test)]
+mod sample;

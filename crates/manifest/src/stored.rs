@@ -204,6 +204,9 @@ pub enum Place {
 #[serde(deny_unknown_fields)]
 pub struct Target {
     pub places: Vec<Dial>,
+    /// The node itself may. Not by name, so that all nodes of a class have one manifest.
+    pub node: bool,
+    /// Users and services at home here that may.
     pub callers: Vec<Principal>,
 }
 

@@ -8,12 +8,14 @@ use org::refusal::Refusal;
 use serde::Serialize;
 use wire::connect::CallError;
 
-/// 0 done, 1 failed, 2 usage, 3 refused.
+/// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Failed,
     Usage,
     Refused,
+    /// It was published, and not every node stayed with it.
+    TakenBack,
 }
 
 impl From<Exit> for ExitCode {
@@ -22,6 +24,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Refused => 3,
+            Exit::TakenBack => 4,
         })
     }
 }

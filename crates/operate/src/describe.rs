@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use identity::bundle::BundleBody;
 use identity::envelope::{BadEnvelope, Payload as _};
-use identity::head::{Head, Mandate, Revocations};
+use identity::head::{FleetRef, Head, Mandate, Revocations};
 use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
 use org::entry::{Action, Cause};
@@ -52,6 +52,7 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
         Action::OrgFound { .. }
         | Action::RecoveryBegin { .. }
         | Action::NodeSuspend { .. }
+        | Action::ManifestConfirm { .. }
         | Action::NodeAdmit { .. }
         | Action::NodeJoin { .. }
         | Action::NodeLeave { .. } => Vec::new(),
@@ -66,6 +67,9 @@ fn because(cause: &Cause) -> String {
         Cause::InviteRevoke { invite } => format!(", to revoke invite {invite}"),
         Cause::MandateChange { gateway } => format!(", to change the mandate of `{gateway}`"),
         Cause::Restore => ", to begin a new epoch after a restore".to_owned(),
+        Cause::FleetPublish => ", to publish the fleet".to_owned(),
+        Cause::FleetRollback { to } => format!(", to go back to what head {to} said of the fleet"),
+        Cause::PrincipalRevoke { principal } => format!(", to revoke `{principal}`"),
     }
 }
 
@@ -88,9 +92,7 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
     for place in old.placements.iter().filter(|place| !new.placements.contains(place)) {
         lines.push(format!("takes {} from `{}`", place.principal, place.node));
     }
-    if new.members != old.members || new.members_floor != old.members_floor {
-        lines.push("changes the members' map".to_owned());
-    }
+    lines.extend(fleet_changes(old, new));
     if new.release != old.release {
         lines.push(format!(
             "changes the agent release to {}",
@@ -102,6 +104,35 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
             .push(format!("begins epoch {}: what was written later than this is given up for ever:", new.epoch.number));
         let after = new.epoch.after.iter().map(|(author, place)| format!("  {author}, entry {}", place.seq));
         lines.extend(after);
+    }
+    lines
+}
+
+/// Which fleet the head names. What is in it only its makers can show: compile the commit, and compare the root.
+fn fleet_changes(old: &Head, new: &Head) -> Vec<String> {
+    let mut lines = Vec::new();
+    if new.members != old.members {
+        let root = |root: Option<identity::id::Digest>| root.map_or("none".to_owned(), |root| root.to_string());
+        lines.push(format!("names the members' map {} (now {})", root(new.members), root(old.members)));
+    } else if new.members.is_some() && new.fleet != old.fleet {
+        lines.push("names the same members' map as now".to_owned());
+    }
+    if new.fleet != old.fleet {
+        lines.push(match &new.fleet {
+            None => "says no longer which fleet it is of".to_owned(),
+            Some(FleetRef { commit: None, .. }) => "is of a fleet that no commit names".to_owned(),
+            Some(FleetRef { commit: Some(commit), tree, dirty }) => {
+                let tree = tree.as_ref().map(|tree| format!(", tree {tree}")).unwrap_or_default();
+                let dirty = if *dirty { ", WITH CHANGES that were not committed" } else { "" };
+                format!("is of the fleet's commit {commit}{tree}{dirty}")
+            }
+        });
+    }
+    if new.members_floor != old.members_floor {
+        lines.push(format!(
+            "lets nodes believe no proof of membership that is older than head {} (now {})",
+            new.members_floor, old.members_floor
+        ));
     }
     lines
 }

@@ -8,9 +8,12 @@ use crate::desk::Desk;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
-/// How long a head is fresh, and how long a mandate lasts from its renewal.
+/// How long the first head is fresh, and how long a mandate lasts from its renewal. Later heads are as long as the one
+/// before, until a fleet says otherwise.
 pub const FRESH: Seconds = Seconds::DAY.times(30);
 pub const MANDATE: Seconds = Seconds::DAY.times(365);
+/// Nobody can renew a head more often than once a day.
+const SHORTEST: Seconds = Seconds::DAY;
 
 impl<D: Desk> Session<D> {
     /// The head that follows the present one.
@@ -19,9 +22,11 @@ impl<D: Desk> Session<D> {
         head.version += 1;
         head.reverts = None;
         head.issued_at = now;
-        head.fresh_until = now + FRESH;
+        head.fresh_until = now + span(&self.known.head.head);
         head.signers = self.known.signers.as_ref();
         self.take_shown(&mut head);
+        // No node has a higher one: it would never take this.
+        head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
         change(&mut head);
         head
     }
@@ -50,4 +55,9 @@ impl<D: Desk> Session<D> {
         })
         .await
     }
+}
+
+/// How long a head was made to be fresh.
+pub fn span(head: &Head) -> Seconds {
+    head.fresh_until.since(head.issued_at).max(SHORTEST)
 }

@@ -13,6 +13,7 @@ pub mod describe;
 // Where it is handed in.
 pub mod desk;
 pub mod remote;
+pub mod distrust;
 pub mod session;
 
 // What is decided: a file for each.
@@ -26,6 +27,11 @@ pub mod signers;
 pub mod suspend;
 pub mod recover;
 pub mod restore;
+pub mod principal;
+pub mod publish;
+
+// What is declared.
+pub mod fleet;
 
 // What is looked at and kept.
 pub mod card;

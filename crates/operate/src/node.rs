@@ -1,5 +1,6 @@
 //! Nodes: listed, shown, revoked.
 
+use identity::id::Digest;
 use identity::principal::NodeName;
 use org::admission::{Admission, Admitted};
 use org::entry::{Action, Cause};
@@ -49,20 +50,22 @@ impl<D: Desk> Session<D> {
     }
 
     /// The gateway's word for which key a name has is not enough to revoke it: the admission must say so.
-    pub(crate) async fn check_admission(&mut self, node: &NodeView) -> Result<(), OperateError> {
-        let call = Call::Admission { node_key: node.node_key.digest() };
-        let Answer::Document(Some(envelope)) = self.ask(call).await? else {
-            return Err(OperateError::NotAsTold { what: "node", name: node.name.to_string() });
+    pub(crate) async fn check_admission(&mut self, node: &NodeView) -> Result<Admitted, OperateError> {
+        let admitted = self.admission(node.node_key.digest()).await?;
+        let fits = |admitted: &Admitted| admitted.claim.name == node.name && admitted.claim.node_key == node.node_key;
+        let not_as_told = || OperateError::NotAsTold { what: "node", name: node.name.to_string() };
+        admitted.filter(fits).ok_or_else(not_as_told)
+    }
+
+    /// The admission of a node key, if there is one that holds.
+    pub(crate) async fn admission(&mut self, node_key: Digest) -> Result<Option<Admitted>, OperateError> {
+        let Answer::Document(envelope) = self.ask(Call::Admission { node_key }).await? else {
+            return Err(DeskError::OtherAnswer.into());
         };
         let (org, sets) = (self.known.org(), self.known.signer_sets());
         let voices = self.known.head.head.mandates.iter().map(|mandate| mandate.voice);
-        let mut admitted = voices.filter_map(|voice| Admission::check(&envelope, org, voice, &sets).ok());
-        let fits = |admitted: Admitted| admitted.claim.name == node.name && admitted.claim.node_key == node.node_key;
-        if admitted.any(fits) {
-            Ok(())
-        } else {
-            Err(OperateError::NotAsTold { what: "node", name: node.name.to_string() })
-        }
+        let mut admitted = voices.filter_map(|voice| Admission::check(envelope.as_ref()?, org, voice, &sets).ok());
+        Ok(admitted.find(|admitted| admitted.claim.node_key.digest() == node_key))
     }
 
     pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<Made<u64>, OperateError> {

@@ -162,6 +162,7 @@ impl Pending {
             Action::OrgFound { .. }
             | Action::RecoveryBegin { .. }
             | Action::NodeSuspend { .. }
+            | Action::ManifestConfirm { .. }
             | Action::NodeAdmit { .. }
             | Action::NodeJoin { .. }
             | Action::NodeLeave { .. } => return Err(BadPending::NothingToSign),

@@ -16,6 +16,7 @@ use wire::control::{Answer, Call, Survey};
 use wire::known::{BadKnowledge, Known};
 
 use crate::desk::{Desk, DeskError};
+use crate::distrust::Distrust;
 use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
@@ -45,6 +46,8 @@ pub enum OperateError {
     NoSuch { what: &'static str, name: String },
     #[error("the gateway's word about the {what} `{name}` is not what was signed: nothing was done")]
     NotAsTold { what: &'static str, name: String },
+    #[error("what the gateway says of its members is not believed, and nothing was signed:{}", lines(.0))]
+    Distrusted(Vec<Distrust>),
     #[error("the gateway said that it took the change, but its ledger does not show it")]
     NotTaken,
     #[error(transparent)]
@@ -55,6 +58,10 @@ pub enum OperateError {
     Pending(#[from] BadPending),
     #[error("the {what} needs {needed} signatures and has {found}")]
     TooFew { what: &'static str, needed: usize, found: usize },
+}
+
+fn lines(doubts: &[Distrust]) -> String {
+    doubts.iter().flat_map(|doubt| ["\n    ".to_owned(), doubt.to_string()]).collect()
 }
 
 /// What a command made: in the ledger, or waiting for other operators.
@@ -80,6 +87,10 @@ pub struct Session<D> {
     /// The gateway may know less than this operator: it was restored, and that is why this session is.
     forgives: bool,
     behind: bool,
+    /// The highest head that a member reports, if it is above the one in force.
+    pub(crate) mark: Option<u64>,
+    /// Marks that were not heeded, in words.
+    pub odd_marks: Vec<String>,
 }
 
 /// Another command may have been quicker; so often the whole is done again on what is so then. Each time somebody
@@ -114,8 +125,11 @@ impl<D: Desk> Session<D> {
             desk,
             forgives,
             behind: false,
+            mark: None,
+            odd_marks: Vec::new(),
         };
         session.compare()?;
+        session.weigh_mark().await?;
         Ok(session)
     }
 
@@ -132,6 +146,11 @@ impl<D: Desk> Session<D> {
     /// The gateway knows less than this operator, or knows itself that it lacks something.
     pub const fn is_behind(&self) -> bool {
         self.behind || self.survey.halt.is_some()
+    }
+
+    /// Where things are handed in.
+    pub const fn desk(&self) -> &D {
+        &self.desk
     }
 
     /// Recoveries that wait, and when each takes effect here.
@@ -151,7 +170,8 @@ impl<D: Desk> Session<D> {
 
     pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
         self.survey = ask_survey(&mut self.desk, &self.memory).await?;
-        self.compare()
+        self.compare()?;
+        self.weigh_mark().await
     }
 
     /// Checks a survey against what is known, then remembers it.

@@ -97,6 +97,9 @@ fn tell(org: OrgId, action: &Action) -> Told {
                 Cause::InviteRevoke { invite } => ("invite.revoke", invite.to_string()),
                 Cause::MandateChange { gateway } => ("mandate.change", gateway.to_string()),
                 Cause::Restore => ("org.restore", "ledger".to_owned()),
+                Cause::FleetPublish => ("fleet.publish", "fleet".to_owned()),
+                Cause::FleetRollback { to } => ("fleet.rollback", format!("head {to}")),
+                Cause::PrincipalRevoke { principal } => ("principal.revoke", principal.to_string()),
             };
             let replaces = version.filter(|version| *version > 1).map(|version| version - 1);
             Told { action, subject, version: (version, replaces), fingerprint: head.digest() }
@@ -110,6 +113,7 @@ fn tell(org: OrgId, action: &Action) -> Told {
             let ids = |body: Confirmation| body.invites.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             plain("invite.confirm", body.map_or_else(unreadable, ids), confirmation.digest())
         }
+        Action::ManifestConfirm { consent, name } => plain("manifest.confirm", name.to_string(), consent.digest()),
         Action::NodeSuspend { suspension, name } => plain("node.suspend", name.to_string(), suspension.digest()),
         Action::NodeAdmit { admission } => {
             let claim = admission.peek::<Admission>(Some(org)).and_then(|body| body.claim.peek::<Claim>(Some(org)));

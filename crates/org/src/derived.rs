@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::admission::{Admission, Claim, Leave};
+use crate::consent::Consent;
 use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Place;
@@ -49,6 +50,9 @@ pub fn rows(state: &State) -> Rows {
     }
     for (key, records) in &state.suspensions {
         add("suspensions", key.to_string(), json(records));
+    }
+    for (key, given) in &state.consents {
+        add("consents", key.to_string(), json(given));
     }
     for ((version, digest), record) in &state.heads {
         add("heads", heads_key(*version, digest), json(record));
@@ -93,6 +97,7 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
         | Action::RecoveryBegin { .. }
         | Action::InviteConfirm { .. }
         | Action::NodeSuspend { .. }
+        | Action::ManifestConfirm { .. }
         | Action::TrustPublish { .. }
         | Action::HeadPublish { .. }
         | Action::InviteCreate { .. } => return None,
@@ -201,6 +206,17 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
             };
             let all = node_key.to_string() == key && records.iter().all(fits);
             state.suspensions.insert(node_key, all.then_some(records)?);
+        }
+        "consents" => {
+            let node_key: Digest = key.parse().ok()?;
+            let given: BTreeMap<Digest, Envelope> = read(value)?;
+            let fits = |(manifest, envelope): (&Digest, &Envelope)| {
+                says::<Consent>(state.org, envelope, |signed| {
+                    (signed.node_key, signed.manifest) == (node_key, *manifest)
+                })
+            };
+            let all = node_key.to_string() == key && given.iter().all(fits);
+            state.consents.insert(node_key, all.then_some(given)?);
         }
         "heads" => {
             let record: HeadRecord = read(value)?;

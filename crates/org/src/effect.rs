@@ -94,6 +94,7 @@ impl State {
             (Author::Signer(_), Action::InviteCreate { invite }) => self.create_invite(signed, invite),
             (Author::Signer(_), Action::InviteConfirm { confirmation }) => self.confirm(signed, confirmation),
             (Author::Signer(_), Action::NodeSuspend { suspension, name }) => self.suspend(signed, suspension, name),
+            (Author::Signer(_), Action::ManifestConfirm { consent, name }) => self.consent(signed, consent, name),
             (Author::Gateway(_), Action::RecoveryBegin { recovery }) => self.begin_recovery(signed, recovery),
             (Author::Gateway(gateway), Action::NodeAdmit { admission }) => {
                 let admitted = granted.and_then(|granted| granted.admitted(admission, signed.entry.key));
@@ -118,7 +119,8 @@ impl State {
                 | Action::HeadPublish { .. }
                 | Action::InviteCreate { .. }
                 | Action::InviteConfirm { .. }
-                | Action::NodeSuspend { .. },
+                | Action::NodeSuspend { .. }
+                | Action::ManifestConfirm { .. },
             ) => Err(Void::BeyondPower),
         }
     }

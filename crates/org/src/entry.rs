@@ -4,7 +4,7 @@ use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Cut;
 use identity::id::{Correlation, Digest, InviteId, OrgId};
 use identity::key::{BadKey, PublicKey, Sign};
-use identity::principal::{Author, NodeName};
+use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,9 @@ pub enum Action {
     /// One signer alone, for a day at most.
     #[serde(rename = "node.suspend")]
     NodeSuspend { suspension: Envelope, name: NodeName },
+    /// One signer lets a manifest stay that waits for an operator's word.
+    #[serde(rename = "manifest.confirm")]
+    ManifestConfirm { consent: Envelope, name: NodeName },
     #[serde(rename = "node.admit")]
     NodeAdmit { admission: Envelope },
     #[serde(rename = "node.join")]
@@ -84,6 +87,16 @@ pub enum Cause {
     },
     /// The ledger was restored from an older copy: the head begins a new epoch.
     Restore,
+    /// The fleet was compiled anew.
+    FleetPublish,
+    /// What an earlier head said of the members is said again.
+    FleetRollback {
+        to: u64,
+    },
+    /// A user or service is to be believed no more, wherever it is.
+    PrincipalRevoke {
+        principal: Principal,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -39,6 +39,9 @@ impl State {
             Cause::MandateChange { gateway } => head.mandates.iter().any(|mandate| mandate.gateway == *gateway),
             Cause::NodeRevoke { node_key, .. } => head.revocations.node_keys.contains(node_key),
             Cause::InviteRevoke { invite } => head.revocations.invite_is_revoked(*invite),
+            Cause::FleetPublish => head.members.is_some() && head.reverts.is_none(),
+            Cause::FleetRollback { to } => head.members.is_some() && head.reverts == Some(*to),
+            Cause::PrincipalRevoke { principal } => head.revocations.principals.contains(principal),
         };
         if !does_it {
             return Err(Void::BadObject("the head does not do what the entry says".into()));
@@ -50,7 +53,10 @@ impl State {
             | Cause::Refresh
             | Cause::NodeRevoke { .. }
             | Cause::InviteRevoke { .. }
-            | Cause::MandateChange { .. } => {
+            | Cause::MandateChange { .. }
+            | Cause::FleetPublish
+            | Cause::FleetRollback { .. }
+            | Cause::PrincipalRevoke { .. } => {
                 self.check_epoch_kept(signed, head)?;
             }
         }

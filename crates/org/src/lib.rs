@@ -6,6 +6,7 @@ pub mod founding;
 pub mod code;
 pub mod invite;
 pub mod admission;
+pub mod report;
 
 // The ledger's entries, and the state that they add up to.
 pub mod frontier;
@@ -19,6 +20,7 @@ pub mod restore;
 pub mod head;
 pub mod install;
 pub mod suspend;
+pub mod consent;
 
 // One entry, all entries, and the state as rows.
 pub mod grant;

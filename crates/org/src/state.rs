@@ -52,6 +52,8 @@ pub struct State {
     pub confirmed: BTreeMap<InviteId, BTreeSet<u32>>,
     /// By digest of the node key, the first in history first.
     pub suspensions: BTreeMap<Digest, Vec<SuspensionRecord>>,
+    /// By digest of the node key, then of the manifest: what operators let stay.
+    pub consents: BTreeMap<Digest, BTreeMap<Digest, Envelope>>,
     /// An index over `invites`; ids are drawn at random, so there is one digest each.
     pub invite_ids: BTreeMap<InviteId, BTreeSet<Digest>>,
     /// First entries that ended a node key: revocations, or its own leave.
@@ -251,6 +253,7 @@ impl State {
             names: BTreeMap::new(),
             confirmed: BTreeMap::new(),
             suspensions: BTreeMap::new(),
+            consents: BTreeMap::new(),
             invite_ids: BTreeMap::new(),
             endings: BTreeMap::new(),
             frontier: Frontier::default(),

@@ -272,6 +272,16 @@ impl Believed {
         self.conversation.ask(ask, question).await
     }
 
+    /// Asks what the gateway may take so much longer to answer: it waits for news.
+    pub async fn ask_patiently<Q: Serialize, A: DeserializeOwned>(
+        &mut self,
+        ask: Ask,
+        question: &Q,
+        longer: Seconds,
+    ) -> Result<A, CallError> {
+        self.conversation.ask_within(ask, question, REPLY_TIME + Duration::from_secs(longer.0)).await
+    }
+
     /// The active bundles of one domain; each must be the one that the head names.
     pub async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
         let sent = self.conversation.documents(Ask::Trust(D::DOMAIN)).await?;
@@ -315,6 +325,15 @@ impl Conversation {
     }
 
     async fn ask<Q: Serialize, A: DeserializeOwned>(&mut self, ask: Ask, question: &Q) -> Result<A, CallError> {
+        self.ask_within(ask, question, REPLY_TIME).await
+    }
+
+    async fn ask_within<Q: Serialize, A: DeserializeOwned>(
+        &mut self,
+        ask: Ask,
+        question: &Q,
+        time: Duration,
+    ) -> Result<A, CallError> {
         let address = self.address.clone();
         let unreadable = |why: String| CallError::Unreadable { address: address.clone(), why };
         let (method, body) = match ask.method() {
@@ -337,7 +356,7 @@ impl Conversation {
             Ok::<_, CallError>((status, bytes))
         };
         let silent = |_| CallError::Silent { address: address.clone() };
-        let (status, bytes) = timeout(REPLY_TIME, exchange).await.map_err(silent)??;
+        let (status, bytes) = timeout(time, exchange).await.map_err(silent)??;
         if status == hyper::StatusCode::OK {
             return serde_json::from_slice(&bytes).map_err(|why| unreadable(why.to_string()));
         }

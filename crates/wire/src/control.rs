@@ -76,7 +76,38 @@ pub enum Call {
     Derived {
         after: Option<(String, String)>,
     },
+    /// Which of these leaves and manifests the gateway does not have.
+    Missing {
+        digests: Vec<Digest>,
+    },
+    /// Leaves and manifests, by their bytes. They mean nothing until a head names a map of them.
+    Stage {
+        blobs: Vec<Bytes>,
+    },
+    /// A part of a map: digests of its leaves, in the map's order, from place `from` on.
+    StageMap {
+        root: Digest,
+        from: u64,
+        leaves: Vec<Digest>,
+    },
+    /// A part of the map that has this root, from place `from` on.
+    Map {
+        root: Digest,
+        from: u64,
+    },
+    /// Leaves and manifests, by their digests.
+    Blobs {
+        digests: Vec<Digest>,
+    },
+    /// Nodes' last reports that came after the one with this number.
+    Reports {
+        after: u64,
+    },
 }
+
+/// As many digests, and about as many bytes, go into one call or answer.
+pub const DIGESTS_PER_CALL: usize = 4_000;
+pub const BYTES_PER_CALL: usize = 512 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -104,6 +135,33 @@ pub enum Answer {
         rows: Vec<DerivedRow>,
         more: bool,
     },
+    Missing {
+        digests: Vec<Digest>,
+    },
+    Staged {},
+    Map {
+        leaves: Vec<Digest>,
+        next: Option<u64>,
+    },
+    /// Those that are there and fit into one answer, in the order in which they were asked for.
+    Blobs {
+        blobs: Vec<Bytes>,
+    },
+    Reports {
+        reports: Vec<ReportView>,
+        /// The number to ask after next time.
+        last: u64,
+        more: bool,
+    },
+}
+
+/// The last report of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportView {
+    /// As the node key signed it.
+    pub report: Envelope,
+    pub received_at: Timestamp,
 }
 
 /// What an operator's tool must know before it signs something.
@@ -123,6 +181,9 @@ pub struct Survey {
     pub shown: Option<Envelope>,
     /// Recoveries that wait here, and when each takes effect at this gateway.
     pub recoveries: Vec<RecoveryView>,
+    /// The report of the node that has the highest head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Envelope>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,6 +17,8 @@ pub enum Ask {
     /// What the caller knows and the gateway should: a newer head, a later word of its own.
     Show,
     CheckIn,
+    /// Waits for news, and takes them.
+    Sync,
     Renew,
     Leave,
     Control,
@@ -50,7 +52,7 @@ pub enum Method {
 }
 
 impl Ask {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Founding,
         Self::Signers,
         Self::Head,
@@ -62,6 +64,7 @@ impl Ask {
         Self::Recover,
         Self::Show,
         Self::CheckIn,
+        Self::Sync,
         Self::Renew,
         Self::Leave,
         Self::Control,
@@ -78,7 +81,7 @@ impl Ask {
             | Self::Return
             | Self::Recover
             | Self::Show => Caller::Stranger,
-            Self::CheckIn | Self::Renew | Self::Leave => Caller::Member,
+            Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => Caller::Member,
             Self::Control => Caller::Operator,
         }
     }
@@ -92,6 +95,7 @@ impl Ask {
             | Self::Recover
             | Self::Show
             | Self::CheckIn
+            | Self::Sync
             | Self::Renew
             | Self::Leave
             | Self::Control => Method::Post,
@@ -111,6 +115,7 @@ impl Ask {
             Self::Recover => "/v1/recover",
             Self::Show => "/v1/show",
             Self::CheckIn => "/v1/check-in",
+            Self::Sync => "/v1/sync",
             Self::Renew => "/v1/renew",
             Self::Leave => "/v1/leave",
             Self::Control => "/v1/control",
@@ -121,7 +126,9 @@ impl Ask {
     pub const fn max_body(self) -> usize {
         match self {
             Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::Challenge => 1 << 10,
-            Self::Enroll | Self::Return | Self::Recover | Self::CheckIn | Self::Renew | Self::Leave => 32 << 10,
+            Self::Enroll | Self::Return | Self::Recover | Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => {
+                32 << 10
+            }
             Self::Show | Self::Control => 1 << 20,
         }
     }

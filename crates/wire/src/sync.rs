@@ -1,7 +1,10 @@
 //! The words of checking in, of leaving, of recovering, and of showing a gateway what it lacks.
 
 use identity::envelope::Envelope;
-use identity::time::Timestamp;
+use identity::id::Digest;
+use identity::members::Listing;
+use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,6 +26,45 @@ pub struct CheckedIn {
     pub head: Option<Envelope>,
     pub tip: Envelope,
     /// Recoveries that wait: whoever sees one counts from then, and shouts.
+    pub recoveries: Vec<Envelope>,
+}
+
+/// What a node has, and how long it is willing to wait for something else.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncRequest {
+    pub signers: u64,
+    pub head: u64,
+    /// The head for which this node knows how it is listed; 0 if for none.
+    pub listed: u64,
+    /// Manifests that are on its disk.
+    pub have: Vec<Digest>,
+    /// A manifest for which it waits for an operator's word.
+    pub waits_for: Option<Digest>,
+    /// Recoveries that it knows of.
+    pub sighted: Vec<Digest>,
+    pub tip: Option<Envelope>,
+    pub wait: Seconds,
+    /// What it says of itself, if that changed.
+    pub report: Option<Envelope>,
+}
+
+/// At most so long a gateway keeps a node waiting.
+pub const LONGEST_WAIT: Seconds = Seconds(110);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncAnswer {
+    pub signers: Vec<Envelope>,
+    /// The head, if it is newer.
+    pub head: Option<Envelope>,
+    /// How the node stands in the map of the newest head, if it does not know.
+    pub listing: Option<Listing>,
+    /// The manifest that the listing names, if the node does not have it.
+    pub manifest: Option<Bytes>,
+    /// An operator's word that the manifest stays.
+    pub consent: Option<Envelope>,
+    pub tip: Envelope,
     pub recoveries: Vec<Envelope>,
 }
 

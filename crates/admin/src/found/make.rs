@@ -323,6 +323,7 @@ impl Founder<'_> {
             signers: self.founding.first_signers().as_ref(),
             epoch: Epoch::first(),
             release: None,
+            fleet: None,
         }
     }
 

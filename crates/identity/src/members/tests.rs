@@ -42,17 +42,13 @@ proptest! {
         let map = MembersMap::new(oracle.clone()).unwrap();
         let root = map.root();
         prop_assert_eq!(root, naive_root(&oracle));
-        match oracle.get(&asked) {
-            Some(value) => {
-                prop_assert_eq!(map.get(asked), Some(*value));
-                prop_assert!(map.prove(asked).unwrap().leads(asked, *value, root));
-                prop_assert!(map.prove_absence(asked).is_none());
-            }
-            None => {
-                prop_assert_eq!(map.get(asked), None);
-                prop_assert!(map.prove(asked).is_none());
-                prop_assert!(map.prove_absence(asked).unwrap().holds(asked, root));
-            }
+        prop_assert_eq!(map.get(asked), oracle.get(&asked).copied());
+        if let Some(value) = oracle.get(&asked) {
+            prop_assert!(map.prove(asked).unwrap().leads(asked, *value, root));
+            prop_assert!(map.prove_absence(asked).is_none());
+        } else {
+            prop_assert!(map.prove(asked).is_none());
+            prop_assert!(map.prove_absence(asked).unwrap().holds(asked, root));
         }
     }
 

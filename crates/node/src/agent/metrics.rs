@@ -63,7 +63,9 @@ const fn reason(why: &AskError) -> &'static str {
             CallError::Unreadable { .. } => "unreadable",
             CallError::Setup(_) => "local",
         },
-        AskError::BadAnswer(_) => "not_believed",
+        AskError::BadAnswer(_) | AskError::Knowledge(_) | AskError::Listing(_) | AskError::Manifest(_) => {
+            "not_believed"
+        }
         AskError::Revoked => "revoked",
         AskError::Scope(_)
         | AskError::NotJoined

@@ -1,7 +1,9 @@
-//! The agent: renews, checks in, answers `status`, until it is told to stop.
+//! The agent: waits for news, applies them, renews, answers `status`, until it is told to stop.
 
 pub mod metrics;
 pub mod status;
+pub mod told;
+pub mod placed;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -11,18 +13,24 @@ use std::time::Duration;
 use ground::{clock, random};
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
+use org::report::{Refused, plain};
 use tokio::sync::watch;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
 
 use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
+use crate::agent::told::Told;
+use crate::apply::engine::{ApplyError, Engine, Offered};
+use crate::apply::trial::Outcome;
 use crate::ask::call::{AskError, is_revoked};
+use crate::ask::sync::{Listed, Wants};
 use crate::ask::{renew, sync};
-use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
+use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// It lets a gateway keep it waiting for news no longer than this.
     pub check_in_every: Seconds,
     /// Other ways to the gateways than the node's own list.
     pub doors: Option<Vec<Gateway>>,
@@ -48,6 +56,8 @@ pub enum AgentError {
     Left,
     #[error(transparent)]
     Scope(#[from] ScopeError),
+    #[error("what this node should be cannot be read from its disk")]
+    Apply(#[from] ApplyError),
     #[error(transparent)]
     NoRandomness(#[from] random::NoRandomness),
 }
@@ -55,6 +65,8 @@ pub enum AgentError {
 /// The clock is looked at this often: after a sleep, what is due is done at once.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Seconds = Seconds(300);
+/// While something is on trial, news are asked for this often.
+const TRIAL_WAIT: Seconds = Seconds(2);
 
 /// Runs until `stop`, or until the operators revoked this machine.
 pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>) -> Result<(), AgentError> {
@@ -64,12 +76,18 @@ pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>
     let _socket = status::answer(&scope, Arc::clone(&status));
     let [jitter] = random::bytes::<1>()?;
     options.tally.starts_from(&scope)?;
+    let engine = Engine::open(&scope.folder, clock::now())?;
     let mut agent = Agent {
         scope,
         node,
+        engine,
+        listed: 0,
+        refused: None,
+        told: None,
         options,
         jitter,
         line: None,
+        quiet: false,
         failures: 0,
         next_check_in: None,
         renew_at: None,
@@ -88,10 +106,19 @@ pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>
 struct Agent {
     scope: Scope,
     node: NodeFile,
+    /// What this node should be, and what it is.
+    engine: Engine,
+    /// The head for which the listing is known.
+    listed: u64,
+    /// Why the last offer was not believed.
+    refused: Option<Refused>,
+    /// What the gateway was last told of this node.
+    told: Option<Told>,
     options: Options,
     jitter: u8,
-    /// The open mTLS connection, with what was known when it was believed.
-    line: Option<(Believed, Known)>,
+    line: Option<Line>,
+    /// The gateway had nothing new, and did not wait.
+    quiet: bool,
     failures: u32,
     next_check_in: Option<Timestamp>,
     renew_at: Option<Timestamp>,
@@ -100,16 +127,31 @@ struct Agent {
     status: Arc<Mutex<Status>>,
 }
 
+/// An open mTLS connection, with what was known when it was last used.
+struct Line {
+    gateway: Believed,
+    known: Known,
+}
+
 impl Agent {
     /// Does what is due, or rests for a moment.
     async fn look(&mut self) -> Result<(), AgentError> {
         let now = clock::now();
+        if self.engine.tick(now) == Outcome::WentBack {
+            // What kept it from a gateway may be gone with it.
+            (self.failures, self.next_check_in) = (0, None);
+        }
+        self.show_applied();
         // A check-in that lies too far ahead was set before the clock was put back.
         let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
         let early = self.next_check_in.is_some_and(|at| now < at && at.since(now) <= far);
         let due = self.failures == 0 && self.renew_at.is_none_or(|at| now >= at);
         if early && !due {
-            tokio::time::sleep(LOOK_EVERY).await;
+            // Checks that end are heard of at once.
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.engine.checks_ended() => {}
+            }
             return Ok(());
         }
         let rested = self.line.is_some();
@@ -123,8 +165,10 @@ impl Agent {
                 self.failures = 0;
                 self.options.tally.checked_in(now);
                 self.options.tally.knows(&known);
-                self.next_check_in = Some(now + self.spread(self.options.check_in_every));
-                let problem = apart.or_else(|| trouble(&known, now));
+                // A gateway that does not wait is not asked without end.
+                self.next_check_in = self.quiet.then(|| clock::now() + Seconds(1));
+                let refused = self.refused.as_ref().map(|refused| refused.why.clone());
+                let problem = refused.or(apart).or_else(|| trouble(&known, now));
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);
@@ -140,20 +184,19 @@ impl Agent {
     }
 
     async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
-        let gateways = self.gateways();
         let principal = self.node.principal();
         let svid = self.scope.seat(&principal).svid()?;
         if svid.as_ref().is_none_or(|svid| !svid.is_good(clock::now())) {
             self.line = None;
-            renew::come_back(&self.scope, &self.node, &gateways).await?;
+            renew::come_back(&self.scope, &self.node, &self.gateways()).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
             tracing::info!("came back: the SVID was not good at this time");
         }
         // First what is known is compared, then something is asked for.
-        let (mut gateway, known) = self.open_line(&gateways).await?;
-        let (known, apart) = sync::check_in(&self.scope, &mut gateway, &known).await?;
-        self.check_own_key(&known)?;
-        if let Err(why) = self.renew_placed((&mut gateway, &known)).await {
+        let mut line = self.open_line().await?;
+        let apart = self.hear(&mut line).await?;
+        self.check_own_key(&line.known)?;
+        if let Err(why) = self.renew_placed((&mut line.gateway, &line.known)).await {
             tracing::warn!(problem = describe(&why), "an SVID of a user or service here was not renewed");
         }
         if !self.node.joined {
@@ -164,12 +207,14 @@ impl Agent {
         let due = svid.is_some_and(|svid| (renew::due_at(&svid, self.jitter)..svid.not_after).contains(&now));
         let due = due && !self.held_off.contains(&now);
         if due {
-            renew::renew(&self.scope, &self.node, &principal, (&mut gateway, &known)).await?;
+            let wish = (&principal, self.svid_life());
+            renew::renew(&self.scope, &self.node, wish, (&mut line.gateway, &line.known)).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
             tracing::info!("renewed the SVID");
         }
+        let known = line.known.clone();
         // The new SVID goes with a new connection.
-        self.line = (!due).then(|| (gateway, known.clone()));
+        self.line = (!due).then_some(line);
         self.plan_renewal(now, due)?;
         let fresh = Status::from_disk(&self.scope)?;
         self.options.tally.has_svid(fresh.svid_expires_at, self.renew_at);
@@ -178,6 +223,94 @@ impl Agent {
             status.state = fresh.state;
         });
         Ok((known, apart))
+    }
+
+    /// Waits for news and takes them: authority first, then what this node should be. If the clocks are apart, it says
+    /// so.
+    async fn hear(&mut self, line: &mut Line) -> Result<Option<String>, AskError> {
+        let now = clock::now();
+        let told = told::of(&self.node, &line.known, &self.engine.view(), self.refused.as_ref());
+        let report = self.told.as_ref().is_none_or(|last| *last != told);
+        let report = if report { Some(told.signed(&self.scope, now)?) } else { None };
+        let trial = self.engine.view().trial;
+        // Whoever has something to say does not wait with it, nor right after a connection was made.
+        let wait = if report.is_some() { Seconds(0) } else { self.patience(now) };
+        let wants = Wants {
+            listed: self.listed,
+            have: self.engine.have(),
+            waits_for: trial.map(|trial| trial.digest),
+            wait,
+            report,
+        };
+        let (under, began) = (self.engine.obeyed(), std::time::Instant::now());
+        let heard = sync::sync(&self.scope, (&mut line.gateway, &line.known), &self.node.name, wants).await?;
+        let now = clock::now();
+        let known_so = |version: u64| heard.listed.is_none() || self.listed == version;
+        let silent = heard.known.head.digest == line.known.head.digest && known_so(heard.known.head.head.version);
+        self.quiet = silent && wait > Seconds(0) && began.elapsed() < Duration::from_secs(1);
+        self.told = Some(told);
+        line.known = heard.known;
+        if let Some(under) = under {
+            self.note(|engine| engine.reached(under, true, now));
+        }
+        if let Some(consent) = heard.consent {
+            self.note(|engine| engine.consent(consent, now));
+        }
+        match heard.listed {
+            None => {}
+            Some(Ok(Listed::Nothing)) => self.settle(&line.known, None),
+            Some(Ok(Listed::Manifest { digest, bytes })) => {
+                let bytes = bytes.or_else(|| self.engine.bytes_of(digest)).unwrap_or_default();
+                let offered = Offered { digest, bytes: &bytes, head: line.known.head.head.version, urged: None };
+                match self.engine.offer(offered, now) {
+                    Ok(_) => self.settle(&line.known, None),
+                    Err(why) => self.settle_refused(now, &describe(&why)),
+                }
+            }
+            Some(Err(why)) => self.settle_refused(now, &describe(&why)),
+        }
+        self.engine.tick(now);
+        self.show_applied();
+        Ok(heard.apart)
+    }
+
+    fn settle(&mut self, known: &Known, refused: Option<Refused>) {
+        self.listed = known.head.head.version;
+        self.refused = refused;
+    }
+
+    /// Said to people and to the operators; asked for again with the next exchange, and not without end.
+    fn settle_refused(&mut self, at: Timestamp, why: &str) {
+        tracing::error!(why, "what the gateway offers is refused");
+        self.refused = Some(Refused { at, why: plain(why) });
+        self.quiet = true;
+    }
+
+    fn note(&mut self, act: impl FnOnce(&mut Engine) -> Result<Outcome, ApplyError>) {
+        if let Err(why) = act(&mut self.engine) {
+            tracing::error!(why = describe(&why), "where this node stands could not be written down");
+        }
+    }
+
+    /// How long a gateway may keep this node waiting.
+    fn patience(&self, now: Timestamp) -> Seconds {
+        let policy = self.engine.current().map(|manifest| manifest.runs.sync).unwrap_or_default();
+        let usual = self.spread(policy.wait.min(self.options.check_in_every));
+        let due = [self.renew_at, self.engine.next_wake(now)].into_iter().flatten().min();
+        let until = due.map_or(usual, |due| due.since(now)).min(usual);
+        if self.engine.is_on_trial() { until.min(TRIAL_WAIT) } else { until }
+    }
+
+    fn svid_life(&self) -> Option<Seconds> {
+        self.engine.current().and_then(|manifest| manifest.runs.svid_life)
+    }
+
+    fn show_applied(&self) {
+        let (view, gateways) = (self.engine.view(), self.gateways());
+        self.tell(|status| {
+            status.applied = view;
+            status.gateways = gateways.into_iter().map(|gateway| gateway.address).collect();
+        });
     }
 
     /// What is due again as soon as it was renewed comes from clocks that are apart: once in a while is enough then.
@@ -195,26 +328,16 @@ impl Agent {
         Ok(())
     }
 
-    /// The users and services that the head places on this node.
-    async fn renew_placed(&self, (gateway, known): (&mut Believed, &Known)) -> Result<(), AskError> {
-        for place in known.head.head.placements.iter().filter(|place| place.node == self.node.name) {
-            let svid = self.scope.seat(&place.principal).svid()?;
-            let now = clock::now();
-            let due = |svid: Svid| {
-                let held_off = svid.is_good(now) && self.held_off.contains(&now);
-                !svid.is_good(now) || (now >= renew::due_at(&svid, self.jitter) && !held_off)
-            };
-            if svid.is_none_or(due) {
-                renew::renew(&self.scope, &self.node, &place.principal, (&mut *gateway, known)).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn open_line(&mut self, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
+    async fn open_line(&mut self) -> Result<Line, AskError> {
+        let by = self.gateways();
         match self.line.take() {
-            Some(line) => Ok(line),
-            None => sync::connect(&self.scope, gateways).await,
+            // By a list that does not name it, it would not be found.
+            Some(line) if by.iter().any(|gateway| gateway.address == *line.gateway.address()) => Ok(line),
+            Some(_) | None => {
+                let (gateway, known) = sync::connect(&self.scope, &by).await?;
+                self.listed = 0;
+                Ok(Line { gateway, known })
+            }
         }
     }
 
@@ -227,6 +350,9 @@ impl Agent {
     /// Something failed: say so, and wait longer each time. Only a signed head ends the agent.
     async fn cope(&mut self, why: AskError, now: Timestamp) -> Result<(), AgentError> {
         self.line = None;
+        if is_lie(&why) {
+            self.refused = Some(Refused { at: now, why: plain(&describe(&why)) });
+        }
         self.options.tally.failed(&why);
         let revoked = match &why {
             AskError::Revoked => true,
@@ -266,10 +392,19 @@ impl Agent {
     }
 
     fn gateways(&self) -> Vec<Gateway> {
-        match &self.options.doors {
-            Some(doors) => doors.clone(),
-            None => self.node.gateways.iter().cloned().map(Gateway::from).collect(),
+        let declared = self.engine.current().map(|manifest| &manifest.runs.gateways).filter(|list| !list.is_empty());
+        if let Some(doors) = &self.options.doors {
+            return doors.clone();
         }
+        // A trial is about the declared list alone. Later, where gateways once were is better than nowhere.
+        let joined = self.node.gateways.iter().filter(|_| declared.is_none() || !self.engine.is_on_trial());
+        let mut all: Vec<_> = declared.into_iter().flatten().collect();
+        for address in joined {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        all.into_iter().cloned().map(Gateway::from).collect()
     }
 
     /// A tenth earlier or later, different on each node.
@@ -280,6 +415,11 @@ impl Agent {
     fn tell(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Something that a gateway of this org would not say.
+const fn is_lie(why: &AskError) -> bool {
+    matches!(why, AskError::Knowledge(_) | AskError::Listing(_) | AskError::Manifest(_) | AskError::BadAnswer(_))
 }
 
 /// What a person should look at, although the machine works.

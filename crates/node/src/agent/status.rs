@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::AbortHandle;
 
+use crate::apply::view::ApplyView;
 use crate::store::scope::{Scope, ScopeError};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Status {
     pub running: bool,
     pub last_check_in: Option<Timestamp>,
     pub problem: Option<String>,
+    /// What this node should be, and how far that is.
+    #[serde(default)]
+    pub applied: ApplyView,
 }
 
 impl Status {
@@ -64,6 +68,7 @@ impl Status {
             running: false,
             last_check_in: None,
             problem: crate::agent::trouble(&known, clock::now()),
+            applied: crate::apply::view::from_disk(&scope.folder),
         })
     }
 

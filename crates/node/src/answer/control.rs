@@ -21,7 +21,7 @@ use wire::control::{
 use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
-use crate::answer::recover;
+use crate::answer::{recover, stage};
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const VIEWS_PER_PAGE: usize = 2_000;
@@ -50,8 +50,9 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     match call {
         Call::Survey { tip } => {
             let halt = gateway.confront(tip.as_ref()).await.err();
-            let shown = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.shown())).await?;
-            survey(gateway, halt, shown).await
+            let seen = |desk: &mut Desk<'_>| desk.keep(|desk| Ok((desk.ledger.shown()?, desk.ledger.highest_mark()?)));
+            let seen = gateway.writer.run(seen).await?;
+            survey(gateway, halt, seen).await
         }
         Call::Append { entries } => append(gateway, entries).await,
         Call::Nodes { after } => gateway.writer.run(move |desk| nodes(desk, after)).await,
@@ -66,10 +67,22 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         }
         Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
         Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
+        Call::Missing { digests } => gateway.writer.run(move |desk| stage::missing(desk, &digests)).await,
+        Call::Stage { blobs } => gateway.writer.run(move |desk| stage::blobs(desk, &blobs)).await,
+        Call::StageMap { root, from, leaves } => {
+            gateway.writer.run(move |desk| stage::map(desk, root, (from, &leaves))).await
+        }
+        Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
+        Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
+        Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
     }
 }
 
-async fn survey(gateway: &Gateway, halt: Option<Refusal>, shown: Option<Envelope>) -> Result<Answer, Refusal> {
+async fn survey(
+    gateway: &Gateway,
+    halt: Option<Refusal>,
+    (shown, mark): (Option<Envelope>, Option<Envelope>),
+) -> Result<Answer, Refusal> {
     let state = gateway.state().await;
     let tip = if halt.is_none() { Some(gateway.tip_of(&state)?) } else { None };
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
@@ -86,6 +99,7 @@ async fn survey(gateway: &Gateway, halt: Option<Refusal>, shown: Option<Envelope
             .open_recoveries()
             .map(|(record, due_at)| RecoveryView { recovery: record.envelope.clone(), due_at })
             .collect(),
+        mark,
     })))
 }
 

@@ -15,7 +15,7 @@ use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::http;
 use wire::permit::{Ask, Caller};
-use wire::sync::{CheckIn, RecoverRequest, RecoveryBegun};
+use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswer, SyncRequest};
 use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
@@ -99,7 +99,9 @@ impl Conversation {
             Caller::Stranger => self.hear_stranger(ask, &body).await,
             Caller::Member => {
                 let peer = match self.member().await {
-                    Err(Refusal::NotAdmitted) if ask == Ask::CheckIn => return Err(self.not_admitted(&body).await),
+                    Err(Refusal::NotAdmitted) if matches!(ask, Ask::CheckIn | Ask::Sync) => {
+                        return Err(self.not_admitted(ask, &body).await);
+                    }
                     other => other?,
                 };
                 self.hear_member(ask, &body, &peer).await
@@ -139,7 +141,7 @@ impl Conversation {
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
-            Ask::CheckIn | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
+            Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
         }
     }
 
@@ -147,6 +149,7 @@ impl Conversation {
         let gateway = &self.gateway;
         match ask {
             Ask::CheckIn => Ok(http::reply(&sync::check_in(gateway, peer, http::parse(body)?, self.source).await?)),
+            Ask::Sync => Ok(http::reply(&self.sync(peer, http::parse(body)?).await?)),
             Ask::Renew => {
                 let (setting, attempt) = self.take_challenge()?;
                 let answer = async { renew::renew(gateway, peer, http::parse(body)?, setting).await };
@@ -185,6 +188,25 @@ impl Conversation {
         Ok(http::reply(&control::answer(&self.gateway, call).await?))
     }
 
+    /// Waits with the node. What is true when there is news decides, not what was true when it began to wait.
+    async fn sync(&self, peer: &Member, request: SyncRequest) -> Result<SyncAnswer, Refusal> {
+        sync::take_report(&self.gateway, peer, request.report.as_ref())?;
+        let checked_in = CheckIn { signers: request.signers, head: request.head, tip: request.tip.clone() };
+        sync::check_in(&self.gateway, peer, checked_in, self.source).await?;
+        let mut bell = self.gateway.shelf.listen();
+        let until = tokio::time::Instant::now() + Duration::from_secs(request.wait.min(LONGEST_WAIT).0);
+        loop {
+            let rung = *bell.borrow_and_update();
+            let peer = self.member().await?;
+            let news = sync::news_for(&self.gateway, &peer, &request).await?;
+            let over = rung.closing || tokio::time::Instant::now() >= until;
+            if over || sync::is_news(&news, &request) {
+                return Ok(news);
+            }
+            let _ = tokio::time::timeout_at(until, bell.changed()).await;
+        }
+    }
+
     /// The caller as a member, judged by what is true now, not by what was true when it connected.
     async fn member(&self) -> Result<Member, Refusal> {
         let peer = self.peer.as_ref().ok_or_else(|| Refusal::NotPermitted { needed: "member".to_owned() })?;
@@ -214,8 +236,12 @@ impl Conversation {
     }
 
     /// A machine that this ledger does not know may hold the proof that the ledger is too old.
-    async fn not_admitted(&self, body: &[u8]) -> Refusal {
-        let tip = http::parse::<CheckIn>(body).ok().and_then(|told| told.tip);
+    async fn not_admitted(&self, ask: Ask, body: &[u8]) -> Refusal {
+        let tip = if ask == Ask::Sync {
+            http::parse::<SyncRequest>(body).ok().and_then(|told| told.tip)
+        } else {
+            http::parse::<CheckIn>(body).ok().and_then(|told| told.tip)
+        };
         self.gateway.confront(tip.as_ref()).await.err().unwrap_or(Refusal::NotAdmitted)
     }
 

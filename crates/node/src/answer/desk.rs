@@ -17,6 +17,7 @@ use org::refusal::Refusal;
 use org::state::{State, Unfit, Void};
 
 use crate::answer::halt::Halt;
+use crate::answer::published::{Incomplete, Published};
 use crate::answer::tips::OwnVoice;
 use crate::store::ledger::{Alarm, Ledger, LedgerError};
 
@@ -43,6 +44,8 @@ pub(super) struct Batch {
     pub wide: bool,
     /// Entries that the state took, in their order.
     pub taken: Vec<Taken>,
+    /// What a head of this batch publishes to nodes.
+    pub published: Option<Published>,
 }
 
 /// An entry, and what spares its own author to check it again.
@@ -109,8 +112,10 @@ impl<'a> Desk<'a> {
         }
         self.check_cuts(&opened)?;
         self.check_recoveries(&opened)?;
+        let published = self.check_published(org, &opened)?;
         self.write_rows()?;
         self.batch.wide = true;
+        self.batch.published = published.or(self.batch.published.take());
         let restores =
             |signed: &SignedEntry| matches!(&signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
         if opened.iter().any(restores) {
@@ -131,6 +136,26 @@ impl<'a> Desk<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A head that names a map of members is taken only with every leaf and manifest: nodes are told all or nothing.
+    fn check_published(&mut self, org: OrgId, opened: &[SignedEntry]) -> Result<Option<Published>, Refusal> {
+        let known = self.state.head().and_then(|record| record.head.members);
+        let mut published = None;
+        for signed in opened {
+            let (Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. }) = &signed.entry.action else {
+                continue;
+            };
+            let named = head.peek::<Head>(Some(org)).ok().and_then(|head| head.members);
+            if let Some(root) = named.filter(|root| Some(*root) != known) {
+                published = match Published::read(self.ledger, root) {
+                    Ok(published) => Some(published),
+                    Err(Incomplete::Ledger(why)) => return self.keep(|_| Err(why)),
+                    Err(why) => return Err(Refusal::LedgerRefuses { why: why.to_string() }),
+                };
+            }
+        }
+        Ok(published)
     }
 
     /// Compares a head that somebody showed with the ledger's.

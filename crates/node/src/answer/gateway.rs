@@ -27,6 +27,7 @@ use crate::answer::desk::{Closing, Desk};
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
+use crate::answer::published::Shelf;
 use crate::answer::registry::Registry;
 use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
@@ -48,6 +49,8 @@ pub struct Gateway {
     pub limits: Arc<Limits>,
     pub registry: Arc<Registry>,
     pub tally: Arc<Tally>,
+    /// What is published to nodes.
+    pub shelf: Arc<Shelf>,
     tips: Arc<Tips>,
     jottings: Arc<Jottings>,
     /// What the disk has; the writer brings it forward after each commit.
@@ -136,6 +139,8 @@ impl Gateway {
         let key = identity::key::EdKey::from_seed(&keys.voice.seed());
         let tips = Arc::new(Tips::new(OwnVoice { author: Author::Gateway(about.node.clone()), key }));
         let jottings = Arc::new(Jottings::default());
+        let shelf = Arc::new(Shelf::default());
+        shelf.bring_up(&ledger, &ahead, None);
         let take_effect = effect(Arc::clone(&judgment), Arc::clone(&registry), Arc::clone(&frozen));
         let scribe = Scribe {
             ledger,
@@ -147,6 +152,7 @@ impl Gateway {
             closing: Closing::default(),
             jottings: Arc::clone(&jottings),
             tally: Arc::clone(&tally),
+            shelf: Arc::clone(&shelf),
             take_effect,
         };
         let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
@@ -159,6 +165,7 @@ impl Gateway {
             limits: Arc::new(Limits::default()),
             registry,
             tally,
+            shelf,
             tips,
             jottings,
             state,
@@ -265,6 +272,13 @@ impl Gateway {
     /// Notes that a member was there.
     pub fn note_seen(self: &Arc<Self>, node_key: PublicKey, at: Timestamp) {
         if self.jottings.seen(node_key.digest(), at) {
+            self.write_jottings_soon();
+        }
+    }
+
+    /// Notes what a member says of itself.
+    pub fn note_report(self: &Arc<Self>, node_key: Digest, at: Timestamp, head: u64, report: Envelope) {
+        if self.jottings.reported(node_key, (at, head, report)) {
             self.write_jottings_soon();
         }
     }

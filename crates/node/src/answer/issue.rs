@@ -45,9 +45,10 @@ impl Gateway {
         let binding = &asked.binding;
         let fits = binding.node_key == applicant.node_key
             && binding.node == *applicant.node
-            && binding.not_after == offered
+            // A node may want less than it is offered.
+            && binding.not_after <= offered
             && offered <= now + mandate.svid_ttl
-            && offered > now;
+            && binding.not_after > now;
         if !fits || binding.check(self.about.org_id, applicant.principal, key.id).is_err() {
             return Err(Refusal::BadBinding);
         }

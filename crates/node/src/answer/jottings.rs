@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::time::Timestamp;
 
@@ -16,11 +17,12 @@ pub struct Jottings(Mutex<Waiting>);
 struct Waiting {
     seen: BTreeMap<Digest, Timestamp>,
     refused: Vec<(Timestamp, String, String)>,
+    reports: BTreeMap<Digest, (Timestamp, u64, Envelope)>,
 }
 
 impl Waiting {
     fn is_empty(&self) -> bool {
-        self.seen.is_empty() && self.refused.is_empty()
+        self.seen.is_empty() && self.refused.is_empty() && self.reports.is_empty()
     }
 }
 
@@ -29,6 +31,13 @@ impl Jottings {
     pub fn seen(&self, node_key: Digest, at: Timestamp) -> bool {
         self.add(|waiting| {
             waiting.seen.insert(node_key, at);
+        })
+    }
+
+    /// What a node says of itself: when it came, the head that it has, its words. True if it is the first that waits.
+    pub fn reported(&self, node_key: Digest, report: (Timestamp, u64, Envelope)) -> bool {
+        self.add(|waiting| {
+            waiting.reports.insert(node_key, report);
         })
     }
 
@@ -55,6 +64,9 @@ impl Jottings {
         let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for (node_key, at) in &waiting.seen {
             ledger.log_seen(*node_key, *at)?;
+        }
+        for (node_key, (at, head, report)) in &waiting.reports {
+            ledger.put_report(*node_key, (*at, *head), report)?;
         }
         if !waiting.refused.is_empty() {
             ledger.observe(&waiting.refused)?;

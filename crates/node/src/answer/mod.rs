@@ -11,6 +11,7 @@ pub mod halt;
 // How something becomes durable.
 pub mod tips;
 pub mod jottings;
+pub mod published;
 pub mod desk;
 pub mod writer;
 pub mod gateway;
@@ -23,6 +24,7 @@ pub mod renew;
 pub mod sync;
 pub mod recover;
 pub mod show;
+pub mod stage;
 pub mod control;
 
 // Connections.

@@ -26,7 +26,9 @@ pub async fn renew(
         Kind::Node => principal == *peer.principal(),
         Kind::User | Kind::Service => {
             let judgment = gateway.judgment.load();
+            let node = (peer.node(), peer.node_key().digest());
             judgment.head.placements.iter().any(|place| place.principal == principal && place.node == *peer.node())
+                || gateway.shelf.now().is_some_and(|published| published.places(node, &principal))
         }
     };
     if !placed {

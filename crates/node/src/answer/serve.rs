@@ -130,6 +130,7 @@ pub async fn serve(
         }
     }
     drop(listener);
+    gateway.shelf.close();
     background.shutdown().await;
     let _ = timeout(DRAIN_TIME, async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
+use identity::members::Listing;
+use identity::text::Bytes;
 use org::admission::Leave;
 use org::entry::Action;
 use org::member::Member;
 use org::refusal::Refusal;
 use org::renew;
+use org::report::Report;
 use org::state::{Standing, State};
-use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
+use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};
 
 use crate::answer::enroll::check_alarm;
 use crate::answer::gateway::Gateway;
@@ -68,6 +71,54 @@ fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
         tip,
         recoveries: state.open_recoveries().map(|(record, _)| record.envelope.clone()).collect(),
     }
+}
+
+/// Keeps what a node says of itself. Only its own words, and only bounded ones.
+pub fn take_report(gateway: &Arc<Gateway>, peer: &Member, report: Option<&Envelope>) -> Result<(), Refusal> {
+    let Some(envelope) = report else {
+        return Ok(());
+    };
+    let key = peer.node_key();
+    let report: Report = envelope.open_signed_by(Some(gateway.about.org_id), &[key]).map_err(|_| Refusal::BadProof)?;
+    if report.node_key != key || report.node != *peer.node() {
+        return Err(Refusal::BadProof);
+    }
+    if !report.is_plain() {
+        return Err(Refusal::Malformed { why: "the report is not plain and short".to_owned() });
+    }
+    gateway.note_report(key.digest(), clock::now(), report.head.version, envelope.kept(&[key].into()));
+    Ok(())
+}
+
+/// What the node does not have yet, of what is so now.
+pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -> Result<SyncAnswer, Refusal> {
+    let state = gateway.state().await;
+    let tip = gateway.tip_of(&state)?;
+    let CheckedIn { signers, head, tip, recoveries } =
+        news(&state, &CheckIn { signers: request.signers, head: request.head, tip: None }, tip);
+    let now = state.head().map(|record| &record.head);
+    let unlisted = now.filter(|head| head.version > request.listed).and_then(|head| head.members);
+    let published = gateway.shelf.now().filter(|published| unlisted == Some(published.root()));
+    let listing = published.as_ref().and_then(|published| published.listing(peer.node()));
+    let wanted = match &listing {
+        Some(Listing::Own { leaf, .. }) => Some(leaf.manifest),
+        Some(Listing::Class { leaf, .. }) => Some(leaf.manifest),
+        Some(Listing::Unlisted { .. }) | None => None,
+    };
+    let wanted = wanted.filter(|digest| !request.have.contains(digest));
+    let manifest = wanted.and_then(|digest| Some(Bytes(published.as_ref()?.manifest(digest)?.to_vec())));
+    let consent = request.waits_for.and_then(|manifest| state.consent_to(peer.node_key().digest(), manifest));
+    Ok(SyncAnswer { signers, head, listing, manifest, consent: consent.cloned(), tip, recoveries })
+}
+
+/// Is there something that a node who waits would want to know?
+pub fn is_news(answer: &SyncAnswer, request: &SyncRequest) -> bool {
+    let unseen = |recovery: &Envelope| !request.sighted.contains(&recovery.digest());
+    !answer.signers.is_empty()
+        || answer.head.is_some()
+        || answer.listing.is_some()
+        || answer.consent.is_some()
+        || answer.recoveries.iter().any(unseen)
 }
 
 pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> Result<Done, Refusal> {

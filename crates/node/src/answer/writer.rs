@@ -19,6 +19,7 @@ use tokio::sync::{RwLock, oneshot};
 use crate::answer::desk::{Batch, Closing, Desk, describe};
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
+use crate::answer::published::Shelf;
 use crate::answer::tally::Tally;
 use crate::answer::tips::Tips;
 use crate::store::ledger::Ledger;
@@ -57,6 +58,7 @@ pub struct Scribe {
     pub closing: Closing,
     pub jottings: Arc<Jottings>,
     pub tally: Arc<Tally>,
+    pub shelf: Arc<Shelf>,
     /// Called after a commit that changed what operators decide.
     pub take_effect: Box<dyn Fn(&State) + Send>,
 }
@@ -150,7 +152,10 @@ impl Scribe {
 
     fn write_batch(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Option<Envelope>, String> {
         match self.run_and_commit(batch, finishes) {
-            Ok(done) => {
+            Ok(mut done) => {
+                if done.wide {
+                    self.shelf.bring_up(&self.ledger, &self.ahead, done.published.take());
+                }
                 let mut state = self.state.blocking_write();
                 if !done.taken.iter().all(|taken| taken.apply(&mut state)) {
                     // Both copies began alike and took the same, so this cannot be; the one that is on disk is right.
@@ -159,6 +164,7 @@ impl Scribe {
                 }
                 if done.wide {
                     (self.take_effect)(&state);
+                    self.shelf.ring();
                 }
                 // A gateway that is behind vouches for nothing, and an error of the key is nobody's loss: who waits
                 // for the tip is told that there is none.

@@ -26,12 +26,10 @@ use tokio::task::JoinSet;
 
 use crate::apply::probe;
 use crate::apply::record::{self, Found};
-use crate::apply::stage::{Kept, Shelf, StageError};
+use crate::apply::stage::{FOLDER, Kept, Shelf, StageError};
 use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Terms, Trial};
 use crate::apply::view::{self, ApplyView};
 
-/// Under the scope's folder.
-pub const FOLDER: &str = "state";
 /// Checks that failed are made again after this time, and those that passed while something else is waited for.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(2);
 const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(15);
@@ -129,6 +127,16 @@ impl Engine {
         let tables: Option<Vec<_>> = items.into_iter().flatten().map(read).collect();
         // One that cannot be read permits nothing.
         Tables { tables: tables.filter(|_| self.standing.obeyed().is_some()).unwrap_or_default() }
+    }
+
+    /// What need not be sent again.
+    pub fn have(&self) -> Vec<Digest> {
+        self.manifests.keys().copied().collect()
+    }
+
+    /// The bytes of something that is kept.
+    pub fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
+        self.shelf.get(digest).ok().map(|kept| kept.bytes)
     }
 
     pub fn is_on_trial(&self) -> bool {

@@ -23,6 +23,9 @@ const FILES: &str = "files";
 /// What is being put on the shelf. No digest begins like this.
 const DRAFT: &str = ".draft-";
 
+/// Under the scope's folder.
+pub const FOLDER: &str = "state";
+
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
     #[error(transparent)]

@@ -1,9 +1,13 @@
 //! Where a node stands, for people and for reports.
 
+use std::path::Path;
+
 use identity::id::Digest;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::apply::record::{self, Found};
+use crate::apply::stage::FOLDER;
 use crate::apply::trial::Standing;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +38,16 @@ pub struct RolledBack {
     pub to: Option<Digest>,
     pub why: String,
     pub at: Timestamp,
+}
+
+/// As the disk has it, while no agent runs.
+pub fn from_disk(scope: &Path) -> ApplyView {
+    match record::load(&scope.join(FOLDER)) {
+        Ok(Found::Standing(standing)) => of(&standing, None),
+        Ok(Found::Nothing) => ApplyView::default(),
+        Ok(Found::Damaged(why)) => ApplyView { problem: Some(why), ..ApplyView::default() },
+        Err(why) => ApplyView { problem: Some(why.to_string()), ..ApplyView::default() },
+    }
 }
 
 pub fn of(standing: &Standing, problem: Option<String>) -> ApplyView {

@@ -3,8 +3,10 @@
 use ground::clock;
 use identity::envelope::Envelope;
 use identity::key::Sign as _;
+use identity::members::BadListing;
+use manifest::stored::BadManifest;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
-use wire::known::Known;
+use wire::known::{BadKnowledge, Known};
 use wire::tls::{Expect, OwnSvid};
 
 use crate::store::scope::{Scope, ScopeError};
@@ -23,6 +25,12 @@ pub enum AskError {
     NoGateway,
     #[error("what the gateway sent does not hold: {0}")]
     BadAnswer(String),
+    #[error("what the gateway says of the org does not hold: {0}")]
+    Knowledge(BadKnowledge),
+    #[error("what the gateway says of this node's place does not hold: {0}")]
+    Listing(#[from] BadListing),
+    #[error("what the gateway offers this node to be does not hold: {0}")]
+    Manifest(#[from] BadManifest),
     #[error("this machine's key was revoked by the operators")]
     Revoked,
     #[error(transparent)]

@@ -202,6 +202,5 @@ async fn prove(
 
 /// What a machine knows about itself, if it is asked for no other name.
 pub fn own_name(hostname: &str) -> Option<NodeName> {
-    let first = hostname.split('.').next().unwrap_or_default();
-    first.to_ascii_lowercase().parse().ok()
+    NodeName::of_host(hostname).ok()
 }

@@ -1,6 +1,6 @@
 //! The next SVID: over mTLS while the last one is good, by admission and node key after it expired.
 
-use ground::random;
+use ground::{clock, random};
 use identity::bundle::{Identity, Roots};
 use identity::principal::Principal;
 use identity::text::Bytes;
@@ -19,7 +19,7 @@ use crate::store::scope::{NodeFile, Scope, Svid};
 pub async fn renew(
     scope: &Scope,
     node: &NodeFile,
-    principal: &Principal,
+    (principal, life): (&Principal, Option<Seconds>),
     (gateway, known): (&mut Believed, &Known),
 ) -> Result<(), AskError> {
     let node_key = scope.node_key()?;
@@ -28,7 +28,9 @@ pub async fn renew(
     let pending = seat.pending()?;
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     check_offer(gateway, &challenge)?;
-    let svid = asking.request(&pending, challenge.not_after)?;
+    // What the operators want to live shorter than the gateway offers.
+    let wanted = life.map_or(challenge.not_after, |life| challenge.not_after.min(clock::now() + life));
+    let svid = asking.request(&pending, wanted)?;
     let issued: Issued = gateway.ask(Ask::Renew, &RenewRequest { principal: principal.clone(), svid }).await?;
     let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
     scope.save_tip(&issued.tip, known)?;

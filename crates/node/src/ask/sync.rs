@@ -1,15 +1,21 @@
-//! Checking in, and leaving.
+//! Checking in, waiting for news, and leaving.
 
 use ground::clock;
 use identity::envelope::Envelope;
+use identity::id::Digest;
 use identity::key::Sign as _;
+use identity::members::{BadListing, Listing};
+use identity::principal::NodeName;
+use identity::text::Bytes;
 use identity::time::Seconds;
+use manifest::stored::Manifest;
 use org::admission::Leave;
+use org::consent::Consent;
 use org::frontier::Tip;
 use wire::connect::{Believed, Gateway};
 use wire::known::Known;
 use wire::permit::Ask;
-use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest};
+use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};
 
 use crate::ask::call::{AskError, call_known, keep_in_sight, notice};
 use crate::ask::renew;
@@ -44,33 +50,141 @@ fn clocks_apart(tip: &Envelope, known: &Known) -> Option<String> {
     (apart > CLOCKS).then(told)
 }
 
-/// One check-in: says what the node has, takes what is new. The ratchet is on disk before it is believed. If the
-/// clocks are apart, it says so.
+/// One check-in: says what the node has, takes what is new. If the clocks are apart, it says so.
 pub async fn check_in(
     scope: &Scope,
     gateway: &mut Believed,
     known: &Known,
 ) -> Result<(Known, Option<String>), AskError> {
     let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip: scope.tip()? };
-    let answer: CheckedIn = gateway.ask(Ask::CheckIn, &question).await?;
-    let newer = known.advance(&answer.signers, answer.head.as_ref(), clock::now());
-    let newer = match newer {
+    let CheckedIn { signers, head, tip, recoveries } = gateway.ask(Ask::CheckIn, &question).await?;
+    take_authority(scope, known, (&signers, head.as_ref()), (&tip, &recoveries))
+}
+
+/// What a node wants to hear of beside the org itself.
+#[derive(Debug)]
+pub struct Wants {
+    /// The head for which it knows how it is listed.
+    pub listed: u64,
+    /// Manifests on its disk.
+    pub have: Vec<Digest>,
+    /// A manifest for which it waits for an operator's word.
+    pub waits_for: Option<Digest>,
+    /// How long the gateway may wait for news.
+    pub wait: Seconds,
+    pub report: Option<Envelope>,
+}
+
+/// What came, checked.
+#[derive(Debug)]
+pub struct Heard {
+    pub known: Known,
+    /// The clocks, if they are apart.
+    pub apart: Option<String>,
+    /// How the map of the head in force lists this node, if it was told or cannot be told.
+    pub listed: Option<Result<Listed, AskError>>,
+    /// An operator said that this manifest stays.
+    pub consent: Option<Digest>,
+}
+
+/// What the head in force says that this node should be.
+#[derive(Debug)]
+pub enum Listed {
+    /// Nothing: it keeps what it has.
+    Nothing,
+    Manifest {
+        digest: Digest,
+        /// Absent if it is on disk already.
+        bytes: Option<Vec<u8>>,
+    },
+}
+
+/// Waits for news. Authority is on disk before anything else is looked at, and stays also if the rest does not hold.
+pub async fn sync(
+    scope: &Scope,
+    (gateway, known): (&mut Believed, &Known),
+    name: &NodeName,
+    wants: Wants,
+) -> Result<Heard, AskError> {
+    let question = SyncRequest {
+        signers: known.signers.version,
+        head: known.head.head.version,
+        listed: wants.listed,
+        have: wants.have,
+        waits_for: wants.waits_for,
+        sighted: known.sighted.iter().map(|sighted| sighted.recovery.digest()).collect(),
+        tip: scope.tip()?,
+        wait: wants.wait,
+        report: wants.report,
+    };
+    let answer: SyncAnswer = gateway.ask_patiently(Ask::Sync, &question, question.wait).await?;
+    let news = (&answer.signers[..], answer.head.as_ref());
+    let (known, apart) = take_authority(scope, known, news, (&answer.tip, &answer.recoveries))?;
+    let own_key = scope.node_key()?.public().digest();
+    let listed = match (&answer.listing, known.head.head.members) {
+        (Some(listing), Some(root)) => {
+            Some(check_listing(listing, (root, name, own_key), &question.have, answer.manifest))
+        }
+        (Some(_), None) => Some(Err(BadListing::NoMap.into())),
+        // Nothing is published for anybody.
+        (None, None) => Some(Ok(Listed::Nothing)),
+        (None, Some(_)) => None,
+    };
+    let consent = answer.consent.and_then(|consent| open_consent(&known, &consent, own_key));
+    Ok(Heard { known, apart, listed, consent })
+}
+
+fn check_listing(
+    listing: &Listing,
+    (root, name, own_key): (Digest, &NodeName, Digest),
+    have: &[Digest],
+    sent: Option<Bytes>,
+) -> Result<Listed, AskError> {
+    let Some(digest) = listing.check(root, name, own_key)? else {
+        return Ok(Listed::Nothing);
+    };
+    match sent {
+        Some(bytes) => {
+            Manifest::read(&bytes.0, digest)?;
+            Ok(Listed::Manifest { digest, bytes: Some(bytes.0) })
+        }
+        None if have.contains(&digest) => Ok(Listed::Manifest { digest, bytes: None }),
+        None => Err(AskError::BadAnswer("it names a manifest and does not send it".to_owned())),
+    }
+}
+
+/// The word of any one signer of the set in force, for this very machine.
+fn open_consent(known: &Known, envelope: &Envelope, own_key: Digest) -> Option<Digest> {
+    let signers = known.signers.quorum.keys();
+    let mut signers = signers.iter();
+    let consent: Consent = signers.find_map(|key| envelope.open_signed_by(Some(known.org()), &[*key]).ok())?;
+    (consent.node_key == own_key).then_some(consent.manifest)
+}
+
+/// Signer sets and the head: the ratchet, on disk before it is believed.
+fn take_authority(
+    scope: &Scope,
+    known: &Known,
+    (signers, head): (&[Envelope], Option<&Envelope>),
+    (tip, recoveries): (&Envelope, &[Envelope]),
+) -> Result<(Known, Option<String>), AskError> {
+    let newer = match known.advance(signers, head, clock::now()) {
         Ok(newer) => newer,
         Err(why) => {
             // A recovery may have taken effect at the gateway before this machine heard of it.
             keep_in_sight(scope, known.heed(&why, clock::now()))?;
-            return Err(AskError::BadAnswer(why.to_string()));
+            return Err(AskError::Knowledge(why));
         }
     };
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         scope.save_known(&newer)?;
     }
     let mut newer = newer;
-    for recovery in &answer.recoveries {
+    for recovery in recoveries {
         newer = notice(scope, &newer, recovery)?.unwrap_or(newer);
     }
-    scope.save_tip(&answer.tip, &newer)?;
-    let apart = clocks_apart(&answer.tip, &newer);
+    scope.save_tip(tip, &newer)?;
+    let apart = clocks_apart(tip, &newer);
     Ok((newer, apart))
 }
 

@@ -71,7 +71,7 @@ impl Run {
                     "look at the disk; then an operator runs freehold node replace NAME, and this machine freehold-node leave \
                      --local and the line that it prints",
                 ),
-                AgentError::Scope(_) | AgentError::NoRandomness(_) => failure,
+                AgentError::Scope(_) | AgentError::Apply(_) | AgentError::NoRandomness(_) => failure,
             }
         })
     }

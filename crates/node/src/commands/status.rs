@@ -1,8 +1,10 @@
 //! `freehold-node status`: from the running agent, or from disk.
 
 use clap::Args;
+use identity::id::Digest;
 
 use crate::agent::status::Status as NodeStatus;
+use crate::apply::view::ApplyView;
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
 
@@ -25,6 +27,29 @@ impl Status {
     }
 }
 
+/// What the node should be, and how far that is.
+fn applied(view: &ApplyView) -> Vec<String> {
+    let mut lines = Vec::new();
+    match (&view.trial, view.confirmed) {
+        (Some(trial), _) => {
+            let left = trial.deadline.since(ground::clock::now());
+            lines.push(format!("manifest  {} ON TRIAL, goes back in {left} unless confirmed", short(trial.digest)));
+            lines.extend(trial.waits_for.iter().map(|wait| format!("          waits for {wait}")));
+        }
+        (None, Some(confirmed)) => lines.push(format!("manifest  {} confirmed", short(confirmed))),
+        (None, None) => lines.push("manifest  none published for this node yet".to_owned()),
+    }
+    if let Some(back) = &view.rolled_back {
+        lines.push(format!("went back {} at {}: {}", short(back.digest), back.at, back.why));
+    }
+    lines.extend(view.problem.iter().map(|problem| format!("problem   {problem}")));
+    lines
+}
+
+fn short(digest: Digest) -> String {
+    digest.to_string().chars().take(12).collect()
+}
+
 fn in_words(status: &NodeStatus) -> String {
     let gateways: Vec<_> = status.gateways.iter().map(ToString::to_string).collect();
     let mut lines = vec![
@@ -41,6 +66,7 @@ fn in_words(status: &NodeStatus) -> String {
         (true, None) => lines.push("agent     running, has not checked in yet".to_owned()),
         (false, _) => lines.push("agent     not running; start it: freehold-node run".to_owned()),
     }
+    lines.extend(applied(&status.applied));
     if let Some(problem) = &status.problem {
         lines.push(format!("problem   {problem}"));
     }

@@ -39,10 +39,10 @@ const VERSION_1: &str = "
 type Step = fn(&Connection) -> Result<(), LedgerError>;
 
 /// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
-const STEPS: [Step; 1] = [to_version_2];
+const STEPS: [Step; 2] = [to_version_2, to_version_3];
 
 /// The version that this program reads and writes.
-pub const CURRENT: u32 = 2;
+pub const CURRENT: u32 = 3;
 const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each version after the first");
 
 /// Says what kind of file it is to whoever finds it: `Fhld`.
@@ -59,6 +59,21 @@ fn to_version_2(db: &Connection) -> Result<(), LedgerError> {
     db.execute("DELETE FROM meta WHERE key = 'behind'", [])?;
     db.pragma_update(None, "application_id", APPLICATION)?;
     derive_again(db)
+}
+
+/// What is published to nodes, by its digests, and what nodes say of themselves.
+fn to_version_3(db: &Connection) -> Result<(), LedgerError> {
+    db.execute_batch(
+        "CREATE TABLE blobs (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT, WITHOUT ROWID;
+         CREATE TABLE maps (
+             root TEXT NOT NULL, place INTEGER NOT NULL, leaf TEXT NOT NULL, PRIMARY KEY (root, place)
+         ) STRICT, WITHOUT ROWID;
+         CREATE TABLE reports (
+             number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL UNIQUE,
+             received_at INTEGER NOT NULL, head INTEGER NOT NULL, report TEXT NOT NULL
+         ) STRICT;",
+    )?;
+    Ok(())
 }
 
 /// The derived tables follow from the entries: whoever changes what they look like has them made again.

@@ -5,4 +5,5 @@ pub mod gateway;
 pub mod migrate;
 pub mod ledger;
 pub mod marks;
+pub mod published;
 pub mod check;

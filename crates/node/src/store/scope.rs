@@ -57,7 +57,7 @@ pub struct Wish {
 }
 
 /// Who this node is. Written last: its presence means that the node was admitted.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeFile {
     pub schema: u32,
@@ -259,6 +259,20 @@ impl Scope {
         }
         let name = format!("{}-{}", principal.kind().word(), principal.name());
         Seat { folder: self.path("principals").join(name) }
+    }
+
+    /// Forgets the SVIDs of users and services that are at home here no longer.
+    pub fn keep_seats(&self, placed: &BTreeSet<Principal>) -> Result<(), ScopeError> {
+        let kept: BTreeSet<PathBuf> = placed.iter().map(|principal| self.seat(principal).folder).collect();
+        for entry in std::fs::read_dir(self.path("principals")).into_iter().flatten().flatten() {
+            if !kept.contains(&entry.path()) {
+                for secret in secrets_below(&entry.path()) {
+                    file::wipe(&secret)?;
+                }
+                file::remove_folder(&entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// Wipes every key and removes the folder. It is put aside first, in one step: killed in between, there is no

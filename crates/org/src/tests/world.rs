@@ -108,6 +108,7 @@ impl World {
             signers: world.founding.first_signers().as_ref(),
             epoch: Epoch::first(),
             release: None,
+            fleet: None,
         };
         let head = world.sealed(&head, signers);
         world.append(signers[0], Action::OrgFound { founding: envelope });

@@ -41,6 +41,7 @@ fn head(set: &SignerSet, version: u64, by: &str) -> Envelope {
         signers: set.as_ref(),
         epoch: Epoch::first(),
         release: None,
+        fleet: None,
     };
     sealed(Some(set.org), &body, by)
 }

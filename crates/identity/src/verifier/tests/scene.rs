@@ -110,6 +110,7 @@ impl Scene {
             signers: SignersRef { version: 1, id: Digest([1; 32]) },
             epoch: Epoch::first(),
             release: None,
+            fleet: None,
         };
         Self { identity, endpoint, node_key: p256(), svid_key: p256(), head }
     }

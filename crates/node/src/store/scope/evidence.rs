@@ -60,6 +60,7 @@ fn known(epoch: Epoch) -> Known {
         signers: founding.first_signers().as_ref(),
         epoch,
         release: None,
+        fleet: None,
     };
     let head = Envelope::seal(Some(founding.id), &head).unwrap().signed(&key("ann")).unwrap();
     Known::new(founding, Vec::new(), head).unwrap()

@@ -1,0 +1,53 @@
+//! `freehold confirm NODE`: one signer lets stay what a node has on trial.
+
+use clap::Args;
+use ground::clock;
+use identity::principal::NodeName;
+use node::report::{Failure, show};
+use serde::Serialize;
+
+use crate::home::{Common, failure};
+use crate::words::confirm;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold confirm web-1
+
+For nodes whose fleet says `confirm: operator`. One signer is enough: what stays was signed by the threshold.")]
+pub struct Confirm {
+    /// The node's name
+    name: NodeName,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Confirmed {
+    name: String,
+    manifest: String,
+    at: String,
+}
+
+impl Confirm {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not confirm `{}`", self.name);
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
+        let waits = session.on_trial(&node).await.map_err(|why| failure(&doing, &why))?;
+        if !common.json {
+            eprintln!("`{}` has manifest {} on trial until {}", self.name, waits.manifest, waits.deadline);
+            for wait in &waits.waits {
+                eprintln!("  it waits for: {}", node::report::plain(wait));
+            }
+            if clock::now() >= waits.deadline {
+                eprintln!("  its deadline is over: it may have gone back already");
+            }
+        }
+        confirm(self.yes, &doing, "Let it stay?")?;
+        let at = session.consent(&keys, &node, waits.manifest).await.map_err(|why| failure(&doing, &why))?;
+        let told = Confirmed { name: self.name.to_string(), manifest: waits.manifest.to_string(), at: at.to_string() };
+        show(common.json, &told, || format!("confirmed: `{}` may stay what it is", told.name));
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! `freehold publish`: plan, ask, hand in, sign, send, watch.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ground::clock;
+use identity::head::Head;
+use identity::time::Seconds;
+use node::report::{Failure, show};
+use operate::publish::heads::{FleetDraft, raises_floor};
+use operate::publish::plan::Prepared;
+use operate::publish::published::nodes;
+use operate::publish::watch::Watch;
+use operate::session::Session;
+use serde::Serialize;
+
+use crate::commands::check::read_fleet;
+use crate::home::{Common, failure};
+use crate::local::AnyDesk;
+use crate::planning;
+use crate::tree;
+use crate::waiting::{self, Waiting, leave};
+use crate::watching::{self, Fates, NodeTold};
+use crate::words::confirm;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold publish                        shows the plan, asks, publishes ./fleet, and watches
+  freehold publish --yes --wait 2m        for scripts: ends after two minutes at the latest
+  freehold publish --dirty --no-wait
+  freehold publish --to /srv/www/harbor   and writes files for any web server, bucket or USB stick
+
+Ends with 0 only if no node rolled back or refused; with 4 if one did. A node that is offline gets it when it is back.
+Where several operators must agree, it leaves a file for the others, and `freehold send` makes it so.")]
+pub struct Publish {
+    /// The fleet's folder [default: ./fleet if it is there, else here]
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Publish although there are changes that are not committed
+    #[arg(long)]
+    dirty: bool,
+    /// Write a static tree, too, from which nodes can sync without a gateway; if nothing changed, only that
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How whatever goes to all nodes is asked for and watched.
+#[derive(Debug, Args)]
+pub struct How {
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Do not watch how it fares
+    #[arg(long, conflicts_with = "wait")]
+    pub no_wait: bool,
+    /// Watch no longer than this [default: until every node that is connected has settled]
+    #[arg(long, value_name = "SPAN")]
+    pub wait: Option<Seconds>,
+}
+
+impl Publish {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not publish the fleet";
+        let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
+        let git = planning::git_state(folder.root(), self.dirty, doing)?;
+        let (mut session, keys) = common.signing_session(doing).await?;
+        let prepared = session.plan_fleet(&fleet, planning::progress("checking admissions:")).await;
+        let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
+        if !common.json {
+            eprintln!("{}\n{}", planning::in_words(&session, &prepared), planning::git_words(&git));
+        }
+        if let Some(to) = &self.to
+            && prepared.root_before() == Some(prepared.compiled.root)
+        {
+            return write_tree(common, &mut session, to).await;
+        }
+        confirm(self.how.yes, doing, "Publish it?")?;
+        let draft = FleetDraft {
+            planned_on: prepared.root_before(),
+            fleet: git.fleet,
+            freshness: fleet.org.freshness,
+            svid_life: fleet.org.svid_life,
+            raises_floor: raises_floor(prepared.published.as_ref(), &prepared.compiled),
+        };
+        let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
+        staged.map_err(|why| failure(doing, &why))?;
+        let made =
+            session.publish_fleet(&keys, &prepared.compiled, &draft).await.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let sent = pending.is_none();
+        let outcome = Outcome { doing, head: made.what, pending, prepared, how: self.how };
+        let to = self.to.filter(|_| sent);
+        if let Some(to) = &to {
+            // Before it is watched: nodes that read the tree are not.
+            store_tree(&mut session, to).await?;
+        }
+        finish(common, &mut session, outcome).await
+    }
+}
+
+#[derive(Serialize)]
+struct TreeTold {
+    tree: String,
+    head: u64,
+    published: bool,
+}
+
+/// The head in force, as files: nothing is signed.
+async fn write_tree(common: &Common, session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Failure> {
+    store_tree(session, to).await?;
+    let head = session.known.head.head.version;
+    let told = TreeTold { tree: to.display().to_string(), head, published: false };
+    show(common.json, &told, || {
+        format!(
+            "nothing to publish; wrote head {head} to `{}`\nif it should be fresh for longer: freehold refresh",
+            told.tree
+        )
+    });
+    Ok(())
+}
+
+async fn store_tree(session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Failure> {
+    let doing = format!("could not write the tree to `{}`", to.display());
+    let contents = session.tree(clock::now(), planning::progress("sealing:")).await;
+    let contents = contents.map_err(|why| failure(&doing, &why))?;
+    let files = wire::tree::files(&session.known, &contents).map_err(|why| Failure::new(&doing, &why))?;
+    let ours = |folder: &Path| {
+        let index = ground::file::read(&folder.join(wire::tree::INDEX)).ok();
+        index.is_some_and(|bytes| serde_json::from_slice::<wire::tree::Index>(&bytes).is_ok())
+    };
+    tree::replace(to, &files, ours).map_err(|why| {
+        Failure::new(&doing, &why).hint("name a folder that is not there yet, is empty, or was made by this command")
+    })
+}
+
+/// What was made, before it is watched.
+pub struct Outcome<'a> {
+    pub doing: &'a str,
+    pub head: Head,
+    pub pending: Option<Waiting>,
+    pub prepared: Prepared,
+    pub how: How,
+}
+
+#[derive(Serialize)]
+struct Told {
+    head: u64,
+    published: bool,
+    root: String,
+    commit: Option<String>,
+    tree: Option<String>,
+    dirty: bool,
+    reverts: Option<u64>,
+    fresh_until: String,
+    summary: Vec<String>,
+    /// What each node has made of it; empty if nobody watched.
+    nodes: Vec<NodeTold>,
+    pending: Option<Waiting>,
+}
+
+/// Watches if there is something to watch, prints, and ends as it went.
+pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Outcome<'_>) -> Result<(), Failure> {
+    let Outcome { doing, head, pending, prepared, how } = outcome;
+    let served = matches!(session.desk(), AnyDesk::Remote(_));
+    let watched = pending.is_none() && !how.no_wait && served;
+    let mut fates = Fates::new();
+    if watched {
+        if !common.json {
+            eprintln!("head {} is published; nodes take it in:", head.version);
+        }
+        let leaves = nodes(&prepared.compiled.leaves).cloned();
+        let mut watch = Watch::new((head.version, head.issued_at.min(clock::now())), leaves, prepared.last_seen());
+        let seen = watching::watch(session, &mut watch, how.wait, common.json).await;
+        fates = seen.map_err(|why| failure("it is published, but could not be watched", &why))?;
+    }
+    let fleet = head.fleet.as_ref();
+    let text = |hash: Option<&identity::head::GitHash>| hash.map(ToString::to_string);
+    let told = Told {
+        head: head.version,
+        published: pending.is_none(),
+        root: prepared.compiled.root.to_string(),
+        commit: text(fleet.and_then(|fleet| fleet.commit.as_ref())),
+        tree: text(fleet.and_then(|fleet| fleet.tree.as_ref())),
+        dirty: fleet.is_some_and(|fleet| fleet.dirty),
+        reverts: head.reverts,
+        fresh_until: head.fresh_until.to_string(),
+        summary: prepared.plan.summary.clone(),
+        nodes: NodeTold::all(&fates),
+        pending,
+    };
+    show(common.json, &told, || {
+        waiting::told(told.pending.as_ref(), || {
+            let how = match (watched, served) {
+                (true, _) => watching::counts(&fates),
+                (false, true) => "not watched; see what nodes make of it: freehold node list".to_owned(),
+                (false, false) => "no gateway serves: nodes get it when one does: freehold serve".to_owned(),
+            };
+            format!("published head {}, fresh until {}\n{how}", told.head, told.fresh_until)
+        })
+    });
+    watching::ended_well(doing, told.head, &fates)
+}

@@ -1,0 +1,54 @@
+//! `freehold rollback`: a new head that says again what an earlier one said of the fleet.
+
+use clap::Args;
+use node::report::Failure;
+use operate::publish::heads::raises_floor;
+
+use crate::commands::publish::{How, Outcome, finish};
+use crate::home::{Common, failure};
+use crate::planning;
+use crate::waiting::leave;
+use crate::words::confirm;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold rollback                 to the fleet that was published before the present one
+  freehold rollback --to 41 --yes
+
+Versions only rise: this is a new head. Revocations, mandates and signers stay as they are; so do keys of machines that
+were replaced since. The files of the fleet are not touched: mend them before the next publish.")]
+pub struct Rollback {
+    /// The head to go back to [default: the last that published another fleet]
+    #[arg(long, value_name = "HEAD")]
+    to: Option<u64>,
+    #[command(flatten)]
+    how: How,
+}
+
+impl Rollback {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not roll back";
+        let (mut session, keys) = common.signing_session(doing).await?;
+        let to = session.head_before(self.to).await.map_err(|why| failure(doing, &why))?;
+        let Some(root) = to.members else {
+            return Err(Failure::refused(doing, format!("head {} published no fleet", to.version)));
+        };
+        let prepared = session.plan_rollback(root, planning::progress("checking admissions:")).await;
+        let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
+        if !common.json {
+            let commit = to.fleet.as_ref().and_then(|fleet| fleet.commit.as_ref());
+            let commit = commit.map(|commit| format!(", commit {commit}")).unwrap_or_default();
+            eprintln!("back to what head {} said, of {}{commit}", to.version, to.issued_at);
+            eprintln!("{}", planning::in_words(&session, &prepared));
+        }
+        confirm(self.how.yes, doing, "Go back to it?")?;
+        let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
+        staged.map_err(|why| failure(doing, &why))?;
+        let floor = raises_floor(prepared.published.as_ref(), &prepared.compiled);
+        let planned = (prepared.root_before(), floor);
+        let made = session.roll_back(&keys, (&prepared.compiled, &to), planned).await;
+        let made = made.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        finish(common, &mut session, Outcome { doing, head: made.what, pending, prepared, how: self.how }).await
+    }
+}

@@ -1,0 +1,125 @@
+//! What publishing a fleet would do, told to a person.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+use node::report::{Exit, Failure};
+use operate::publish::git::{self, GitState};
+use operate::publish::plan::{PlanError, Prepared};
+use operate::publish::watch::listed;
+use operate::session::Session;
+use serde::Serialize;
+
+use crate::home::failure;
+use crate::local::AnyDesk;
+
+/// Says what the folder is in git. Changes that were not committed need a word.
+pub fn git_state(folder: &Path, dirty: bool, doing: &str) -> Result<GitState, Failure> {
+    let state = git::look(folder).map_err(|why| Failure::new(doing, &why))?;
+    if state.versioned && state.fleet.dirty && !dirty {
+        let shown: Vec<_> = state.changed.iter().take(5).map(String::as_str).collect();
+        let why = match shown.as_slice() {
+            [] => "the fleet's folder is under git, and nothing is committed there yet".to_owned(),
+            some => format!("the fleet's folder has changes that are not committed: {}", some.join(", ")),
+        };
+        return Err(Failure::refused(doing, why).hint("commit them; or publish them as they are: --dirty"));
+    }
+    Ok(state)
+}
+
+pub fn git_words(state: &GitState) -> String {
+    match &state.fleet.commit {
+        _ if !state.versioned => "the fleet's folder is not under git: nobody can look up later what it was".to_owned(),
+        Some(commit) if state.fleet.dirty => format!("commit {commit}, WITH CHANGES that are not committed"),
+        Some(commit) => format!("commit {commit}"),
+        None => "no commit yet".to_owned(),
+    }
+}
+
+/// A line that stays while many admissions are checked.
+pub fn progress(what: &'static str) -> impl FnMut(usize, usize) {
+    let shown = std::io::stderr().is_terminal();
+    move |done, all| {
+        if shown && all > 50 && (done % 50 == 0 || done == all) {
+            eprint!("\r{what} {done} of {all}{}", if done == all { "\n" } else { "" });
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+pub fn plan_failure(doing: &str, why: &PlanError) -> Failure {
+    match why {
+        PlanError::Operate(why) => failure(doing, why),
+        PlanError::HeldBack(held) => {
+            let told = Failure::new(doing, why).exit(Exit::Refused);
+            held.iter().take(1).map(manifest::compile::HeldBack::hint).fold(told, Failure::hint)
+        }
+        PlanError::OtherOrg { .. } => Failure::new(doing, why)
+            .exit(Exit::Refused)
+            .hint("say which org is meant: --org NAME; or which fleet: freehold plan DIR"),
+        PlanError::Published(_) => Failure::new(doing, why),
+    }
+}
+
+/// A plan as data.
+#[derive(Debug, Serialize)]
+pub struct PlanTold {
+    #[serde(flatten)]
+    plan: manifest::diff::Plan,
+    root: String,
+    head: u64,
+    schema: Option<u32>,
+    held_back_by: Vec<String>,
+    not_heard: Vec<String>,
+    displaced: Vec<String>,
+    gone: Vec<operate::publish::plan::Gone>,
+}
+
+pub fn as_facts(session: &Session<AnyDesk>, prepared: &Prepared) -> PlanTold {
+    let names = |names: &[identity::principal::NodeName]| names.iter().map(ToString::to_string).collect();
+    let schema = prepared.schema.as_ref();
+    PlanTold {
+        plan: prepared.plan.clone(),
+        root: prepared.compiled.root.to_string(),
+        head: session.known.head.head.version,
+        schema: schema.map(|schema| schema.schema),
+        held_back_by: schema.map(|schema| names(&schema.held_back_by)).unwrap_or_default(),
+        not_heard: schema.map(|schema| names(&schema.not_heard)).unwrap_or_default(),
+        displaced: prepared.displaced.iter().map(|place| format!("{} on {}", place.principal, place.node)).collect(),
+        gone: prepared.gone.clone(),
+    }
+}
+
+pub fn in_words(session: &Session<AnyDesk>, prepared: &Prepared) -> String {
+    let mut lines = vec![match session.known.head.head.members {
+        Some(_) => format!("against head {}:", session.known.head.head.version),
+        None => "no fleet was published yet: everything is new".to_owned(),
+    }];
+    lines.push(prepared.plan.to_string());
+    if let Some(schema) = &prepared.schema {
+        if !schema.held_back_by.is_empty() {
+            lines.push(format!(
+                "manifests are of schema {}: {} read(s) no higher one; upgrade freehold-node there",
+                schema.schema,
+                listed(&schema.held_back_by)
+            ));
+        }
+        if !schema.not_heard.is_empty() {
+            lines.push(format!("never heard from: {}; they may be old, or not be running", listed(&schema.not_heard)));
+        }
+    }
+    for place in &prepared.displaced {
+        lines.push(format!(
+            "{} LOSES its place on `{}`: from now on the fleet alone says who is where",
+            place.principal, place.node
+        ));
+    }
+    for gone in &prepared.gone {
+        lines.push(if gone.revoked {
+            format!("`{}` was revoked: its leaf goes", gone.name)
+        } else {
+            format!("`{}` has no leaf any more: the gateway says that it left; if it did not, STOP here", gone.name)
+        });
+    }
+    lines.join("\n")
+}

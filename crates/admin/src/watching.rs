@@ -1,0 +1,256 @@
+//! A published head on its way: a table that is drawn again each second, or a line for each change.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use clap::Args;
+use ground::clock;
+use identity::principal::NodeName;
+use identity::time::{Seconds, Timestamp};
+use node::report::{Exit, Failure, plain};
+use operate::publish::published::Published;
+use operate::publish::reports::Reports;
+use operate::publish::watch::{Fate, Receipts, Watch, listed};
+use operate::session::{OperateError, Session};
+use serde::Serialize;
+
+use crate::local::AnyDesk;
+use crate::words::table;
+
+/// So many nodes stand in the table; those that are well leave it first.
+const ROWS: usize = 20;
+const BAR: usize = 30;
+/// So often in a row the gateway may be out of reach while something is watched.
+const FAILURES: u32 = 30;
+
+pub type Fates = BTreeMap<NodeName, Fate>;
+
+/// Watches until everything has settled, or the bound is over.
+pub async fn watch(
+    session: &mut Session<AnyDesk>,
+    watch: &mut Watch,
+    bound: Option<Seconds>,
+    quiet: bool,
+) -> Result<Fates, OperateError> {
+    let begun = clock::now();
+    let until = bound.map(|bound| begun + bound);
+    let mut screen = Screen::new(quiet);
+    let (mut after, mut failures) = (0, 0);
+    loop {
+        match session.reports(after).await {
+            Ok((reports, last)) => {
+                watch.hear(reports);
+                (after, failures) = (last, 0);
+            }
+            // What is published stays so, whether this connection holds or not.
+            Err(OperateError::Desk(_)) if failures < FAILURES => failures += 1,
+            Err(why) => return Err(why),
+        }
+        let now = clock::now();
+        let fates: Fates = watch.fates(now).into_iter().map(|(name, fate)| (name.clone(), fate)).collect();
+        let over = watch.is_over(now) || until.is_some_and(|until| now >= until);
+        screen.draw(&fates, now, over);
+        if over {
+            return Ok(fates);
+        }
+        tokio::time::sleep(pause(now.since(begun))).await;
+    }
+}
+
+/// At first most happens.
+const fn pause(since: Seconds) -> Duration {
+    if since.0 < 3 { Duration::from_millis(250) } else { Duration::from_secs(1) }
+}
+
+struct Screen {
+    live: bool,
+    quiet: bool,
+    /// How many lines were drawn last.
+    drawn: usize,
+    told: Fates,
+}
+
+impl Screen {
+    fn new(quiet: bool) -> Self {
+        Self { live: std::io::stderr().is_terminal(), quiet, drawn: 0, told: Fates::new() }
+    }
+
+    fn draw(&mut self, fates: &Fates, now: Timestamp, last: bool) {
+        if self.quiet {
+            return;
+        }
+        if self.live {
+            self.redraw(fates, now);
+        } else {
+            self.tell_changes(fates, now);
+            if last {
+                eprintln!("{}", counts(fates));
+            }
+        }
+    }
+
+    fn redraw(&mut self, fates: &Fates, now: Timestamp) {
+        let mut open: Vec<(&NodeName, &Fate)> = fates.iter().collect();
+        open.sort_by_key(|(name, fate)| (rank(fate), *name));
+        let rows: Vec<_> =
+            open.iter().take(ROWS).map(|(name, fate)| vec![name.to_string(), in_words(fate, now)]).collect();
+        let mut lines: Vec<String> = table(&["NODE", "STATE"], &rows).lines().map(str::to_owned).collect();
+        if let Some(more) = open.len().checked_sub(ROWS).filter(|more| *more > 0) {
+            lines.push(format!("and {more} more"));
+        }
+        lines.push(format!("{} {}", bar(fates), counts(fates)));
+        // Up, and clear what was drawn.
+        let back = if self.drawn > 0 { format!("\u{1b}[{}A\u{1b}[J", self.drawn) } else { String::new() };
+        // A line that wraps would break the count.
+        let wide = |line: &String| plain(line).chars().take(110).collect::<String>();
+        let out = format!("{back}{}\n", lines.iter().map(wide).collect::<Vec<_>>().join("\n"));
+        self.drawn = lines.len();
+        let mut stderr = std::io::stderr();
+        let _ = stderr.write_all(out.as_bytes()).and_then(|()| stderr.flush());
+    }
+
+    fn tell_changes(&mut self, fates: &Fates, now: Timestamp) {
+        for (name, fate) in fates {
+            if self.told.get(name) != Some(fate) {
+                eprintln!("{name}: {}", plain(&in_words(fate, now)));
+            }
+        }
+        self.told.clone_from(fates);
+    }
+}
+
+/// What a person should look at first.
+const fn rank(fate: &Fate) -> u8 {
+    match fate {
+        Fate::RolledBack { .. } | Fate::Refused { .. } => 0,
+        Fate::OnTrial { .. } => 1,
+        Fate::Reached => 2,
+        Fate::NotReached => 3,
+        Fate::Offline => 4,
+        Fate::Confirmed => 5,
+    }
+}
+
+fn in_words(fate: &Fate, now: Timestamp) -> String {
+    match fate {
+        Fate::NotReached => "not reached yet".to_owned(),
+        Fate::Offline => "offline: it gets this when it is back".to_owned(),
+        Fate::Reached => "reached".to_owned(),
+        Fate::OnTrial { deadline, waits } => {
+            let left = deadline.since(now).0;
+            let waits = if waits.is_empty() { String::new() } else { format!(", waits for {}", waits.join(", ")) };
+            format!("on trial, {}:{:02} left{waits}", left / 60, left % 60)
+        }
+        Fate::Confirmed => "confirmed".to_owned(),
+        Fate::RolledBack { why } => format!("ROLLED BACK: {why}"),
+        Fate::Refused { why } => format!("REFUSED: {why}"),
+    }
+}
+
+fn count(fates: &Fates, is: impl Fn(&Fate) -> bool) -> usize {
+    fates.values().filter(|fate| is(fate)).count()
+}
+
+fn bar(fates: &Fates) -> String {
+    let done = count(fates, Fate::is_settled);
+    let full = if fates.is_empty() { BAR } else { done * BAR / fates.len() };
+    format!("[{}{}]", "#".repeat(full), "-".repeat(BAR - full))
+}
+
+pub fn counts(fates: &Fates) -> String {
+    let of = |word: &str, is: &dyn Fn(&Fate) -> bool| match count(fates, is) {
+        0 => None,
+        some => Some(format!("{some} {word}")),
+    };
+    let parts = [
+        of("confirmed", &|fate| matches!(fate, Fate::Confirmed)),
+        of("on trial", &|fate| matches!(fate, Fate::OnTrial { .. })),
+        of("reached", &|fate| matches!(fate, Fate::Reached)),
+        of("not reached", &|fate| matches!(fate, Fate::NotReached)),
+        of("offline", &|fate| matches!(fate, Fate::Offline)),
+        of("ROLLED BACK", &|fate| matches!(fate, Fate::RolledBack { .. })),
+        of("REFUSED", &|fate| matches!(fate, Fate::Refused { .. })),
+    ];
+    let told: Vec<_> = parts.into_iter().flatten().collect();
+    format!(
+        "{} node(s): {}",
+        fates.len(),
+        if told.is_empty() { "nobody to wait for".to_owned() } else { told.join(", ") }
+    )
+}
+
+/// How long a revocation is followed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Wait {
+    /// Wait until every node has confirmed it, or this long [default: 5m]
+    #[arg(long, value_name = "SPAN", num_args = 0..=1, default_missing_value = "5m")]
+    wait: Option<Seconds>,
+}
+
+/// Which members have a head on their disk; waits for the others as long as was asked for.
+pub async fn receipts(
+    session: &mut Session<AnyDesk>,
+    head: u64,
+    (sent, how): (bool, &Wait),
+) -> Result<Receipts, OperateError> {
+    if !sent {
+        return Ok(Receipts::default());
+    }
+    let members = session.members_told().await?;
+    // Nodes learn of it only from a gateway that serves.
+    let served = matches!(session.desk(), AnyDesk::Remote(_));
+    let until = clock::now() + how.wait.filter(|_| served).unwrap_or(Seconds(0));
+    let (mut all, mut after) = (Reports::new(), 0);
+    loop {
+        let (reports, last) = session.reports(after).await?;
+        all.extend(reports);
+        after = last;
+        let receipts = Receipts::of(head, members.clone(), &all);
+        if receipts.waiting.is_empty() || clock::now() >= until {
+            return Ok(receipts);
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// Watches the head in force, which somebody published just now.
+pub async fn follow(
+    session: &mut Session<AnyDesk>,
+    bound: Option<Seconds>,
+    quiet: bool,
+) -> Result<Fates, OperateError> {
+    if !matches!(session.desk(), AnyDesk::Remote(_)) {
+        return Ok(Fates::new());
+    }
+    let seen = session.nodes().await?.into_iter().filter_map(|node| Some((node.name, node.last_seen?))).collect();
+    let published = session.published().await?;
+    let leaves = published.iter().flat_map(Published::nodes).cloned();
+    let mut news = Watch::new((session.known.head.head.version, clock::now()), leaves, seen);
+    watch(session, &mut news, bound, quiet).await
+}
+
+/// A node's fate as data.
+#[derive(Debug, Serialize)]
+pub struct NodeTold {
+    name: String,
+    #[serde(flatten)]
+    fate: Fate,
+}
+
+impl NodeTold {
+    pub fn all(fates: &Fates) -> Vec<Self> {
+        fates.iter().map(|(name, fate)| Self { name: name.to_string(), fate: fate.clone() }).collect()
+    }
+}
+
+/// No, if a node is not what it should be, by its own word.
+pub fn ended_well(doing: &str, head: u64, fates: &Fates) -> Result<(), Failure> {
+    let bad: Vec<NodeName> = fates.iter().filter(|(_, fate)| fate.is_bad()).map(|(name, _)| name.clone()).collect();
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(doing, format!("head {head} was published, and did not stay on {}", listed(&bad)))
+        .exit(Exit::TakenBack)
+        .hint("those nodes are what they were before; mend the fleet and publish again, or: freehold rollback"))
+}

@@ -1,0 +1,208 @@
+//! Compiles a fleet: one manifest per node and class, and the leaves of the members' map that name them.
+//!
+//! Pure and deterministic: the same fleet and members give the same bytes on every machine.
+
+mod places;
+mod reach;
+mod machine;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::id::Digest;
+use identity::members::{ClassLeaf, Leaf, MembersMap, NodeLeaf};
+use identity::principal::{Name, NodeName};
+use serde::{Deserialize, Serialize};
+
+use self::machine::Press;
+use self::reach::sorted;
+use crate::fleet::{Fleet, MachineSpec};
+use crate::stored::{FileName, MAX_BYTES, Manifest, SCHEMA, SCHEMA_OF_FILES};
+
+/// A member as its admission says.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberKnown {
+    pub name: NodeName,
+    /// Digest of the node key.
+    pub node_key: Digest,
+    /// Digest of the admission's envelope.
+    pub admission: Digest,
+}
+
+/// What a head would name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiled {
+    /// Every manifest that a leaf names, by its digest. Equal ones are one.
+    pub manifests: BTreeMap<Digest, Vec<u8>>,
+    /// Sorted by key, as in the map.
+    pub leaves: Vec<Leaf>,
+    pub root: Digest,
+    /// Members that are neither declared nor in a class: they keep their identity and get nothing.
+    pub unmatched: Vec<NodeName>,
+    /// Declared nodes that have not joined, with the manifest that they will get. There is no key to name in a leaf.
+    pub waiting: BTreeMap<NodeName, Vec<u8>>,
+}
+
+/// Why a fleet cannot be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HeldBack {
+    #[error(
+        "{of} gets {}, which takes manifest schema {needs}; what is compiled here has schema {schema}",
+        listed(files)
+    )]
+    NeedsSchema { of: Machine, files: Vec<FileName>, needs: u32, schema: u32 },
+    #[error("the manifest of {of} has {bytes} bytes; a node takes at most {MAX_BYTES}")]
+    TooLarge { of: Machine, bytes: usize },
+    #[error("there is no manifest schema {0}; this program writes 1 to {SCHEMA}")]
+    UnknownSchema(u32),
+    #[error("two members are called `{0}`")]
+    TwoMembers(NodeName),
+}
+
+impl HeldBack {
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NeedsSchema { .. } => {
+                "upgrade freehold-node on the nodes that hold the schema back, or take the files \
+                                         out of the fleet"
+                    .to_owned()
+            }
+            Self::TooLarge { .. } => "deliver fewer or smaller files; give access by classes and by the role `node` \
+                                      rather than to thousands of principals one by one"
+                .to_owned(),
+            Self::UnknownSchema(_) => format!("compile for schema {SCHEMA}, or upgrade this program"),
+            Self::TwoMembers(_) => "name each member once".to_owned(),
+        }
+    }
+}
+
+/// What a manifest is for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Machine {
+    Node(NodeName),
+    Class(Name),
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "`{name}`"),
+            Self::Class(name) => write!(f, "class `{name}`"),
+        }
+    }
+}
+
+fn listed(files: &[FileName]) -> String {
+    let names: Vec<_> = files.iter().map(|file| format!("`{file}`")).collect();
+    format!("{} {}", if names.len() == 1 { "the file" } else { "the files" }, names.join(", "))
+}
+
+/// What each node and class would be, for the members that are known. All that stands against it, at once.
+pub fn compile(fleet: &Fleet, members: &[MemberKnown], schema: u32) -> Result<Compiled, Vec<HeldBack>> {
+    if !(1..=SCHEMA).contains(&schema) {
+        return Err(vec![HeldBack::UnknownSchema(schema)]);
+    }
+    let mut against = against_schema(fleet, schema);
+    against.extend(doubled(members));
+    let mut draft = Draft { press: Press::new(fleet, schema), manifests: BTreeMap::new(), leaves: Vec::new(), against };
+    let mut of_class = BTreeMap::new();
+    for (class, spec) in &fleet.classes {
+        let manifest = draft.keep(Machine::Class(class.clone()), draft.press.class(class, &spec.like));
+        of_class.insert(class, manifest);
+        let leaf = ClassLeaf { class: class.clone(), names: sorted(&spec.names), manifest };
+        draft.leaves.push((Leaf::Class(leaf.clone()).key(), Leaf::Class(leaf)));
+    }
+    let (mut unmatched, mut joined) = (Vec::new(), BTreeSet::new());
+    let empty = Manifest::empty(schema).bytes();
+    for member in members {
+        let class = draft.press.places.class_of(&member.name).and_then(|class| of_class.get(class));
+        let manifest = match (fleet.nodes.get(&member.name), class) {
+            (Some(spec), _) => {
+                joined.insert(&member.name);
+                draft.keep(Machine::Node(member.name.clone()), draft.press.node(&member.name, spec))
+            }
+            (None, Some(manifest)) => *manifest,
+            (None, None) => {
+                unmatched.push(member.name.clone());
+                draft.keep(Machine::Node(member.name.clone()), empty.clone())
+            }
+        };
+        let MemberKnown { name, node_key, admission } = member.clone();
+        let leaf = Leaf::Node(NodeLeaf { name, node_key, admission, manifest });
+        draft.leaves.push((leaf.key(), leaf));
+    }
+    unmatched.sort();
+    let waiting = fleet.nodes.iter().filter(|(name, _)| !joined.contains(name));
+    let waiting = waiting.map(|(name, spec)| (name.clone(), draft.wait(name, spec))).collect();
+    draft.finish(unmatched, waiting)
+}
+
+struct Draft<'a> {
+    press: Press<'a>,
+    manifests: BTreeMap<Digest, Vec<u8>>,
+    leaves: Vec<(Digest, Leaf)>,
+    against: Vec<HeldBack>,
+}
+
+impl Draft<'_> {
+    fn weigh(&mut self, of: Machine, bytes: &[u8]) {
+        if bytes.len() > MAX_BYTES {
+            self.against.push(HeldBack::TooLarge { of, bytes: bytes.len() });
+        }
+    }
+
+    fn keep(&mut self, of: Machine, bytes: Vec<u8>) -> Digest {
+        self.weigh(of, &bytes);
+        let digest = Digest::of(&bytes);
+        self.manifests.entry(digest).or_insert(bytes);
+        digest
+    }
+
+    fn wait(&mut self, name: &NodeName, spec: &MachineSpec) -> Vec<u8> {
+        let bytes = self.press.node(name, spec);
+        self.weigh(Machine::Node(name.clone()), &bytes);
+        bytes
+    }
+
+    fn finish(
+        mut self,
+        unmatched: Vec<NodeName>,
+        waiting: BTreeMap<NodeName, Vec<u8>>,
+    ) -> Result<Compiled, Vec<HeldBack>> {
+        if !self.against.is_empty() {
+            return Err(self.against);
+        }
+        self.leaves.sort_unstable_by_key(|(key, _)| *key);
+        let Ok(map) = MembersMap::new(self.leaves.iter().map(|(key, leaf)| (*key, leaf.value()))) else {
+            return Err(self.against);
+        };
+        let leaves = self.leaves.into_iter().map(|(_, leaf)| leaf).collect();
+        Ok(Compiled { manifests: self.manifests, leaves, root: map.root(), unmatched, waiting })
+    }
+}
+
+fn against_schema(fleet: &Fleet, schema: u32) -> Vec<HeldBack> {
+    let nodes = fleet.nodes.iter().map(|(name, node)| (Machine::Node(name.clone()), node));
+    let classes = fleet.classes.iter().map(|(name, class)| (Machine::Class(name.clone()), &class.like));
+    let machines = nodes.chain(classes).filter(|(_, spec)| schema < SCHEMA_OF_FILES && !spec.policy.files.is_empty());
+    let held = |(of, spec): (Machine, &MachineSpec)| HeldBack::NeedsSchema {
+        of,
+        files: spec.policy.files.keys().cloned().collect(),
+        needs: SCHEMA_OF_FILES,
+        schema,
+    };
+    machines.map(held).collect()
+}
+
+fn doubled(members: &[MemberKnown]) -> Vec<HeldBack> {
+    let mut seen = BTreeSet::new();
+    members
+        .iter()
+        .filter(|member| !seen.insert(&member.name))
+        .map(|member| HeldBack::TwoMembers(member.name.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

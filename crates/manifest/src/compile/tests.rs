@@ -1,0 +1,183 @@
+//! What comes out of compiling: whose manifest says what, and that it is always the same bytes.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::sample::{any_fleet, harbor, member, members, names, read};
+use crate::stored::{Caller, Delivered, Place};
+
+fn compiled(fleet: &Fleet, who: &str) -> Compiled {
+    compile(fleet, &members(who), SCHEMA).unwrap()
+}
+
+fn manifest_of(compiled: &Compiled, who: &str) -> Manifest {
+    let names = |leaf: &&Leaf| match leaf {
+        Leaf::Node(leaf) => leaf.name.as_str() == who,
+        Leaf::Class(leaf) => who.strip_prefix('%') == Some(leaf.class.as_str()),
+    };
+    let digest = compiled.leaves.iter().find(names).unwrap().manifest();
+    Manifest::read(&compiled.manifests[&digest], digest).unwrap()
+}
+
+#[test]
+fn a_node_gets_its_services_users_and_both_sides_of_the_table() {
+    let compiled = compiled(&harbor(), "alpha laptop");
+    let alpha = manifest_of(&compiled, "alpha");
+    assert_eq!(alpha.runs.services.keys().collect::<Vec<_>>(), [&read::<Name>("wiki")]);
+    assert_eq!(alpha.runs.address, Some(read("alpha.example:7444")));
+    let web = || vec![read("web-*")];
+    assert_eq!(
+        alpha.access.callers[&read::<Name>("wiki")],
+        [
+            Caller::Placed { principal: read("spiffe://harbor/user/alice"), at: vec![Place::Node(read("laptop"))] },
+            Caller::Placed { principal: read("spiffe://harbor/user/bob"), at: vec![Place::Node(read("laptop"))] },
+            Caller::Placed {
+                principal: read("spiffe://harbor/service/shop"),
+                at: vec![Place::Class { class: read("web"), names: web() }]
+            },
+            Caller::Class { class: read("web"), names: web() },
+        ]
+    );
+    let laptop = manifest_of(&compiled, "laptop");
+    assert_eq!(laptop.runs.users, names("alice bob carol"));
+    let target = |name: &str| &laptop.access.targets[&read::<Name>(name)];
+    assert_eq!(target("wiki").places.len(), 1);
+    assert_eq!(target("wiki").places[0].address, Some(read("alpha.example:7444")));
+    assert_eq!(
+        target("wiki").callers,
+        [read("spiffe://harbor/user/alice"), read::<identity::principal::Principal>("spiffe://harbor/user/bob")]
+    );
+    assert!(!target("wiki").node);
+    // Every node may call the pulse, and its users may not.
+    assert!(target("pulse").node && target("pulse").callers.is_empty());
+}
+
+#[test]
+fn relays_are_listed_only_where_one_is_needed() {
+    let compiled = compiled(&harbor(), "alpha laptop hub web-1 web-2");
+    let relays = |who| manifest_of(&compiled, who).access.relays.keys().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(relays("laptop"), ["hub"]); // its user calls the shop, which is on nodes without an address
+    assert_eq!(relays("web-2"), ["hub"]); // others find it there
+    assert!(relays("alpha").is_empty());
+    assert!(relays("hub").is_empty());
+    let shop = &manifest_of(&compiled, "laptop").access.targets[&read::<Name>("shop")];
+    let found: Vec<_> = shop.places.iter().map(|dial| dial.address.as_ref().map(ToString::to_string)).collect();
+    assert_eq!(found, [Some("web-1.example:7444".to_owned()), None]); // the declared node of the class, and the class
+}
+
+#[test]
+fn a_member_is_declared_or_of_a_class_or_gets_nothing() {
+    let compiled = compiled(&harbor(), "alpha stray web-2 web-3 web-1");
+    assert_eq!(compiled.unmatched, [read("stray")]);
+    assert_eq!(manifest_of(&compiled, "stray"), Manifest::empty(SCHEMA));
+    assert_eq!(manifest_of(&compiled, "web-2"), manifest_of(&compiled, "%web"));
+    assert_eq!(compiled.waiting.keys().map(NodeName::as_str).collect::<Vec<_>>(), ["hub", "laptop"]);
+    // alpha, stray, web and web-1: those of the class share one.
+    assert_eq!((compiled.leaves.len(), compiled.manifests.len()), (6, 4));
+    // A declared node of a class has the class's services and roles beside its own.
+    let web_1 = manifest_of(&compiled, "web-1");
+    assert!(web_1.runs.services.contains_key(&read("shop")));
+    assert!(web_1.access.targets[&read::<Name>("wiki")].node && web_1.access.targets[&read::<Name>("shop")].node);
+}
+
+#[test]
+fn where_every_node_may_no_node_has_a_row() {
+    let mut fleet = harbor();
+    fleet.every_node = names("beat docs");
+    let rows = &manifest_of(&compiled(&fleet, "alpha"), "alpha").access.callers[&read::<Name>("wiki")];
+    assert!(rows.contains(&Caller::AnyNode));
+    assert!(!rows.iter().any(|row| matches!(row, Caller::Class { .. } | Caller::Node(_))));
+}
+
+#[test]
+fn the_org_bounds_how_long_an_svid_lives() {
+    let mut fleet = harbor();
+    fleet.org.svid_life = Some(read("24h"));
+    fleet.nodes.get_mut(&read("alpha")).unwrap().policy.svid_life = Some(read("48h"));
+    fleet.nodes.get_mut(&read("hub")).unwrap().policy.svid_life = Some(read("1h"));
+    let compiled = compiled(&fleet, "alpha hub laptop");
+    let life = |who| manifest_of(&compiled, who).runs.svid_life;
+    assert_eq!([life("alpha"), life("hub"), life("laptop")], [Some(read("24h")), Some(read("1h")), Some(read("24h"))]);
+}
+
+#[test]
+fn files_take_schema_2_and_whoever_gets_them_is_named() {
+    let mut fleet = harbor();
+    assert_eq!(manifest_of(&compile(&fleet, &members("alpha"), 1).unwrap(), "alpha").schema, 1);
+    let file = Delivered { content: identity::text::Bytes(b"hello".to_vec()), executable: false };
+    fleet.nodes.get_mut(&read("alpha")).unwrap().policy.files.insert(read("motd"), file.clone());
+    fleet.classes.get_mut(&read("web")).unwrap().like.policy.files.insert(read("etc/x"), file);
+    let against = compile(&fleet, &members("alpha"), 1).unwrap_err();
+    assert_eq!(
+        against.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "`alpha` gets the file `motd`, which takes manifest schema 2; what is compiled here has schema 1",
+            "class `web` gets the file `etc/x`, which takes manifest schema 2; what is compiled here has schema 1",
+        ]
+    );
+    assert!(manifest_of(&compiled(&fleet, "alpha"), "alpha").runs.files.contains_key(&read("motd")));
+    assert_eq!(compile(&fleet, &[], SCHEMA + 1), Err(vec![HeldBack::UnknownSchema(SCHEMA + 1)]));
+    assert_eq!(compile(&fleet, &[], 0), Err(vec![HeldBack::UnknownSchema(0)]));
+}
+
+#[test]
+fn what_no_node_would_take_is_not_compiled() {
+    let mut fleet = harbor();
+    let file = Delivered { content: identity::text::Bytes(vec![0; MAX_BYTES]), executable: false };
+    fleet.nodes.get_mut(&read("laptop")).unwrap().policy.files.insert(read("big"), file);
+    for joined in ["laptop", "alpha"] {
+        let against = compile(&fleet, &members(joined), SCHEMA).unwrap_err();
+        assert!(
+            matches!(&against[..], [HeldBack::TooLarge { of: Machine::Node(name), .. }] if name.as_str() == "laptop")
+        );
+    }
+    let twice = compile(&harbor(), &members("alpha alpha"), SCHEMA);
+    assert_eq!(twice, Err(vec![HeldBack::TwoMembers(read("alpha"))]));
+}
+
+const EVERYBODY: &str = "n0 n01 n02 n1 n11 n2 x7 stray";
+
+proptest! {
+    #[test]
+    fn what_is_written_by_hand_is_what_the_contract_writes(fleet in any_fleet()) {
+        let compiled = compiled(&fleet, EVERYBODY);
+        for bytes in compiled.manifests.values().chain(compiled.waiting.values()) {
+            let manifest = Manifest::read(bytes, Digest::of(bytes)).unwrap();
+            prop_assert_eq!(&manifest.bytes(), bytes);
+        }
+        let used: BTreeSet<Digest> = compiled.leaves.iter().map(Leaf::manifest).collect();
+        prop_assert_eq!(used, compiled.manifests.keys().copied().collect::<BTreeSet<_>>());
+        prop_assert_eq!(compiled.root, MembersMap::of(&compiled.leaves).unwrap().root());
+    }
+
+    #[test]
+    fn the_order_in_which_things_were_declared_and_joined_does_not_show(
+        fleet in any_fleet(),
+        order in Just((0..8).collect::<Vec<usize>>()).prop_shuffle(),
+    ) {
+        let straight = compiled(&fleet, EVERYBODY);
+        let words: Vec<&str> = EVERYBODY.split(' ').collect();
+        let shuffled: Vec<_> = order.iter().map(|at| member(words[*at])).collect();
+        let mut turned = fleet.clone();
+        turned.users.values_mut().for_each(|user| user.nodes.reverse());
+        turned.services.values_mut().for_each(|service| service.at.reverse());
+        turned.classes.values_mut().for_each(|class| class.names.reverse());
+        prop_assert_eq!(compile(&turned, &shuffled, SCHEMA).unwrap(), straight);
+    }
+
+    #[test]
+    fn rows_are_sorted_and_each_stands_once(fleet in any_fleet()) {
+        let compiled = compiled(&fleet, EVERYBODY);
+        for (digest, bytes) in &compiled.manifests {
+            let access = Manifest::read(bytes, *digest).unwrap().access;
+            for rows in access.callers.values() {
+                prop_assert!(rows.is_sorted_by(|a, b| a < b), "{rows:?}");
+            }
+            for target in access.targets.values() {
+                prop_assert!(target.callers.is_sorted_by(|a, b| a < b));
+                prop_assert!(target.places.is_sorted_by(|a, b| a < b));
+                prop_assert!(target.node || !target.callers.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Trees that have the right shape become a fleet: references are followed, and what the org says is merged in.
+
+use std::collections::BTreeMap;
+
+use identity::glob::NameGlob;
+use identity::id::OrgId;
+use identity::principal::Name;
+use identity::time::Seconds;
+
+use super::machine::{Reader, all_parsed, labels, parsed};
+use super::names::{Declared, Names, Whom};
+use super::place::{Notes, Spot, error, error_about};
+use super::tree::{Entry, Node};
+use super::{Attached, KnownOrg, form, rules};
+use crate::fleet::{
+    At, ClassSpec, Fleet, InviteSpec, OrgSpec, Policy, ROLE_NODE, ROLE_OPERATOR, ServiceSpec, UserSpec,
+};
+
+/// A head's, if nothing is said.
+const FRESHNESS: Seconds = Seconds::DAY.times(30);
+
+/// Where things stand that the rules speak of.
+#[derive(Debug, Default)]
+pub(crate) struct Spots {
+    pub(crate) names: Names,
+    pub(crate) users: Option<Spot>,
+    /// Each pattern of each class.
+    pub(crate) globs: Vec<(Name, NameGlob, Spot)>,
+    pub(crate) at: BTreeMap<Name, Vec<(At, Spot)>>,
+    pub(crate) addr: BTreeMap<Name, Spot>,
+}
+
+pub(crate) fn build(
+    notes: &mut Notes<'_>,
+    trees: &[Node],
+    attached: &Attached<'_>,
+    known: &[KnownOrg],
+) -> Option<Fleet> {
+    let declared = Declared::of(trees);
+    let names = Names::collect(notes, &declared);
+    let org = one_org(notes, &declared.org);
+    if let Some(entry) = org {
+        right_org(notes, &entry.value, known);
+    }
+    let mut spots =
+        Spots { users: trees.iter().find_map(|tree| tree.get("users")).map(|entry| entry.at), ..Spots::default() };
+    let mut reader = Reader { notes, names: &names, attached, longest: None };
+    let org = org_spec(&mut reader, org)?;
+    let mut fleet = Fleet {
+        nodes: BTreeMap::new(),
+        classes: BTreeMap::new(),
+        services: BTreeMap::new(),
+        users: BTreeMap::new(),
+        roles: BTreeMap::from([(ROLE_OPERATOR.parse().ok()?, std::collections::BTreeSet::new())]),
+        every_node: std::collections::BTreeSet::new(),
+        groups: names.groups.keys().cloned().collect(),
+        invites: BTreeMap::new(),
+        org,
+    };
+    machines(&mut reader, &declared, &mut fleet, &mut spots);
+    people(reader.notes, &names, &declared, &mut fleet, &mut spots);
+    spots.names = names;
+    rules::check(notes, &fleet, &spots);
+    Some(fleet)
+}
+
+fn one_org<'t>(notes: &mut Notes<'_>, declared: &[&'t Entry]) -> Option<&'t Entry> {
+    let Some((first, more)) = declared.split_first() else {
+        let draft = error_about(None, "the fleet does not say which org it belongs to");
+        notes.push(draft.hint("add `org:` with `name` and `id`; see them with: freehold org list"));
+        return None;
+    };
+    for again in more {
+        let draft = error(again.at, "`org` is declared twice").also(first.at, "it is first here");
+        notes.push(draft.hint("a fleet belongs to one org: put everything about it into one place"));
+    }
+    Some(first)
+}
+
+/// A fleet that says what is true of another org must not be published here.
+fn right_org(notes: &mut Notes<'_>, org: &Node, known: &[KnownOrg]) {
+    let (Some(name), Some(id)) = (org.get("name"), org.get("id")) else { return };
+    let (Some(name_text), Some(said)) = (name.value.text(), parsed::<OrgId>(org, "id")) else { return };
+    let here = known.iter().find(|org| org.name.as_str() == name_text);
+    match (here, known.iter().find(|org| org.id == said)) {
+        (Some(here), _) if here.id == said => {}
+        (Some(here), _) => {
+            let draft = error(id.spot(), format!("this is another org's id: `{}` has another one here", here.name));
+            notes.push(draft.hint(format!("the id of `{}` is {}", here.name, here.id)));
+        }
+        (None, Some(other)) => {
+            let draft = error(name.spot(), format!("this is the id of the org `{}`, not of `{name_text}`", other.name));
+            notes.push(draft.also(id.spot(), "the id is here").hint(format!("call it `{}`", other.name)));
+        }
+        (None, None) if !known.is_empty() => {
+            let names: Vec<_> = known.iter().map(|org| format!("`{}`", org.name)).collect();
+            let draft = error(name.spot(), format!("`{name_text}` is another org: known here is {}", names.join(", ")));
+            notes.push(draft.hint("say where its home is with --home DIR, or put the org's own name and id here"));
+        }
+        (None, None) => {}
+    }
+}
+
+/// Without a readable org, one that stands in for it, so that the rest can be looked at.
+fn org_spec(reader: &mut Reader<'_, '_>, entry: Option<&Entry>) -> Option<OrgSpec> {
+    let nobody = OrgSpec {
+        name: "unnamed".parse().ok()?,
+        id: OrgId([0; 32]),
+        freshness: FRESHNESS,
+        svid_life: None,
+        defaults: Policy::default(),
+    };
+    let Some(entry) = entry else { return Some(nobody) };
+    let svid = entry.value.get("lifetimes").and_then(|lives| lives.value.get("svid"));
+    let life = svid.and_then(|svid| Some((svid.value.text()?.parse::<Seconds>().ok()?, svid.spot())));
+    reader.longest = life;
+    Some(OrgSpec {
+        name: parsed(&entry.value, "name").unwrap_or(nobody.name),
+        id: parsed(&entry.value, "id").unwrap_or(nobody.id),
+        freshness: parsed(&entry.value, "freshness").unwrap_or(nobody.freshness),
+        svid_life: life.map(|(life, _)| life),
+        defaults: reader.policy(entry, &Policy::default()),
+    })
+}
+
+fn machines(reader: &mut Reader<'_, '_>, declared: &Declared<'_>, fleet: &mut Fleet, spots: &mut Spots) {
+    for entry in &declared.nodes {
+        if let Ok(name) = form::machine(&entry.key)
+            && !fleet.nodes.contains_key(&name)
+        {
+            let spec = reader.machine(entry, &fleet.org.defaults);
+            fleet.nodes.insert(name, spec);
+        }
+    }
+    for entry in &declared.classes {
+        let Ok(name) = entry.key.parse::<Name>() else { continue };
+        if fleet.classes.contains_key(&name) {
+            continue;
+        }
+        let items = entry.value.get("match").map(|entry| entry.value.items()).unwrap_or_default();
+        let globs = items.iter().filter_map(|item| Some((item.text()?.parse::<NameGlob>().ok()?, item.at)));
+        spots.globs.extend(globs.map(|(glob, at)| (name.clone(), glob, at)));
+        let spec =
+            ClassSpec { names: all_parsed(&entry.value, "match"), like: reader.machine(entry, &fleet.org.defaults) };
+        fleet.classes.insert(name, spec);
+    }
+}
+
+fn people(notes: &mut Notes<'_>, names: &Names, declared: &Declared<'_>, fleet: &mut Fleet, spots: &mut Spots) {
+    for entry in &declared.services {
+        let (Ok(name), node) = (entry.key.parse::<Name>(), &entry.value) else { continue };
+        let at = names.places(notes, node.get("at"));
+        let groups = names.groups(notes, node.get("groups"));
+        let roles = names.roles(notes, node.get("roles"), Whom::Other);
+        let Some(addr) = parsed(node, "addr") else { continue };
+        spots.addr.insert(name.clone(), node.get("addr").map_or(entry.at, Entry::spot));
+        let places = at.iter().map(|(at, _)| at.clone()).collect();
+        spots.at.insert(name.clone(), at);
+        fleet.services.entry(name).or_insert(ServiceSpec { at: places, addr, groups, roles });
+    }
+    for entry in &declared.users {
+        let Ok(name) = entry.key.parse::<Name>() else { continue };
+        let roles = names.roles(notes, entry.value.get("roles"), Whom::User);
+        let at = names.places(notes, entry.value.get("nodes")).into_iter().map(|(at, _)| at).collect();
+        fleet.users.entry(name).or_insert(UserSpec { roles, nodes: at });
+    }
+    for entry in &declared.roles {
+        let groups = names.groups(notes, entry.value.get("allow"));
+        if entry.key == ROLE_NODE {
+            fleet.every_node = groups;
+        } else if let Ok(name) = entry.key.parse() {
+            fleet.roles.insert(name, groups);
+        }
+    }
+    for entry in &declared.invites {
+        let Ok(name) = entry.key.parse::<Name>() else { continue };
+        let invite = InviteSpec {
+            names: all_parsed(&entry.value, "names"),
+            networks: all_parsed(&entry.value, "from"),
+            labels: labels(&entry.value),
+            roles: names.roles(notes, entry.value.get("roles"), Whom::Other),
+        };
+        fleet.invites.insert(name, invite);
+    }
+}

@@ -1,0 +1,193 @@
+//! The rules that only the whole fleet shows: what contradicts itself is an error, what has no effect a warning.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::principal::{Host, Name};
+
+use super::build::Spots;
+use super::place::{Notes, error, error_about, warning};
+use super::reach::Reach;
+use crate::fleet::{At, Fleet, MachineSpec, ROLE_OPERATOR};
+use crate::stored::Confirm;
+
+pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+    let reach = Reach::of(fleet);
+    disjoint_classes(notes, spots);
+    nodes_outside_classes(notes, spots);
+    relays(notes, fleet, spots);
+    listeners(notes, fleet, spots);
+    reachable(notes, fleet, spots, &reach);
+    operators(notes, fleet, spots);
+    // While something is wrong, what seems to have no effect may only be misspelled.
+    if !notes.has_errors() {
+        without_effect(notes, fleet, spots, &reach);
+        machines_without_effect(notes, fleet, spots);
+    }
+}
+
+/// A node takes what its class says only if there is one such class.
+fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots) {
+    let mut reported = BTreeSet::new();
+    for (nth, (class, glob, at)) in spots.globs.iter().enumerate() {
+        for (earlier, other, first) in spots.globs.iter().take(nth) {
+            if earlier == class || reported.contains(&(earlier, class)) {
+                continue;
+            }
+            if let Some(name) = glob.shared_name(other) {
+                reported.insert((earlier, class));
+                let message = format!("the classes `{earlier}` and `{class}` overlap: `{name}` would be in both");
+                let draft = error(*at, message).also(*first, format!("`{other}` is here"));
+                notes.push(draft.hint("a node is in one class at most: make the patterns differ"));
+            }
+        }
+    }
+}
+
+/// A node that is named has nothing from a class; access tables could not tell the two apart.
+fn nodes_outside_classes(notes: &mut Notes<'_>, spots: &Spots) {
+    for (node, at) in &spots.names.nodes {
+        if let Some((class, glob, first)) = spots.globs.iter().find(|(_, glob, _)| glob.matches(node.as_str())) {
+            let draft = error(*at, format!("the node `{node}` would be in the class `{class}`, too"));
+            let draft = draft.also(*first, format!("`{glob}` fits it"));
+            notes.push(draft.hint("a machine is declared by its name or by a class: leave it to the class, rename it, or narrow the pattern"));
+        }
+    }
+}
+
+fn relays(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+    for (name, _) in fleet.nodes.iter().filter(|(_, node)| node.relay && node.address.is_none()) {
+        if let Some(at) = spots.names.nodes.get(name) {
+            let draft = error(*at, format!("the relay `{name}` has no address"));
+            notes.push(draft.hint("give it an `address` that other nodes reach"));
+        }
+    }
+}
+
+fn listeners(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+    let mut taken: BTreeMap<(&At, u16), Vec<(&Host, &Name)>> = BTreeMap::new();
+    for (name, service) in &fleet.services {
+        for at in &service.at {
+            let others = taken.entry((at, service.addr.port)).or_default();
+            let clash = others.iter().find(|(host, _)| same_listener(host, &service.addr.host));
+            if let Some((_, other)) = clash
+                && let (Some(second), Some(first)) = (spots.addr.get(name), spots.addr.get(*other))
+            {
+                let message = format!("`{other}` and `{name}` both listen on {} of {}", service.addr, word(at));
+                let draft = error(*second, message).also(*first, format!("`{other}` is here"));
+                notes.push(draft.hint("give one of them another port"));
+            }
+            others.push((&service.addr.host, name));
+        }
+    }
+}
+
+/// One port: an address that stands for all, or two words for the machine itself.
+fn same_listener(one: &Host, two: &Host) -> bool {
+    let all = |host: &Host| matches!(host, Host::Ip(ip) if ip.is_unspecified());
+    let itself = |host: &Host| match host {
+        Host::Ip(ip) => ip.is_loopback(),
+        Host::Dns(name) => name == "localhost",
+    };
+    let spelled = matches!((one, two), (Host::Dns(_), _) | (_, Host::Dns(_)));
+    one == two || all(one) || all(two) || (spelled && itself(one) && itself(two))
+}
+
+fn reachable(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &Reach<'_>) {
+    if fleet.nodes.values().any(|node| node.relay) {
+        return;
+    }
+    for (name, service) in &fleet.services {
+        let has_address = |at: &At| match at {
+            At::Node(node) => fleet.nodes.get(node).is_some_and(|node| node.address.is_some()),
+            At::Class(_) => false,
+        };
+        let far = spots.at.get(name).map(Vec::as_slice).unwrap_or_default();
+        for (place, at) in far.iter().filter(|(place, _)| !has_address(place)) {
+            if reach.is_for_others(service, place) {
+                let message = match place {
+                    At::Node(node) => {
+                        format!("nobody can reach `{name}`: `{node}` has no address, and no node is a relay")
+                    }
+                    At::Class(class) => {
+                        format!(
+                            "nobody can reach `{name}`: the nodes of `{class}` have no address, and no node is a relay"
+                        )
+                    }
+                };
+                notes.push(
+                    error(*at, message)
+                        .hint("give the node an `address`, or let a node that has one say `relay: true`"),
+                );
+            }
+        }
+    }
+}
+
+fn operators(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+    let operator = |name: &Name| name.as_str() == ROLE_OPERATOR;
+    if !fleet.users.values().any(|user| user.roles.iter().any(operator)) {
+        let draft = error_about(spots.users, "nobody is an operator");
+        notes.push(draft.hint("give a user the role: `roles: [operator]`"));
+    }
+}
+
+fn without_effect(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &Reach<'_>) {
+    let names = &spots.names;
+    for (role, at) in names.roles.iter().filter(|(role, _)| role.as_str() != ROLE_OPERATOR) {
+        if !reach.holders.get(role).is_some_and(|holders| holders.any) {
+            notes.push(warning(*at, format!("nobody has the role `{role}`")).hint("give it to somebody, or remove it"));
+        }
+        if fleet.roles.get(role).is_some_and(BTreeSet::is_empty) {
+            notes.push(warning(*at, format!("the role `{role}` allows nothing")).hint("name groups under `allow`"));
+        }
+    }
+    let used: BTreeSet<&Name> = fleet.services.values().flat_map(|service| &service.groups).collect();
+    for (group, at) in &names.groups {
+        if !used.contains(group) {
+            let draft = warning(*at, format!("no service is in the group `{group}`"));
+            notes.push(draft.hint(format!("say `groups: [{group}]` at a service, or remove it")));
+        }
+        if !reach.allowing.contains_key(group) && !fleet.every_node.contains(group) {
+            let draft = warning(*at, format!("no role allows the group `{group}`"));
+            notes.push(draft.hint(format!("say `allow: [{group}]` at a role, or remove it")));
+        }
+    }
+    for (name, service) in &fleet.services {
+        if let Some(at) = names.services.get(name).filter(|_| !reach.by_anybody(service)) {
+            let draft = warning(*at, format!("nobody may call the service `{name}`"));
+            notes.push(draft.hint("put it into a group that a role of somebody allows"));
+        }
+    }
+    for (name, user) in &fleet.users {
+        let Some(at) = names.users.get(name) else { continue };
+        if user.nodes.is_empty() {
+            let draft = warning(*at, format!("the user `{name}` is on no node, and so has no identity anywhere"));
+            notes.push(draft.hint("name their machines under `nodes`"));
+        }
+        if user.roles.is_empty() {
+            let draft = warning(*at, format!("the user `{name}` has no role, and so may call nothing"));
+            notes.push(draft.hint("give them one under `roles`"));
+        }
+    }
+}
+
+fn machines_without_effect(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+    let unproved =
+        |machine: &MachineSpec| machine.policy.apply.confirm == Confirm::Offline && machine.policy.checks.is_empty();
+    let named = fleet.nodes.iter().filter(|(_, machine)| unproved(machine));
+    let named = named.filter_map(|(name, _)| Some((name.as_str(), spots.names.nodes.get(name)?)));
+    let classes = fleet.classes.iter().filter(|(_, class)| unproved(&class.like));
+    let classes = classes.filter_map(|(name, _)| Some((name.as_str(), spots.names.classes.get(name)?)));
+    for (name, at) in named.chain(classes) {
+        let draft =
+            warning(*at, format!("`{name}` takes any new state: it confirms by its checks alone, and has none"));
+        notes.push(draft.hint("add one under `checks`, or choose another `apply.confirm`"));
+    }
+}
+
+fn word(at: &At) -> String {
+    match at {
+        At::Node(name) => format!("`{name}`"),
+        At::Class(name) => format!("the class `{name}`"),
+    }
+}

@@ -1,0 +1,152 @@
+//! What is published to nodes: the members' map of the head in force, with every leaf and manifest.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use identity::id::Digest;
+use identity::members::{self, ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf};
+use identity::principal::{NodeName, Principal};
+use manifest::stored::Manifest;
+use org::state::State;
+use tokio::sync::watch;
+
+use crate::store::ledger::{Ledger, LedgerError};
+
+/// What is published now, and a bell for those who wait for news.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    now: ArcSwapOption<Published>,
+    bell: watch::Sender<Rung>,
+}
+
+/// How often the bell rang, and whether the gateway ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rung {
+    pub times: u64,
+    pub closing: bool,
+}
+
+impl Shelf {
+    pub fn now(&self) -> Option<Arc<Published>> {
+        self.now.load_full()
+    }
+
+    /// Takes what the head in force names: what was read when the head was taken, or what the disk has.
+    pub fn bring_up(&self, ledger: &Ledger, state: &State, fresh: Option<Published>) {
+        let root = state.head().and_then(|record| record.head.members);
+        if self.now().map(|published| published.root()) == root {
+            return;
+        }
+        let read = |root| match fresh {
+            Some(fresh) if fresh.root() == root => Some(fresh),
+            _ => Published::read(ledger, root)
+                .inspect_err(|why| {
+                    tracing::error!(%why, "what is published to nodes cannot be read: they learn nothing new");
+                })
+                .ok(),
+        };
+        self.now.store(root.and_then(read).map(Arc::new));
+    }
+
+    /// Wakes everybody who waits for news.
+    pub fn ring(&self) {
+        self.bell.send_modify(|rung| rung.times += 1);
+    }
+
+    /// Nobody waits any longer.
+    pub fn close(&self) {
+        self.bell.send_modify(|rung| rung.closing = true);
+    }
+
+    pub fn listen(&self) -> watch::Receiver<Rung> {
+        self.bell.subscribe()
+    }
+}
+
+#[derive(Debug)]
+pub struct Published {
+    map: MembersMap,
+    nodes: BTreeMap<NodeName, NodeLeaf>,
+    classes: Vec<ClassLeaf>,
+    manifests: HashMap<Digest, Arc<[u8]>>,
+}
+
+/// Why a map cannot be published.
+#[derive(Debug, thiserror::Error)]
+pub enum Incomplete {
+    #[error("the members' map {0} was not handed in, or not whole")]
+    NoMap(Digest),
+    #[error("a leaf or manifest of the members' map is missing: {0}")]
+    Missing(Digest),
+    #[error("a leaf of the members' map cannot be read: {0}")]
+    Unreadable(Digest),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl Published {
+    /// Reads the map with this root, and refuses one that is not whole.
+    pub fn read(ledger: &Ledger, root: Digest) -> Result<Self, Incomplete> {
+        let (mut entries, mut nodes, mut classes) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut wanted = BTreeSet::new();
+        for value in ledger.map(root, 0, usize::MAX)? {
+            let bytes = ledger.blob(value)?.ok_or(Incomplete::Missing(value))?;
+            let leaf: Leaf = serde_json::from_slice(&bytes).map_err(|_| Incomplete::Unreadable(value))?;
+            // A leaf has one written form; another would have another digest on every node.
+            if leaf.value() != value {
+                return Err(Incomplete::Unreadable(value));
+            }
+            wanted.insert(leaf.manifest());
+            entries.push((leaf.key(), value));
+            match leaf {
+                Leaf::Node(leaf) => drop(nodes.insert(leaf.name.clone(), leaf)),
+                Leaf::Class(leaf) => classes.push(leaf),
+            }
+        }
+        let map = MembersMap::new(entries).map_err(|_| Incomplete::NoMap(root))?;
+        if map.root() != root {
+            return Err(Incomplete::NoMap(root));
+        }
+        let mut manifests = HashMap::new();
+        for digest in wanted {
+            let bytes = ledger.blob(digest)?.ok_or(Incomplete::Missing(digest))?;
+            manifests.insert(digest, Arc::from(bytes));
+        }
+        Ok(Self { map, nodes, classes, manifests })
+    }
+
+    pub fn root(&self) -> Digest {
+        self.map.root()
+    }
+
+    /// How a node stands in it. Its own leaf, else its class's, else neither.
+    pub fn listing(&self, name: &NodeName) -> Option<Listing> {
+        let key = members::node_key(name);
+        if let Some(leaf) = self.nodes.get(name) {
+            return Some(Listing::Own { leaf: leaf.clone(), path: self.map.prove(key)? });
+        }
+        let absence = self.map.prove_absence(key)?;
+        let covers = |leaf: &&ClassLeaf| leaf.names.iter().any(|glob| glob.matches(name.as_str()));
+        match self.classes.iter().find(covers) {
+            Some(leaf) => {
+                let path = self.map.prove(members::class_key(&leaf.class))?;
+                Some(Listing::Class { leaf: leaf.clone(), path, absence })
+            }
+            None => Some(Listing::Unlisted { absence }),
+        }
+    }
+
+    pub fn manifest(&self, digest: Digest) -> Option<&Arc<[u8]>> {
+        self.manifests.get(&digest)
+    }
+
+    /// May this node, with this key, hold an SVID for that user or service?
+    pub fn places(&self, (name, key): (&NodeName, Digest), principal: &Principal) -> bool {
+        let listed = self.listing(name).and_then(|listing| listing.check(self.root(), name, key).ok().flatten());
+        let manifest = listed.and_then(|digest| Some((self.manifest(digest)?, digest)));
+        manifest.is_some_and(|(bytes, digest)| {
+            Manifest::read(bytes, digest).is_ok_and(|manifest| manifest.places(principal))
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! What operators hand in before a head names it, and what they read back: leaves, manifests, maps, reports.
+
+use identity::id::Digest;
+use identity::text::Bytes;
+use manifest::stored::MAX_BYTES;
+use org::refusal::Refusal;
+use wire::control::{Answer, BYTES_PER_CALL, DIGESTS_PER_CALL, ReportView};
+
+use crate::answer::desk::Desk;
+
+const REPORTS_PER_CALL: u32 = 1_000;
+/// No fleet has so many leaves.
+const MAX_LEAVES: u64 = 1_000_000;
+
+fn malformed(why: &str) -> Refusal {
+    Refusal::Malformed { why: why.to_owned() }
+}
+
+fn check_count(digests: &[Digest]) -> Result<(), Refusal> {
+    if digests.len() > DIGESTS_PER_CALL { Err(malformed("too many digests in one call")) } else { Ok(()) }
+}
+
+pub fn missing(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusal> {
+    check_count(digests)?;
+    let mut missing = Vec::new();
+    for digest in digests {
+        if !desk.keep(|desk| desk.ledger.has_blob(*digest))? {
+            missing.push(*digest);
+        }
+    }
+    Ok(Answer::Missing { digests: missing })
+}
+
+pub fn blobs(desk: &mut Desk<'_>, blobs: &[Bytes]) -> Result<Answer, Refusal> {
+    if blobs.iter().any(|blob| blob.0.len() > MAX_BYTES) {
+        return Err(malformed("a manifest is too large"));
+    }
+    for blob in blobs {
+        desk.keep(|desk| desk.ledger.put_blob(&blob.0))?;
+    }
+    Ok(Answer::Staged {})
+}
+
+pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<Answer, Refusal> {
+    check_count(leaves)?;
+    if from.saturating_add(leaves.len() as u64) > MAX_LEAVES {
+        return Err(malformed("the map has too many leaves"));
+    }
+    // What is published is never begun anew.
+    let in_use = desk.state.heads.values().any(|record| record.head.members == Some(root));
+    if !in_use {
+        desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;
+    }
+    Ok(Answer::Staged {})
+}
+
+pub fn read_map(desk: &mut Desk<'_>, root: Digest, from: u64) -> Result<Answer, Refusal> {
+    let leaves = desk.keep(|desk| desk.ledger.map(root, from, DIGESTS_PER_CALL))?;
+    let next = (leaves.len() == DIGESTS_PER_CALL).then(|| from.saturating_add(leaves.len() as u64));
+    Ok(Answer::Map { leaves, next })
+}
+
+pub fn read_blobs(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusal> {
+    check_count(digests)?;
+    let (mut blobs, mut size) = (Vec::new(), 0);
+    for digest in digests {
+        if let Some(bytes) = desk.keep(|desk| desk.ledger.blob(*digest))? {
+            size += bytes.len();
+            // An answer always has one, however large.
+            if !blobs.is_empty() && size > BYTES_PER_CALL {
+                break;
+            }
+            blobs.push(Bytes(bytes));
+        }
+    }
+    Ok(Answer::Blobs { blobs })
+}
+
+pub fn reports(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
+    let rows = desk.keep(|desk| desk.ledger.reports(after, REPORTS_PER_CALL))?;
+    let more = rows.len() == usize::try_from(REPORTS_PER_CALL).unwrap_or(usize::MAX);
+    let last = rows.last().map_or(after, |row| row.number);
+    let reports = rows.into_iter().map(|row| ReportView { report: row.report, received_at: row.received_at });
+    Ok(Answer::Reports { reports: reports.collect(), last, more })
+}

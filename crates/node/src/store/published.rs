@@ -1,0 +1,113 @@
+//! What operators published to nodes, kept by digest, and the last report of each node.
+
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::time::Timestamp;
+use rusqlite::{OptionalExtension as _, params};
+
+use crate::store::ledger::{Ledger, LedgerError};
+
+/// One node's last report, and its number among all.
+#[derive(Debug, Clone)]
+pub struct StoredReport {
+    pub number: u64,
+    pub received_at: Timestamp,
+    pub report: Envelope,
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl Ledger {
+    pub fn has_blob(&self, digest: Digest) -> Result<bool, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT 1 FROM blobs WHERE digest = ?1")?;
+        Ok(query.exists([digest.to_string()])?)
+    }
+
+    /// Its digest says that these are the bytes that were published.
+    pub fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT bytes FROM blobs WHERE digest = ?1")?;
+        let bytes: Option<Vec<u8>> = query.query_row([digest.to_string()], |row| row.get(0)).optional()?;
+        match bytes {
+            Some(bytes) if Digest::of(&bytes) != digest => {
+                Err(LedgerError::Damaged(format!("what was published as {digest} is something else")))
+            }
+            other => Ok(other),
+        }
+    }
+
+    pub fn put_blob(&self, bytes: &[u8]) -> Result<(), LedgerError> {
+        let digest = Digest::of(bytes).to_string();
+        self.db.prepare_cached("INSERT OR IGNORE INTO blobs VALUES (?1, ?2)")?.execute(params![digest, bytes])?;
+        Ok(())
+    }
+
+    /// Leaves of a map from a place on. Whoever begins at its beginning begins it anew.
+    pub fn put_map(&self, root: Digest, from: u64, leaves: &[Digest]) -> Result<(), LedgerError> {
+        if from == 0 {
+            self.db.prepare_cached("DELETE FROM maps WHERE root = ?1")?.execute([root.to_string()])?;
+        }
+        let mut put = self.db.prepare_cached("INSERT OR REPLACE INTO maps VALUES (?1, ?2, ?3)")?;
+        for (place, leaf) in (from..).zip(leaves) {
+            put.execute(params![root.to_string(), number(place), leaf.to_string()])?;
+        }
+        Ok(())
+    }
+
+    pub fn map(&self, root: Digest, from: u64, limit: usize) -> Result<Vec<Digest>, LedgerError> {
+        let mut query =
+            self.db.prepare_cached("SELECT leaf FROM maps WHERE root = ?1 AND place >= ?2 ORDER BY place LIMIT ?3")?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = query.query_map(params![root.to_string(), number(from), limit], |row| row.get::<_, String>(0))?;
+        let bad = |_| LedgerError::Damaged("a leaf of a members' map has no digest".to_owned());
+        rows.map(|row| row?.parse().map_err(bad)).collect()
+    }
+
+    /// A later report takes the place of the earlier one.
+    pub fn put_report(
+        &self,
+        node_key: Digest,
+        (received_at, head): (Timestamp, u64),
+        report: &Envelope,
+    ) -> Result<(), LedgerError> {
+        let json = serde_json::to_string(report).unwrap_or_default();
+        self.db
+            .prepare_cached(
+                "INSERT OR REPLACE INTO reports (node_key, received_at, head, report) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![node_key.to_string(), received_at.unix(), number(head), json])?;
+        Ok(())
+    }
+
+    /// Reports in the order in which they came, after one of them.
+    pub fn reports(&self, after: u64, limit: u32) -> Result<Vec<StoredReport>, LedgerError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT number, received_at, report FROM reports WHERE number > ?1 ORDER BY number LIMIT ?2",
+        )?;
+        let rows = query.query_map(params![number(after), limit], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+        })?;
+        let mut out = Vec::new();
+        for row in rows {
+            let (number, at, text) = row?;
+            out.push(StoredReport {
+                number: u64::try_from(number).unwrap_or_default(),
+                received_at: Timestamp::from_unix(at),
+                report: read(&text)?,
+            });
+        }
+        Ok(out)
+    }
+
+    /// The report of whoever has the highest head.
+    pub fn highest_mark(&self) -> Result<Option<Envelope>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT report FROM reports ORDER BY head DESC LIMIT 1")?;
+        let text: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
+        text.as_deref().map(read).transpose()
+    }
+}
+
+fn read(text: &str) -> Result<Envelope, LedgerError> {
+    serde_json::from_str(text).map_err(|why| LedgerError::Damaged(why.to_string()))
+}

@@ -1,0 +1,34 @@
+//! Users and services: revoked wherever they are.
+
+use identity::principal::{Kind, Principal};
+use org::entry::{Action, Cause};
+
+use crate::desk::Desk;
+use crate::keys::SignerKeys;
+use crate::session::{Made, OperateError, Session};
+
+impl<D: Desk> Session<D> {
+    /// From the new head on nobody believes this principal, and no gateway issues for it. The machines that it was on
+    /// stay what they are.
+    pub async fn revoke_principal(
+        &mut self,
+        keys: &SignerKeys,
+        principal: &Principal,
+    ) -> Result<Made<u64>, OperateError> {
+        if principal.kind() == Kind::Node {
+            return Err(OperateError::Unwise("a node is revoked by its key: freehold node revoke".to_owned()));
+        }
+        if self.known.head.head.revocations.principals.contains(principal) {
+            return Err(OperateError::Unwise(format!("`{principal}` is already revoked")));
+        }
+        self.publish(keys, |session, now| {
+            let head = session.next_head(now, |head| {
+                head.revocations.principals.insert(principal.clone());
+            });
+            let version = head.version;
+            let cause = Cause::PrincipalRevoke { principal: principal.clone() };
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+        })
+        .await
+    }
+}

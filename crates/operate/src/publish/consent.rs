@@ -1,0 +1,58 @@
+//! One signer lets a manifest stay that waits for an operator's word.
+
+use ground::{clock, random};
+use identity::id::Digest;
+use identity::time::Timestamp;
+use org::consent::Consent;
+use org::entry::Action;
+use org::report::Applied;
+use wire::control::NodeView;
+
+use crate::desk::Desk;
+use crate::keys::{KeyError, SignerKeys};
+use crate::session::{OperateError, Session};
+
+/// What a node has on trial, by its own signed word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waits {
+    pub manifest: Digest,
+    pub deadline: Timestamp,
+    pub waits: Vec<String>,
+}
+
+impl<D: Desk> Session<D> {
+    /// What this node has on trial now; an error if nothing.
+    pub async fn on_trial(&mut self, node: &NodeView) -> Result<Waits, OperateError> {
+        self.check_admission(node).await?;
+        let (reports, _) = self.reports(0).await?;
+        let heard = reports.get(&node.node_key.digest()).filter(|heard| heard.report.node == node.name);
+        match heard.map(|heard| &heard.report.applied) {
+            None => Err(OperateError::Unwise(format!("`{}` has not reported anything yet", node.name))),
+            Some(Applied::OnTrial { manifest, deadline, waits, .. }) => {
+                Ok(Waits { manifest: *manifest, deadline: *deadline, waits: waits.clone() })
+            }
+            Some(Applied::Nothing | Applied::Settled { .. } | Applied::RolledBack { .. }) => {
+                Err(OperateError::Unwise(format!("`{}` has nothing on trial: there is nothing to confirm", node.name)))
+            }
+        }
+    }
+
+    /// By one signer: it broadens nothing, the threshold has signed what stays.
+    pub async fn consent(
+        &mut self,
+        keys: &SignerKeys,
+        node: &NodeView,
+        manifest: Digest,
+    ) -> Result<Timestamp, OperateError> {
+        let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        let at = clock::now();
+        self.check_clock(at)?;
+        let body = Consent { node_key: node.node_key.digest(), name: node.name.clone(), manifest, at };
+        let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
+        let consent = self.seal(&body)?.signed(key.as_ref()).map_err(KeyError::from)?;
+        self.hand_over(keys, Action::ManifestConfirm { consent, name: node.name.clone() }, correlation).await?;
+        Ok(at)
+    }
+}

@@ -1,0 +1,84 @@
+//! The head that names a fleet: drafted on what is so at that moment, signed by the threshold, handed in as one entry.
+
+use std::collections::BTreeMap;
+
+use identity::head::{FleetRef, Head};
+use identity::id::Digest;
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use manifest::compile::Compiled;
+use org::entry::{Action, Cause};
+
+use super::published::{Published, nodes};
+use crate::desk::Desk;
+use crate::keys::SignerKeys;
+use crate::session::{Made, OperateError, Session};
+
+/// What a person was shown, and said yes to.
+#[derive(Debug, Clone)]
+pub struct FleetDraft {
+    /// The map in force when the plan was made: on another one the plan would be another.
+    pub planned_on: Option<Digest>,
+    pub fleet: FleetRef,
+    pub freshness: Seconds,
+    /// The longest life of an SVID, if the fleet sets it.
+    pub svid_life: Option<Seconds>,
+    /// Some member's leaf goes away, or has another key than before.
+    pub raises_floor: bool,
+}
+
+/// Must nodes stop believing older paths? So if a name loses its leaf, or gets another key.
+pub fn raises_floor(published: Option<&Published>, named: &Compiled) -> bool {
+    let now: BTreeMap<&NodeName, Digest> = nodes(&named.leaves).map(|leaf| (&leaf.name, leaf.node_key)).collect();
+    let mut before = published.into_iter().flat_map(Published::nodes);
+    before.any(|leaf| now.get(&leaf.name) != Some(&leaf.node_key))
+}
+
+impl<D: Desk> Session<D> {
+    /// Publishes what was staged.
+    pub async fn publish_fleet(
+        &mut self,
+        keys: &SignerKeys,
+        named: &Compiled,
+        draft: &FleetDraft,
+    ) -> Result<Made<Head>, OperateError> {
+        self.publish(keys, |session, now| {
+            session.check_plan(named, draft.planned_on)?;
+            let head = session.next_head(now, |head| {
+                head.fresh_until = now + draft.freshness;
+                head.fleet = Some(draft.fleet.clone());
+                for mandate in &mut head.mandates {
+                    mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
+                }
+                name_members(head, named, draft.raises_floor);
+            });
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::FleetPublish }, head))
+        })
+        .await
+    }
+
+    /// Whoever was quicker may have changed what the plan stood on: then it must be looked at again.
+    pub(super) fn check_plan(&self, named: &Compiled, planned_on: Option<Digest>) -> Result<(), OperateError> {
+        let head = &self.known.head.head;
+        if head.members != planned_on {
+            let why = format!("head {} published another fleet since this plan was made: look again", head.version);
+            return Err(OperateError::Unwise(why));
+        }
+        if let Some(leaf) = nodes(&named.leaves).find(|leaf| head.revocations.node_keys.contains(&leaf.node_key)) {
+            return Err(OperateError::Unwise(format!(
+                "`{}` was revoked since this plan was made: look again",
+                leaf.name
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The fleet says it all: users and services are placed by manifests, no longer by the head.
+pub(super) fn name_members(head: &mut Head, named: &Compiled, raises_floor: bool) {
+    head.members = Some(named.root);
+    head.placements.clear();
+    if raises_floor {
+        head.members_floor = head.version;
+    }
+}

@@ -1,0 +1,14 @@
+//! What the fleet says, on its way to the nodes: compiled for the members that are, handed in, signed, watched.
+
+pub mod reports;
+pub mod published;
+pub mod members;
+pub mod schema;
+pub mod git;
+pub mod stage;
+pub mod heads;
+pub mod rollback;
+pub mod plan;
+pub mod consent;
+pub mod tree;
+pub mod watch;

@@ -1,0 +1,125 @@
+//! What publishing a fleet would do: compiled for the members that are, held against what is published.
+
+use std::collections::BTreeMap;
+
+use identity::head::Placement;
+use identity::id::{Digest, OrgId};
+use identity::principal::{NodeName, OrgName, Principal};
+use identity::time::Timestamp;
+use manifest::compile::{Compiled, HeldBack, MemberKnown, compile};
+use manifest::diff::{BadPublished, Plan, compare};
+use manifest::fleet::Fleet;
+use manifest::stored::Manifest;
+use serde::Serialize;
+
+use super::members::Member;
+use super::published::{Published, nodes};
+use super::schema::CommonSchema;
+use crate::desk::Desk;
+use crate::session::{OperateError, Session};
+
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error(transparent)]
+    Operate(#[from] OperateError),
+    #[error("the fleet is of the org `{name}` ({id}), not of `{own}` ({own_id})")]
+    OtherOrg { name: OrgName, id: OrgId, own: OrgName, own_id: OrgId },
+    #[error("the fleet cannot be compiled:{}", lines(.0))]
+    HeldBack(Vec<HeldBack>),
+    #[error(transparent)]
+    Published(#[from] BadPublished),
+}
+
+fn lines(held: &[HeldBack]) -> String {
+    held.iter().flat_map(|held| ["\n    ".to_owned(), held.to_string()]).collect()
+}
+
+/// A member that was published, and has no leaf any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gone {
+    pub name: NodeName,
+    /// By a signed head; else only the gateway says that it is gone.
+    pub revoked: bool,
+}
+
+/// Everything that a person should see before it is signed.
+#[derive(Debug)]
+pub struct Prepared {
+    pub published: Option<Published>,
+    pub members: Vec<Member>,
+    pub schema: Option<CommonSchema>,
+    pub compiled: Compiled,
+    pub plan: Plan,
+    /// Users and services whom the head places on a node, and the fleet does not.
+    pub displaced: Vec<Placement>,
+    pub gone: Vec<Gone>,
+}
+
+impl Prepared {
+    pub fn root_before(&self) -> Option<Digest> {
+        self.published.as_ref().map(|published| published.map.root())
+    }
+
+    /// When the gateway saw each member last.
+    pub fn last_seen(&self) -> BTreeMap<NodeName, Timestamp> {
+        let seen = self.members.iter().map(|member| &member.view);
+        seen.filter_map(|view| Some((view.name.clone(), view.last_seen?))).collect()
+    }
+}
+
+impl<D: Desk> Session<D> {
+    pub async fn plan_fleet(&mut self, fleet: &Fleet, told: impl FnMut(usize, usize)) -> Result<Prepared, PlanError> {
+        let (own, own_id) = (self.known.founding.record.name.clone(), self.known.org());
+        if fleet.org.id != own_id || fleet.org.name != own {
+            return Err(PlanError::OtherOrg { name: fleet.org.name.clone(), id: fleet.org.id, own, own_id });
+        }
+        let published = self.published().await?;
+        let members = self.members(published.as_ref(), told).await?;
+        let (reports, _) = self.reports(0).await?;
+        let schema = CommonSchema::of(&members, &reports);
+        let compiled = compile(fleet, &known(&members), schema.schema).map_err(PlanError::HeldBack)?;
+        self.prepare(published, members, compiled, Some(schema))
+    }
+
+    /// What going back to an earlier map would do.
+    pub async fn plan_rollback(&mut self, root: Digest, told: impl FnMut(usize, usize)) -> Result<Prepared, PlanError> {
+        let published = self.published().await?;
+        let then = self.published_as(root).await?;
+        let members = self.members(published.as_ref(), told).await?;
+        let compiled = super::rollback::for_members(&then, &known(&members))?;
+        self.prepare(published, members, compiled, None)
+    }
+
+    fn prepare(
+        &self,
+        published: Option<Published>,
+        members: Vec<Member>,
+        compiled: Compiled,
+        schema: Option<CommonSchema>,
+    ) -> Result<Prepared, PlanError> {
+        let plan = compare(&Published::as_compared(published.as_ref()), &compiled)?;
+        let head = &self.known.head.head;
+        let placements = head.placements.iter();
+        let displaced = placements.filter(|place| !places(&compiled, place)).cloned().collect();
+        let is_there = |name: &NodeName| members.iter().any(|member| member.known.name == *name);
+        let is_revoked = |name: &NodeName, key: &Digest| {
+            let principal = Principal::node(&self.known.founding.record.name, name);
+            head.revocations.node_keys.contains(key) || head.revocations.principals.contains(&principal)
+        };
+        let before = published.iter().flat_map(Published::nodes).filter(|leaf| !is_there(&leaf.name));
+        let gone = before.map(|leaf| Gone { name: leaf.name.clone(), revoked: is_revoked(&leaf.name, &leaf.node_key) });
+        let gone = gone.collect();
+        Ok(Prepared { published, members, schema, compiled, plan, displaced, gone })
+    }
+}
+
+fn known(members: &[Member]) -> Vec<MemberKnown> {
+    members.iter().map(|member| member.known.clone()).collect()
+}
+
+/// Does what is compiled place this user or service there, too?
+fn places(compiled: &Compiled, placement: &Placement) -> bool {
+    let leaf = nodes(&compiled.leaves).find(|leaf| leaf.name == placement.node);
+    let read = leaf.and_then(|leaf| Manifest::read(compiled.manifests.get(&leaf.manifest)?, leaf.manifest).ok());
+    read.is_some_and(|manifest| manifest.places(&placement.principal))
+}

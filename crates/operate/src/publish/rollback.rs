@@ -1,0 +1,112 @@
+//! Going back: a new head that says again what an earlier one said of the fleet, for the members of now.
+
+use std::collections::BTreeMap;
+
+use identity::head::{Head, SignedHead};
+use identity::id::Digest;
+use identity::members::{ClassLeaf, Leaf, MembersMap, NodeLeaf};
+use manifest::compile::{Compiled, MemberKnown};
+use manifest::stored::Manifest;
+use org::entry::{Action, Cause};
+
+use super::heads::name_members;
+use super::published::Published;
+use crate::desk::Desk;
+use crate::head::span;
+use crate::keys::SignerKeys;
+use crate::session::{Made, OperateError, Session};
+
+impl<D: Desk> Session<D> {
+    /// The head to go back to: the one with this version, or the last whose map was another than the present one.
+    pub async fn head_before(&mut self, wanted: Option<u64>) -> Result<Head, OperateError> {
+        let (sets, entries) = (self.known.signer_sets(), self.ledger().await?);
+        let mut heads: BTreeMap<u64, Head> = BTreeMap::new();
+        for entry in &entries {
+            if let Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. } = &entry.entry.action
+                && let Some(opened) = sets.iter().find_map(|set| SignedHead::open(set, head).ok())
+            {
+                heads.insert(opened.head.version, opened.head);
+            }
+        }
+        let now = &self.known.head.head;
+        let Some(version) = wanted else {
+            let earlier = heads
+                .into_values()
+                .rev()
+                .find(|head| head.version < now.version && head.members.is_some() && head.members != now.members);
+            let none = || OperateError::Unwise("no earlier head published another fleet".to_owned());
+            return earlier.ok_or_else(none);
+        };
+        let head = heads.remove(&version);
+        let head = head.ok_or_else(|| OperateError::NoSuch { what: "head", name: version.to_string() })?;
+        if head.version >= now.version {
+            return Err(OperateError::Unwise(format!("head {version} is the one in force")));
+        }
+        if head.members.is_none() {
+            return Err(OperateError::Unwise(format!("head {version} was signed before a fleet was published")));
+        }
+        Ok(head)
+    }
+
+    pub async fn roll_back(
+        &mut self,
+        keys: &SignerKeys,
+        (named, to): (&Compiled, &Head),
+        (planned_on, raises_floor): (Option<Digest>, bool),
+    ) -> Result<Made<Head>, OperateError> {
+        self.publish(keys, |session, now| {
+            session.check_plan(named, planned_on)?;
+            let head = session.next_head(now, |head| {
+                head.reverts = Some(to.version);
+                head.fresh_until = now + span(to);
+                head.fleet.clone_from(&to.fleet);
+                for mandate in &mut head.mandates {
+                    let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
+                    mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
+                }
+                name_members(head, named, raises_floor);
+            });
+            let cause = Cause::FleetRollback { to: to.version };
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, head))
+        })
+        .await
+    }
+}
+
+/// What an earlier map said, for the members of now: each gets the manifest that its name had then, else its class's,
+/// else an empty one. Keys are those of now: whoever was replaced since stays replaced.
+pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled, OperateError> {
+    let mut manifests = then.manifests.clone();
+    let classes: Vec<&ClassLeaf> = then
+        .leaves
+        .iter()
+        .filter_map(|leaf| match leaf {
+            Leaf::Class(leaf) => Some(leaf),
+            Leaf::Node(_) => None,
+        })
+        .collect();
+    let names: BTreeMap<_, Digest> = then.nodes().map(|leaf| (&leaf.name, leaf.manifest)).collect();
+    let empty = Manifest::empty(lowest_schema(then));
+    let mut leaves: Vec<Leaf> = classes.iter().map(|leaf| Leaf::Class((*leaf).clone())).collect();
+    for member in members {
+        let class = classes.iter().find(|leaf| leaf.names.iter().any(|glob| glob.matches(member.name.as_str())));
+        let manifest = names.get(&member.name).copied().or_else(|| class.map(|leaf| leaf.manifest));
+        let manifest = manifest.unwrap_or_else(|| {
+            manifests.entry(empty.digest()).or_insert_with(|| empty.bytes());
+            empty.digest()
+        });
+        let MemberKnown { name, node_key, admission } = member.clone();
+        leaves.push(Leaf::Node(NodeLeaf { name, node_key, admission, manifest }));
+    }
+    leaves.sort_by_cached_key(Leaf::key);
+    let twice = |_| OperateError::Unwise("two members have one name".to_owned());
+    let root = MembersMap::of(&leaves).map_err(twice)?.root();
+    // What only machines had that are gone is not handed in again.
+    manifests.retain(|digest, _| leaves.iter().any(|leaf| leaf.manifest() == *digest));
+    Ok(Compiled { manifests, leaves, root, unmatched: Vec::new(), waiting: BTreeMap::new() })
+}
+
+fn lowest_schema(then: &Published) -> u32 {
+    let read = then.manifests.iter().filter_map(|(digest, bytes)| Manifest::read(bytes, *digest).ok());
+    read.map(|manifest| manifest.schema).min().unwrap_or(1)
+}

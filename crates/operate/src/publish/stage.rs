@@ -1,0 +1,88 @@
+//! Handing leaves, manifests and the map in before a head names them. They mean nothing until one does.
+
+use std::collections::BTreeMap;
+
+use identity::id::Digest;
+use identity::members::Leaf;
+use identity::text::Bytes;
+use manifest::compile::Compiled;
+use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL};
+
+use crate::desk::{Desk, DeskError};
+use crate::session::{OperateError, Session};
+
+/// A gateway reads calls of up to a mebibyte, and bytes grow by 16/9 on the way into one.
+const LARGEST_BLOB: usize = 570 << 10;
+
+impl<D: Desk> Session<D> {
+    /// Hands in what the gateway does not have yet. `told` hears how much of it is done, of how much.
+    pub async fn stage(&mut self, named: &Compiled, mut told: impl FnMut(usize, usize)) -> Result<(), OperateError> {
+        let values: Vec<Digest> = named.leaves.iter().map(Leaf::value).collect();
+        let leaves = values.iter().copied().zip(named.leaves.iter().map(Leaf::bytes));
+        let mut blobs: BTreeMap<Digest, Vec<u8>> = leaves.collect();
+        blobs.extend(named.manifests.iter().map(|(digest, bytes)| (*digest, bytes.clone())));
+        let missing = self.not_there(&blobs).await?;
+        if let Some(bytes) = missing.iter().filter_map(|digest| blobs.get(digest)).find(|it| it.len() > LARGEST_BLOB) {
+            let (found, most) = (bytes.len() >> 10, LARGEST_BLOB >> 10);
+            let why =
+                format!("a manifest has {found} KiB, and at most {most} KiB can be handed in: deliver less by files");
+            return Err(OperateError::Unwise(why));
+        }
+        let (mut done, mut batch, mut size) = (0, Vec::new(), 0);
+        for digest in &missing {
+            let Some(bytes) = blobs.remove(digest) else {
+                continue;
+            };
+            if !batch.is_empty() && size + bytes.len() > BYTES_PER_CALL {
+                done += batch.len();
+                self.hand_in_blobs(std::mem::take(&mut batch)).await?;
+                told(done, missing.len());
+                size = 0;
+            }
+            size += bytes.len();
+            batch.push(Bytes(bytes));
+        }
+        if !batch.is_empty() {
+            self.hand_in_blobs(batch).await?;
+            told(missing.len(), missing.len());
+        }
+        self.hand_in_map(named.root, &values).await
+    }
+
+    async fn not_there(&mut self, blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<Vec<Digest>, OperateError> {
+        let all: Vec<Digest> = blobs.keys().copied().collect();
+        let mut missing = Vec::new();
+        for some in all.chunks(DIGESTS_PER_CALL) {
+            let Answer::Missing { digests } = self.ask(Call::Missing { digests: some.to_vec() }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            missing.extend(digests.into_iter().filter(|digest| blobs.contains_key(digest)));
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        Ok(missing)
+    }
+
+    async fn hand_in_blobs(&mut self, blobs: Vec<Bytes>) -> Result<(), OperateError> {
+        self.staged(Call::Stage { blobs }).await
+    }
+
+    async fn hand_in_map(&mut self, root: Digest, values: &[Digest]) -> Result<(), OperateError> {
+        if values.is_empty() {
+            return self.staged(Call::StageMap { root, from: 0, leaves: Vec::new() }).await;
+        }
+        let parts = values.chunks(DIGESTS_PER_CALL).map(<[Digest]>::to_vec).enumerate();
+        for (nth, leaves) in parts {
+            let from = (nth * DIGESTS_PER_CALL) as u64;
+            self.staged(Call::StageMap { root, from, leaves }).await?;
+        }
+        Ok(())
+    }
+
+    async fn staged(&mut self, call: Call) -> Result<(), OperateError> {
+        match self.ask(call).await? {
+            Answer::Staged {} => Ok(()),
+            _ => Err(DeskError::OtherAnswer.into()),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What reports mean for a head.
+
+use ground::random;
+use identity::key::{PublicKey, Sign as _};
+use org::report::{Mark, Refused};
+
+use super::super::reports::Heard;
+use super::*;
+
+const WANTED: Digest = Digest([1; 32]);
+const OTHER: Digest = Digest([2; 32]);
+const SINCE: Timestamp = Timestamp::from_unix(1_000_000);
+
+struct Scene {
+    watch: Watch,
+    key: PublicKey,
+}
+
+fn scene() -> Scene {
+    let key = random::p256().unwrap().public();
+    let name: NodeName = "web-1".parse().unwrap();
+    let leaf = NodeLeaf { name: name.clone(), node_key: key.digest(), admission: OTHER, manifest: WANTED };
+    Scene { watch: Watch::new((7, SINCE), [leaf], [(name, SINCE)].into()), key }
+}
+
+impl Scene {
+    fn report(&self, version: u64, applied: Applied) -> Report {
+        Report {
+            node: "web-1".parse().unwrap(),
+            node_key: self.key,
+            at: SINCE,
+            head: Mark { version, digest: OTHER },
+            schema: 2,
+            applied,
+            refused: None,
+            agent: "0.1.0".to_owned(),
+        }
+    }
+
+    fn heard(&mut self, report: Report) -> Fate {
+        self.watch.hear([(report.node_key.digest(), Heard { report, received_at: SINCE })].into());
+        self.now(SINCE)
+    }
+
+    fn now(&self, now: Timestamp) -> Fate {
+        self.watch.fates(now).into_values().next().unwrap()
+    }
+}
+
+#[test]
+fn a_report_means_what_the_node_made_of_this_head_and_this_manifest() {
+    let mut scene = scene();
+    let deadline = SINCE + Seconds(300);
+    let on_trial = |manifest| Applied::OnTrial { manifest, previous: None, deadline, waits: Vec::new() };
+    let back = |manifest| Applied::RolledBack { manifest, to: None, at: SINCE, why: "check `wiki`".to_owned() };
+    for (version, applied, fate) in [
+        (6, Applied::Settled { manifest: WANTED }, Fate::NotReached),
+        (7, Applied::Nothing, Fate::Reached),
+        (7, Applied::Settled { manifest: OTHER }, Fate::Reached),
+        (7, on_trial(OTHER), Fate::Reached),
+        (7, on_trial(WANTED), Fate::OnTrial { deadline, waits: Vec::new() }),
+        (7, back(OTHER), Fate::Reached),
+        (7, back(WANTED), Fate::RolledBack { why: "check `wiki`".to_owned() }),
+        (7, Applied::Settled { manifest: WANTED }, Fate::Confirmed),
+        (9, Applied::Settled { manifest: WANTED }, Fate::Confirmed),
+    ] {
+        let report = scene.report(version, applied.clone());
+        assert_eq!(scene.heard(report), fate, "{version} {applied:?}");
+    }
+    let mut refusing = scene.report(6, Applied::Nothing);
+    refusing.refused = Some(Refused { at: SINCE, why: "a newer schema".to_owned() });
+    assert!(scene.heard(refusing.clone()).is_bad());
+    // What it refused before is about something else.
+    refusing.refused = Some(Refused { at: SINCE - Seconds(1), why: "a newer schema".to_owned() });
+    assert_eq!(scene.heard(refusing), Fate::NotReached);
+}
+
+#[test]
+fn a_key_that_no_leaf_names_says_nothing_about_the_name() {
+    let mut scene = scene();
+    let mut forged = scene.report(7, Applied::Settled { manifest: WANTED });
+    forged.node_key = random::p256().unwrap().public();
+    assert_eq!(scene.heard(forged), Fate::NotReached);
+}
+
+#[test]
+fn nobody_is_waited_for_for_ever() {
+    let mut scene = scene();
+    assert!(!scene.watch.is_over(SINCE));
+    assert_eq!(scene.now(SINCE + Seconds(60)), Fate::Offline);
+    assert!(scene.watch.is_over(SINCE + Seconds(60)));
+    scene.watch.last_seen.clear();
+    assert!(scene.watch.is_over(SINCE), "one that was never seen");
+
+    let deadline = SINCE + Seconds(300);
+    let trial = Applied::OnTrial { manifest: WANTED, previous: None, deadline, waits: Vec::new() };
+    let report = scene.report(7, trial);
+    scene.heard(report);
+    assert!(!scene.watch.is_over(deadline));
+    assert!(scene.watch.is_over(deadline + Seconds(15)));
+    let report = scene.report(7, Applied::Settled { manifest: WANTED });
+    scene.heard(report);
+    assert!(scene.watch.is_over(SINCE));
+}
+
+#[test]
+fn receipts_count_nodes_that_have_the_head_on_their_disk() {
+    let scene = scene();
+    let report = scene.report(7, Applied::Nothing);
+    let reports: Reports = [(scene.key.digest(), Heard { report, received_at: SINCE })].into();
+    let members = || [("web-1".parse().unwrap(), scene.key.digest()), ("web-2".parse().unwrap(), OTHER)];
+    assert_eq!(
+        Receipts::of(7, members(), &reports).in_words(),
+        "refused at the gateways; confirmed by 1 of 2 nodes: waiting for `web-2`"
+    );
+    assert_eq!(Receipts::of(8, members(), &reports).confirmed, Vec::<NodeName>::new());
+}
