@@ -202,10 +202,8 @@ bomb.yaml:1:1: error: this file has 8388612 bytes; 8388608 are read at most
     let complaints = bombed(&many);
     assert_eq!(complaints.len(), 1001);
     assert_eq!(complaints.last().unwrap().message, "39000 more are not shown");
-    let line = format!(
-        "{{\"nodes\": {{{}}}}}",
-        (0..20_000).map(|n| format!("\"n-{n}\": null")).collect::<Vec<_>>().join(",")
-    );
+    let line =
+        format!("{{\"nodes\": {{{}}}}}", (0..20_000).map(|n| format!("\"n-{n}\": null")).collect::<Vec<_>>().join(","));
     let read = look(&files(&[("fleet.yaml", WELL), ("line.json", &line)])).unwrap();
     assert_eq!(read.0.nodes.len(), 20_002);
 }

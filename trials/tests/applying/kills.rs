@@ -1,0 +1,40 @@
+//! SIGKILL before each call that changes what the disk says, while the agent applies.
+
+use trials::faults::{Fault, inject};
+use trials::place::until;
+
+use super::{Waiting, copy, quiet};
+
+/// How often it was killed before it was through.
+fn kill_at_each(waiting: &Waiting, call: &str) -> usize {
+    for when in 1..200 {
+        let root = waiting.place().root("web-1");
+        std::fs::remove_dir_all(&root).unwrap();
+        copy(&waiting.place().path("saved"), &root);
+        let mut agent = quiet(inject(&waiting.agent(), call, Fault::Kill, &when.to_string()));
+        let mut killed = false;
+        until(&format!("{call} {when}: killed or through"), || {
+            killed = agent.0.try_wait().unwrap().is_some();
+            killed || waiting.is_through()
+        });
+        if !killed {
+            agent.kill();
+            return when - 1;
+        }
+        waiting.check(&format!("{call} {when}"));
+    }
+    panic!("`{call}` without end");
+}
+
+#[test]
+fn an_agent_killed_before_any_rename_has_the_old_state_or_the_new_one() {
+    let kills = kill_at_each(&Waiting::new(), "rename");
+    assert!(kills >= 6, "killed only {kills} times");
+}
+
+#[test]
+fn an_agent_killed_before_any_folder_link_or_removal_has_the_old_state_or_the_new_one() {
+    let waiting = Waiting::new();
+    let kills: usize = ["mkdir", "symlink", "unlink"].iter().map(|call| kill_at_each(&waiting, call)).sum();
+    assert!(kills >= 4, "killed only {kills} times");
+}
