@@ -50,8 +50,8 @@ impl Waiting {
         confirmed(self.place()).is_some_and(|confirmed| confirmed != self.old)
     }
 
-    /// What a reader finds now is whole; then the agent runs undisturbed, and ends with the second one.
-    pub fn check(&self, what: &str) {
+    /// What a reader finds now is whole; then the agent runs undisturbed, and ends with the second one. Was it there?
+    pub fn check(&self, what: &str) -> bool {
         let scope = self.place().scope("web-1");
         let found = motd(&scope);
         assert!(found == "one" || found == "two", "{what}: {found:?}");
@@ -65,6 +65,7 @@ impl Waiting {
         assert_eq!(motd(&scope), "two", "{what}");
         // The one before it may still be needed; nothing else is left.
         assert_eq!(std::fs::read_dir(scope.join("state/manifests")).unwrap().count(), 2, "{what}");
+        found == "two"
     }
 }
 
