@@ -136,7 +136,7 @@ impl Engine {
 
     /// The bytes of something that is kept.
     pub fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
-        self.manifests.get(&digest).map(|manifest| manifest.bytes())
+        self.shelf.get(digest).ok().map(|kept| kept.bytes)
     }
 
     pub fn is_on_trial(&self) -> bool {
