@@ -9,7 +9,6 @@ use ground::clock;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use node::report::{Exit, Failure, plain};
-use operate::publish::published::Published;
 use operate::publish::reports::Reports;
 use operate::publish::watch::{Fate, Receipts, Watch, listed};
 use operate::session::{OperateError, Session};
@@ -224,9 +223,11 @@ pub async fn follow(
         return Ok(Fates::new());
     }
     let seen = session.nodes().await?.into_iter().filter_map(|node| Some((node.name, node.last_seen?))).collect();
-    let published = session.published().await?;
-    let leaves = published.iter().flat_map(Published::nodes).cloned();
-    let mut news = Watch::new((session.known.head.head.version, clock::now()), leaves, seen);
+    let Some(published) = session.published().await? else {
+        return Ok(Fates::new());
+    };
+    let offered = (published.leaves.as_slice(), &published.manifests);
+    let mut news = Watch::new((session.known.head.head.version, clock::now()), offered, seen);
     watch(session, &mut news, bound, quiet).await
 }
 

@@ -9,7 +9,6 @@ use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::publish::heads::{FleetDraft, raises_floor};
 use operate::publish::plan::Prepared;
-use operate::publish::published::nodes;
 use operate::publish::watch::Watch;
 use operate::session::Session;
 use serde::Serialize;
@@ -170,8 +169,8 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
         if !common.json {
             eprintln!("head {} is published; nodes take it in:", head.version);
         }
-        let leaves = nodes(&prepared.compiled.leaves).cloned();
-        let mut watch = Watch::new((head.version, head.issued_at.min(clock::now())), leaves, prepared.last_seen());
+        let offered = (prepared.compiled.leaves.as_slice(), &prepared.compiled.manifests);
+        let mut watch = Watch::new((head.version, head.issued_at.min(clock::now())), offered, prepared.last_seen());
         let seen = watching::watch(session, &mut watch, how.wait, common.json).await;
         fates = seen.map_err(|why| failure("it is published, but could not be watched", &why))?;
     }

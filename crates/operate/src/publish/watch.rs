@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use identity::id::Digest;
-use identity::members::NodeLeaf;
+use identity::members::{Leaf, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
+use manifest::stored::Manifest;
 use org::report::{Applied, Report};
 use serde::Serialize;
 
+use super::published::nodes;
 use super::reports::Reports;
 
 /// A node that was not seen for so long before a publish is not waited for.
@@ -58,6 +60,8 @@ impl Fate {
 pub struct Watch {
     head: u64,
     since: Timestamp,
+    /// No manifest gives a trial more time than this, whatever a node says of its deadline.
+    longest_trial: Seconds,
     leaves: BTreeMap<NodeName, NodeLeaf>,
     last_seen: BTreeMap<NodeName, Timestamp>,
     reports: Reports,
@@ -66,11 +70,13 @@ pub struct Watch {
 impl Watch {
     pub fn new(
         (head, since): (u64, Timestamp),
-        leaves: impl IntoIterator<Item = NodeLeaf>,
+        (leaves, manifests): (&[Leaf], &BTreeMap<Digest, Vec<u8>>),
         last_seen: BTreeMap<NodeName, Timestamp>,
     ) -> Self {
-        let leaves = leaves.into_iter().map(|leaf| (leaf.name.clone(), leaf)).collect();
-        Self { head, since, leaves, last_seen, reports: Reports::new() }
+        let read = manifests.iter().filter_map(|(digest, bytes)| Manifest::read(bytes, *digest).ok());
+        let longest_trial = read.map(|manifest| manifest.runs.apply.deadline).max().unwrap_or(Seconds(0));
+        let leaves = nodes(leaves).map(|leaf| (leaf.name.clone(), leaf.clone())).collect();
+        Self { head, since, longest_trial, leaves, last_seen, reports: Reports::new() }
     }
 
     /// Of a key that no leaf names nothing is believed, whatever name it uses.
@@ -100,11 +106,13 @@ impl Watch {
 
     /// Nothing more is to be waited for: everybody has settled, is offline, or is long past its deadline.
     pub fn is_over(&self, now: Timestamp) -> bool {
+        let to_take_in = self.since + TO_HEAR.times(2);
+        let last_deadline = to_take_in + self.longest_trial;
         self.fates(now).values().all(|fate| match fate {
             Fate::Offline => true,
             // One that has the head says soon what it makes of it.
-            Fate::Reached => now >= self.since + TO_HEAR.times(2),
-            Fate::OnTrial { deadline, .. } => now >= *deadline + MARGIN,
+            Fate::Reached => now >= to_take_in,
+            Fate::OnTrial { deadline, .. } => now >= last_deadline.min(*deadline) + MARGIN,
             settled => settled.is_settled(),
         })
     }
