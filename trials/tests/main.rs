@@ -5,6 +5,7 @@
 mod layout;
 mod first_walk;
 mod founding;
+mod declaring;
 mod joining;
 mod refusals;
 mod gateway;
