@@ -66,9 +66,12 @@ const fn reason(why: &AskError) -> &'static str {
             CallError::Unreadable { .. } => "unreadable",
             CallError::Setup(_) => "local",
         },
-        AskError::BadAnswer(_) | AskError::Knowledge(_) | AskError::Listing(_) | AskError::Manifest(_) => {
-            "not_believed"
-        }
+        AskError::BadAnswer(_)
+        | AskError::Knowledge(_)
+        | AskError::Listing(_)
+        | AskError::Manifest(_)
+        | AskError::Withheld { .. } => "not_believed",
+        AskError::OutOfTime => "silent",
         AskError::Revoked => "revoked",
         AskError::Scope(_)
         | AskError::NotJoined

@@ -16,7 +16,7 @@ use org::refusal::Refusal;
 use org::report::{Refused, plain};
 use tokio::sync::watch;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
-use wire::known::Known;
+use wire::known::{BadKnowledge, Known};
 
 use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
@@ -155,10 +155,10 @@ impl Agent {
             return Ok(());
         }
         let rested = self.line.is_some();
-        let mut kept_up = self.keep_up().await;
+        let mut kept_up = self.keep_up_in_time(now).await;
         if rested && matches!(kept_up, Err(AskError::Call(CallError::BrokenOff { .. }))) {
             // A connection that ended while it rested is no failure: once more, on a new one.
-            kept_up = self.keep_up().await;
+            kept_up = self.keep_up_in_time(now).await;
         }
         match kept_up {
             Ok((known, apart)) => {
@@ -181,6 +181,15 @@ impl Agent {
             Err(why) => self.cope(why, now).await?,
         }
         Ok(())
+    }
+
+    /// A gateway that says nothing does not keep this node beyond the end of a trial.
+    async fn keep_up_in_time(&mut self, now: Timestamp) -> Result<(Known, Option<String>), AskError> {
+        let Some(trial) = self.engine.view().trial else {
+            return self.keep_up().await;
+        };
+        let left = Duration::from_secs(trial.deadline.since(now).0.max(1));
+        tokio::time::timeout(left, self.keep_up()).await.unwrap_or(Err(AskError::OutOfTime))
     }
 
     async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
@@ -229,7 +238,8 @@ impl Agent {
     /// so.
     async fn hear(&mut self, line: &mut Line) -> Result<Option<String>, AskError> {
         let now = clock::now();
-        let told = told::of(&self.node, &line.known, &self.engine.view(), self.refused.as_ref());
+        let before = self.told.as_ref().and_then(|told| told.refused_lately(now));
+        let told = told::of(&self.node, &line.known, &self.engine.view(), self.refused.as_ref().or(before));
         let report = self.told.as_ref().is_none_or(|last| *last != told);
         let report = if report { Some(told.signed(&self.scope, now)?) } else { None };
         let trial = self.engine.view().trial;
@@ -420,7 +430,14 @@ impl Agent {
 
 /// Something that a gateway of this org would not say.
 const fn is_lie(why: &AskError) -> bool {
-    matches!(why, AskError::Knowledge(_) | AskError::Listing(_) | AskError::Manifest(_) | AskError::BadAnswer(_))
+    match why {
+        AskError::Knowledge(why) | AskError::Call(CallError::Knowledge { source: why, .. }) => {
+            !matches!(why, BadKnowledge::RecoveryWaits { .. })
+        }
+        AskError::Call(call) => matches!(call, CallError::Unreadable { .. }),
+        AskError::Listing(_) | AskError::Manifest(_) | AskError::BadAnswer(_) | AskError::Withheld { .. } => true,
+        _ => false,
+    }
 }
 
 /// What a person should look at, although the machine works.
