@@ -51,7 +51,7 @@ pub(super) fn failing(mut manifest: Manifest) -> Manifest {
 
 pub(super) async fn checked(engine: &mut Engine, second: i64) -> Outcome {
     engine.tick(at(second));
-    let ended = tokio::time::timeout(Duration::from_secs(60), engine.checks_ended()).await;
+    let ended = tokio::time::timeout(Duration::from_mins(1), engine.checks_ended()).await;
     assert!(ended.is_ok(), "no checks run");
     engine.tick(at(second))
 }
