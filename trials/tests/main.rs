@@ -27,3 +27,4 @@ mod bad_days;
 mod publishing;
 mod compiling;
 mod forgetting;
+mod applying;

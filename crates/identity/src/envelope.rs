@@ -49,8 +49,18 @@ pub enum BadEnvelope {
     Malformed { kind: &'static str, why: String },
     #[error("the signed `{kind}` is too large")]
     TooLarge { kind: &'static str },
-    #[error("the `{kind}` carries {found} of the {needed} signatures that it needs")]
-    NotEnoughSignatures { kind: &'static str, found: usize, needed: usize },
+    #[error("the `{kind}` carries {found} of the {needed} signatures that it needs{}", in_words(*others))]
+    NotEnoughSignatures {
+        kind: &'static str,
+        found: usize,
+        needed: usize,
+        /// Keys that signed, or seem to, and whose word does not count.
+        others: usize,
+    },
+}
+
+fn in_words(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(", and {others} that do not count") }
 }
 
 /// What stands around every body.
@@ -185,7 +195,9 @@ impl Envelope {
         let found = self.signers_among(keys).len();
         // A threshold of nothing would be met by anybody.
         if threshold == 0 || found < threshold {
-            return Err(BadEnvelope::NotEnoughSignatures { kind: T::KIND, found, needed: threshold.max(1) });
+            let keys: BTreeSet<_> = self.signatures.iter().map(|signature| signature.keyid).collect();
+            let others = keys.len().saturating_sub(found);
+            return Err(BadEnvelope::NotEnoughSignatures { kind: T::KIND, found, needed: threshold.max(1), others });
         }
         self.peek(org)
     }
@@ -324,7 +336,7 @@ mod tests {
         let again = envelope.signatures[0].clone();
         envelope.signatures.push(again);
         let opened: Result<Note, _> = envelope.open_with_threshold(Some(ORG), &keys(&[1, 2, 3]), 2);
-        assert_eq!(opened, Err(BadEnvelope::NotEnoughSignatures { kind: "note", found: 1, needed: 2 }));
+        assert_eq!(opened, Err(BadEnvelope::NotEnoughSignatures { kind: "note", found: 1, needed: 2, others: 0 }));
         envelope.sign(&key(2)).unwrap();
         let opened: Result<Note, _> = envelope.open_with_threshold(Some(ORG), &keys(&[1, 2, 3]), 2);
         assert_eq!(opened, Ok(Note { text: "hi".into() }));

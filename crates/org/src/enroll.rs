@@ -86,10 +86,12 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
     Ok(Verdict::Admit { invite: record })
 }
 
-/// The last check, after the proof, so that only a holder of the secret learns which names are in use.
-pub fn check_name_is_free(state: &State, name: &NodeName) -> Result<(), Refusal> {
-    match state.holder(name) {
-        Some(_) => Err(Refusal::NameTaken { name: name.clone() }),
-        None => Ok(()),
+/// The last check, after the proof, so that only a holder of the secret learns which names are in use. A name that the
+/// operators published for a key is that key's, also if this ledger does not know it.
+pub fn check_name_is_free(state: &State, name: &NodeName, published: Option<Digest>) -> Result<(), Refusal> {
+    let published = published.filter(|key| !state.is_gone(*key));
+    match (state.holder(name), published) {
+        (None, None) => Ok(()),
+        (Some(_), _) | (_, Some(_)) => Err(Refusal::NameTaken { name: name.clone() }),
     }
 }

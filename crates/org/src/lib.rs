@@ -32,6 +32,7 @@ pub mod derived;
 pub mod enroll;
 pub mod renew;
 pub mod member;
+pub mod vouch;
 pub mod audit;
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ pub enum Refusal {
     BeyondCeiling { what: Ceiling, value: String },
     #[error("the name `{name}` belongs to another machine")]
     NameTaken { name: NodeName },
+    #[error("the operators published the name `{name}` for the key of another machine")]
+    NameOfAnother { name: NodeName },
     #[error("the proof does not hold: the code's secret or the machine's key is not the right one")]
     BadProof,
     #[error("there is no open challenge on this connection")]
@@ -126,6 +128,9 @@ impl Refusal {
             Self::NameTaken { .. } => Some(
                 "choose another: freehold-node join --name NAME; if the old machine is gone, an operator frees the name: freehold node revoke NAME",
             ),
+            Self::NameOfAnother { .. } => Some(
+                "an operator looks (freehold node show NAME) and lets one machine go on: freehold node replace NAME",
+            ),
             Self::BadProof => {
                 Some("copy the whole code again, or ask an operator for a new one: freehold invite create")
             }
@@ -176,6 +181,7 @@ impl Refusal {
             | Self::NameNotAllowed { .. }
             | Self::BeyondCeiling { .. }
             | Self::NameTaken { .. }
+            | Self::NameOfAnother { .. }
             | Self::BadProof
             | Self::NoChallenge
             | Self::BadRequest

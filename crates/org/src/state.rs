@@ -315,6 +315,11 @@ impl State {
         by_invite || self.revocations.authors.iter().filter(here).any(|cut| !within(cut))
     }
 
+    /// Was this node key revoked, or did it leave?
+    pub fn is_gone(&self, key: Digest) -> bool {
+        self.revocations.node_keys.contains(&key) || self.members.get(&key).is_some_and(|member| self.is_ended(member))
+    }
+
     /// The machine that holds a name now.
     pub fn holder(&self, name: &NodeName) -> Option<&MemberRecord> {
         let holds = |member: &&MemberRecord| {

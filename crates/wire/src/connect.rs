@@ -131,6 +131,7 @@ pub struct Provisional {
 #[derive(Debug)]
 pub struct Believed {
     conversation: Conversation,
+    endpoint: ProvisionalEndpoint,
     pub mandate: Mandate,
 }
 
@@ -194,7 +195,7 @@ impl Provisional {
         let address = self.conversation.address.clone();
         let mandate = self.endpoint.believe(&known.head.head, now).cloned();
         let mandate = mandate.map_err(|why| not_believed(address, why))?;
-        Ok((Believed { conversation: self.conversation, mandate }, known))
+        Ok((Believed { conversation: self.conversation, endpoint: self.endpoint, mandate }, known))
     }
 
     async fn learn(&mut self, org: OrgId, floor: SignersRef, head_floor: u64) -> Result<Known, CallError> {
@@ -266,6 +267,12 @@ impl Believed {
 
     pub const fn address(&self) -> &Address {
         &self.conversation.address
+    }
+
+    /// Is it still a gateway by what is known now? An open connection outlives no mandate.
+    pub fn check(&self, known: &Known) -> Result<(), CallError> {
+        let still = self.endpoint.believe(&known.head.head, clock::now());
+        still.map(drop).map_err(|why| not_believed(self.conversation.address.clone(), why))
     }
 
     pub async fn ask<Q: Serialize, A: DeserializeOwned>(&mut self, ask: Ask, question: &Q) -> Result<A, CallError> {

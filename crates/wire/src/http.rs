@@ -65,9 +65,10 @@ const fn status(refusal: &Refusal) -> StatusCode {
             StatusCode::BAD_REQUEST
         }
         Refusal::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-        Refusal::NameTaken { .. } | Refusal::CounterConflict { .. } | Refusal::LedgerRefuses { .. } => {
-            StatusCode::CONFLICT
-        }
+        Refusal::NameTaken { .. }
+        | Refusal::NameOfAnother { .. }
+        | Refusal::CounterConflict { .. }
+        | Refusal::LedgerRefuses { .. } => StatusCode::CONFLICT,
         Refusal::Waiting => StatusCode::ACCEPTED,
         Refusal::InviteUnknown { .. }
         | Refusal::InviteRevoked

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::stored::{Access, BadManifest, Caller, Check, Confirm, Delivered, Dial, Manifest, Place, Probe, Runs};
 
 /// What a fact is about, in the order in which people want to read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
     Service,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use identity::id::Digest;
 use identity::members::{ClassLeaf, Leaf, NodeLeaf};
 use identity::principal::{Name, NodeName};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::facts::Facts;
 pub use self::facts::What;
@@ -83,12 +83,12 @@ pub struct MachineChange {
 }
 
 /// Without `from` it is gained, without `to` it is lost.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Change {
     pub what: What,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub who: String,
     pub from: Option<String>,
     pub to: Option<String>,
@@ -105,6 +105,12 @@ impl Plan {
 /// Is this change one that can break a node?
 pub fn needs_trial(old: &Manifest, new: &Manifest) -> bool {
     old.runs != new.runs
+}
+
+/// What one machine gains and loses. Without a manifest so far it is compared with the empty one.
+pub fn between(old: Option<&Manifest>, new: &Manifest) -> Vec<Change> {
+    let old = old.map_or_else(|| facts::of(&Manifest::empty(SCHEMA)), facts::of);
+    differences(&old, &facts::of(new))
 }
 
 pub fn compare(old: &Published, new: &Compiled) -> Result<Plan, BadPublished> {

@@ -33,6 +33,7 @@ pub(crate) struct Notes<'a> {
     complaints: Vec<Complaint>,
     errors: usize,
     unshown: usize,
+    walked: Walked,
 }
 
 /// A complaint in the making.
@@ -81,7 +82,14 @@ impl<'a> Notes<'a> {
             let after = file.bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
             std::iter::once(0).chain(after).collect()
         };
-        Self { files, lines: files.iter().map(starts).collect(), complaints: Vec::new(), errors: 0, unshown: 0 }
+        Self {
+            files,
+            lines: files.iter().map(starts).collect(),
+            complaints: Vec::new(),
+            errors: 0,
+            unshown: 0,
+            walked: Walked::default(),
+        }
     }
 
     pub(crate) fn push(&mut self, draft: Draft) {
@@ -142,26 +150,71 @@ impl<'a> Notes<'a> {
         Spot { file, line, column: String::from_utf8_lossy(before).chars().count(), width: 1 }
     }
 
-    fn place(&self, at: Spot) -> Place {
-        let line = String::from_utf8_lossy(self.line(at.file, at.line));
-        let length = line.chars().count();
-        let column = at.column.min(length);
-        let skipped = if length <= SHOWN { 0 } else { column.saturating_sub(BEFORE) };
-        let cut = length > skipped + SHOWN;
+    fn place(&mut self, at: Spot) -> Place {
+        let line = self.line(at.file, at.line);
+        let (column, start) = self.walk(at, line);
+        let begin = if line.len() <= SHOWN { 0 } else { back(line, start, BEFORE) };
+        let end = forth(line, begin, SHOWN).1;
+        let part = |from: usize, to: usize| String::from_utf8_lossy(line.get(from..to).unwrap_or_default());
         let mut text = String::new();
-        if skipped > 0 {
+        if begin > 0 {
             text.push('…');
         }
-        text.extend(line.chars().skip(skipped).take(SHOWN).map(harmless));
-        if cut {
+        text.extend(part(begin, end).chars().map(harmless));
+        if end < line.len() {
             text.push('…');
         }
-        let from = column - skipped + usize::from(skipped > 0);
-        let shown = length.min(skipped + SHOWN);
-        let width = at.width.min(shown.saturating_sub(column)).max(1);
+        let from = part(begin, start).chars().count() + usize::from(begin > 0);
+        let width = at.width.min(part(start, end).chars().count()).max(1);
         let file = self.files.get(at.file).map(|file| file.path.chars().map(harmless).collect()).unwrap_or_default();
         Place { file, line: at.line, column: column + 1, text, mark: Mark { from, width } }
     }
+
+    /// The column, or the last one if the line ends before it, and the byte that it begins with. It goes on from where
+    /// it was before: a fleet may be one line of many megabytes, with something to say about each part of it.
+    fn walk(&mut self, at: Spot, line: &[u8]) -> (usize, usize) {
+        let Walked { file, line: number, column, byte } = self.walked;
+        let known = file == at.file && number == at.line && column <= at.column;
+        let (column, byte) = if known { (column, byte) } else { (0, 0) };
+        let (steps, byte) = forth(line, byte, at.column - column);
+        self.walked = Walked { file: at.file, line: at.line, column: column + steps, byte };
+        (column + steps, byte)
+    }
+}
+
+/// How far a line was walked through.
+#[derive(Debug, Default)]
+struct Walked {
+    file: usize,
+    line: usize,
+    column: usize,
+    byte: usize,
+}
+
+/// Whether a character begins with this byte.
+const fn begins(byte: u8) -> bool {
+    byte & 0b1100_0000 != 0b1000_0000
+}
+
+/// So many characters on from a byte, or to the end: how many there were, and the byte there.
+fn forth(line: &[u8], from: usize, many: usize) -> (usize, usize) {
+    let rest = line.get(from..).unwrap_or_default();
+    let mut starts = rest.iter().enumerate().filter(|(_, byte)| begins(**byte)).map(|(at, _)| from + at);
+    let mut steps = 0;
+    while steps < many {
+        if starts.next().is_none() {
+            return (steps, line.len());
+        }
+        steps += 1;
+    }
+    (steps, starts.next().unwrap_or(line.len()))
+}
+
+/// So many characters back from a byte, or to the beginning.
+fn back(line: &[u8], from: usize, many: usize) -> usize {
+    let before = line.get(..from).unwrap_or_default();
+    let mut starts = before.iter().enumerate().rev().filter(|(_, byte)| begins(**byte)).map(|(at, _)| at);
+    many.checked_sub(1).map_or(Some(from), |last| starts.nth(last)).unwrap_or(0)
 }
 
 /// One character for one, so that marks stay where they belong; nothing moves the cursor or turns the writing.
@@ -186,4 +239,36 @@ pub(crate) fn meant<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Op
     // `adress` is far from `addr` by its letters, but begins alike.
     let alike = |name: &str| name.len() > 3 && strsim::jaro_winkler(&given, name) > 0.79;
     near.filter(|(distance, name)| *distance <= longest || alike(name)).min().map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(text: &str, columns: &[usize]) -> Vec<Place> {
+        let files = [SourceFile { path: "a.yaml".to_owned(), bytes: text.as_bytes().to_vec() }];
+        let mut notes = Notes::new(&files);
+        columns.iter().map(|column| notes.place(Spot { file: 0, line: 1, column: *column, width: 2 })).collect()
+    }
+
+    #[test]
+    fn a_mark_is_under_what_is_meant_in_any_order_and_alphabet() {
+        let text: String = ('a'..='z').chain('α'..='ω').cycle().take(1000).collect();
+        let columns = [0, 59, 60, 61, 500, 499, 3, 997, 998, 999];
+        for (place, column) in places(&text, &columns).into_iter().zip(columns) {
+            assert_eq!(place.column, column + 1);
+            let marked: String = place.text.chars().skip(place.mark.from).take(place.mark.width).collect();
+            let wanted: String = text.chars().skip(column).take(2).collect();
+            assert_eq!(marked, wanted, "{column}");
+            assert!(place.text.chars().count() <= SHOWN + 2);
+        }
+    }
+
+    #[test]
+    fn a_mark_behind_the_end_stays_at_the_end() {
+        let place = &places("abc", &[3, 7, 2])[1];
+        assert_eq!((place.column, place.mark.from, place.mark.width, place.text.as_str()), (4, 3, 1, "abc"));
+        let place = &places("", &[0])[0];
+        assert_eq!((place.column, place.mark.from, place.mark.width, place.text.as_str()), (1, 0, 1, ""));
+    }
 }

@@ -2,7 +2,7 @@
 
 use identity::envelope::Envelope;
 use identity::key::Sign as _;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use manifest::stored::SCHEMA;
 use org::report::{Applied, Mark, Refused, Report, plain};
 use wire::known::Known;
@@ -38,7 +38,15 @@ pub fn of(node: &NodeFile, known: &Known, view: &ApplyView, refused: Option<&Ref
     Told { node: node.clone(), head, applied, refused: refused.cloned() }
 }
 
+/// So long the operators can read that a gateway lied, also after another one told the truth.
+const REMEMBERED: Seconds = Seconds::DAY;
+
 impl Told {
+    /// What was refused before, if that is worth saying still.
+    pub fn refused_lately(&self, now: Timestamp) -> Option<&Refused> {
+        self.refused.as_ref().filter(|refused| now.since(refused.at) < REMEMBERED)
+    }
+
     pub fn signed(&self, scope: &Scope, at: Timestamp) -> Result<Envelope, AskError> {
         let node_key = scope.node_key()?;
         let report = Report {

@@ -213,8 +213,13 @@ impl Conversation {
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
         }
-        let svid = self.believe_again(peer)?;
-        let member = Member::recognize(&*self.gateway.state().await, svid, clock::now())?;
+        let (svid, now) = (self.believe_again(peer)?, clock::now());
+        let state = self.gateway.state().await;
+        let doubt = state.member(&svid.node_key).and_then(|member| self.gateway.doubt(&state, member, Some(&svid)));
+        let member = Member::recognize(&state, svid, now)?;
+        if let Some(doubt) = doubt {
+            return Err(self.gateway.shout(member.node_key(), member.node(), &doubt, now));
+        }
         // Users and services talk to their peers; to a gateway their node speaks for them.
         if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
     }

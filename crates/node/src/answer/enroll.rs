@@ -102,13 +102,15 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let granted = if is_new { Some(grant(gateway, proven, invite, now)?) } else { None };
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
 
+    let shelf = std::sync::Arc::clone(&gateway.shelf);
     let written = gateway.writer.run_for_tip(move |desk| {
         let attempt = Attempt { claim: &claim, source, gateway: &node, now };
         let again = match enroll::consider(desk.state, attempt)? {
             Verdict::Again { member, .. } => Some((member.admission.entry.clone(), member.admission.entry_digest)),
             Verdict::Admit { invite } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
             Verdict::Admit { .. } => {
-                enroll::check_name_is_free(desk.state, &claim.name)?;
+                let published = shelf.now().and_then(|published| published.key_of(&claim.name));
+                enroll::check_name_is_free(desk.state, &claim.name, published)?;
                 None
             }
         };
@@ -183,7 +185,7 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
     let now = clock::now();
     let challenge = setting.challenge.still_good(now)?;
     let node_key = request.svid.binding.node_key;
-    let name = {
+    let (name, doubt) = {
         let state = gateway.state().await;
         if state.revocations.node_keys.contains(&node_key.digest()) {
             return Err(Refusal::KeyRevoked);
@@ -191,7 +193,7 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
         let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
         let member = member.ok_or(Refusal::NotAdmitted)?;
         renew::check_standing(&state, member, now)?;
-        member.claim().name.clone()
+        (member.claim().name.clone(), gateway.doubt(&state, member, None))
     };
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
     let transcript = Transcript::new(
@@ -203,6 +205,9 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
     );
     if !transcript.is_signed(Purpose::Return, node_key, &request.by_node) {
         return Err(Refusal::BadProof);
+    }
+    if let Some(doubt) = doubt {
+        return Err(gateway.shout(node_key, &name, &doubt, now));
     }
     let principal = Principal::node(&gateway.about.org, &name);
     let applicant = Applicant { principal: &principal, node: &name, node_key };

@@ -15,6 +15,7 @@ pub mod published;
 pub mod desk;
 pub mod writer;
 pub mod gateway;
+pub mod vouch;
 
 // Answers: a file for each request.
 pub mod issue;

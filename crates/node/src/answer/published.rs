@@ -9,6 +9,7 @@ use identity::members::{self, ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf};
 use identity::principal::{NodeName, Principal};
 use manifest::stored::Manifest;
 use org::state::State;
+use org::vouch::Shown;
 use tokio::sync::watch;
 
 use crate::store::ledger::{Ledger, LedgerError};
@@ -135,6 +136,16 @@ impl Published {
             }
             None => Some(Listing::Unlisted { absence }),
         }
+    }
+
+    /// The key that has this name, by the operators' word.
+    pub fn key_of(&self, name: &NodeName) -> Option<Digest> {
+        self.nodes.get(name).map(|leaf| leaf.node_key)
+    }
+
+    /// What the map says of a name. It was checked against its root when it was read.
+    pub fn shown(&self, name: &NodeName) -> Shown {
+        self.nodes.get(name).map_or(Shown::NoLeaf, |leaf| Shown::Leaf(leaf.clone()))
     }
 
     pub fn manifest(&self, digest: Digest) -> Option<&Arc<[u8]>> {

@@ -31,6 +31,10 @@ pub enum AskError {
     Listing(#[from] BadListing),
     #[error("what the gateway offers this node to be does not hold: {0}")]
     Manifest(#[from] BadManifest),
+    #[error("the gateway does not say what head {head} wants this node to be: it holds it back, or has lost it")]
+    Withheld { head: u64 },
+    #[error("no gateway answered before the trial was over")]
+    OutOfTime,
     #[error("this machine's key was revoked by the operators")]
     Revoked,
     #[error(transparent)]

@@ -120,7 +120,9 @@ pub async fn sync(
     let answer: SyncAnswer = gateway.ask_patiently(Ask::Sync, &question, question.wait).await?;
     let news = (&answer.signers[..], answer.head.as_ref());
     let (known, apart) = take_authority(scope, known, news, (&answer.tip, &answer.recoveries))?;
+    gateway.check(&known)?;
     let own_key = scope.node_key()?.public().digest();
+    let now = known.head.head.version;
     let listed = match (&answer.listing, known.head.head.members) {
         (Some(listing), Some(root)) => {
             Some(check_listing(listing, (root, name, own_key), &question.have, answer.manifest))
@@ -128,6 +130,10 @@ pub async fn sync(
         (Some(_), None) => Some(Err(BadListing::NoMap.into())),
         // Nothing is published for anybody.
         (None, None) => Some(Ok(Listed::Nothing)),
+        // One that was not to wait may be between two heads.
+        (None, Some(_)) if question.listed < now && question.wait > Seconds(0) => {
+            Some(Err(AskError::Withheld { head: now }))
+        }
         (None, Some(_)) => None,
     };
     let consent = answer.consent.and_then(|consent| open_consent(&known, &consent, own_key));

@@ -121,12 +121,11 @@ impl Watch {
 /// What a node makes of a head in which its manifest is this one.
 fn judge(report: &Report, (head, since): (u64, Timestamp), wanted: Digest) -> Fate {
     let refused = report.refused.as_ref().filter(|refused| refused.at >= since);
-    if let Some(refused) = refused {
-        return Fate::Refused { why: refused.why.clone() };
-    }
+    let refused = refused.map(|refused| Fate::Refused { why: refused.why.clone() });
     if report.head.version < head {
-        return Fate::NotReached;
+        return refused.unwrap_or(Fate::NotReached);
     }
+    // One gateway may have lied, and another told the truth since: what became of it says more.
     match &report.applied {
         Applied::Settled { manifest } if *manifest == wanted => Fate::Confirmed,
         Applied::OnTrial { manifest, deadline, waits, .. } if *manifest == wanted => {
@@ -135,7 +134,7 @@ fn judge(report: &Report, (head, since): (u64, Timestamp), wanted: Digest) -> Fa
         Applied::RolledBack { manifest, why, .. } if *manifest == wanted => Fate::RolledBack { why: why.clone() },
         // About an earlier manifest, or nothing yet.
         Applied::Nothing | Applied::Settled { .. } | Applied::OnTrial { .. } | Applied::RolledBack { .. } => {
-            Fate::Reached
+            refused.unwrap_or(Fate::Reached)
         }
     }
 }

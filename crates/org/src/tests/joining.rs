@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use identity::id::Digest;
 use identity::id::InviteId;
 use identity::time::{Seconds, Timestamp};
 
@@ -208,10 +209,16 @@ fn signers_authority_is_not_for_joiners() {
 #[test]
 fn a_name_in_use_is_refused_and_a_freed_one_is_free() {
     let mut world = invited(|_| {});
-    let free = |world: &World| check_name_is_free(&world.fold().state, &node("web"));
+    let free = |world: &World| check_name_is_free(&world.fold().state, &node("web"), None);
     assert_eq!(free(&world), Ok(()));
     world.admit("gw-1", 1, 1, "web");
     assert_eq!(free(&world), Err(Refusal::NameTaken { name: node("web") }));
     world.leave("gw-1", 1);
     assert_eq!(free(&world), Ok(()));
+    // The operators published the name: for a machine that this ledger never heard of, or for the one that left.
+    let state = world.fold().state;
+    let published = |key| check_name_is_free(&state, &node("web"), Some(key));
+    assert_eq!(published(Digest([9; 32])), Err(Refusal::NameTaken { name: node("web") }));
+    let left = *state.members.keys().next().unwrap();
+    assert_eq!(published(left), Ok(()));
 }

@@ -188,7 +188,7 @@ impl Stage {
                 let stands = |entry: &&usize| self.entries[**entry].digest == member.admission.entry_digest;
                 Ok(Some(*known.iter().find(stands).expect("it has what it gave")))
             }
-            Verdict::Admit { .. } => check_name_is_free(&state, &claim.name).map(|()| None),
+            Verdict::Admit { .. } => check_name_is_free(&state, &claim.name, None).map(|()| None),
         }
     }
 

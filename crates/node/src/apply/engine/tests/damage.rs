@@ -3,8 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{Node, at, failing, manifest, with_access};
-use crate::apply::engine::{ApplyError, Engine, FOLDER};
+use trials::faults::SmallDisk;
+
+use super::{Node, at, checked, failing, manifest, with_access};
+use crate::apply::engine::{ApplyError, Engine, FOLDER, Manifest, Offered, one_line};
 use crate::apply::stage::StageError;
 use crate::apply::trial::Outcome;
 
@@ -191,4 +193,48 @@ async fn a_guard_that_is_damaged_permits_nothing_until_it_is_offered_again() {
     assert!(!node.may("alice"));
     assert_eq!(node.offer(&bad, 3, 350), Outcome::NotAgain);
     assert!(node.may("alice") && !node.may("bob"));
+}
+
+#[tokio::test]
+async fn on_a_full_disk_nothing_new_is_taken_and_what_is_on_trial_still_goes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::at(folder.path().join("scope"), "1m");
+    let mut engine = Engine::open(&disk.folder, at(0)).unwrap();
+    let offer = |engine: &mut Engine, manifest: &Manifest, head, second| {
+        let bytes = manifest.bytes();
+        engine.offer(Offered { digest: manifest.digest(), bytes: &bytes, head, urged: None }, at(second))
+    };
+    offer(&mut engine, &manifest(1), 1, 10).unwrap();
+    assert_eq!(checked(&mut engine, 10).await, Outcome::Confirmed);
+    let mut refusals = 0;
+    // With room for nothing, for a file, for all but the record: as a whole or not at all.
+    for pages in 0.. {
+        disk.leave(pages * 4096);
+        match offer(&mut engine, &failing(manifest(2)), 2, 20) {
+            Ok(outcome) => {
+                assert_eq!(outcome, Outcome::OnTrial);
+                break;
+            }
+            Err(why) => {
+                assert!(one_line(&why).contains("No space left on device"), "{}", one_line(&why));
+                assert_eq!(engine.current(), Some(&manifest(1)));
+                assert_eq!(std::fs::read_dir(disk.folder.join("state/manifests")).unwrap().count(), 1);
+                refusals += 1;
+            }
+        }
+    }
+    assert!(refusals > 2, "{refusals}");
+    disk.leave(0);
+    assert_eq!(engine.tick(at(320)), Outcome::WentBack);
+    assert_eq!(engine.current(), Some(&manifest(1)));
+    assert!(engine.view().problem.unwrap().contains("No space left on device"));
+    drop(engine);
+    // Started anew on the full disk, it finds the trial over.
+    let mut engine = Engine::open(&disk.folder, at(330)).unwrap();
+    assert_eq!(engine.current(), Some(&manifest(1)));
+    disk.make_room();
+    engine.tick(at(331));
+    assert_eq!(engine.view().problem, None);
+    let motd = std::fs::read_to_string(disk.folder.join("state/current/files/etc/motd")).unwrap();
+    assert_eq!(motd, "number 1");
 }

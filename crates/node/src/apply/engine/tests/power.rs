@@ -2,21 +2,14 @@
 
 use trials::forgetful::{Forgetful, Lost};
 
-use super::{at, failing, manifest, with_access};
-use crate::apply::engine::{ApplyError, Engine, Offered, Outcome};
-use crate::apply::engine::{Manifest, Seconds, Urge};
+use super::{at, checked, failing, manifest, with_access};
+use crate::apply::engine::{ApplyError, Engine, Manifest, Offered, Outcome, Seconds, Urge};
 
 const LOST: [Lost; 3] = [Lost::Unsynced, Lost::Bytes, Lost::Nothing];
 
 fn offer(engine: &mut Engine, manifest: &Manifest, head: u64, second: i64) -> Result<Outcome, ApplyError> {
     let bytes = manifest.bytes();
     engine.offer(Offered { digest: manifest.digest(), bytes: &bytes, head, urged: None }, at(second))
-}
-
-async fn checked(engine: &mut Engine, second: i64) -> Outcome {
-    engine.tick(at(second));
-    engine.checks_ended().await;
-    engine.tick(at(second))
 }
 
 async fn confirm(engine: &mut Engine, manifest: &Manifest, head: u64, second: i64) {
@@ -68,7 +61,6 @@ async fn walk(prepare: &[&str], act: &[&str], allowed: &[(u8, bool, bool)], at_s
             let failed = !disk.has_power();
             drop(engine);
             let disk = disk.powered_again(lost);
-            // Killed while it starts: the same again.
             let mut engine = Engine::open(&disk.folder, at(at_second)).unwrap();
             let state = found(&engine, &disk);
             assert!(allowed.contains(&state), "{lost:?}, step {steps}: {state:?}");
