@@ -294,6 +294,8 @@ impl Agent {
         tracing::error!(why, "what the gateway offers is refused");
         self.refused = Some(Refused { at, why: plain(why) });
         self.quiet = true;
+        // Whoever tells the truth next is to say it, even if it was known before.
+        self.listed = 0;
     }
 
     fn note(&mut self, act: impl FnOnce(&mut Engine) -> Result<Outcome, ApplyError>) {
@@ -389,9 +391,16 @@ impl Agent {
             AskError::Call(CallError::Refused(refusal)) => refusal.hint(),
             _ => None,
         };
-        let problem = [describe(&why)].into_iter().chain(hint.map(str::to_owned)).collect::<Vec<_>>().join("; ");
+        // What was taken before it failed is so, and a head that grew old meanwhile is no smaller matter.
+        let known = self.scope.known().ok().flatten();
+        let stale = known.as_ref().and_then(|known| trouble(known, now));
+        let problem: Vec<_> = [describe(&why)].into_iter().chain(hint.map(str::to_owned)).chain(stale).collect();
+        let problem = problem.join("; ");
         tracing::warn!(problem, retry_in = %wait, "could not check in");
-        self.tell(|status| status.problem = Some(problem.clone()));
+        self.tell(|status| {
+            status.head = known.map_or(status.head, |known| known.head.head.version);
+            status.problem = Some(problem.clone());
+        });
         Ok(())
     }
 
