@@ -26,4 +26,7 @@ mod backing_up;
 mod migrating;
 mod fixtures;
 mod bad_days;
+mod publishing;
 mod compiling;
+mod forgetting;
+mod applying;

@@ -10,6 +10,7 @@ use node::commands::pages::{Completions, Man};
 use node::commands::roots::Common;
 use node::commands::run::Run;
 use node::commands::status::Status;
+use node::commands::sync::Sync;
 use node::report::Failure;
 
 /// Joins this machine to an org and keeps it there.
@@ -20,6 +21,7 @@ use node::report::Failure;
     after_help = "Examples:
   freehold-node join < code.txt     become a member
   freehold-node run                 stay one: renew, check in
+  freehold-node sync                take what is published now, and see how it goes
   freehold-node status              how things stand
   freehold-node doctor              what is wrong, and how to cure it
   freehold-node leave               say goodbye and wipe the keys"
@@ -37,6 +39,8 @@ enum Command {
     Join(Join),
     /// Run the agent: renew, check in, answer `status`
     Run(Run),
+    /// Take what is published at once, and wait until it is settled or went back
+    Sync(Sync),
     /// Tell how this node stands
     Status(Status),
     /// Leave the org and wipe the keys
@@ -63,6 +67,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Join(join) => join.run(common).await,
         Command::Run(run) => run.run(common).await,
+        Command::Sync(sync) => sync.run(common).await,
         Command::Status(status) => status.run(common),
         Command::Leave(leave) => leave.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,

@@ -6,6 +6,7 @@ use identity::time::Timestamp;
 use wire::connect::CallError;
 use wire::known::Known;
 
+use crate::apply::view::ApplyView;
 use crate::ask::call::AskError;
 use crate::metrics::text::{Kind, Page};
 use crate::store::scope::{Scope, ScopeError};
@@ -21,6 +22,8 @@ pub struct Tally {
     checked_in_at: Moment,
     head: AtomicU64,
     fresh_until: Moment,
+    trial_until: Moment,
+    went_back_at: Moment,
 }
 
 /// A moment, or 0 while there is none.
@@ -107,6 +110,12 @@ impl Tally {
         self.fresh_until.set(Some(known.head.head.fresh_until));
     }
 
+    /// What this node should be, and how far that is.
+    pub fn applies(&self, view: &ApplyView) {
+        self.trial_until.set(view.trial.as_ref().map(|trial| trial.deadline));
+        self.went_back_at.set(view.rolled_back.as_ref().map(|back| back.at));
+    }
+
     pub fn has_svid(&self, until: Option<Timestamp>, renew_at: Option<Timestamp>) {
         self.svid_until.set(until);
         self.renew_at.set(renew_at);
@@ -141,6 +150,16 @@ impl Tally {
             "freehold_agent_head_fresh_until_timestamp_seconds",
             "Until when that head is fresh.",
             self.fresh_until.get(),
+        );
+        page.moment(
+            "freehold_agent_trial_deadline_timestamp_seconds",
+            "When what is on trial goes back unless it is confirmed; absent if nothing is.",
+            self.trial_until.get(),
+        );
+        page.moment(
+            "freehold_agent_went_back_timestamp_seconds",
+            "When this node went back to what it was before; absent once something newer is confirmed.",
+            self.went_back_at.get(),
         );
     }
 }

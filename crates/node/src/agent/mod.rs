@@ -2,30 +2,35 @@
 
 pub mod metrics;
 pub mod status;
+pub mod errand;
+pub mod socket;
 pub mod told;
 pub mod placed;
+pub mod hear;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ground::file::Lock;
 use ground::{clock, random};
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
-use org::report::{Refused, plain};
-use tokio::sync::watch;
+use org::report::Refused;
+use tokio::sync::{mpsc, watch};
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::{BadKnowledge, Known};
 
+use crate::agent::errand::{Asked, Desk};
 use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
 use crate::agent::told::Told;
-use crate::apply::engine::{ApplyError, Engine, Offered};
+use crate::apply::engine::{ApplyError, Engine};
 use crate::apply::trial::Outcome;
 use crate::ask::call::{AskError, is_revoked};
-use crate::ask::sync::{Listed, Wants};
 use crate::ask::{renew, sync};
+use crate::store::refused;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 #[derive(Debug, Clone)]
@@ -69,40 +74,70 @@ const LONGEST_WAIT: Seconds = Seconds(300);
 const TRIAL_WAIT: Seconds = Seconds(2);
 
 /// Runs until `stop`, or until the operators revoked this machine.
-pub async fn run(scope: Scope, options: Options, mut stop: watch::Receiver<bool>) -> Result<(), AgentError> {
-    let node = scope.node()?.ok_or(AgentError::NotJoined)?;
-    let _lock = scope.lock()?.ok_or(AgentError::AlreadyRunning)?;
-    let status = Arc::new(Mutex::new(Status::from_disk(&scope)?));
-    let _socket = status::answer(&scope, Arc::clone(&status));
-    let [jitter] = random::bytes::<1>()?;
-    options.tally.starts_from(&scope)?;
-    let engine = Engine::open(&scope.folder, clock::now())?;
-    let mut agent = Agent {
-        scope,
-        node,
-        engine,
-        listed: 0,
-        refused: None,
-        told: None,
-        options,
-        jitter,
-        line: None,
-        quiet: false,
-        failures: 0,
-        next_check_in: None,
-        renew_at: None,
-        held_off: Timestamp::from_unix(0)..Timestamp::from_unix(0),
-        status,
-    };
-    loop {
-        // Whatever is cut off here is taken up again: what was asked for is on disk until it is there.
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return Ok(()),
-            looked = agent.look() => looked?,
+pub async fn run(scope: Scope, options: Options, stop: watch::Receiver<bool>) -> Result<(), AgentError> {
+    Ready::prepare(scope, options)?.run(stop).await
+}
+
+/// An agent that has its scope to itself, and is about to run.
+#[derive(Debug)]
+pub struct Ready {
+    agent: Agent,
+    desk: Desk,
+    errands: mpsc::Receiver<Asked>,
+    _lock: Lock,
+}
+
+impl Ready {
+    pub fn prepare(scope: Scope, options: Options) -> Result<Self, AgentError> {
+        let node = scope.node()?.ok_or(AgentError::NotJoined)?;
+        let lock = scope.lock()?.ok_or(AgentError::AlreadyRunning)?;
+        let status = Arc::new(Mutex::new(Status::from_disk(&scope)?));
+        let (desk, errands) = errand::desk(Arc::clone(&status));
+        let [jitter] = random::bytes::<1>()?;
+        options.tally.starts_from(&scope)?;
+        let engine = Engine::open(&scope.folder, clock::now())?;
+        let refused = refused::load(&scope)?;
+        let agent = Agent {
+            scope,
+            node,
+            engine,
+            listed: 0,
+            refused,
+            told: None,
+            errand: None,
+            options,
+            jitter,
+            line: None,
+            quiet: false,
+            failures: 0,
+            next_check_in: None,
+            renew_at: None,
+            held_off: Timestamp::from_unix(0)..Timestamp::from_unix(0),
+            status,
+        };
+        Ok(Self { agent, desk, errands, _lock: lock })
+    }
+
+    /// Where it is asked for things while it runs.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), AgentError> {
+        let _socket = socket::answer(&self.agent.scope, self.desk.clone());
+        loop {
+            let idle = self.agent.errand.is_none();
+            // Whatever is cut off here is taken up again: what was asked for is on disk until it is there.
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                Some(asked) = self.errands.recv(), if idle => self.agent.take_errand(asked),
+                looked = self.agent.look() => looked?,
+            }
         }
     }
 }
 
+#[derive(Debug)]
 struct Agent {
     scope: Scope,
     node: NodeFile,
@@ -114,6 +149,8 @@ struct Agent {
     refused: Option<Refused>,
     /// What the gateway was last told of this node.
     told: Option<Told>,
+    /// What somebody here waits for.
+    errand: Option<Asked>,
     options: Options,
     jitter: u8,
     line: Option<Line>,
@@ -128,6 +165,7 @@ struct Agent {
 }
 
 /// An open mTLS connection, with what was known when it was last used.
+#[derive(Debug)]
 struct Line {
     gateway: Believed,
     known: Known,
@@ -146,7 +184,7 @@ impl Agent {
         let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
         let early = self.next_check_in.is_some_and(|at| now < at && at.since(now) <= far);
         let due = self.failures == 0 && self.renew_at.is_none_or(|at| now >= at);
-        if early && !due {
+        if early && !due && self.errand.is_none() {
             // Checks that end are heard of at once.
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -160,6 +198,7 @@ impl Agent {
             // A connection that ended while it rested is no failure: once more, on a new one.
             kept_up = self.keep_up_in_time(now).await;
         }
+        let failed = kept_up.as_ref().err().map(|why| describe(why));
         match kept_up {
             Ok((known, apart)) => {
                 self.failures = 0;
@@ -180,6 +219,7 @@ impl Agent {
             }
             Err(why) => self.cope(why, now).await?,
         }
+        self.report_back(failed);
         Ok(())
     }
 
@@ -234,76 +274,6 @@ impl Agent {
         Ok((known, apart))
     }
 
-    /// Waits for news and takes them: authority first, then what this node should be. If the clocks are apart, it says
-    /// so.
-    async fn hear(&mut self, line: &mut Line) -> Result<Option<String>, AskError> {
-        let now = clock::now();
-        let before = self.told.as_ref().and_then(|told| told.refused_lately(now));
-        let told = told::of(&self.node, &line.known, &self.engine.view(), self.refused.as_ref().or(before));
-        let report = self.told.as_ref().is_none_or(|last| *last != told);
-        let report = if report { Some(told.signed(&self.scope, now)?) } else { None };
-        let trial = self.engine.view().trial;
-        // Whoever has something to say does not wait with it, nor right after a connection was made.
-        let wait = if report.is_some() { Seconds(0) } else { self.patience(now) };
-        let wants = Wants {
-            listed: self.listed,
-            have: self.engine.have(),
-            waits_for: trial.map(|trial| trial.digest),
-            wait,
-            report,
-        };
-        let (under, began) = (self.engine.obeyed(), std::time::Instant::now());
-        let heard = sync::sync(&self.scope, (&mut line.gateway, &line.known), &self.node.name, wants).await?;
-        let now = clock::now();
-        let known_so = |version: u64| heard.listed.is_none() || self.listed == version;
-        let silent = heard.known.head.digest == line.known.head.digest && known_so(heard.known.head.head.version);
-        self.quiet = silent && wait > Seconds(0) && began.elapsed() < Duration::from_secs(1);
-        self.told = Some(told);
-        line.known = heard.known;
-        if let Some(under) = under {
-            self.note(|engine| engine.reached(under, true, now));
-        }
-        if let Some(consent) = heard.consent {
-            self.note(|engine| engine.consent(consent, now));
-        }
-        match heard.listed {
-            None => {}
-            Some(Ok(Listed::Nothing)) => self.settle(&line.known, None),
-            Some(Ok(Listed::Manifest { digest, bytes })) => {
-                let bytes = bytes.or_else(|| self.engine.bytes_of(digest)).unwrap_or_default();
-                let offered = Offered { digest, bytes: &bytes, head: line.known.head.head.version, urged: None };
-                match self.engine.offer(offered, now) {
-                    Ok(_) => self.settle(&line.known, None),
-                    Err(why) => self.settle_refused(now, &describe(&why)),
-                }
-            }
-            Some(Err(why)) => self.settle_refused(now, &describe(&why)),
-        }
-        self.engine.tick(now);
-        self.show_applied();
-        Ok(heard.apart)
-    }
-
-    fn settle(&mut self, known: &Known, refused: Option<Refused>) {
-        self.listed = known.head.head.version;
-        self.refused = refused;
-    }
-
-    /// Said to people and to the operators; asked for again with the next exchange, and not without end.
-    fn settle_refused(&mut self, at: Timestamp, why: &str) {
-        tracing::error!(why, "what the gateway offers is refused");
-        self.refused = Some(Refused { at, why: plain(why) });
-        self.quiet = true;
-        // Whoever tells the truth next is to say it, even if it was known before.
-        self.listed = 0;
-    }
-
-    fn note(&mut self, act: impl FnOnce(&mut Engine) -> Result<Outcome, ApplyError>) {
-        if let Err(why) = act(&mut self.engine) {
-            tracing::error!(why = describe(&why), "where this node stands could not be written down");
-        }
-    }
-
     /// How long a gateway may keep this node waiting.
     fn patience(&self, now: Timestamp) -> Seconds {
         let policy = self.engine.current().map(|manifest| manifest.runs.sync).unwrap_or_default();
@@ -319,8 +289,10 @@ impl Agent {
 
     fn show_applied(&self) {
         let (view, gateways) = (self.engine.view(), self.gateways());
+        self.options.tally.applies(&view);
         self.tell(|status| {
             status.applied = view;
+            status.refused.clone_from(&self.refused);
             status.gateways = gateways.into_iter().map(|gateway| gateway.address).collect();
         });
     }
@@ -363,7 +335,7 @@ impl Agent {
     async fn cope(&mut self, why: AskError, now: Timestamp) -> Result<(), AgentError> {
         self.line = None;
         if is_lie(&why) {
-            self.refused = Some(Refused { at: now, why: plain(&describe(&why)) });
+            self.refuse(now, Timestamp::from_unix(0), &describe(&why));
         }
         self.options.tally.failed(&why);
         let revoked = match &why {

@@ -1,9 +1,8 @@
 //! What a node says of itself: over a socket while its agent runs, from disk otherwise.
 
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ground::clock;
@@ -11,11 +10,11 @@ use identity::id::OrgId;
 use identity::key::Sign as _;
 use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
+use org::report::Refused;
 use serde::{Deserialize, Serialize};
-use tokio::io::AsyncWriteExt as _;
-use tokio::task::AbortHandle;
 
 use crate::apply::view::ApplyView;
+use crate::store::refused;
 use crate::store::scope::{Scope, ScopeError};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +31,9 @@ pub struct Status {
     pub running: bool,
     pub last_check_in: Option<Timestamp>,
     pub problem: Option<String>,
+    /// Why the last offer was not believed.
+    #[serde(default)]
+    pub refused: Option<Refused>,
     /// What this node should be, and how far that is.
     #[serde(default)]
     pub applied: ApplyView,
@@ -68,6 +70,7 @@ impl Status {
             running: false,
             last_check_in: None,
             problem: crate::agent::trouble(&known, clock::now()),
+            refused: refused::load(scope)?,
             applied: crate::apply::view::from_disk(&scope.folder),
         })
     }
@@ -76,52 +79,10 @@ impl Status {
     pub fn from_agent(scope: &Scope) -> Option<Self> {
         let mut stream = UnixStream::connect(scope.path("agent.sock")).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        // Nothing more will be said, so the answer need not wait for it.
+        stream.shutdown(Shutdown::Write).ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
     }
-}
-
-/// Answers on a socket for this user alone, until dropped.
-#[derive(Debug)]
-pub struct Socket {
-    task: AbortHandle,
-    path: std::path::PathBuf,
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        self.task.abort();
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-pub fn answer(scope: &Scope, status: Arc<Mutex<Status>>) -> Option<Socket> {
-    let path = scope.path("agent.sock");
-    let _ = std::fs::remove_file(&path);
-    // The folder is private, so nobody can connect before the mode is set.
-    let listener = tokio::net::UnixListener::bind(&path);
-    let listener = listener.and_then(|listener| {
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(listener)
-    });
-    let listener = match listener {
-        Ok(listener) => listener,
-        Err(why) => {
-            tracing::warn!(%why, "no status socket; `freehold-node status` will read the disk");
-            return None;
-        }
-    };
-    let task = tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut now = status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            now.running = true;
-            if now.state == "member" && now.svid_expires_at.is_some_and(|at| at <= clock::now()) {
-                "expired".clone_into(&mut now.state);
-            }
-            let json = serde_json::to_vec(&now).unwrap_or_default();
-            let _ = stream.write_all(&json).await;
-        }
-    });
-    Some(Socket { task: task.abort_handle(), path })
 }

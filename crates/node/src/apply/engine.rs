@@ -129,6 +129,15 @@ impl Engine {
         Tables { tables: tables.filter(|_| self.standing.obeyed().is_some()).unwrap_or_default() }
     }
 
+    pub const fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Something that is kept.
+    pub fn kept(&self, digest: Digest) -> Option<Arc<Manifest>> {
+        self.manifests.get(&digest).cloned()
+    }
+
     /// What need not be sent again.
     pub fn have(&self) -> Vec<Digest> {
         self.manifests.keys().copied().collect()
@@ -136,7 +145,7 @@ impl Engine {
 
     /// The bytes of something that is kept.
     pub fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
-        self.manifests.get(&digest).map(|manifest| manifest.bytes())
+        self.shelf.get(digest).ok().map(|kept| kept.bytes)
     }
 
     pub fn is_on_trial(&self) -> bool {
@@ -152,9 +161,7 @@ impl Engine {
     pub fn offer(&mut self, offered: Offered<'_>, now: Timestamp) -> Result<Outcome, ApplyError> {
         let manifest = Manifest::read(offered.bytes, offered.digest)?;
         let confirmed = self.standing.confirmed.and_then(|item| self.manifests.get(&item.digest));
-        let terms = terms(&manifest.runs, confirmed.map(|confirmed| &confirmed.runs), offered.urged);
-        let item = Item { digest: offered.digest, runs: digest_of(&manifest.runs) };
-        let offer = Offer { item, head: offered.head, terms, urged: offered.urged.is_some() };
+        let offer = offer_of(&manifest, confirmed.map(Arc::as_ref), offered);
         let wanted = self.standing.clone().step(Event::Offered(offer), now).0;
         if wanted.kept().any(|digest| digest == offered.digest) {
             self.shelf.put(&manifest, offered.bytes, offered.digest)?;
@@ -364,7 +371,7 @@ impl Engine {
 /// The record, or what can be made of the rest without one.
 fn recovered(shelf: &Shelf, now: Timestamp) -> Result<(Standing, Option<String>), ApplyError> {
     let why = match record::load(&shelf.folder).map_err(StageError::File)? {
-        Found::Standing(standing) => return Ok((standing, None)),
+        Found::Standing(standing) => return Ok((*standing, None)),
         Found::Nothing if shelf.pointed().is_none() => return Ok((Standing::default(), None)),
         Found::Nothing => "it is missing".to_owned(),
         Found::Damaged(why) => why,
@@ -382,6 +389,13 @@ fn recovered(shelf: &Shelf, now: Timestamp) -> Result<(Standing, Option<String>)
     };
     let problem = format!("the record `{}/trial.json` cannot be used ({why}); {then}", shelf.folder.display());
     Ok((Standing { trial, ..Standing::default() }, Some(problem)))
+}
+
+/// What is decided by: the manifest that was read from the offered bytes, against the confirmed one.
+pub(super) fn offer_of(manifest: &Manifest, confirmed: Option<&Manifest>, offered: Offered<'_>) -> Offer {
+    let terms = terms(&manifest.runs, confirmed.map(|confirmed| &confirmed.runs), offered.urged);
+    let item = Item { digest: offered.digest, runs: digest_of(&manifest.runs) };
+    Offer { item, head: offered.head, terms, urged: offered.urged.is_some() }
 }
 
 /// An open connection says nothing about other gateways than the one at its end.

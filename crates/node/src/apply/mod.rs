@@ -6,3 +6,4 @@ pub mod stage;
 pub mod probe;
 pub mod view;
 pub mod engine;
+pub mod preview;

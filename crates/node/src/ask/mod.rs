@@ -5,3 +5,4 @@ pub mod svid;
 pub mod renew;
 pub mod sync;
 pub mod enroll;
+pub mod weigh;

@@ -13,6 +13,7 @@ use wire::known::Known;
 
 use crate::agent::describe;
 use crate::agent::status::Status;
+use crate::apply::view;
 use crate::commands::roots::Common;
 use crate::doctor::standing::Who;
 use crate::doctor::{Finding, Patient, files, reach, standing, tell};
@@ -91,6 +92,7 @@ async fn examine(scope: &Scope) -> Patient {
     findings.push(standing::head(now, &known.head.head, Who::Node));
     findings.push(standing::mandate(now, known.head.head.mandates.iter(), Who::Node));
     findings.push(agent(scope));
+    findings.push(applied(scope));
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
     let date = gateways(scope, &node, &known, (good, now), &mut findings).await;
@@ -168,6 +170,28 @@ fn agent(scope: &Scope) -> Finding {
             (None, Some(at)) => Finding::ok("agent", format!("it runs, and checked in at {at}")),
             (None, None) => Finding::soon("agent", "it runs, and has not checked in yet", "look again in a minute"),
         },
+    }
+}
+
+/// Is this node what the operators published for it?
+fn applied(scope: &Scope) -> Finding {
+    let subject = "manifest";
+    let view = Status::from_agent(scope).map_or_else(|| view::from_disk(&scope.folder), |status| status.applied);
+    if let Some(problem) = view.problem {
+        return Finding::wrong(subject, problem, "look at the disk; the agent asks for it again by itself");
+    }
+    if let Some(trial) = view.trial {
+        let found = format!("on trial until {}; waits for {}", trial.deadline, trial.waits_for.join("; "));
+        return Finding::soon(subject, found, "nothing: it is confirmed or goes back by itself");
+    }
+    match (view.rolled_back, view.confirmed) {
+        (Some(back), _) => Finding::wrong(
+            subject,
+            format!("what was published went back at {}: {}", back.at, back.why),
+            "operators mend the fleet and publish again; to try the same once more: freehold-node sync --now",
+        ),
+        (None, Some(_)) => Finding::ok(subject, "what was published for this node is confirmed"),
+        (None, None) => Finding::ok(subject, "nothing is published for this node"),
     }
 }
 

@@ -3,6 +3,8 @@
 pub mod join;
 pub mod run;
 pub mod status;
+pub mod countdown;
+pub mod sync;
 pub mod leave;
 pub mod roots;
 pub mod doctor;

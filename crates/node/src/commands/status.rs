@@ -46,7 +46,7 @@ fn applied(view: &ApplyView) -> Vec<String> {
     lines
 }
 
-fn short(digest: Digest) -> String {
+pub fn short(digest: Digest) -> String {
     digest.to_string().chars().take(12).collect()
 }
 
@@ -67,6 +67,7 @@ fn in_words(status: &NodeStatus) -> String {
         (false, _) => lines.push("agent     not running; start it: freehold-node run".to_owned()),
     }
     lines.extend(applied(&status.applied));
+    lines.extend(status.refused.iter().map(|refused| format!("refused   at {}: {}", refused.at, refused.why)));
     if let Some(problem) = &status.problem {
         lines.push(format!("problem   {problem}"));
     }

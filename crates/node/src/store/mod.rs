@@ -1,6 +1,7 @@
 //! What lies on a machine's disk: a node's scope, a gateway's folder, a gateway's ledger.
 
 pub mod scope;
+pub mod refused;
 pub mod gateway;
 pub mod migrate;
 pub mod ledger;

@@ -1,6 +1,7 @@
 //! The engine on real folders: what is on the disk after each change, each damage, each crash.
 
 mod damage;
+mod power;
 
 use std::path::PathBuf;
 
@@ -48,6 +49,13 @@ pub(super) fn failing(mut manifest: Manifest) -> Manifest {
     manifest
 }
 
+pub(super) async fn checked(engine: &mut Engine, second: i64) -> Outcome {
+    engine.tick(at(second));
+    let ended = tokio::time::timeout(Duration::from_mins(1), engine.checks_ended()).await;
+    assert!(ended.is_ok(), "no checks run");
+    engine.tick(at(second))
+}
+
 impl Node {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -70,9 +78,7 @@ impl Node {
 
     /// Waits for the checks, and lets the engine decide.
     pub(super) async fn check(&mut self, second: i64) -> Outcome {
-        self.engine.tick(at(second));
-        self.engine.checks_ended().await;
-        self.engine.tick(at(second))
+        checked(&mut self.engine, second).await
     }
 
     pub(super) async fn confirm(&mut self, manifest: &Manifest, head: u64, second: i64) {

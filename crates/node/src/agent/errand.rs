@@ -1,0 +1,84 @@
+//! What somebody on this machine asks of the agent, and what comes of it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ground::clock;
+use identity::time::Seconds;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::agent::status::Status;
+use crate::apply::engine::Urge;
+use crate::apply::preview::Preview;
+
+/// One line of JSON on the agent's socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    Sync(Errand),
+}
+
+/// Asks for news at once, and takes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Errand {
+    /// Tries again what went back.
+    pub now: bool,
+    /// The time of the trial, if not what the manifest says. Whoever sets it wants the trial.
+    pub within: Option<Seconds>,
+    /// Takes authority alone, and tells what the rest would change.
+    pub dry_run: bool,
+}
+
+impl Errand {
+    pub fn urge(&self) -> Option<Urge> {
+        (self.now || self.within.is_some()).then_some(Urge { within: self.within })
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Answer {
+    pub status: Status,
+    /// Why there was no exchange.
+    pub failed: Option<String>,
+    /// Of a dry run.
+    pub preview: Option<Preview>,
+}
+
+/// An errand that somebody waits for.
+#[derive(Debug)]
+pub struct Asked {
+    pub errand: Errand,
+    pub preview: Option<Preview>,
+    pub answer: oneshot::Sender<Answer>,
+}
+
+/// Where an agent that runs is asked.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    status: Arc<Mutex<Status>>,
+    errands: mpsc::Sender<Asked>,
+}
+
+pub fn desk(status: Arc<Mutex<Status>>) -> (Desk, mpsc::Receiver<Asked>) {
+    let (errands, receiver) = mpsc::channel(4);
+    (Desk { status, errands }, receiver)
+}
+
+impl Desk {
+    pub fn status(&self) -> Status {
+        let mut now = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        now.running = true;
+        if now.state == "member" && now.svid_expires_at.is_some_and(|at| at <= clock::now()) {
+            "expired".clone_into(&mut now.state);
+        }
+        now
+    }
+
+    /// Nothing if the agent ended meanwhile.
+    pub async fn send(&self, errand: Errand) -> Option<Answer> {
+        let (answer, answered) = oneshot::channel();
+        self.errands.send(Asked { errand, preview: None, answer }).await.ok()?;
+        answered.await.ok()
+    }
+}

@@ -1,0 +1,140 @@
+//! Hearing news: authority first, then what this node should be.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use ground::clock;
+use identity::time::{Seconds, Timestamp};
+use org::report::{Refused, plain};
+use wire::known::Known;
+
+use crate::agent::errand::{Answer, Asked};
+use crate::agent::status::Status;
+use crate::agent::{Agent, Line, describe, told};
+use crate::apply::engine::{ApplyError, Engine, Offered};
+use crate::apply::preview::Ground;
+use crate::apply::trial::Outcome;
+use crate::ask::call::AskError;
+use crate::ask::sync::{self, Listed, Wants};
+use crate::store::refused;
+
+impl Agent {
+    /// Waits for news and takes them: authority first, then what this node should be. If the clocks are apart, it says
+    /// so.
+    pub(super) async fn hear(&mut self, line: &mut Line) -> Result<Option<String>, AskError> {
+        let now = clock::now();
+        let before = self.told.as_ref().and_then(|told| told.refused_lately(now));
+        let told = told::of(&self.node, &line.known, &self.engine.view(), self.refused.as_ref().or(before));
+        let report = self.told.as_ref().is_none_or(|last| *last != told);
+        let report = if report { Some(told.signed(&self.scope, now)?) } else { None };
+        let trial = self.engine.view().trial;
+        // Whoever has something to say does not wait with it, nor right after a connection was made.
+        let at_once = report.is_some() || self.errand.is_some();
+        let wait = if at_once { Seconds(0) } else { self.patience(now) };
+        let wants = Wants {
+            listed: self.listed,
+            have: self.engine.have(),
+            waits_for: trial.map(|trial| trial.digest),
+            wait,
+            report,
+        };
+        let (under, began) = (self.engine.obeyed(), std::time::Instant::now());
+        let heard = sync::sync(&self.scope, (&mut line.gateway, &line.known), &self.node.name, wants).await?;
+        let now = clock::now();
+        let known_so = |version: u64| heard.listed.is_none() || self.listed == version;
+        let silent = heard.known.head.digest == line.known.head.digest && known_so(heard.known.head.head.version);
+        self.quiet = silent && wait > Seconds(0) && began.elapsed() < Duration::from_secs(1);
+        self.told = Some(told);
+        line.known = heard.known;
+        if let Some(under) = under {
+            self.note(|engine| engine.reached(under, true, now));
+        }
+        if let Some(consent) = heard.consent {
+            self.note(|engine| engine.consent(consent, now));
+        }
+        if let Some(listed) = heard.listed {
+            self.take(&line.known, listed, now);
+        }
+        self.engine.tick(now);
+        self.show_applied();
+        Ok(heard.apart)
+    }
+
+    /// What the head in force says that this node should be: tried, or only weighed if somebody asked for no more.
+    pub(super) fn take(&mut self, known: &Known, listed: Result<Listed, AskError>, now: Timestamp) {
+        let head = known.head.head.version;
+        let urged = self.errand.as_ref().and_then(|asked| asked.errand.urge());
+        let dry = self.errand.as_ref().is_some_and(|asked| asked.errand.dry_run);
+        let taken = match listed {
+            Err(why) => Err(describe(&why)),
+            Ok(Listed::Nothing) if dry => Ok(Some(Ground::of(&self.engine).nothing(head))),
+            Ok(Listed::Nothing) => Ok(None),
+            Ok(Listed::Manifest { digest, bytes }) => {
+                let bytes = bytes.or_else(|| self.engine.bytes_of(digest)).unwrap_or_default();
+                let offered = Offered { digest, bytes: &bytes, head, urged };
+                let taken = if dry {
+                    Ground::of(&self.engine).preview(offered, now).map(Some)
+                } else {
+                    self.engine.offer(offered, now).map(|_| None)
+                };
+                taken.map_err(|why| describe(&why))
+            }
+        };
+        match taken {
+            Err(why) => self.refuse(now, known.head.head.issued_at, &why),
+            Ok(Some(preview)) => {
+                if let Some(asked) = &mut self.errand {
+                    asked.preview = Some(preview);
+                }
+            }
+            Ok(None) => {
+                self.listed = head;
+                self.remember_refusal(None);
+            }
+        }
+    }
+
+    /// Said to people and to the operators; asked for again with the next exchange, and not without end.
+    pub(super) fn refuse(&mut self, at: Timestamp, since: Timestamp, why: &str) {
+        tracing::error!(why, "what is offered is refused");
+        self.quiet = true;
+        // Whoever tells the truth next is to say it, even if it was known before.
+        self.listed = 0;
+        let why = plain(why);
+        // What is said again is no news, unless there is a new head since.
+        if self.refused.as_ref().is_none_or(|refused| refused.why != why || refused.at < since) {
+            self.remember_refusal(Some(Refused { at, why }));
+        }
+    }
+
+    fn remember_refusal(&mut self, refused: Option<Refused>) {
+        if self.refused != refused {
+            if let Err(why) = refused::save(&self.scope, refused.as_ref()) {
+                tracing::warn!(why = describe(&why), "what was refused could not be written down");
+            }
+            self.refused = refused;
+        }
+    }
+
+    fn note(&mut self, act: impl FnOnce(&mut Engine) -> Result<Outcome, ApplyError>) {
+        if let Err(why) = act(&mut self.engine) {
+            tracing::error!(why = describe(&why), "where this node stands could not be written down");
+        }
+    }
+
+    /// Somebody does not want to wait.
+    pub(super) fn take_errand(&mut self, asked: Asked) {
+        self.errand = Some(asked);
+        (self.listed, self.failures, self.next_check_in) = (0, 0, None);
+    }
+
+    /// The exchange that an errand wanted took place, or could not.
+    pub(super) fn report_back(&mut self, failed: Option<String>) {
+        if let Some(Asked { answer, preview, .. }) = self.errand.take() {
+            self.show_applied();
+            let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            // Whoever asked may have gone away.
+            let _ = answer.send(Answer { status: Status { running: true, ..status }, failed, preview });
+        }
+    }
+}

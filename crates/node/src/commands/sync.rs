@@ -1,0 +1,236 @@
+//! `freehold-node sync`: takes what is published at once, and stays until it is settled or went back.
+
+use std::time::Duration;
+
+use clap::Args;
+use identity::id::Digest;
+use identity::time::Seconds;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::agent::errand::{Answer, Desk, Errand};
+use crate::agent::socket::Remote;
+use crate::agent::status::Status;
+use crate::agent::{AgentError, Options, Ready};
+use crate::apply::preview::Preview;
+use crate::apply::trial::Outcome;
+use crate::apply::view::RolledBack;
+use crate::ask::weigh::weigh;
+use crate::commands::countdown::Countdown;
+use crate::commands::roots::Common;
+use crate::commands::run::stop_signal;
+use crate::commands::status::short;
+use crate::report::{Exit, Failure, show};
+use crate::store::scope::Scope;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold-node sync                          take what is published, wait until it is confirmed or went back
+  freehold-node sync --dry-run                show what would change here
+  freehold-node sync --now                    try again what went back
+  freehold-node sync --commit-timeout 20m     try it, and take 20 minutes before it goes back
+
+Asks the agent if one runs here, else does it itself. Exit code: 0 settled, 1 no gateway was reached, 3 what was
+offered is refused, 4 it went back.")]
+pub struct Sync {
+    /// Show what would change; only signer sets and the head are taken, which are never on trial
+    #[arg(long)]
+    dry_run: bool,
+    /// Try also what went back before
+    #[arg(long)]
+    now: bool,
+    /// After this time it goes back unless confirmed, whatever the manifest says; implies --now
+    #[arg(long, value_name = "SPAN")]
+    commit_timeout: Option<Seconds>,
+}
+
+const DOING: &str = "could not sync";
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The last word to the gateway is not waited for longer than this.
+const GOODBYE: Duration = Duration::from_secs(10);
+
+#[derive(Serialize)]
+struct Synced {
+    /// `settled`, `went_back`, or `nothing`: nothing is published for this node.
+    outcome: &'static str,
+    head: u64,
+    manifest: Option<Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rolled_back: Option<RolledBack>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+/// The agent that does it: one that runs beside this process, or in it.
+enum Hand {
+    There(Remote),
+    Here(Desk),
+}
+
+impl Hand {
+    async fn status(&self) -> Option<Status> {
+        match self {
+            Self::There(remote) => remote.status().await,
+            Self::Here(desk) => Some(desk.status()),
+        }
+    }
+
+    async fn send(&self, errand: Errand) -> Option<Answer> {
+        match self {
+            Self::There(remote) => remote.send(errand).await,
+            Self::Here(desk) => desk.send(errand).await,
+        }
+    }
+}
+
+impl Sync {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let scope = common.scope(DOING)?;
+        if let Some(remote) = Remote::find(&scope).await {
+            return self.ask(common, &Hand::There(remote)).await;
+        }
+        if self.dry_run {
+            return self.weigh(common, &scope).await;
+        }
+        let mut stop = stop_signal().map_err(|why| Failure::new(DOING, &why))?;
+        let (_go_on, never) = watch::channel(false);
+        let ready = Ready::prepare(scope, Options::default()).map_err(|why| ended(&why))?;
+        let hand = Hand::Here(ready.desk());
+        let stopped = tokio::select! {
+            done = self.ask(common, &hand) => return done,
+            ran = ready.run(never) => return Err(ran.map_or_else(|why| ended(&why), |()| gone())),
+            stopped = stop.wait_for(|stop| *stop) => stopped.is_ok(),
+        };
+        let on_trial = stopped && hand.status().await.is_some_and(|status| status.applied.trial.is_some());
+        let failure = Failure::failed(DOING, "it was interrupted");
+        Err(if on_trial { failure.hint(STILL_ON_TRIAL) } else { failure })
+    }
+
+    fn errand(&self) -> Errand {
+        Errand { now: self.now, within: self.commit_timeout, dry_run: self.dry_run }
+    }
+
+    /// Nobody has hold of the scope, so it is looked at from outside.
+    async fn weigh(&self, common: &Common, scope: &Scope) -> Result<(), Failure> {
+        let lock = scope.lock().map_err(|why| Failure::new(DOING, &why))?;
+        let _lock = lock.ok_or_else(|| ended(&AgentError::AlreadyRunning))?;
+        let preview = weigh(scope, self.errand().urge()).await.map_err(|why| Failure::new(DOING, &why))?;
+        tell_preview(common, &preview);
+        Ok(())
+    }
+
+    async fn ask(&self, common: &Common, hand: &Hand) -> Result<(), Failure> {
+        let answer = hand.send(self.errand()).await.ok_or_else(gone)?;
+        if let Some(preview) = &answer.preview {
+            tell_preview(common, preview);
+            return Ok(());
+        }
+        let Answer { mut status, failed, .. } = answer;
+        if let Some(why) = failed.as_ref().filter(|_| status.applied.trial.is_none() || self.dry_run) {
+            return Err(Failure::failed(DOING, why).hint("what is wrong here: freehold-node doctor"));
+        }
+        if let Some(refused) = status.refused.as_ref().filter(|_| failed.is_none()) {
+            let failure = Failure::refused("what was offered is refused; this node stays what it is", &refused.why);
+            return Err(failure.hint("operators see it in the watch of freehold publish"));
+        }
+        let mut countdown = Countdown::default();
+        while let Some(trial) = &status.applied.trial {
+            countdown.show(trial);
+            tokio::time::sleep(LOOK_EVERY).await;
+            status = hand.status().await.ok_or_else(gone)?;
+        }
+        drop(countdown);
+        if let Hand::Here(desk) = hand
+            && failed.is_none()
+        {
+            // The operators want to know how it went, and nobody stays to tell them.
+            let _ = tokio::time::timeout(GOODBYE, desk.send(Errand::default())).await;
+        }
+        finish(common, status)
+    }
+}
+
+const STILL_ON_TRIAL: &str = "something is on trial here, and nothing takes it back while no agent runs: freehold-node run, \
+                              or freehold-node sync again";
+
+fn gone() -> Failure {
+    Failure::failed(DOING, "the agent ended, or is of an older version that cannot be asked")
+        .hint("how things stand: freehold-node status; start the agent again: freehold-node run")
+}
+
+fn ended(why: &AgentError) -> Failure {
+    let failure = Failure::new(DOING, why);
+    match why {
+        AgentError::AlreadyRunning => {
+            failure.hint("something else has hold of this scope and does not answer: freehold-node status")
+        }
+        AgentError::Revoked => failure.exit(Exit::Refused),
+        _ => failure,
+    }
+}
+
+fn finish(common: &Common, status: Status) -> Result<(), Failure> {
+    let applied = status.applied;
+    let outcome = match (&applied.rolled_back, applied.confirmed) {
+        (Some(_), _) => "went_back",
+        (None, Some(_)) => "settled",
+        (None, None) => "nothing",
+    };
+    let synced = Synced {
+        outcome,
+        head: status.head,
+        manifest: applied.confirmed,
+        rolled_back: applied.rolled_back,
+        problem: applied.problem.or(status.problem),
+    };
+    show(common.json, &synced, || in_words(&synced));
+    match synced.rolled_back {
+        None => Ok(()),
+        Some(back) => {
+            let doing = format!("went back from {} at {}", short(back.digest), back.at);
+            let hint = "try it again: freehold-node sync --now, with more time: --commit-timeout 20m";
+            Err(Failure::failed(doing, back.why).exit(Exit::TakenBack).hint(hint))
+        }
+    }
+}
+
+fn in_words(synced: &Synced) -> String {
+    let head = synced.head;
+    let is = match (&synced.rolled_back, synced.manifest) {
+        (Some(_), Some(manifest)) => {
+            format!("head {head}: this node is what it was before, manifest {}", short(manifest))
+        }
+        (Some(_), None) => format!("head {head}: this node is what it was before"),
+        (None, Some(manifest)) => format!("head {head}: settled, manifest {} is confirmed", short(manifest)),
+        (None, None) => format!("head {head}: nothing is published for this node"),
+    };
+    [is].into_iter().chain(synced.problem.iter().map(|why| format!("problem: {why}"))).collect::<Vec<_>>().join("\n")
+}
+
+fn tell_preview(common: &Common, preview: &Preview) {
+    show(common.json, preview, || {
+        let manifest = preview.manifest.map(short).unwrap_or_default();
+        let would = match (preview.outcome, &preview.trial) {
+            _ if preview.manifest.is_none() => "nothing is published for this node; it stays what it is".to_owned(),
+            (_, Some(trial)) => {
+                let by = serde_json::to_value(trial.confirm).ok();
+                let by = by.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+                format!("manifest {manifest} would be on trial, for {} at most (confirm: {by})", trial.within)
+            }
+            (Outcome::Swapped, None) => format!("manifest {manifest} would be swapped in place: no trial"),
+            (Outcome::Withdrawn, None) => format!("what is on trial would be withdrawn for manifest {manifest}"),
+            (Outcome::NotAgain, None) => format!("manifest {manifest} went back before; only --now tries it again"),
+            (Outcome::Guarded, None) => {
+                format!("manifest {manifest} runs what went back before: of it only the access would count")
+            }
+            _ => format!("manifest {manifest} is obeyed already"),
+        };
+        let mut lines = vec![would];
+        lines.extend(preview.changes.iter().map(|change| format!("  {change}")));
+        lines.push(format!(
+            "signer sets, mandates and revocations are never on trial: those of head {} are in force here now",
+            preview.head
+        ));
+        lines.join("\n")
+    });
+}
