@@ -19,6 +19,8 @@ mod restoring;
 mod unlocking;
 mod tokens;
 mod hostile;
+mod lying;
+mod going_back;
 mod comfort;
 mod backing_up;
 mod migrating;

@@ -81,7 +81,7 @@ impl Agent {
             }
         };
         match taken {
-            Err(why) => self.refuse(now, &why),
+            Err(why) => self.refuse(now, known.head.head.issued_at, &why),
             Ok(Some(preview)) => {
                 if let Some(asked) = &mut self.errand {
                     asked.preview = Some(preview);
@@ -95,12 +95,14 @@ impl Agent {
     }
 
     /// Said to people and to the operators; asked for again with the next exchange, and not without end.
-    pub(super) fn refuse(&mut self, at: Timestamp, why: &str) {
+    pub(super) fn refuse(&mut self, at: Timestamp, since: Timestamp, why: &str) {
         tracing::error!(why, "what is offered is refused");
         self.quiet = true;
+        // Whoever tells the truth next is to say it, even if it was known before.
+        self.listed = 0;
         let why = plain(why);
-        // What is said again is no news.
-        if self.refused.as_ref().is_none_or(|refused| refused.why != why) {
+        // What is said again is no news, unless there is a new head since.
+        if self.refused.as_ref().is_none_or(|refused| refused.why != why || refused.at < since) {
             self.remember_refusal(Some(Refused { at, why }));
         }
     }

@@ -335,7 +335,7 @@ impl Agent {
     async fn cope(&mut self, why: AskError, now: Timestamp) -> Result<(), AgentError> {
         self.line = None;
         if is_lie(&why) {
-            self.refuse(now, &describe(&why));
+            self.refuse(now, Timestamp::from_unix(0), &describe(&why));
         }
         self.options.tally.failed(&why);
         let revoked = match &why {
@@ -363,9 +363,16 @@ impl Agent {
             AskError::Call(CallError::Refused(refusal)) => refusal.hint(),
             _ => None,
         };
-        let problem = [describe(&why)].into_iter().chain(hint.map(str::to_owned)).collect::<Vec<_>>().join("; ");
+        // What was taken before it failed is so, and a head that grew old meanwhile is no smaller matter.
+        let known = self.scope.known().ok().flatten();
+        let stale = known.as_ref().and_then(|known| trouble(known, now));
+        let problem: Vec<_> = [describe(&why)].into_iter().chain(hint.map(str::to_owned)).chain(stale).collect();
+        let problem = problem.join("; ");
         tracing::warn!(problem, retry_in = %wait, "could not check in");
-        self.tell(|status| status.problem = Some(problem.clone()));
+        self.tell(|status| {
+            status.head = known.map_or(status.head, |known| known.head.head.version);
+            status.problem = Some(problem.clone());
+        });
         Ok(())
     }
 
