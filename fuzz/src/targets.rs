@@ -9,12 +9,13 @@ pub mod head;
 pub mod founding;
 pub mod admission;
 pub mod store_rows;
+pub mod fleet;
 
 pub type Check = fn(&[u8]) -> bool;
 pub type Seeds = fn() -> Vec<Vec<u8>>;
 
 /// All of them. Each has a program of its own name in `fuzz_targets`.
-pub const ALL: [(&str, Seeds, Check); 9] = [
+pub const ALL: [(&str, Seeds, Check); 10] = [
     ("invite_code", invite_code::seeds, invite_code::check),
     ("enroll_request", enroll_request::seeds, enroll_request::check),
     ("certificate_request", certificate_request::seeds, certificate_request::check),
@@ -24,6 +25,7 @@ pub const ALL: [(&str, Seeds, Check); 9] = [
     ("founding", founding::seeds, founding::check),
     ("admission", admission::seeds, admission::check),
     ("store_rows", store_rows::seeds, store_rows::check),
+    ("fleet", fleet::seeds, fleet::check),
 ];
 
 /// Real objects must get to the end, or the target would look at nothing and nobody would notice.

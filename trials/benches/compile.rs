@@ -26,6 +26,8 @@ struct Row {
     nodes: usize,
     services: usize,
     users: usize,
+    /// Users who may call the same services.
+    team: usize,
     yaml_mb: f64,
     manifests: usize,
     manifests_mb: f64,
@@ -44,13 +46,16 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|given| given == word);
     let sizes: &[usize] = if has("--quick") { &[100, 1_000] } else { &[100, 1_000, MOST] };
+    // Larger teams: ten times as many rows in each table.
+    let shapes = sizes.iter().map(|nodes| (*nodes, 25)).chain((!has("--quick")).then_some((MOST, 250)));
     if !has("--json") {
         println!("one of {} cores ({}); the least of {RUNS} runs", meter::cores(), meter::processor());
     }
     let mut rows: Vec<Row> = Vec::new();
-    for nodes in sizes {
-        let mut row = measure(*nodes);
-        row.growth = rows.last().map(|last| (row.check_ms + row.compile_ms) / (last.check_ms + last.compile_ms));
+    for (nodes, team) in shapes {
+        let mut row = measure(nodes, team);
+        let tenth = rows.iter().find(|other| other.nodes * 10 == nodes && other.team == team);
+        row.growth = tenth.map(|tenth| (row.check_ms + row.compile_ms) / (tenth.check_ms + tenth.compile_ms));
         if !has("--json") {
             print(&row);
         }
@@ -63,8 +68,8 @@ fn main() {
 
 fn print(row: &Row) {
     println!(
-        "{:>6} nodes, {:>4} services, {:>4} users: check {:>7.1} ms, compile {:>7.1} ms; plan {:>7.1} ms",
-        row.nodes, row.services, row.users, row.check_ms, row.compile_ms, row.plan_ms
+        "{:>6} nodes, {:>4} services, {:>4} users in teams of {}: check {:.1} ms, compile {:.1} ms; plan {:.1} ms",
+        row.nodes, row.services, row.users, row.team, row.check_ms, row.compile_ms, row.plan_ms
     );
     println!(
         "{:>6} {:.1} MB of YAML to {} manifests of {:.1} MB, the largest {:.0} kB",
@@ -78,8 +83,8 @@ fn print(row: &Row) {
     }
 }
 
-fn measure(nodes: usize) -> Row {
-    let files = fleet(nodes);
+fn measure(nodes: usize, team: usize) -> Row {
+    let files = fleet(nodes, team);
     let members: Vec<MemberKnown> = (0..nodes).map(member).collect();
     let checking = || read(&files, &|_| Err("none is delivered".to_owned()), &[]);
     let (fleet, check) = least(|| checking().unwrap().0);
@@ -97,6 +102,7 @@ fn measure(nodes: usize) -> Row {
         nodes,
         services,
         users,
+        team,
         yaml_mb: kilobytes(files.iter().map(|file| file.bytes.len()).sum()) / 1e3,
         manifests: compiled.manifests.len(),
         manifests_mb: kilobytes(sizes().sum()) / 1e3,
@@ -133,12 +139,12 @@ fn member(number: usize) -> MemberKnown {
     MemberKnown { node_key: digest("key"), admission: digest("admission"), name: name.parse().unwrap() }
 }
 
-/// Teams of 25 users, each with ten services of its own; five services that all people call, five that all nodes call.
+/// Teams of users, each with services of its own, two for five users; five services that all people call, five that all nodes call.
 /// A fifth of the nodes carries services, half of them are people's machines without an address; one in a hundred is a
 /// relay. All are declared one by one: classes would be cheaper.
-fn fleet(nodes: usize) -> Vec<SourceFile> {
+fn fleet(nodes: usize, team: usize) -> Vec<SourceFile> {
     let (services, users) = (nodes / 5, nodes / 2);
-    let teams = (users / 25).max(1);
+    let teams = (users / team).max(1);
     let id = "7".repeat(64);
     let mut org = format!("org:\n  name: harbor\n  id: \"{id}\"\n  lifetimes:\n    svid: 24h\n");
     org.push_str("groups: [common, beat");

@@ -4,6 +4,7 @@
 pub mod place;
 pub mod fixture;
 pub mod faults;
+pub mod forgetful;
 pub mod stranger;
 pub mod joiner;
 pub mod thief;

@@ -167,6 +167,9 @@ fn a_folder_of_somebody_else_is_not_overwritten_and_an_earlier_outcome_is_replac
     assert_eq!(std::fs::read(theirs.join("thesis")).unwrap(), b"years of work");
     succeeded(&compile_in(&place, "C", "UTC", &["--out", "out"]));
     assert!(place.path("out/waiting/laptop.json").exists());
+    ended(&compile_in(&place, "C", "UTC", &["--out", "fleet/out"]), 2, "would be read as fleet");
+    succeeded(&compile_in(&place, "C", "UTC", &["--out", "fleet/.out"]));
+    succeeded(&place.freehold(&["check"]));
     members(&place, "all.json", &["alpha", "laptop"]);
     succeeded(&compile_in(&place, "C", "UTC", &["--out", "out", "--members", "all.json"]));
     assert!(!place.path("out/waiting").exists(), "what was there before is still there");

@@ -5,6 +5,7 @@
 mod layout;
 mod first_walk;
 mod founding;
+mod declaring;
 mod joining;
 mod refusals;
 mod gateway;
@@ -23,4 +24,6 @@ mod backing_up;
 mod migrating;
 mod fixtures;
 mod bad_days;
+mod publishing;
 mod compiling;
+mod forgetting;

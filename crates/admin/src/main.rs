@@ -45,6 +45,7 @@ use crate::commands::signer::SignerCommand;
 use crate::commands::suspend::Suspend;
 use crate::commands::token::TokenCommand;
 use crate::commands::unlock::{Agent, Lock, Unlock};
+use crate::commands::user::UserCommand;
 use crate::home::Common;
 
 /// Founds an org of machines that you own, and governs it.
@@ -77,6 +78,9 @@ enum Command {
     /// List, show and revoke nodes
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Add and revoke users
+    #[command(subcommand)]
+    User(UserCommand),
     /// Tell everything that was ever changed, and check it
     Audit(Audit),
     /// Say what publishing the fleet would do
@@ -155,6 +159,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => reminded(common, invite.run(common).await),
         Command::Node(node) => reminded(common, node.run(common).await),
+        Command::User(user) => user.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
         Command::Plan(plan) => plan.run(common).await,
         Command::Publish(publish) => reminded(common, publish.run(common).await),

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use clap::Args;
 use ground::clock;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use node::report::plain;
+use node::report::{Exit, Failure, plain};
+use operate::publish::reports::Reports;
 use operate::publish::watch::{Fate, Receipts, Watch, listed};
 use operate::session::{OperateError, Session};
+use serde::Serialize;
 
 use crate::local::AnyDesk;
 use crate::words::table;
@@ -96,14 +99,11 @@ impl Screen {
             lines.push(format!("and {more} more"));
         }
         lines.push(format!("{} {}", bar(fates), counts(fates)));
-        let mut out = String::new();
-        if self.drawn > 0 {
-            // Up, and clear what was drawn.
-            out.push_str(&format!("\u{1b}[{}A\u{1b}[J", self.drawn));
-        }
+        // Up, and clear what was drawn.
+        let back = if self.drawn > 0 { format!("\u{1b}[{}A\u{1b}[J", self.drawn) } else { String::new() };
         // A line that wraps would break the count.
         let wide = |line: &String| plain(line).chars().take(110).collect::<String>();
-        out.push_str(&lines.iter().map(|line| format!("{}\n", wide(line))).collect::<String>());
+        let out = format!("{back}{}\n", lines.iter().map(wide).collect::<Vec<_>>().join("\n"));
         self.drawn = lines.len();
         let mut stderr = std::io::stderr();
         let _ = stderr.write_all(out.as_bytes()).and_then(|()| stderr.flush());
@@ -179,16 +179,28 @@ pub fn counts(fates: &Fates) -> String {
     )
 }
 
-/// Waits until every member has a head on its disk, or the time is over.
+/// How long a revocation is followed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Wait {
+    /// Wait until every node has confirmed it, or this long [default: 5m]
+    #[arg(long, value_name = "SPAN", num_args = 0..=1, default_missing_value = "5m")]
+    wait: Option<Seconds>,
+}
+
+/// Which members have a head on their disk; waits for the others as long as was asked for.
 pub async fn receipts(
     session: &mut Session<AnyDesk>,
     head: u64,
-    wait: Option<Seconds>,
+    (sent, how): (bool, &Wait),
 ) -> Result<Receipts, OperateError> {
+    if !sent {
+        return Ok(Receipts::default());
+    }
     let members = session.members_told().await?;
-    let until = clock::now() + wait.unwrap_or(Seconds(0));
-    let mut all = operate::publish::reports::Reports::new();
-    let mut after = 0;
+    // Nodes learn of it only from a gateway that serves.
+    let served = matches!(session.desk(), AnyDesk::Remote(_));
+    let until = clock::now() + how.wait.filter(|_| served).unwrap_or(Seconds(0));
+    let (mut all, mut after) = (Reports::new(), 0);
     loop {
         let (reports, last) = session.reports(after).await?;
         all.extend(reports);
@@ -201,8 +213,45 @@ pub async fn receipts(
     }
 }
 
-/// Those who are not what they should be.
-pub fn bad_ones(fates: &Fates) -> Option<String> {
+/// Watches the head in force, which somebody published just now.
+pub async fn follow(
+    session: &mut Session<AnyDesk>,
+    bound: Option<Seconds>,
+    quiet: bool,
+) -> Result<Fates, OperateError> {
+    if !matches!(session.desk(), AnyDesk::Remote(_)) {
+        return Ok(Fates::new());
+    }
+    let seen = session.nodes().await?.into_iter().filter_map(|node| Some((node.name, node.last_seen?))).collect();
+    let Some(published) = session.published().await? else {
+        return Ok(Fates::new());
+    };
+    let offered = (published.leaves.as_slice(), &published.manifests);
+    let mut news = Watch::new((session.known.head.head.version, clock::now()), offered, seen);
+    watch(session, &mut news, bound, quiet).await
+}
+
+/// A node's fate as data.
+#[derive(Debug, Serialize)]
+pub struct NodeTold {
+    name: String,
+    #[serde(flatten)]
+    fate: Fate,
+}
+
+impl NodeTold {
+    pub fn all(fates: &Fates) -> Vec<Self> {
+        fates.iter().map(|(name, fate)| Self { name: name.to_string(), fate: fate.clone() }).collect()
+    }
+}
+
+/// No, if a node is not what it should be, by its own word.
+pub fn ended_well(doing: &str, head: u64, fates: &Fates) -> Result<(), Failure> {
     let bad: Vec<NodeName> = fates.iter().filter(|(_, fate)| fate.is_bad()).map(|(name, _)| name.clone()).collect();
-    (!bad.is_empty()).then(|| listed(&bad))
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(doing, format!("head {head} was published, and did not stay on {}", listed(&bad)))
+        .exit(Exit::TakenBack)
+        .hint("those nodes are what they were before; mend the fleet and publish again, or: freehold rollback"))
 }

@@ -7,4 +7,5 @@ pub mod file;
 pub mod token;
 pub mod passphrase;
 pub mod sealed;
+pub mod sealed_box;
 pub mod archive;

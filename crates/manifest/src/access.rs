@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use identity::principal::{Kind, Name, NodeName};
+use identity::principal::{Kind, Name, NodeName, OrgName};
 use serde::{Serialize, Serializer};
 
 use crate::fleet::{At, Fleet, ROLE_NODE};
@@ -12,6 +12,8 @@ use crate::fleet::{At, Fleet, ROLE_NODE};
 /// Whom a question is about: `alice`, `alice@laptop`, `user/alice`, `node/web-7`, `class/web`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Who {
+    /// Of a full SPIFFE id.
+    org: Option<String>,
     kind: Option<String>,
     name: String,
     at: Option<NodeName>,
@@ -21,6 +23,8 @@ pub struct Who {
 pub enum BadQuestion {
     #[error("`{0}` is not a user, service, node or class: write NAME, NAME@NODE or KIND/NAME")]
     NotWho(String),
+    #[error("this is the fleet of `{fleet}`, not of `{org}`")]
+    OtherOrg { org: String, fleet: OrgName },
     #[error("the fleet has no user, service, node or class `{0}`")]
     NoSuch(String),
     #[error("the fleet has no service `{0}`")]
@@ -35,9 +39,9 @@ impl FromStr for Who {
             Some((who, at)) => (who, Some(at.parse().map_err(|_| bad())?)),
             None => (text, None),
         };
-        let who = match who.strip_prefix("spiffe://") {
-            Some(rest) => rest.split_once('/').ok_or_else(bad)?.1,
-            None => who,
+        let (org, who) = match who.strip_prefix("spiffe://") {
+            Some(rest) => rest.split_once('/').map(|(org, who)| (Some(org.to_owned()), who)).ok_or_else(bad)?,
+            None => (None, who),
         };
         let (kind, name) = match who.split_once('/') {
             Some((kind @ ("user" | "service" | "node" | "class"), name)) => (Some(kind.to_owned()), name),
@@ -45,13 +49,16 @@ impl FromStr for Who {
             None => (None, who),
         };
         let name: Name = name.parse().map_err(|_| bad())?;
-        Ok(Self { kind, name: name.to_string(), at })
+        Ok(Self { org, kind, name: name.to_string(), at })
     }
 }
 
 impl Who {
     /// Names are unique across kinds, so that a bare one means one thing. A node need not be declared.
     fn find(&self, fleet: &Fleet) -> Result<Subject, BadQuestion> {
+        if let Some(org) = self.org.as_ref().filter(|org| *org != fleet.org.name.as_str()) {
+            return Err(BadQuestion::OtherOrg { org: org.clone(), fleet: fleet.org.name.clone() });
+        }
         let is = |kind: Kind| self.kind.as_deref().is_none_or(|given| given == kind.word());
         let no_such = || BadQuestion::NoSuch(self.name.clone());
         let name: Name = self.name.parse().map_err(|_| no_such())?;

@@ -61,7 +61,7 @@ pub enum OperateError {
 }
 
 fn lines(doubts: &[Distrust]) -> String {
-    doubts.iter().map(|doubt| format!("\n    {doubt}")).collect()
+    doubts.iter().flat_map(|doubt| ["\n    ".to_owned(), doubt.to_string()]).collect()
 }
 
 /// What a command made: in the ledger, or waiting for other operators.

@@ -7,4 +7,5 @@ pub mod control;
 pub mod tls;
 pub mod http;
 pub mod known;
+pub mod tree;
 pub mod connect;

@@ -82,6 +82,7 @@ fn bad_question(doing: &str, why: &BadQuestion) -> Failure {
     let hint = match why {
         BadQuestion::NotWho(_) => "for example: freehold access alice@laptop wiki",
         BadQuestion::NoSuch(_) => "see all names: freehold access --matrix; ask about any machine: node/NAME",
+        BadQuestion::OtherOrg { .. } => "name the fleet of that org: freehold access WHO WHAT DIR",
         BadQuestion::NoService(_) => "see all services: freehold access --matrix",
     };
     Failure::new(doing, why).hint(hint).exit(Exit::Usage)

@@ -24,7 +24,7 @@ use crate::tree;
 
 The layout is documented in docs/reference/compiled.md. Members are known at the gateway; without --members there are
 leaves for classes only, and what declared nodes will get lies under waiting/. DIR must be empty or an earlier outcome,
-and is replaced in one step. No secret is in it.")]
+is replaced in one step, and does not lie in the fleet's folder. No secret is in it.")]
 pub struct Compile {
     /// Where to write it
     #[arg(long, value_name = "DIR")]
@@ -54,7 +54,15 @@ struct Told {
 impl Compile {
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not compile the fleet";
-        let (_, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
+        let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
+        if would_be_read(&self.out, folder.root()) {
+            let why = format!(
+                "`{}` lies in the fleet's folder: what is written there would be read as fleet",
+                self.out.display()
+            );
+            return Err(Failure::usage(doing, why)
+                .hint("name a folder elsewhere, or one that begins with a dot: --out .compiled"));
+        }
         let members = self.members.as_deref().map_or(Ok(Vec::new()), |file| members(file, doing))?;
         let compiled = compile(&fleet, &members, self.schema).map_err(|against| held_back(doing, &against))?;
         let files = emit(&fleet, &compiled, self.schema);
@@ -82,10 +90,24 @@ impl Compile {
     }
 }
 
+/// Whether the outcome would be a part of the fleet that it is made from. What begins with a dot is not.
+fn would_be_read(out: &Path, fleet: &Path) -> bool {
+    let beside = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Ok(beside), Some(name)) = (beside.canonicalize(), out.file_name()) else { return false };
+    let whole = beside.join(name);
+    let within = whole.strip_prefix(fleet).ok();
+    within.is_some_and(|within| !within.iter().any(|part| part.to_string_lossy().starts_with('.')))
+}
+
 fn words(told: &Told) -> String {
     let mut lines = vec![
         format!("wrote `{}`; the map's root is {}", told.out, told.root),
-        format!("{} manifests for {} members and {} classes", told.manifests, told.nodes, told.classes),
+        format!(
+            "{} for {} and {}",
+            count(told.manifests, "manifest", "manifests"),
+            count(told.nodes, "member", "members"),
+            count(told.classes, "class", "classes")
+        ),
     ];
     let mut add = |names: &[String], what: &str| {
         if !names.is_empty() {
@@ -95,6 +117,10 @@ fn words(told: &Told) -> String {
     add(&told.unmatched, "members that match nothing");
     add(&told.waiting, "declared, not among the members");
     lines.join("\n")
+}
+
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 fn members(path: &Path, doing: &str) -> Result<Vec<MemberKnown>, Failure> {

@@ -5,6 +5,7 @@ pub mod serve;
 pub mod invite;
 pub mod node;
 pub mod replace;
+pub mod user;
 pub mod audit;
 pub mod plan;
 pub mod publish;

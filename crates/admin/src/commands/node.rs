@@ -4,13 +4,16 @@ use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
 use node::report::{Failure, show};
+use operate::publish::watch::Receipts;
 use org::state::Standing;
 use serde::Serialize;
 use wire::control::NodeView;
 
 use crate::commands::replace::{Replace, evidence};
+use crate::commands::user::people_on;
 use crate::home::{Common, failure};
 use crate::waiting::{Waiting, leave, told};
+use crate::watching::{self, Wait};
 use crate::words::{confirm, or_dash, table};
 
 #[derive(Debug, Subcommand)]
@@ -131,14 +134,19 @@ fn in_words(node: &NodeView) -> String {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  freehold node revoke web-1")]
+#[command(after_help = "Examples:
+  freehold node revoke web-1
+  freehold node revoke web-1 --yes --wait 1m        until every other node has confirmed it
+
+The users who are at home there are not revoked: freehold user revoke NAME.")]
 pub struct Revoke {
     /// The node's name
     name: NodeName,
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 #[derive(Serialize)]
@@ -146,6 +154,9 @@ struct RevokedTold {
     name: String,
     revoked: bool,
     head: u64,
+    /// Nodes that have the revocation on their disk, by their own signed word, and those that have not said so.
+    confirmed: Vec<NodeName>,
+    waiting_for: Vec<NodeName>,
     pending: Option<Waiting>,
 }
 
@@ -163,14 +174,23 @@ impl Revoke {
             );
             eprintln!("  it cannot be undone: this node key never returns. The machine can join again as a new one,");
             eprintln!("  and the name `{}` becomes free.", node.name);
+            // What cannot be read here keeps nobody from revoking.
+            let published = session.published().await.ok().flatten();
+            for person in published.iter().flat_map(|published| people_on(published, &node.name)) {
+                eprintln!("  {person}");
+            }
         }
         confirm(self.yes, &doing, "Revoke it?")?;
         let made = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
         let head = made.what;
-        let result = RevokedTold { name: node.name.to_string(), revoked: pending.is_none(), head, pending };
+        let receipts = watching::receipts(&mut session, head, (pending.is_none(), &self.wait)).await;
+        let receipts = receipts.map_err(|why| failure("it is revoked, but who knows it could not be read", &why))?;
+        let Receipts { confirmed, waiting } = receipts.clone();
+        let (name, revoked) = (node.name.to_string(), pending.is_none());
+        let result = RevokedTold { name, revoked, head, confirmed, waiting_for: waiting, pending };
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || format!("revoked `{}` (head {head})", node.name))
+            told(result.pending.as_ref(), || format!("revoked `{}` (head {head})\n{}", node.name, receipts.in_words()))
         });
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ground::file::Access;
 use node::report::{Failure, show};
 
 use crate::commands::check::read_fleet;
@@ -13,12 +14,17 @@ use crate::planning;
 #[command(after_help = "Examples:
   freehold plan
   freehold plan ~/harbor/fleet --json
+  freehold plan --save-members members.json && freehold compile --members members.json --out compiled
 
-Per node what it gains and loses against what is published, then the same in a few words for all.")]
+Per node what it gains and loses against what is published, then the same in a few words for all. Whoever is to sign what another
+operator made compares the members' map: the same commit and the same members give the same one.")]
 pub struct Plan {
     /// The fleet's folder [default: ./fleet if it is there, else here]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Write the members that were found, for `freehold compile --members`
+    #[arg(long, value_name = "FILE")]
+    save_members: Option<PathBuf>,
 }
 
 impl Plan {
@@ -28,9 +34,15 @@ impl Plan {
         let mut session = common.session(doing).await?;
         let prepared = session.plan_fleet(&fleet, planning::progress("checking admissions:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
+        if let Some(file) = &self.save_members {
+            let members: Vec<_> = prepared.members.iter().map(|member| &member.known).collect();
+            let json = serde_json::to_vec_pretty(&members).map_err(|why| Failure::new(doing, &why))?;
+            ground::file::write(file, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
+        }
         let git = planning::git_state(folder.root(), true, doing)?;
         show(common.json, &planning::as_facts(&session, &prepared), || {
-            format!("{}\n{}", planning::in_words(&session, &prepared), planning::git_words(&git))
+            let (words, root) = (planning::in_words(&session, &prepared), prepared.compiled.root);
+            format!("{words}\nthe members' map would be {root}\n{}", planning::git_words(&git))
         });
         Ok(())
     }

@@ -1,16 +1,15 @@
 //! `freehold publish`: plan, ask, hand in, sign, send, watch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ground::clock;
 use identity::head::Head;
 use identity::time::Seconds;
-use node::report::{Exit, Failure, show};
+use node::report::{Failure, show};
 use operate::publish::heads::{FleetDraft, raises_floor};
 use operate::publish::plan::Prepared;
-use operate::publish::published::nodes;
-use operate::publish::watch::{Fate, Watch};
+use operate::publish::watch::Watch;
 use operate::session::Session;
 use serde::Serialize;
 
@@ -18,8 +17,9 @@ use crate::commands::check::read_fleet;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::planning;
-use crate::waiting::{Waiting, leave};
-use crate::watching::{self, Fates};
+use crate::tree;
+use crate::waiting::{self, Waiting, leave};
+use crate::watching::{self, Fates, NodeTold};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -27,6 +27,7 @@ use crate::words::confirm;
   freehold publish                        shows the plan, asks, publishes ./fleet, and watches
   freehold publish --yes --wait 2m        for scripts: ends after two minutes at the latest
   freehold publish --dirty --no-wait
+  freehold publish --to /srv/www/harbor   and writes files for any web server, bucket or USB stick
 
 Ends with 0 only if no node rolled back or refused; with 4 if one did. A node that is offline gets it when it is back.
 Where several operators must agree, it leaves a file for the others, and `freehold send` makes it so.")]
@@ -37,6 +38,9 @@ pub struct Publish {
     /// Publish although there are changes that are not committed
     #[arg(long)]
     dirty: bool,
+    /// Write a static tree, too, from which nodes can sync without a gateway; if nothing changed, only that
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
     #[command(flatten)]
     how: How,
 }
@@ -66,6 +70,11 @@ impl Publish {
         if !common.json {
             eprintln!("{}\n{}", planning::in_words(&session, &prepared), planning::git_words(&git));
         }
+        if let Some(to) = &self.to
+            && prepared.root_before() == Some(prepared.compiled.root)
+        {
+            return write_tree(common, &mut session, to).await;
+        }
         confirm(self.how.yes, doing, "Publish it?")?;
         let draft = FleetDraft {
             planned_on: prepared.root_before(),
@@ -79,8 +88,50 @@ impl Publish {
         let made =
             session.publish_fleet(&keys, &prepared.compiled, &draft).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
-        finish(common, &mut session, Outcome { doing, head: made.what, pending, prepared, how: self.how }).await
+        let sent = pending.is_none();
+        let outcome = Outcome { doing, head: made.what, pending, prepared, how: self.how };
+        let to = self.to.filter(|_| sent);
+        if let Some(to) = &to {
+            // Before it is watched: nodes that read the tree are not.
+            store_tree(&mut session, to).await?;
+        }
+        finish(common, &mut session, outcome).await
     }
+}
+
+#[derive(Serialize)]
+struct TreeTold {
+    tree: String,
+    head: u64,
+    published: bool,
+}
+
+/// The head in force, as files: nothing is signed.
+async fn write_tree(common: &Common, session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Failure> {
+    store_tree(session, to).await?;
+    let head = session.known.head.head.version;
+    let told = TreeTold { tree: to.display().to_string(), head, published: false };
+    show(common.json, &told, || {
+        format!(
+            "nothing to publish; wrote head {head} to `{}`\nif it should be fresh for longer: freehold refresh",
+            told.tree
+        )
+    });
+    Ok(())
+}
+
+async fn store_tree(session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Failure> {
+    let doing = format!("could not write the tree to `{}`", to.display());
+    let contents = session.tree(clock::now(), planning::progress("sealing:")).await;
+    let contents = contents.map_err(|why| failure(&doing, &why))?;
+    let files = wire::tree::files(&session.known, &contents).map_err(|why| Failure::new(&doing, &why))?;
+    let ours = |folder: &Path| {
+        let index = ground::file::read(&folder.join(wire::tree::INDEX)).ok();
+        index.is_some_and(|bytes| serde_json::from_slice::<wire::tree::Index>(&bytes).is_ok())
+    };
+    tree::replace(to, &files, ours).map_err(|why| {
+        Failure::new(&doing, &why).hint("name a folder that is not there yet, is empty, or was made by this command")
+    })
 }
 
 /// What was made, before it is watched.
@@ -108,13 +159,6 @@ struct Told {
     pending: Option<Waiting>,
 }
 
-#[derive(Serialize)]
-struct NodeTold {
-    name: String,
-    #[serde(flatten)]
-    fate: Fate,
-}
-
 /// Watches if there is something to watch, prints, and ends as it went.
 pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Outcome<'_>) -> Result<(), Failure> {
     let Outcome { doing, head, pending, prepared, how } = outcome;
@@ -125,8 +169,8 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
         if !common.json {
             eprintln!("head {} is published; nodes take it in:", head.version);
         }
-        let leaves = nodes(&prepared.compiled.leaves).cloned();
-        let mut watch = Watch::new((head.version, head.issued_at.min(clock::now())), leaves, prepared.last_seen());
+        let offered = (prepared.compiled.leaves.as_slice(), &prepared.compiled.manifests);
+        let mut watch = Watch::new((head.version, head.issued_at.min(clock::now())), offered, prepared.last_seen());
         let seen = watching::watch(session, &mut watch, how.wait, common.json).await;
         fates = seen.map_err(|why| failure("it is published, but could not be watched", &why))?;
     }
@@ -142,26 +186,18 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
         reverts: head.reverts,
         fresh_until: head.fresh_until.to_string(),
         summary: prepared.plan.summary.clone(),
-        nodes: fates.iter().map(|(name, fate)| NodeTold { name: name.to_string(), fate: fate.clone() }).collect(),
+        nodes: NodeTold::all(&fates),
         pending,
     };
-    show(common.json, &told, || match &told.pending {
-        Some(waiting) => waiting.in_words(),
-        None => {
+    show(common.json, &told, || {
+        waiting::told(told.pending.as_ref(), || {
             let how = match (watched, served) {
                 (true, _) => watching::counts(&fates),
                 (false, true) => "not watched; see what nodes make of it: freehold node list".to_owned(),
                 (false, false) => "no gateway serves: nodes get it when one does: freehold serve".to_owned(),
             };
             format!("published head {}, fresh until {}\n{how}", told.head, told.fresh_until)
-        }
+        })
     });
-    match watching::bad_ones(&fates) {
-        None => Ok(()),
-        Some(bad) => {
-            Err(Failure::failed(doing, format!("head {} was published, and did not stay on {bad}", told.head))
-                .exit(Exit::TakenBack)
-                .hint("those nodes are what they were before; mend the fleet and publish again, or: freehold rollback"))
-        }
-    }
+    watching::ended_well(doing, told.head, &fates)
 }

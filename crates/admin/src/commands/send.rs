@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::describe;
 use operate::pending::{BadPending, Pending};
@@ -10,6 +11,7 @@ use org::entry::{Action, Cause};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
+use crate::watching::{self, Fates, NodeTold};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -19,6 +21,12 @@ pub struct Send {
     /// Copies of one thing that was signed
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    /// If it publishes a fleet: do not watch how it fares
+    #[arg(long, conflicts_with = "wait")]
+    no_wait: bool,
+    /// If it goes to all nodes: watch no longer than this
+    #[arg(long, value_name = "SPAN")]
+    wait: Option<Seconds>,
 }
 
 #[derive(Serialize)]
@@ -26,6 +34,8 @@ struct Told {
     sent: bool,
     does: Vec<String>,
     head: u64,
+    /// What nodes make of a fleet that was published, if somebody watched.
+    nodes: Vec<NodeTold>,
 }
 
 impl Send {
@@ -50,12 +60,27 @@ impl Send {
             failure(doing, &why)
                 .hint("see what is missing: freehold sign --show FILE; if things moved on, make it anew")
         })?;
-        let told = Told { sent: true, does, head: session.known.head.head.version };
+        let fates = if publishes(&pending.action) && !self.no_wait {
+            let followed = watching::follow(&mut session, self.wait, common.json).await;
+            followed.map_err(|why| failure("it is published, but could not be watched", &why))?
+        } else {
+            Fates::new()
+        };
+        let version = session.known.head.head.version;
+        let told = Told { sent: true, does, head: version, nodes: NodeTold::all(&fates) };
         show(common.json, &told, || {
             let mut lines = vec!["delivered:".to_owned()];
             lines.extend(told.does.iter().map(|line| format!("  {line}")));
+            if !fates.is_empty() {
+                lines.push(watching::counts(&fates));
+            }
             lines.join("\n")
         });
-        Ok(())
+        watching::ended_well(doing, version, &fates)
     }
+}
+
+/// Does it say what nodes should be?
+const fn publishes(action: &Action) -> bool {
+    matches!(action, Action::HeadPublish { cause: Cause::FleetPublish | Cause::FleetRollback { .. }, .. })
 }

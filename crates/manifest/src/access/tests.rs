@@ -84,6 +84,7 @@ fn a_question_about_nobody_is_refused() {
     let ask = |who: &str, what: &str| may(&harbor(), &read(who), &read(what)).unwrap_err();
     assert_eq!(ask("mallory", "wiki"), BadQuestion::NoSuch("mallory".to_owned()));
     assert_eq!(ask("user/alpha", "wiki"), BadQuestion::NoSuch("alpha".to_owned()));
+    assert!(matches!(ask("spiffe://other/user/alice", "wiki"), BadQuestion::OtherOrg { .. }));
     assert_eq!(ask("alice", "mail"), BadQuestion::NoService(read("mail")));
     for bad in ["", "Alice", "group/docs", "alice@", "a/b/c", "spiffe://harbor"] {
         assert!(bad.parse::<Who>().is_err(), "{bad}");

@@ -4,6 +4,7 @@ mod facts;
 mod summary;
 mod words;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -213,9 +214,7 @@ impl Opened<'_> {
         if let Some(manifest) = self.read.get(&digest) {
             return Ok(Rc::clone(manifest));
         }
-        let bytes = self.new.get(&digest).or_else(|| self.old.get(&digest)).ok_or(BadPublished::Missing(digest))?;
-        let manifest = Manifest::read(bytes, digest).map_err(|source| BadPublished::Unreadable { digest, source })?;
-        let manifest = Rc::new(manifest);
+        let manifest = Rc::new(Manifest::read(self.bytes(digest)?, digest).map_err(unreadable(digest))?);
         self.read.insert(digest, Rc::clone(&manifest));
         Ok(manifest)
     }
@@ -228,17 +227,30 @@ impl Opened<'_> {
     }
 
     /// Who may call what, wherever it listens, with the places from which they may.
-    fn callers(&mut self, leaves: &Leaves<'_>) -> Result<summary::Callers, BadPublished> {
+    fn callers(&self, leaves: &Leaves<'_>) -> Result<summary::Callers, BadPublished> {
         let mut all = summary::Callers::new();
         for digest in leaves.manifests() {
-            for (fact, places) in facts::of(&*self.read(digest)?) {
-                if fact.what == What::Caller {
-                    all.entry((fact.name, fact.who)).or_default().insert(places);
+            let tables = match self.read.get(&digest) {
+                Some(manifest) => Cow::Borrowed(&manifest.access.callers),
+                None => Cow::Owned(facts::callers_in(self.bytes(digest)?, digest).map_err(unreadable(digest))?),
+            };
+            for (service, rows) in tables.iter() {
+                for (who, places) in rows.iter().map(facts::caller) {
+                    all.entry((service.to_string(), who)).or_default().insert(places);
                 }
             }
         }
         Ok(all)
     }
+
+    fn bytes(&self, digest: Digest) -> Result<&[u8], BadPublished> {
+        let bytes = self.new.get(&digest).or_else(|| self.old.get(&digest));
+        bytes.map(Vec::as_slice).ok_or(BadPublished::Missing(digest))
+    }
+}
+
+fn unreadable(digest: Digest) -> impl FnOnce(BadManifest) -> BadPublished {
+    move |source| BadPublished::Unreadable { digest, source }
 }
 
 fn differences(old: &Facts, new: &Facts) -> Vec<Change> {

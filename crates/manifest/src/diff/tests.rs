@@ -169,6 +169,31 @@ proptest! {
         prop_assert_eq!(turned(&there), straight);
     }
 
+    /// Told from the tables; held to the answers that come from the fleet alone.
+    #[test]
+    fn whoever_loses_or_gains_a_service_is_counted(one in any_fleet(), other in any_fleet()) {
+        let who = "n0 n01 n1 n2 n3";
+        let plan = compare(&published(&one, who), &compile(&other, &members(who), SCHEMA).unwrap()).unwrap();
+        for (from, to, verb) in [(&one, &other, "lose"), (&other, &one, "gain")] {
+            let (from, to) = (callers(from), callers(to));
+            let mut counts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+            for (service, user) in from.difference(&to) {
+                counts.entry(service).or_default().push(format!("`{user}`"));
+            }
+            let words = |many: usize| if many == 1 { format!("user {verb}s") } else { format!("users {verb}") };
+            let sentence = |(service, users): (&&str, &Vec<String>)| {
+                format!("{} {} `{service}`: {}", users.len(), words(users.len()), users.join(", "))
+            };
+            let expected: Vec<String> = counts.iter().map(sentence).collect();
+            let is_such = |line: &&String| {
+                let rest = line.split_once(' ').map(|(_, rest)| rest).unwrap_or_default();
+                rest.starts_with(&words(1)) || rest.starts_with(&words(2))
+            };
+            let told: Vec<String> = plan.summary.iter().filter(is_such).cloned().collect();
+            prop_assert_eq!(told, expected);
+        }
+    }
+
     #[test]
     fn a_fleet_against_itself_changes_nothing(fleet in any_fleet()) {
         let who = "n0 n01 n02 n1 n2 n3 x7";
@@ -176,4 +201,16 @@ proptest! {
         prop_assert!(plan.is_empty());
         prop_assert_eq!(plan.summary, ["nothing changes"]);
     }
+}
+
+/// Service and user, for services that listen somewhere.
+fn callers(fleet: &Fleet) -> BTreeSet<(String, String)> {
+    let listens = |service: &&Name| !fleet.services[*service].at.is_empty();
+    let rows = crate::access::matrix(fleet).rows.into_iter();
+    let pairs = rows.flat_map(|row| {
+        let user = row.who.to_string().strip_prefix("user/").map(str::to_owned);
+        let services: Vec<String> = row.may_call.iter().filter(listens).map(ToString::to_string).collect();
+        user.into_iter().flat_map(move |user| services.clone().into_iter().map(move |service| (service, user.clone())))
+    });
+    pairs.collect()
 }

@@ -109,7 +109,7 @@ static ORG: Section = section(
             needed("id", Shape::Text(Form::OrgId), "The org's id: `freehold org list` shows it."),
             key(
                 "freshness",
-                span(Seconds::HOUR, YEAR),
+                span(Seconds::MINUTE, YEAR),
                 "How long a head stays fresh after it was published. 30d if nothing is said.",
             ),
         ],
@@ -142,7 +142,7 @@ static LIFETIMES: Section = section(
     "lifetimes",
     &[&[key(
         "svid",
-        span(Seconds::MINUTE, YEAR),
+        span(Seconds(10), YEAR),
         "How long an SVID lives at most. A node may have less than its org, not more.",
     )]],
 );
@@ -152,7 +152,7 @@ static APPLY: Section = section(
     &[&[
         key(
             "deadline",
-            span(Seconds(5), Seconds::DAY),
+            span(Seconds(1), Seconds::DAY),
             "After this time, what was not confirmed goes back. 5m if nothing is said.",
         ),
         key(

@@ -86,7 +86,9 @@ fn unknown(notes: &mut Notes<'_>, section: &Section, entry: &Entry, path: &str) 
     let whose = if path.is_empty() { "a fleet".to_owned() } else { format!("`{path}`") };
     let draft = error(entry.at, format!("{whose} has no key `{}`", short(&entry.key)));
     let elsewhere = section.elsewhere.iter().find(|(key, _)| *key == entry.key).map(|(_, why)| (*why).to_owned());
-    let near = meant(&entry.key, section.keys().map(|key| key.name)).map(|near| format!("did you mean `{near}`?"));
+    let known = section.keys().map(|key| key.name);
+    let near = if notes.is_crowded() { None } else { meant(&entry.key, known) };
+    let near = near.map(|near| format!("did you mean `{near}`?"));
     let all: Vec<_> = section.keys().map(|key| key.name).collect();
     notes.push(draft.hint(format!("{} has: {}", section.what, all.join(", "))).maybe_hint(elsewhere.or(near)));
 }

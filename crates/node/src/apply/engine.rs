@@ -371,7 +371,7 @@ impl Engine {
 /// The record, or what can be made of the rest without one.
 fn recovered(shelf: &Shelf, now: Timestamp) -> Result<(Standing, Option<String>), ApplyError> {
     let why = match record::load(&shelf.folder).map_err(StageError::File)? {
-        Found::Standing(standing) => return Ok((standing, None)),
+        Found::Standing(standing) => return Ok((*standing, None)),
         Found::Nothing if shelf.pointed().is_none() => return Ok((Standing::default(), None)),
         Found::Nothing => "it is missing".to_owned(),
         Found::Damaged(why) => why,

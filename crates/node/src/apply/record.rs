@@ -24,7 +24,7 @@ struct Record {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     Nothing,
-    Standing(Standing),
+    Standing(Box<Standing>),
     Damaged(String),
 }
 
@@ -36,7 +36,7 @@ pub fn load(folder: &Path) -> Result<Found, FileError> {
         Err(why) => Found::Damaged(why.to_string()),
         Ok(record) if record.schema != SCHEMA => Found::Damaged(format!("it has schema {}", record.schema)),
         Ok(record) if record.sum != sum(&record.standing) => Found::Damaged("its sum is wrong".to_owned()),
-        Ok(record) => Found::Standing(record.standing),
+        Ok(record) => Found::Standing(Box::new(record.standing)),
     })
 }
 
@@ -80,7 +80,7 @@ mod tests {
         let mut saved = standing();
         saved.trial.as_mut().unwrap().evidence.reached = true;
         save(folder.path(), &saved).unwrap();
-        assert_eq!(load(folder.path()).unwrap(), Found::Standing(standing()));
+        assert_eq!(load(folder.path()).unwrap(), Found::Standing(Box::new(standing())));
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
             std::fs::write(folder.path().join(NAME), &bad).unwrap();
             match load(folder.path()).unwrap() {
                 Found::Damaged(_) => damaged += 1,
-                found => assert_eq!(found, Found::Standing(standing()), "byte {at}"),
+                found => assert_eq!(found, Found::Standing(Box::new(standing())), "byte {at}"),
             }
         }
         assert!(damaged > good.len() / 2, "{damaged} of {}", good.len());
@@ -108,6 +108,6 @@ mod tests {
     fn the_first_format_is_read() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(NAME), include_bytes!("record/v1.json")).unwrap();
-        assert_eq!(load(folder.path()).unwrap(), Found::Standing(standing()));
+        assert_eq!(load(folder.path()).unwrap(), Found::Standing(Box::new(standing())));
     }
 }

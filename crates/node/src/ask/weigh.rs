@@ -28,13 +28,13 @@ pub async fn weigh(scope: &Scope, urged: Option<Urge>) -> Result<Preview, WeighE
     let (mut gateway, known) = sync::connect(scope, &gateways).await?;
     let wants = Wants { listed: 0, have: ground.have(), waits_for: None, wait: Seconds(0), report: None };
     let heard = sync::sync(scope, (&mut gateway, &known), &node.name, wants).await?;
-    let head = heard.known.head.head.version;
+    let version = heard.known.head.head.version;
     match heard.listed.transpose()? {
         None => Err(AskError::BadAnswer("it does not say how this node is listed".to_owned()).into()),
-        Some(Listed::Nothing) => Ok(ground.nothing(head)),
+        Some(Listed::Nothing) => Ok(ground.nothing(version)),
         Some(Listed::Manifest { digest, bytes }) => {
             let bytes = bytes.or_else(|| ground.bytes_of(digest)).unwrap_or_default();
-            Ok(ground.preview(Offered { digest, bytes: &bytes, head, urged }, clock::now())?)
+            Ok(ground.preview(Offered { digest, bytes: &bytes, head: version, urged }, clock::now())?)
         }
     }
 }

@@ -10,4 +10,5 @@ pub mod heads;
 pub mod rollback;
 pub mod plan;
 pub mod consent;
+pub mod tree;
 pub mod watch;

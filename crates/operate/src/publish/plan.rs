@@ -31,7 +31,7 @@ pub enum PlanError {
 }
 
 fn lines(held: &[HeldBack]) -> String {
-    held.iter().map(|held| format!("\n    {held}")).collect()
+    held.iter().flat_map(|held| ["\n    ".to_owned(), held.to_string()]).collect()
 }
 
 /// A member that was published, and has no leaf any more.

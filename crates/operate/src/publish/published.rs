@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::id::Digest;
 use identity::members::{Leaf, MembersMap, NodeLeaf};
+use identity::principal::{Name, NodeName};
 use manifest::diff;
+use manifest::stored::Manifest;
 use wire::control::{Answer, Call, DIGESTS_PER_CALL};
 
 use crate::desk::{Desk, DeskError};
@@ -31,6 +33,28 @@ impl Published {
     pub fn as_compared(published: Option<&Self>) -> diff::Published {
         let compared = |it: &Self| diff::Published { leaves: it.leaves.clone(), manifests: it.manifests.clone() };
         published.map(compared).unwrap_or_default()
+    }
+
+    fn manifest(&self, digest: Digest) -> Option<Manifest> {
+        Manifest::read(self.manifests.get(&digest)?, digest).ok()
+    }
+
+    /// The users for whom a node may speak.
+    pub fn users_at(&self, node: &NodeName) -> BTreeSet<Name> {
+        let leaf = self.nodes().find(|leaf| leaf.name == *node);
+        leaf.and_then(|leaf| self.manifest(leaf.manifest)).map(|manifest| manifest.runs.users).unwrap_or_default()
+    }
+
+    /// The nodes and classes on which a user is at home.
+    pub fn homes_of(&self, user: &Name) -> Vec<String> {
+        let has = |leaf: &&Leaf| self.manifest(leaf.manifest()).is_some_and(|it| it.runs.users.contains(user));
+        let named = |leaf: &Leaf| match leaf {
+            Leaf::Node(leaf) => format!("`{}`", leaf.name),
+            Leaf::Class(leaf) => format!("the class `{}`", leaf.class),
+        };
+        let mut homes: Vec<String> = self.leaves.iter().filter(has).map(named).collect();
+        homes.sort();
+        homes
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = &NodeLeaf> {

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use identity::id::Digest;
-use identity::members::NodeLeaf;
+use identity::members::{Leaf, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use org::report::Applied;
+use manifest::stored::Manifest;
+use org::report::{Applied, Report};
 use serde::Serialize;
 
-use super::reports::{Heard, Reports};
+use super::published::nodes;
+use super::reports::Reports;
 
 /// A node that was not seen for so long before a publish is not waited for.
 const ABSENT: Seconds = Seconds(180);
@@ -58,6 +60,8 @@ impl Fate {
 pub struct Watch {
     head: u64,
     since: Timestamp,
+    /// No manifest gives a trial more time than this, whatever a node says of its deadline.
+    longest_trial: Seconds,
     leaves: BTreeMap<NodeName, NodeLeaf>,
     last_seen: BTreeMap<NodeName, Timestamp>,
     reports: Reports,
@@ -66,11 +70,13 @@ pub struct Watch {
 impl Watch {
     pub fn new(
         (head, since): (u64, Timestamp),
-        leaves: impl IntoIterator<Item = NodeLeaf>,
+        (leaves, manifests): (&[Leaf], &BTreeMap<Digest, Vec<u8>>),
         last_seen: BTreeMap<NodeName, Timestamp>,
     ) -> Self {
-        let leaves = leaves.into_iter().map(|leaf| (leaf.name.clone(), leaf)).collect();
-        Self { head, since, leaves, last_seen, reports: Reports::new() }
+        let read = manifests.iter().filter_map(|(digest, bytes)| Manifest::read(bytes, *digest).ok());
+        let longest_trial = read.map(|manifest| manifest.runs.apply.deadline).max().unwrap_or(Seconds(0));
+        let leaves = nodes(leaves).map(|leaf| (leaf.name.clone(), leaf.clone())).collect();
+        Self { head, since, longest_trial, leaves, last_seen, reports: Reports::new() }
     }
 
     /// Of a key that no leaf names nothing is believed, whatever name it uses.
@@ -84,7 +90,7 @@ impl Watch {
 
     fn fate(&self, name: &NodeName, leaf: &NodeLeaf, now: Timestamp) -> Fate {
         match self.reports.get(&leaf.node_key).filter(|heard| heard.report.node == *name) {
-            Some(heard) => match judge(heard, (self.head, self.since), leaf.manifest) {
+            Some(heard) => match judge(&heard.report, (self.head, self.since), leaf.manifest) {
                 Fate::NotReached => self.unreached(name, Some(heard.received_at), now),
                 told => told,
             },
@@ -100,19 +106,20 @@ impl Watch {
 
     /// Nothing more is to be waited for: everybody has settled, is offline, or is long past its deadline.
     pub fn is_over(&self, now: Timestamp) -> bool {
+        let to_take_in = self.since + TO_HEAR.times(2);
+        let last_deadline = to_take_in + self.longest_trial;
         self.fates(now).values().all(|fate| match fate {
             Fate::Offline => true,
             // One that has the head says soon what it makes of it.
-            Fate::Reached => now >= self.since + TO_HEAR.times(2),
-            Fate::OnTrial { deadline, .. } => now >= *deadline + MARGIN,
+            Fate::Reached => now >= to_take_in,
+            Fate::OnTrial { deadline, .. } => now >= last_deadline.min(*deadline) + MARGIN,
             settled => settled.is_settled(),
         })
     }
 }
 
 /// What a node makes of a head in which its manifest is this one.
-fn judge(heard: &Heard, (head, since): (u64, Timestamp), wanted: Digest) -> Fate {
-    let report = &heard.report;
+fn judge(report: &Report, (head, since): (u64, Timestamp), wanted: Digest) -> Fate {
     let refused = report.refused.as_ref().filter(|refused| refused.at >= since);
     if let Some(refused) = refused {
         return Fate::Refused { why: refused.why.clone() };
@@ -145,8 +152,8 @@ impl Receipts {
     pub fn of(head: u64, members: impl IntoIterator<Item = (NodeName, Digest)>, reports: &Reports) -> Self {
         let mut receipts = Self::default();
         for (name, key) in members {
-            let heard = reports.get(&key).filter(|heard| heard.report.node == name);
-            let has = heard.is_some_and(|heard| heard.report.head.version >= head);
+            let report = reports.get(&key).map(|heard| &heard.report).filter(|report| report.node == name);
+            let has = report.is_some_and(|report| report.head.version >= head);
             if has { receipts.confirmed.push(name) } else { receipts.waiting.push(name) }
         }
         receipts

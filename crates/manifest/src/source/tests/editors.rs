@@ -88,6 +88,17 @@ fn the_schema_has_each_key_that_the_reader_knows_and_no_other() {
 }
 
 #[test]
+fn the_guide_tells_of_each_key() {
+    const GUIDE: &str = include_str!("../../../../../docs/guide/fleet.md");
+    let mut keys = BTreeSet::new();
+    table(&FLEET, "", &mut keys);
+    for name in keys.iter().filter_map(|path| path.rsplit('/').next()) {
+        let told = [format!("`{name}`"), format!(".{name}`"), format!("`{name}."), format!("{name}:")];
+        assert!(told.iter().any(|words| GUIDE.contains(words)), "docs/guide/fleet.md says nothing about `{name}`");
+    }
+}
+
+#[test]
 fn the_schema_says_what_is_needed_and_what_excludes_what() {
     let schema = schema();
     let service = &schema["properties"]["services"]["additionalProperties"];

@@ -149,17 +149,17 @@ fleet.yaml:6:24: error: `127.0.0.1:0` has no port that could be reached
 
 #[test]
 fn a_span_has_a_unit_and_bounds() {
-    let told = with("nodes:\n  a: {lifetimes: {svid: 1w}, apply: {deadline: 1s}}\n");
+    let told = with("nodes:\n  a: {lifetimes: {svid: 1w}, apply: {deadline: 0s}}\n");
     same(
         &told,
         "
 more.yaml:2:25: error: `1w` is not a span of time (like 90s, 15m, 24h or 30d)
-  2 |   a: {lifetimes: {svid: 1w}, apply: {deadline: 1s}}
+  2 |   a: {lifetimes: {svid: 1w}, apply: {deadline: 0s}}
     |                         ^^
   hint: How long an SVID lives at most. A node may have less than its org, not more.
 
-more.yaml:2:48: error: `1s` is not between 5s and 1d
-  2 |   a: {lifetimes: {svid: 1w}, apply: {deadline: 1s}}
+more.yaml:2:48: error: `0s` is not between 1s and 1d
+  2 |   a: {lifetimes: {svid: 1w}, apply: {deadline: 0s}}
     |                                                ^^
   hint: After this time, what was not confirmed goes back. 5m if nothing is said.
 ",

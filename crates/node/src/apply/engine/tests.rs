@@ -1,6 +1,7 @@
 //! The engine on real folders: what is on the disk after each change, each damage, each crash.
 
 mod damage;
+mod power;
 
 use std::path::PathBuf;
 

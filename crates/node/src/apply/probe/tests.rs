@@ -1,1 +1,183 @@
-//! Soon.
+//! Each kind of check against real ports, pages and programs.
+
+use std::time::Instant;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+
+use super::*;
+
+async fn probed(probe: Probe) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    one(&Check { probe, timeout: Seconds(1) }, folder.path()).await
+}
+
+fn sh(script: &str) -> Probe {
+    Probe::Command(["sh", "-c", script].map(str::to_owned).to_vec())
+}
+
+/// Answers each connection with these bytes, and keeps it open.
+async fn answering(reply: &'static [u8]) -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap().to_string().parse().unwrap();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 1024];
+            if !reply.is_empty() {
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(reply).await;
+            }
+            open.push(stream);
+        }
+    });
+    at
+}
+
+async fn closed() -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().to_string().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_port_accepts_or_does_not() {
+    assert_eq!(probed(Probe::Tcp(answering(b"").await)).await, Ok(()));
+    let at = closed().await;
+    let why = probed(Probe::Tcp(at.clone())).await.unwrap_err();
+    assert!(why.starts_with(&format!("cannot connect to {at}: ")), "{why}");
+}
+
+#[tokio::test]
+async fn a_page_answers_with_its_status_in_time() {
+    let good = answering(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+    let page = |at: &Address, status| Probe::Http { at: at.clone(), path: "/health".to_owned(), status };
+    assert_eq!(probed(page(&good, 204)).await, Ok(()));
+    let why = probed(page(&good, 200)).await.unwrap_err();
+    assert_eq!(why, format!("http://{good}/health: answered 204 instead of 200"));
+    // A body without an end is not read.
+    let long = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nabc").await;
+    assert_eq!(probed(page(&long, 200)).await, Ok(()));
+    for (reply, told) in [
+        (&b"SSH-2.0-OpenSSH_9.9\r\n"[..], "invalid HTTP version"),
+        (b"", "no answer within 1s"),
+        (b"HTTP/1.1 200 OK\r\nX: ", "no answer within 1s"),
+    ] {
+        let why = probed(page(&answering(reply).await, 200)).await.unwrap_err();
+        assert!(why.contains(told), "{why}");
+    }
+    let why = probed(Probe::Http { at: good, path: "no slash".to_owned(), status: 200 }).await.unwrap_err();
+    assert!(why.contains("invalid"), "{why}");
+}
+
+#[tokio::test]
+async fn a_program_ends_well_or_says_why_not() {
+    assert_eq!(probed(sh("exit 0")).await, Ok(()));
+    for (script, told) in [
+        ("exit 3", "`sh` ended with exit status: 3"),
+        ("echo one; echo two; echo; exit 1", "`sh` ended with exit status: 1: two"),
+        ("echo out; echo err >&2; exit 1", "`sh` ended with exit status: 1: err"),
+        ("printf 'a\\033[2Jb'; exit 1", "`sh` ended with exit status: 1: a?[2Jb"),
+        ("yes | head -c 9999998; echo last; exit 1", "`sh` ended with exit status: 1: last"),
+        ("kill -9 $$", "`sh` ended with signal: 9 (SIGKILL)"),
+    ] {
+        assert_eq!(probed(sh(script)).await, Err(told.to_owned()), "{script}");
+    }
+    let long = probed(sh("head -c 5000 /dev/zero | tr '\\0' x; exit 1")).await.unwrap_err();
+    assert!(long.len() < 300, "{}", long.len());
+    let none = probed(Probe::Command(Vec::new())).await.unwrap_err();
+    assert_eq!(none, "no program is named");
+    let missing = probed(Probe::Command(vec!["no-such-program".to_owned()])).await.unwrap_err();
+    assert!(missing.starts_with("`no-such-program` cannot be started: "), "{missing}");
+}
+
+#[tokio::test]
+async fn a_program_has_no_shell_no_input_and_little_environment() {
+    let words = ["test", "$HOME", "=", "$HOME"].map(str::to_owned).to_vec();
+    assert_eq!(probed(Probe::Command(words)).await, Ok(()));
+    assert_eq!(
+        probed(sh("read line && exit 1; test \"$(env | grep -Ev '^(PWD|SHLVL|_)=' | wc -l)\" = 2")).await,
+        Ok(())
+    );
+}
+
+#[tokio::test]
+async fn a_delivered_program_is_found_by_its_path() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    std::fs::write(folder.path().join("bin/check"), "#!/bin/sh\ntest -f motd\n").unwrap();
+    std::fs::set_permissions(folder.path().join("bin/check"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let check = Check { probe: Probe::Command(vec!["bin/check".to_owned()]), timeout: Seconds(5) };
+    assert!(one(&check, folder.path()).await.is_err());
+    std::fs::write(folder.path().join("motd"), "").unwrap();
+    assert_eq!(one(&check, folder.path()).await, Ok(()));
+}
+
+/// The process, while it is not only waiting to be reaped.
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
+}
+
+async fn until_dead(pid: &str) {
+    let begun = Instant::now();
+    while lives(pid) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{pid} lives on");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn written(path: &Path) -> String {
+    let begun = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if text.ends_with('\n') {
+            return text.trim().to_owned();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing was written");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_takes_too_long_ends_with_all_it_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "sleep 600 & echo $! > child; wait";
+    let check = Check { probe: sh(script), timeout: Seconds(1) };
+    assert_eq!(one(&check, folder.path()).await, Err("no answer within 1s".to_owned()));
+    until_dead(&written(&folder.path().join("child")).await).await;
+    // What stays behind after a good end holds nothing up, and ends too.
+    let script = "sleep 600 & echo $! > other; exit 0";
+    assert_eq!(one(&Check { probe: sh(script), timeout: Seconds(30) }, folder.path()).await, Ok(()));
+    until_dead(&written(&folder.path().join("other")).await).await;
+}
+
+#[tokio::test]
+async fn checks_that_are_no_longer_wanted_end_with_all_they_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = Check { probe: sh("sleep 600 & echo $! > child; wait"), timeout: Seconds(500) };
+    let checks = BTreeMap::from([("long".parse().unwrap(), check)]);
+    let running = tokio::spawn(run(checks, folder.path().to_owned()));
+    let child = written(&folder.path().join("child")).await;
+    assert!(lives(&child));
+    running.abort();
+    until_dead(&child).await;
+}
+
+#[tokio::test]
+async fn all_are_run_at_once_and_each_that_failed_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    // Each waits for the other: one after the other they would never end.
+    let meets = |own: &str, other: &str| {
+        sh(&format!("touch {own}; until test -e {other}; do sleep 0.01; done; test {own} = a || exit 1"))
+    };
+    let check = |probe| Check { probe, timeout: Seconds(60) };
+    let checks = BTreeMap::from([
+        ("first".parse().unwrap(), check(meets("a", "b"))),
+        ("second".parse().unwrap(), check(meets("b", "a"))),
+        ("third".parse().unwrap(), check(Probe::Tcp(closed().await))),
+    ]);
+    let why = run(checks, folder.path().to_owned()).await.unwrap_err();
+    assert!(why.starts_with("`second`: `sh` ended with exit status: 1; `third`: cannot connect"), "{why}");
+    assert_eq!(run(BTreeMap::new(), folder.path().to_owned()).await, Ok(()));
+}

@@ -2,24 +2,30 @@
 
 use ground::random;
 use identity::key::{PublicKey, Sign as _};
-use org::report::{Mark, Refused, Report};
+use org::report::{Mark, Refused};
 
+use super::super::reports::Heard;
 use super::*;
 
-const WANTED: Digest = Digest([1; 32]);
 const OTHER: Digest = Digest([2; 32]);
 const SINCE: Timestamp = Timestamp::from_unix(1_000_000);
 
 struct Scene {
     watch: Watch,
     key: PublicKey,
+    wanted: Digest,
 }
 
 fn scene() -> Scene {
     let key = random::p256().unwrap().public();
     let name: NodeName = "web-1".parse().unwrap();
-    let leaf = NodeLeaf { name: name.clone(), node_key: key.digest(), admission: OTHER, manifest: WANTED };
-    Scene { watch: Watch::new((7, SINCE), [leaf], [(name, SINCE)].into()), key }
+    // Its deadline is five minutes.
+    let manifest = Manifest::empty(2);
+    let wanted = manifest.digest();
+    let leaf = NodeLeaf { name: name.clone(), node_key: key.digest(), admission: OTHER, manifest: wanted };
+    let manifests = [(wanted, manifest.bytes())].into();
+    let watch = Watch::new((7, SINCE), (&[Leaf::Node(leaf)], &manifests), [(name, SINCE)].into());
+    Scene { watch, key, wanted }
 }
 
 impl Scene {
@@ -49,19 +55,20 @@ impl Scene {
 #[test]
 fn a_report_means_what_the_node_made_of_this_head_and_this_manifest() {
     let mut scene = scene();
+    let wanted = scene.wanted;
     let deadline = SINCE + Seconds(300);
     let on_trial = |manifest| Applied::OnTrial { manifest, previous: None, deadline, waits: Vec::new() };
     let back = |manifest| Applied::RolledBack { manifest, to: None, at: SINCE, why: "check `wiki`".to_owned() };
     for (version, applied, fate) in [
-        (6, Applied::Settled { manifest: WANTED }, Fate::NotReached),
+        (6, Applied::Settled { manifest: wanted }, Fate::NotReached),
         (7, Applied::Nothing, Fate::Reached),
         (7, Applied::Settled { manifest: OTHER }, Fate::Reached),
         (7, on_trial(OTHER), Fate::Reached),
-        (7, on_trial(WANTED), Fate::OnTrial { deadline, waits: Vec::new() }),
+        (7, on_trial(wanted), Fate::OnTrial { deadline, waits: Vec::new() }),
         (7, back(OTHER), Fate::Reached),
-        (7, back(WANTED), Fate::RolledBack { why: "check `wiki`".to_owned() }),
-        (7, Applied::Settled { manifest: WANTED }, Fate::Confirmed),
-        (9, Applied::Settled { manifest: WANTED }, Fate::Confirmed),
+        (7, back(wanted), Fate::RolledBack { why: "check `wiki`".to_owned() }),
+        (7, Applied::Settled { manifest: wanted }, Fate::Confirmed),
+        (9, Applied::Settled { manifest: wanted }, Fate::Confirmed),
     ] {
         let report = scene.report(version, applied.clone());
         assert_eq!(scene.heard(report), fate, "{version} {applied:?}");
@@ -77,7 +84,8 @@ fn a_report_means_what_the_node_made_of_this_head_and_this_manifest() {
 #[test]
 fn a_key_that_no_leaf_names_says_nothing_about_the_name() {
     let mut scene = scene();
-    let mut forged = scene.report(7, Applied::Settled { manifest: WANTED });
+    let wanted = scene.wanted;
+    let mut forged = scene.report(7, Applied::Settled { manifest: wanted });
     forged.node_key = random::p256().unwrap().public();
     assert_eq!(scene.heard(forged), Fate::NotReached);
 }
@@ -85,6 +93,7 @@ fn a_key_that_no_leaf_names_says_nothing_about_the_name() {
 #[test]
 fn nobody_is_waited_for_for_ever() {
     let mut scene = scene();
+    let wanted = scene.wanted;
     assert!(!scene.watch.is_over(SINCE));
     assert_eq!(scene.now(SINCE + Seconds(60)), Fate::Offline);
     assert!(scene.watch.is_over(SINCE + Seconds(60)));
@@ -92,12 +101,19 @@ fn nobody_is_waited_for_for_ever() {
     assert!(scene.watch.is_over(SINCE), "one that was never seen");
 
     let deadline = SINCE + Seconds(300);
-    let trial = Applied::OnTrial { manifest: WANTED, previous: None, deadline, waits: Vec::new() };
+    let trial = Applied::OnTrial { manifest: wanted, previous: None, deadline, waits: Vec::new() };
     let report = scene.report(7, trial);
     scene.heard(report);
     assert!(!scene.watch.is_over(deadline));
     assert!(scene.watch.is_over(deadline + Seconds(15)));
-    let report = scene.report(7, Applied::Settled { manifest: WANTED });
+    // A deadline that no manifest gives is a lie, and does not count.
+    let trial =
+        Applied::OnTrial { manifest: wanted, previous: None, deadline: SINCE + Seconds::DAY, waits: Vec::new() };
+    let report = scene.report(7, trial);
+    scene.heard(report);
+    assert!(!scene.watch.is_over(deadline + Seconds(15)));
+    assert!(scene.watch.is_over(SINCE + Seconds(120 + 300 + 15)));
+    let report = scene.report(7, Applied::Settled { manifest: wanted });
     scene.heard(report);
     assert!(scene.watch.is_over(SINCE));
 }

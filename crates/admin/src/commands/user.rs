@@ -1,0 +1,254 @@
+//! `freehold user add | revoke`: a person, apart from the machines that she uses.
+
+use std::collections::BTreeSet;
+
+use clap::{Args, Subcommand};
+use identity::glob::NameGlob;
+use identity::principal::{Name, NodeName, Principal};
+use identity::time::Seconds;
+use manifest::fleet::Fleet;
+use node::report::{Failure, show};
+use operate::fleet::FleetFolder;
+use operate::invite::InviteWish;
+use operate::publish::published::Published;
+use org::invite::Uses;
+use org::state::Standing;
+use serde::Serialize;
+
+use crate::commands::check::known;
+use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
+use crate::watching::{self, Wait};
+use crate::words::confirm;
+
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Print what to add to the fleet for a user, and invite her machine
+    Add(Add),
+    /// Revoke a user wherever she is; her machines stay members
+    Revoke(Revoke),
+}
+
+impl UserCommand {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Self::Add(add) => add.run(common).await,
+            Self::Revoke(revoke) => revoke.run(common).await,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold user add alice --node alice-laptop --role staff
+
+No file is changed: put what it prints into your fleet, commit it, and publish. The invite lets one machine join, under
+exactly that name.")]
+pub struct Add {
+    /// The user's name
+    name: Name,
+    /// The machine on which she is herself
+    #[arg(long = "node", value_name = "NAME")]
+    machine: NodeName,
+    /// A role that she has; may be repeated
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<Name>,
+    /// How long the invite can be used
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    ttl: Seconds,
+}
+
+#[derive(Serialize)]
+struct Added {
+    yaml: String,
+    /// Nothing if the machine is a member already.
+    invite: Option<InviteTold>,
+    pending: Option<Waiting>,
+}
+
+#[derive(Serialize)]
+struct InviteTold {
+    id: String,
+    code: String,
+    line: String,
+    expires_at: String,
+}
+
+impl Add {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not add `{}`", self.name);
+        let fleet = fleet_here(common);
+        self.check(fleet.as_ref(), &doing)?;
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let principal = Principal::user(&session.known.founding.record.name, &self.name);
+        if session.known.head.head.revocations.principals.contains(&principal) {
+            return Err(Failure::refused(
+                &doing,
+                format!("`{principal}` was revoked, and a revoked name never returns"),
+            )
+            .hint("give her another name"));
+        }
+        let nodes = session.nodes().await.map_err(|why| failure(&doing, &why))?;
+        let is_member = nodes.iter().any(|node| node.name == self.machine && node.state != Standing::Revoked);
+        let declared = fleet.as_ref().is_some_and(|fleet| covers(fleet, &self.machine));
+        let yaml = yaml(&self.name, (&self.machine, declared), &self.roles);
+        let (mut invite, mut pending) = (None, None);
+        if !is_member {
+            let only: NameGlob =
+                self.machine.as_str().parse().map_err(|_| Failure::usage(&doing, "not a node's name"))?;
+            let wish = InviteWish {
+                label: format!("the machine of {}", self.name),
+                uses: Uses::Limited(1),
+                ttl: self.ttl,
+                names: vec![only],
+                networks: Vec::new(),
+                labels: BTreeSet::new(),
+                roles: BTreeSet::new(),
+            };
+            let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(&doing, &why))?;
+            pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+            let (signed, code) = made.what;
+            let code = code.encode();
+            invite = Some(InviteTold {
+                id: signed.id.to_string(),
+                line: format!("printf '%s\\n' '{}' | freehold-node join --name {}", code.as_str(), self.machine),
+                code: code.to_string(),
+                expires_at: signed.expires_at.to_string(),
+            });
+        }
+        let added = Added { yaml, invite, pending };
+        show(common.json, &added, || in_words(&added, &self.machine));
+        Ok(())
+    }
+
+    /// What the fleet that lies here would not take.
+    fn check(&self, fleet: Option<&Fleet>, doing: &str) -> Result<(), Failure> {
+        if self.name.as_str() == self.machine.as_str() {
+            return Err(Failure::usage(doing, "a user and a node cannot have one name"));
+        }
+        let Some(fleet) = fleet else {
+            return Ok(());
+        };
+        if fleet.users.contains_key(&self.name) {
+            return Err(Failure::refused(doing, format!("the fleet has a user `{}` already", self.name)));
+        }
+        if let Some(role) = self.roles.iter().find(|role| !fleet.roles.contains_key(role)) {
+            let roles: Vec<_> = fleet.roles.keys().map(ToString::to_string).collect();
+            return Err(Failure::refused(doing, format!("the fleet has no role `{role}`"))
+                .hint(format!("it has: {}", roles.join(", "))));
+        }
+        Ok(())
+    }
+}
+
+/// The fleet that lies here, if it can be read.
+fn fleet_here(common: &Common) -> Option<Fleet> {
+    let (fleet, _) = FleetFolder::find(None).ok()?.read(&known(common)).ok()?.ok()?;
+    Some(fleet)
+}
+
+fn covers(fleet: &Fleet, node: &NodeName) -> bool {
+    let in_class = fleet.classes.values().any(|class| class.names.iter().any(|glob| glob.matches(node.as_str())));
+    fleet.nodes.contains_key(node) || in_class
+}
+
+fn yaml(name: &Name, (node, declared): (&NodeName, bool), roles: &[Name]) -> String {
+    let nodes = if declared { String::new() } else { format!("nodes:\n  {node}:\n") };
+    let roles: Vec<_> = roles.iter().map(ToString::to_string).collect();
+    let roles = if roles.is_empty() { String::new() } else { format!("    roles: [{}]\n", roles.join(", ")) };
+    format!("{nodes}users:\n  {name}:\n{roles}    nodes: {node}\n")
+}
+
+fn in_words(added: &Added, machine: &NodeName) -> String {
+    let mut parts = vec![format!("Add this to the fleet, commit it, then: freehold publish\n\n{}", added.yaml)];
+    parts.push(match &added.invite {
+        None => format!("`{machine}` is a member already: it needs no invite."),
+        Some(InviteTold { expires_at, line, .. }) => {
+            let when = added.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
+            format!("On `{machine}`, until {expires_at}{when}:\n\n  {line}\n")
+        }
+    });
+    parts.extend(added.pending.as_ref().map(Waiting::in_words));
+    parts.join("\n")
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold user revoke alice
+  freehold user revoke alice --yes --wait 1m        until every node has confirmed it
+
+Alice is believed nowhere any more. Her laptop stays a member: freehold node revoke alice-laptop revokes that.")]
+pub struct Revoke {
+    /// The user's name
+    name: Name,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+#[derive(Serialize)]
+struct RevokedTold {
+    principal: String,
+    revoked: bool,
+    head: u64,
+    confirmed: Vec<String>,
+    waiting_for: Vec<String>,
+    pending: Option<Waiting>,
+}
+
+impl Revoke {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not revoke `{}`", self.name);
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let principal = Principal::user(&session.known.founding.record.name, &self.name);
+        let published = session.published().await.map_err(|why| failure(&doing, &why))?;
+        let mut homes = published.as_ref().map(|published| published.homes_of(&self.name)).unwrap_or_default();
+        let placed = session.known.head.head.placements.iter().filter(|place| place.principal == principal);
+        homes.extend(placed.map(|place| format!("`{}`", place.node)));
+        if homes.is_empty() {
+            return Err(Failure::refused(&doing, format!("no node may speak for `{principal}`"))
+                .hint("what is published knows no such user: freehold access --matrix shows who is there"));
+        }
+        if !common.json {
+            eprintln!("{principal}, at home on {}", homes.join(", "));
+            eprintln!("  from now on no node believes her certificates, and no gateway makes new ones.");
+            eprintln!("  It cannot be undone: the name `{}` never returns as a user.", self.name);
+            eprintln!("  NOT revoked: the machines that she uses. They stay members: freehold node revoke NAME");
+            eprintln!("  NOT changed: the fleet. Take her out of it, and publish.");
+        }
+        confirm(self.yes, &doing, "Revoke her?")?;
+        let made = session.revoke_principal(&keys, &principal).await.map_err(|why| failure(&doing, &why))?;
+        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let head = made.what;
+        let receipts = watching::receipts(&mut session, head, (pending.is_none(), &self.wait)).await;
+        let receipts = receipts.map_err(|why| failure("it is revoked, but who knows it could not be read", &why))?;
+        let names = |names: &[NodeName]| names.iter().map(ToString::to_string).collect();
+        let result = RevokedTold {
+            principal: principal.to_string(),
+            revoked: pending.is_none(),
+            head,
+            confirmed: names(&receipts.confirmed),
+            waiting_for: names(&receipts.waiting),
+            pending,
+        };
+        show(common.json, &result, || {
+            told(result.pending.as_ref(), || format!("revoked `{principal}` (head {head})\n{}", receipts.in_words()))
+        });
+        Ok(())
+    }
+}
+
+/// Who else a node speaks for, and where each of them is, too.
+pub fn people_on(published: &Published, node: &NodeName) -> Vec<String> {
+    let words = |user: &Name| {
+        let homes = published.homes_of(user);
+        let elsewhere: Vec<_> = homes.into_iter().filter(|home| *home != format!("`{node}`")).collect();
+        match elsewhere.as_slice() {
+            [] => format!("`{user}` is at home there alone, and is not revoked: freehold user revoke {user}"),
+            homes => format!("`{user}` is not revoked, and stays on {}", homes.join(", ")),
+        }
+    };
+    published.users_at(node).iter().map(words).collect()
+}

@@ -1,0 +1,69 @@
+//! What is in force, gathered for a static tree.
+
+use identity::head::Head;
+use identity::id::Digest;
+use identity::members::{Leaf, Listing};
+use identity::time::Timestamp;
+use org::entry::Action;
+use org::suspend::Suspension;
+use wire::tree::{Contents, ForNode};
+
+use crate::desk::Desk;
+use crate::session::{OperateError, Session};
+
+impl<D: Desk> Session<D> {
+    /// Everything that the head in force names. `told` hears for how many nodes it is there, of how many.
+    pub async fn tree(&mut self, now: Timestamp, mut told: impl FnMut(usize, usize)) -> Result<Contents, OperateError> {
+        let nothing = || OperateError::Unwise("no fleet is published: there is nothing to write".to_owned());
+        let published = self.published().await?.ok_or_else(nothing)?;
+        let mut contents = self.documents(now).await?;
+        let all = published.nodes().count();
+        for (nth, leaf) in published.nodes().enumerate() {
+            told(nth + 1, all);
+            let not_as_told = || OperateError::NotAsTold { what: "node", name: leaf.name.to_string() };
+            let admitted = self.admission(leaf.node_key).await?;
+            // The very admission that the map names: whose seal key it is was checked when the map was signed.
+            let admitted = admitted.filter(|it| it.digest == leaf.admission).ok_or_else(not_as_told)?;
+            let manifest = published.manifests.get(&leaf.manifest).ok_or_else(not_as_told)?;
+            let path = published.map.prove(Leaf::Node(leaf.clone()).key()).ok_or_else(not_as_told)?;
+            contents.nodes.push(ForNode {
+                node_key: leaf.node_key,
+                seal_key: admitted.claim.seal_key.0,
+                listing: Listing::Own { leaf: leaf.clone(), path },
+                manifest: manifest.clone(),
+            });
+        }
+        Ok(contents)
+    }
+
+    /// Bundles that the head trusts, and suspensions that are not over.
+    async fn documents(&mut self, now: Timestamp) -> Result<Contents, OperateError> {
+        let entries = self.ledger().await?;
+        let (org, head) = (Some(self.known.org()), &self.known.head.head);
+        let signers: Vec<_> = self.known.signers.quorum.keys().into_iter().collect();
+        let mut contents = Contents::default();
+        for entry in entries {
+            match entry.entry.action {
+                Action::TrustPublish { bundle } if is_trusted(head, bundle.digest()) => contents.trust.push(bundle),
+                Action::NodeSuspend { suspension, .. } => {
+                    let opened =
+                        signers.iter().find_map(|key| suspension.open_signed_by::<Suspension>(org, &[*key]).ok());
+                    if opened.is_some_and(|opened| now < opened.until) {
+                        contents.suspensions.push(suspension);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if contents.trust.len() < head.trust.iter().filter(|line| line.state.is_trusted()).count() {
+            return Err(OperateError::Unwise(
+                "the gateway does not have every trust bundle that the head names".to_owned(),
+            ));
+        }
+        Ok(contents)
+    }
+}
+
+fn is_trusted(head: &Head, bundle: Digest) -> bool {
+    head.trust.iter().any(|line| line.bundle == bundle && line.state.is_trusted())
+}

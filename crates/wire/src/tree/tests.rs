@@ -1,0 +1,178 @@
+//! Trees that are whole, torn, swapped and tampered with.
+
+use std::convert::Infallible;
+
+use ground::random;
+use identity::head::{Epoch, Head, Revocations};
+use identity::key::{EdKey, Sign as _};
+use identity::members::{Leaf, MembersMap, NodeLeaf};
+use identity::signers::{Quorum, Signer};
+use identity::time::Seconds;
+use manifest::stored::SCHEMA;
+use org::founding::{Founding, FoundingRecord};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
+
+struct Machine {
+    name: NodeName,
+    key: Digest,
+    secret: [u8; 32],
+    public: [u8; 32],
+}
+
+impl Machine {
+    fn new(name: &str) -> Self {
+        let (secret, public) = random::x25519().unwrap();
+        Self { name: name.parse().unwrap(), key: Digest::of(name.as_bytes()), secret: *secret, public }
+    }
+
+    fn read(&self, known: &Known, files: &BTreeMap<String, Vec<u8>>) -> Result<FromTree, BadTree<Infallible>> {
+        let reader = Reader { known, name: &self.name, node_key: self.key, seal_secret: &self.secret };
+        reader.read(NOW, |path| Ok(files.get(path).cloned()))
+    }
+}
+
+fn ann() -> EdKey {
+    EdKey::from_seed(&[7; 32])
+}
+
+fn founded() -> Known {
+    let signers = Quorum::new(1, vec![Signer { name: "ann".parse().unwrap(), key: ann().public() }]).unwrap();
+    let record = FoundingRecord {
+        name: "harbor".parse().unwrap(),
+        founded_at: NOW,
+        identity_root: Bytes(vec![1]),
+        endpoint_root: Bytes(vec![2]),
+        recovery: signers.clone(),
+        signers,
+        recovery_delay: Seconds::DAY,
+    };
+    let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&ann()).unwrap()).unwrap();
+    let set = founding.first_signers();
+    let head = Head {
+        version: 1,
+        reverts: None,
+        issued_at: NOW,
+        fresh_until: NOW + Seconds::DAY.times(30),
+        members: None,
+        members_floor: 0,
+        mandates: Vec::new(),
+        placements: Vec::new(),
+        revocations: Revocations::default(),
+        trust: Vec::new(),
+        signers: set.as_ref(),
+        epoch: Epoch::first(),
+        release: None,
+        fleet: None,
+    };
+    let head = Envelope::seal(Some(set.org), &head).unwrap().signed(&ann()).unwrap();
+    Known::new(founding, Vec::new(), head).unwrap()
+}
+
+/// The next head, with a map of these machines; each has a label of its own.
+fn publish(known: &Known, machines: &[&Machine], salt: &str) -> (Known, BTreeMap<String, Vec<u8>>) {
+    let manifest = |machine: &Machine| {
+        let mut manifest = Manifest::empty(SCHEMA);
+        manifest.runs.labels.insert(format!("is={}-{salt}", machine.name).parse().unwrap());
+        manifest
+    };
+    let leaf = |machine: &&Machine| NodeLeaf {
+        name: machine.name.clone(),
+        node_key: machine.key,
+        admission: machine.key,
+        manifest: manifest(machine).digest(),
+    };
+    let leaves: Vec<NodeLeaf> = machines.iter().map(leaf).collect();
+    let map = MembersMap::of(&leaves.iter().cloned().map(Leaf::Node).collect::<Vec<_>>()).unwrap();
+    let mut head = known.head.head.clone();
+    (head.version, head.members) = (head.version + 1, Some(map.root()));
+    let head = Envelope::seal(Some(known.org()), &head).unwrap().signed(&ann()).unwrap();
+    let newer = known.advance(&[], Some(&head), NOW).unwrap();
+    let nodes = machines.iter().zip(leaves).map(|(machine, leaf)| ForNode {
+        node_key: machine.key,
+        seal_key: machine.public,
+        listing: Listing::Own { path: map.prove(Leaf::Node(leaf.clone()).key()).unwrap(), leaf },
+        manifest: manifest(machine).bytes(),
+    });
+    let contents = Contents { nodes: nodes.collect(), ..Contents::default() };
+    (newer.clone(), files(&newer, &contents).unwrap())
+}
+
+#[test]
+fn each_node_reads_its_own_and_nobody_elses_and_no_name_is_in_the_open() {
+    let known = founded();
+    let (one, two, late) = (Machine::new("web-1"), Machine::new("web-2"), Machine::new("web-3"));
+    let (newer, files) = publish(&known, &[&one, &two], "a");
+    for machine in [&one, &two] {
+        let read = machine.read(&known, &files).unwrap();
+        assert_eq!(read.known.head.digest, newer.head.digest);
+        let listed = read.listed.unwrap();
+        let manifest = Manifest::read(&listed.manifest, listed.digest).unwrap();
+        let label = manifest.runs.labels.first().unwrap().to_string();
+        assert!(label.contains(machine.name.as_str()), "{label}");
+    }
+    assert_eq!(late.read(&known, &files).unwrap().listed, None, "it keeps what it has");
+    let open = |needle: &str| {
+        files.iter().any(|(path, bytes)| {
+            path.contains(needle) || bytes.windows(needle.len()).any(|window| window == needle.as_bytes())
+        })
+    };
+    assert!(!open("web-1") && !open("web-2"));
+    // Another's box, under this node's name.
+    let mut swapped = files.clone();
+    let theirs = swapped[&box_of(newer.head.digest, two.key)].clone();
+    swapped.insert(box_of(newer.head.digest, one.key), theirs);
+    assert!(matches!(one.read(&known, &swapped), Err(BadTree::Box(BadBox::NotForUs))));
+}
+
+#[test]
+fn a_tree_that_is_torn_old_foreign_or_newer_is_refused_and_says_why() {
+    let known = founded();
+    let one = Machine::new("web-1");
+    let (second, old) = publish(&known, &[&one], "a");
+    let (third, new) = publish(&second, &[&one], "b");
+    assert!(matches!(one.read(&third, &old), Err(BadTree::Behind { found: 2, known: 3 })));
+    assert!(matches!(one.read(&known, &BTreeMap::new()), Err(BadTree::NoTree)));
+    for path in new.keys().filter(|path| *path != INDEX && !path.ends_with(FOUNDING) && !path.contains("/nodes/")) {
+        let mut torn = new.clone();
+        torn.remove(path);
+        assert!(matches!(one.read(&known, &torn), Err(BadTree::Missing { .. })), "{path}");
+        torn.insert(path.clone(), b"{".to_vec());
+        assert!(matches!(one.read(&known, &torn), Err(BadTree::Malformed { .. })), "{path}");
+    }
+    // The box of one head under another.
+    let mut mixed = new.clone();
+    mixed.insert(box_of(third.head.digest, one.key), old[&box_of(second.head.digest, one.key)].clone());
+    assert!(matches!(one.read(&known, &mixed), Err(BadTree::Box(BadBox::NotForUs))));
+
+    let mut index: serde_json::Value = serde_json::from_slice(&new[INDEX]).unwrap();
+    let mut with = |field: &str, value: serde_json::Value| {
+        index[field] = value;
+        let mut changed = new.clone();
+        changed.insert(INDEX.to_owned(), serde_json::to_vec(&index).unwrap());
+        one.read(&known, &changed)
+    };
+    assert!(matches!(with("org_id", OrgId([1; 32]).to_string().into()), Err(BadTree::OtherOrg(_))));
+    assert!(matches!(with("freehold_tree", 2.into()), Err(BadTree::NewerLayout { found: 2 })));
+}
+
+#[test]
+fn nothing_that_a_keeper_of_the_files_changes_is_taken() {
+    let known = founded();
+    let one = Machine::new("web-1");
+    let (_, files) = publish(&known, &[&one], "a");
+    for (path, bytes) in &files {
+        // Any byte of what is signed or sealed.
+        for at in (0..bytes.len()).step_by(7) {
+            let mut changed = files.clone();
+            changed.get_mut(path).unwrap()[at] ^= 1;
+            let read = one.read(&known, &changed);
+            assert!(read.is_err() || !path.ends_with(HEAD) && !path.contains("/nodes/"), "{path} {at}");
+            if let Ok(read) = read {
+                assert_eq!((read.known.head.head.version, read.listed.is_some()), (2, true), "{path} {at}");
+            }
+        }
+    }
+}

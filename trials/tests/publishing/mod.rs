@@ -1,0 +1,102 @@
+//! A fleet on its way to the nodes, from the operator's side: planned, published, watched, taken back.
+
+mod plain;
+mod agreeing;
+mod watching;
+mod agents;
+mod people;
+mod lying;
+mod tree;
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use trials::place::{Place, output, succeeded};
+
+/// A founded org with a fleet's folder.
+pub struct Scene {
+    pub place: Place,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        Self::founded(&["--node", "quay"])
+    }
+
+    pub fn founded(words: &[&str]) -> Self {
+        let scene = Self { place: Place::founded(words) };
+        std::fs::create_dir(scene.place.path("fleet")).unwrap();
+        scene
+    }
+
+    /// Writes the fleet: an org whose founder is `ann` on `quay`, and this.
+    pub fn declare(&self, more: &str) {
+        self.declare_org("", more);
+    }
+
+    pub fn declare_org(&self, org: &str, more: &str) {
+        let id = self.place.facts(&["org", "list"])[0]["org_id"].clone();
+        let text = format!("org:\n  name: harbor\n  id: {id}\n{org}\n{PEOPLE}\n{more}\n");
+        std::fs::write(self.place.path("fleet/fleet.yaml"), text).unwrap();
+    }
+
+    pub fn git(&self, words: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(self.place.path("fleet")).args(["-c", "user.name=ann", "-c", "user.email=ann@harbor"]);
+        command.args(words).stdin(Stdio::null());
+        let told = output(command);
+        succeeded(&told);
+        trials::place::stdout(&told).trim().to_owned()
+    }
+
+    /// Publishes without watching.
+    pub fn publish(&self) -> Value {
+        self.place.facts(&["publish", "--yes", "--no-wait"])
+    }
+
+    /// The head in force, as the operator's home knows it.
+    pub fn head(&self) -> identity::head::Head {
+        trials::thief::Thief::of(&self.place).known().head.head
+    }
+}
+
+const PEOPLE: &str = "users:
+  ann:
+    roles: operator
+    nodes: quay
+roles:
+  operator:
+    allow: pages
+groups:
+  pages:
+    about: what people read";
+
+/// A service on a node, which then must be within reach.
+pub fn wiki_on(node: &str) -> String {
+    format!(
+        "nodes:
+  quay:
+    address: \"127.0.0.1:7444\"
+    relay: true
+  {node}:
+services:
+  wiki:
+    at: {node}
+    addr: 127.0.0.1:8080
+    groups: pages"
+    )
+}
+
+pub const QUAY: &str = "nodes:
+  quay:
+    address: \"127.0.0.1:7444\"
+    relay: true
+services:
+  wiki:
+    at: quay
+    addr: 127.0.0.1:8080
+    groups: pages";
+
+pub fn lines(value: &Value) -> String {
+    value.as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+}
