@@ -25,5 +25,6 @@ mod migrating;
 mod fixtures;
 mod bad_days;
 mod publishing;
+mod syncing;
 mod compiling;
 mod forgetting;

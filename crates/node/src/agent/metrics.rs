@@ -49,7 +49,7 @@ const REASONS: [&str; 9] = [
     "local",
 ];
 
-const fn reason(why: &AskError) -> &'static str {
+fn reason(why: &AskError) -> &'static str {
     match why {
         AskError::Call(call) => match call {
             CallError::Unreachable { .. } => "unreachable",
@@ -65,6 +65,13 @@ const fn reason(why: &AskError) -> &'static str {
         },
         AskError::BadAnswer(_) | AskError::Knowledge(_) | AskError::Listing(_) | AskError::Manifest(_) => {
             "not_believed"
+        }
+        AskError::Tree(not_taken) => {
+            if not_taken.is_lie() {
+                "not_believed"
+            } else {
+                "unreadable"
+            }
         }
         AskError::Revoked => "revoked",
         AskError::Scope(_)

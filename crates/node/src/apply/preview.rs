@@ -66,7 +66,7 @@ impl<'a> Ground<'a> {
     fn read(&self, digest: Digest) -> Option<Arc<Manifest>> {
         match &self.source {
             Source::Engine(engine) => engine.kept(digest),
-            Source::Disk(shelf) => shelf.get(digest).ok().map(|found| Arc::new(found.manifest)),
+            Source::Disk(kept) => kept.get(digest).ok().map(|found| Arc::new(found.manifest)),
         }
     }
 

@@ -9,6 +9,7 @@ use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::known::{BadKnowledge, Known};
 use wire::tls::{Expect, OwnSvid};
 
+use crate::ask::source::NotTaken;
 use crate::store::scope::{Scope, ScopeError};
 
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,8 @@ pub enum AskError {
     Listing(#[from] BadListing),
     #[error("what the gateway offers this node to be does not hold: {0}")]
     Manifest(#[from] BadManifest),
+    #[error(transparent)]
+    Tree(#[from] NotTaken),
     #[error("this machine's key was revoked by the operators")]
     Revoked,
     #[error(transparent)]
