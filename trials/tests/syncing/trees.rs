@@ -109,7 +109,8 @@ fn every_way_to_tamper_with_a_tree_is_refused_in_its_own_words() {
     };
     refused(&|_| edit(tree.join("freehold-tree.json"), &newer), "layout 2");
     // Authority is taken whatever the rest says; from here on the new head is known, and an older one is refused.
-    refused(&|inner| drop(std::fs::copy(inner.join(&other), inner.join(&mine)).unwrap()), "does not open");
+    let swap = |inner: &Path| assert!(std::fs::copy(inner.join(&other), inner.join(&mine)).unwrap() > 0);
+    refused(&swap, "does not open");
     refused(&|inner| edit(inner.join(&mine), &cut), "does not open");
     let flip = |mut bytes: Vec<u8>| {
         *bytes.last_mut().unwrap() ^= 1;
@@ -126,7 +127,7 @@ fn every_way_to_tamper_with_a_tree_is_refused_in_its_own_words() {
     let stranger = Scene::new();
     stranger.declare(&machine("web-1", &[OFFLINE]));
     succeeded(&stranger.place.freehold(&["publish", "--yes", "--to", "stick"]));
-    let (_, why) = not_synced(&scene, "web-1", &["--from", &super::trees::stick(&stranger)], 3);
+    let (_, why) = not_synced(&scene, "web-1", &["--from", &stick(&stranger)], 3);
     assert!(why.contains("of another org"), "{why}");
     let nowhere = scene.place.path("nowhere").to_string_lossy().into_owned();
     assert!(not_synced(&scene, "web-1", &["--from", &nowhere], 1).1.contains("there is no tree"));
