@@ -11,3 +11,4 @@ pub mod impostor;
 pub mod meter;
 pub mod caller;
 pub mod machine;
+pub mod follower;
