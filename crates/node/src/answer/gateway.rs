@@ -221,6 +221,11 @@ impl Gateway {
         shown.filter(|shown| shown.author == self.tips.voice().author)
     }
 
+    /// Did this very process say it, not long ago?
+    pub fn has_said(&self, word: &Envelope) -> bool {
+        self.tips.has_said(word)
+    }
+
     /// Compares what someone was told earlier with what the ledger says now.
     pub async fn confront(&self, shown: Option<&Envelope>) -> Result<(), Refusal> {
         // A restored one knows that it lacks something.

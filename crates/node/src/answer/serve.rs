@@ -177,7 +177,7 @@ impl Guest {
         let Ok(exporter) = session.export_keying_material([0; 32], EXPORTER_LABEL, None) else {
             return;
         };
-        let chain = session.peer_certificates().unwrap_or_default().to_vec();
+        let chain = session.peer_certificates().unwrap_or_default();
         let post_quantum = tls::is_post_quantum(session);
         let source = self.source.ip().to_canonical();
         let conversation =
