@@ -122,10 +122,11 @@ impl<'a> Desk<'a> {
             // Everything that held the gateway back was about the epoch that ends here.
             self.keep(|desk| desk.ledger.clear_marks())?;
         }
+        let changes = derived::changes(Some(self.state), &trial);
+        *self.state = trial;
+        self.keep(|desk| desk.ledger.change_rows(&changes))?;
         for signed in opened {
-            // The trial run took each of them; so does this one.
-            let _ = self.state.apply(&signed);
-            self.keep(|desk| desk.ledger.append(desk.state, &signed))?;
+            self.keep(|desk| desk.ledger.add_entry(&signed))?;
             self.batch.taken.push(Taken { signed, granted: None });
         }
         if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
