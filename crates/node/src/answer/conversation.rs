@@ -85,8 +85,9 @@ impl Conversation {
         let late = |_| Refusal::Malformed { why: "the body did not arrive in time".to_owned() };
         let body = tokio::time::timeout(BODY_TIME, http::read(request.into_body(), ask.max_body())).await;
         let body = body.map_err(late)?.map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        // What holds a connection for long is a member that waits for news; the rest is boxed, and takes no room then.
         match ask.needs() {
-            Caller::Stranger => self.hear_stranger(ask, &body).await,
+            Caller::Stranger => Box::pin(self.hear_stranger(ask, &body)).await,
             Caller::Member => {
                 let peer = match self.member().await {
                     Err(Refusal::NotAdmitted) if matches!(ask, Ask::CheckIn | Ask::Sync) => {
@@ -94,9 +95,15 @@ impl Conversation {
                     }
                     other => other?,
                 };
-                self.hear_member(ask, body, peer).await
+                if ask == Ask::Sync {
+                    let request = http::parse(&body)?;
+                    // The body lies in the connection's buffer, and keeps it as long as it lives.
+                    drop(body);
+                    return Ok(http::reply(&self.sync(&peer, request).await?));
+                }
+                Box::pin(self.hear_member(ask, &body, &peer)).await
             }
-            Caller::Operator => self.hear_operator(&body).await,
+            Caller::Operator => Box::pin(self.hear_operator(&body)).await,
         }
     }
 
@@ -135,23 +142,18 @@ impl Conversation {
         }
     }
 
-    async fn hear_member(&self, ask: Ask, body: Bytes, peer: Member) -> Result<Response<Full<Bytes>>, Refusal> {
-        let (gateway, peer) = (&self.gateway, &peer);
+    async fn hear_member(&self, ask: Ask, body: &[u8], peer: &Member) -> Result<Response<Full<Bytes>>, Refusal> {
+        let gateway = &self.gateway;
         match ask {
-            Ask::CheckIn => Ok(http::reply(&sync::check_in(gateway, peer, http::parse(&body)?, self.source).await?)),
-            Ask::Sync => {
-                let request = http::parse(&body)?;
-                // The body lies in the connection's buffer, and keeps it as long as it lives; this may take minutes.
-                drop(body);
-                Ok(http::reply(&self.sync(peer, request).await?))
-            }
+            Ask::CheckIn => Ok(http::reply(&sync::check_in(gateway, peer, http::parse(body)?, self.source).await?)),
+            Ask::Sync => Ok(http::reply(&self.sync(peer, http::parse(body)?).await?)),
             Ask::Renew => {
                 let (setting, attempt) = self.take_challenge()?;
-                let answer = async { renew::renew(gateway, peer, http::parse(&body)?, setting).await };
+                let answer = async { renew::renew(gateway, peer, http::parse(body)?, setting).await };
                 self.conclude(attempt, answer.await)
             }
             Ask::Leave => {
-                let reply = sync::leave(gateway, peer, http::parse(&body)?).await?;
+                let reply = sync::leave(gateway, peer, http::parse(body)?).await?;
                 Ok(http::reply(&reply))
             }
             Ask::Founding
@@ -188,7 +190,7 @@ impl Conversation {
         // What is not needed for the answer is not kept while the node waits.
         sync::take_report(&self.gateway, peer, request.report.take())?;
         let checked_in = CheckIn { signers: request.signers, head: request.head, tip: request.tip.take() };
-        sync::check_in(&self.gateway, peer, checked_in, self.source).await?;
+        Box::pin(sync::check_in(&self.gateway, peer, checked_in, self.source)).await?;
         let mut bell = self.gateway.shelf.listen();
         let until = tokio::time::Instant::now() + Duration::from_secs(request.wait.min(LONGEST_WAIT).0);
         loop {
