@@ -50,6 +50,10 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
     let in_use = desk.state.heads.values().any(|record| record.head.members == Some(root));
     if !in_use {
         desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;
+        // Most often the last part.
+        if leaves.len() < DIGESTS_PER_CALL {
+            desk.read_ahead(root);
+        }
     }
     Ok(Answer::Staged {})
 }
