@@ -177,7 +177,8 @@ impl Envelope {
         let kept = self.kept(keys);
         let (found, needed) = (kept.signatures.len(), keys.len().max(1));
         if found < needed {
-            return Err(BadEnvelope::NotEnoughSignatures { kind: T::KIND, found, needed });
+            let others = self.other_signers(found);
+            return Err(BadEnvelope::NotEnoughSignatures { kind: T::KIND, found, needed, others });
         }
         Ok((kept.peek(org)?, kept))
     }
@@ -211,11 +212,16 @@ impl Envelope {
         let found = self.signers_among(keys).len();
         // A threshold of nothing would be met by anybody.
         if threshold == 0 || found < threshold {
-            let keys: BTreeSet<_> = self.signatures.iter().map(|signature| signature.keyid).collect();
-            let others = keys.len().saturating_sub(found);
+            let others = self.other_signers(found);
             return Err(BadEnvelope::NotEnoughSignatures { kind: T::KIND, found, needed: threshold.max(1), others });
         }
         self.peek(org)
+    }
+
+    /// How many keys are named beside those that count.
+    fn other_signers(&self, counted: usize) -> usize {
+        let keys: BTreeSet<_> = self.signatures.iter().map(|signature| signature.keyid).collect();
+        keys.len().saturating_sub(counted)
     }
 
     /// The distinct keys of `keys` whose signature holds.
