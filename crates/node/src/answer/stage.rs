@@ -7,7 +7,7 @@ use org::refusal::Refusal;
 use wire::control::{Answer, BYTES_PER_CALL, DIGESTS_PER_CALL, ReportView};
 
 use crate::answer::desk::Desk;
-use crate::answer::published::{Incomplete, Published};
+use crate::answer::published::Published;
 
 const REPORTS_PER_CALL: u32 = 1_000;
 /// No fleet has so many leaves.
@@ -50,21 +50,10 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
     // What is published, or is whole and may wait for the others' signatures, is never begun anew: no signer alone takes
     // away what the threshold is about to name.
     let in_use = desk.state.heads.values().any(|record| record.head.members == Some(root));
-    if !in_use && !is_whole(desk, root)? {
+    if !in_use && !desk.keep(|desk| Published::is_whole(desk.ledger, root))? {
         desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;
     }
     Ok(Answer::Staged {})
-}
-
-fn is_whole(desk: &mut Desk<'_>, root: Digest) -> Result<bool, Refusal> {
-    if desk.keep(|desk| desk.ledger.map(root, 0, 1))?.is_empty() {
-        return Ok(false);
-    }
-    match Published::read(desk.ledger, root) {
-        Ok(_) => Ok(true),
-        Err(Incomplete::Ledger(why)) => desk.keep(|_| Err(why)),
-        Err(Incomplete::NoMap(_) | Incomplete::Missing(_) | Incomplete::Unreadable(_)) => Ok(false),
-    }
 }
 
 pub fn read_map(desk: &mut Desk<'_>, root: Digest, from: u64) -> Result<Answer, Refusal> {
