@@ -9,6 +9,8 @@ pub mod stranger;
 pub mod joiner;
 pub mod thief;
 pub mod impostor;
+pub mod liar;
 pub mod meter;
 pub mod caller;
 pub mod machine;
+pub mod follower;

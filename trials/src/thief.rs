@@ -13,10 +13,11 @@ use identity::envelope::{Envelope, Payload};
 use identity::head::Epoch;
 use identity::head::Head;
 use identity::key::{EdKey, P256Key, Sign as _};
+use identity::members::{Leaf, MembersMap};
 use identity::principal::{Author, SignerName};
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::entry::{Action, Entry};
+use org::entry::{Action, Cause, Entry};
 use pki_types::CertificateDer;
 use wire::control::{Answer, Call, SignedCall, Survey};
 use wire::known::{Known, KnownFile};
@@ -144,6 +145,30 @@ impl Thief {
             correlation: random::correlation().unwrap(),
             action,
         }
+    }
+
+    /// Publishes a map of these leaves, with their manifests, as the operators would. The version of its head.
+    pub fn publish(&self, leaves: &[Leaf], manifests: &[Vec<u8>], change: impl FnOnce(&mut Head)) -> u64 {
+        let map = MembersMap::of(leaves).unwrap();
+        let mut sorted = leaves.to_vec();
+        sorted.sort_by_key(Leaf::key);
+        let blobs = sorted.iter().map(Leaf::bytes).chain(manifests.iter().cloned()).map(Bytes).collect();
+        let mut line = Dial::to(self.port).line();
+        let places = sorted.iter().map(Leaf::value).collect();
+        for call in [Call::Stage { blobs }, Call::StageMap { root: map.root(), from: 0, leaves: places }] {
+            assert_eq!(self.call(&mut line, &call).code(), "ok");
+        }
+        let mut version = 0;
+        let head = self.head(|head| {
+            head.version += 1;
+            head.issued_at = clock::now();
+            head.members = Some(map.root());
+            change(head);
+            version = head.version;
+        });
+        let entry = self.entry(Action::HeadPublish { head, cause: Cause::FleetPublish });
+        assert_eq!(self.append(vec![self.seal(&entry, &self.signer())]), ("ok".to_owned(), String::new()));
+        version
     }
 
     /// Hands in entries and returns the refusal's code and words.

@@ -74,7 +74,7 @@ pub struct Refused {
 impl Report {
     /// Bounded and plain, also if the node is hostile: people read it.
     pub fn is_plain(&self) -> bool {
-        let plain = |text: &str| text.chars().count() <= REASON && !text.chars().any(char::is_control);
+        let plain = |text: &str| text.chars().count() <= REASON && !text.chars().any(steers);
         let applied = match &self.applied {
             Applied::Nothing | Applied::Settled { .. } => true,
             Applied::OnTrial { waits, .. } => waits.len() <= 32 && waits.iter().all(|wait| plain(wait)),
@@ -86,5 +86,10 @@ impl Report {
 
 /// Makes words fit into a report.
 pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON).collect()
+    text.chars().map(|c| if steers(c) { ' ' } else { c }).take(REASON).collect()
+}
+
+/// Moves a cursor, or turns the direction of writing.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

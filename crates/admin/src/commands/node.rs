@@ -4,7 +4,9 @@ use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
 use node::report::{Failure, show};
+use operate::publish::reports::Heard;
 use operate::publish::watch::Receipts;
+use org::report::{Applied, Report};
 use org::state::Standing;
 use serde::Serialize;
 use wire::control::NodeView;
@@ -47,32 +49,58 @@ impl List {
         let doing = "could not list the nodes";
         let mut session = common.session(doing).await?;
         let nodes = session.nodes().await.map_err(|why| failure(doing, &why))?;
+        let (mut reports, _) = session.reports(0).await.map_err(|why| failure(doing, &why))?;
+        let with_report = |node: NodeView| Listed { report: reports.remove(&node.node_key.digest()), node };
+        let nodes: Vec<Listed> = nodes.into_iter().map(with_report).collect();
         show(common.json, &nodes, || {
-            let row = |node: &NodeView| {
+            let row = |listed: &Listed| {
+                let node = &listed.node;
                 vec![
                     node.name.to_string(),
                     state(node).to_owned(),
+                    applied(listed).to_owned(),
                     node.enrolled_at.to_string(),
                     or_dash(node.last_seen.as_ref()),
                     or_dash(node.svid_expires_at.as_ref()),
-                    remark(node),
+                    remark(listed),
                 ]
             };
             let rows: Vec<_> = nodes.iter().map(row).collect();
-            table(&["NODE", "STATE", "ENROLLED", "LAST SEEN", "SVID UNTIL", ""], &rows)
+            table(&["NODE", "STATE", "MANIFEST", "ENROLLED", "LAST SEEN", "SVID UNTIL", ""], &rows)
         });
         Ok(())
     }
 }
 
+/// A node as the gateway knows it, and what it says of itself, by its own signature.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    node: NodeView,
+    report: Option<Heard>,
+}
+
+/// Is it what was published for it?
+fn applied(listed: &Listed) -> &'static str {
+    let report = listed.report.as_ref().filter(|_| listed.node.state != Standing::Revoked);
+    match report.map(|heard| &heard.report.applied) {
+        None | Some(Applied::Nothing) => "-",
+        Some(Applied::Settled { .. }) => "confirmed",
+        Some(Applied::OnTrial { .. }) => "on trial",
+        Some(Applied::RolledBack { .. }) => "ROLLED BACK",
+    }
+}
+
 /// What a person should not overlook. A revoked key's alarm is history.
-fn remark(node: &NodeView) -> String {
+fn remark(listed: &Listed) -> String {
+    let node = &listed.node;
+    let refused = listed.report.as_ref().and_then(|heard| heard.report.refused.as_ref());
     let suspended = node.suspensions.iter().find(|suspension| clock::now() < suspension.until);
     let alarmed = node.alarm.is_some() && node.state != Standing::Revoked;
     match suspended {
         _ if alarmed => format!("ALARM: see `freehold node show {}`", node.name),
         Some(suspension) => format!("suspended until {}", suspension.until),
-        None => String::new(),
+        None => refused.map_or(String::new(), |refused| format!("refused at {}: {}", refused.at, refused.why)),
     }
 }
 
@@ -87,7 +115,9 @@ impl Show {
         let doing = format!("could not show the node `{}`", self.name);
         let mut session = common.session(&doing).await?;
         let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
-        show(common.json, &node, || in_words(&node));
+        let (mut reports, _) = session.reports(0).await.map_err(|why| failure(&doing, &why))?;
+        let listed = Listed { report: reports.remove(&node.node_key.digest()), node };
+        show(common.json, &listed, || in_words(&listed));
         Ok(())
     }
 }
@@ -101,7 +131,26 @@ fn state(node: &NodeView) -> &'static str {
     }
 }
 
-fn in_words(node: &NodeView) -> String {
+/// What the node says of itself.
+fn reported(heard: &Heard) -> Vec<String> {
+    let Report { head, agent, applied, refused, .. } = &heard.report;
+    let mut lines = vec![format!("reports    head {}, freehold-node {agent}, at {}", head.version, heard.received_at)];
+    match applied {
+        Applied::Nothing => {}
+        Applied::Settled { manifest } => lines.push(format!("manifest   {manifest} confirmed")),
+        Applied::OnTrial { manifest, deadline, waits, .. } => {
+            lines.push(format!("manifest   {manifest} on trial until {deadline}; waits for {}", waits.join("; ")));
+        }
+        Applied::RolledBack { manifest, at, why, .. } => {
+            lines.push(format!("manifest   {manifest} ROLLED BACK at {at}: {why}"));
+        }
+    }
+    lines.extend(refused.iter().map(|refused| format!("refused    at {}: {}", refused.at, refused.why)));
+    lines
+}
+
+fn in_words(listed: &Listed) -> String {
+    let node = &listed.node;
     let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(" ") };
     let state = state(node);
     let mut lines = vec![
@@ -121,6 +170,7 @@ fn in_words(node: &NodeView) -> String {
         format!("labels     {}", list(node.labels.iter().map(ToString::to_string).collect())),
         format!("roles      {}", list(node.roles.iter().map(ToString::to_string).collect())),
     ];
+    lines.extend(listed.report.iter().flat_map(reported));
     for suspension in &node.suspensions {
         let over = if clock::now() < suspension.until { "" } else { " (over)" };
         let (by, until) = (&suspension.by, suspension.until);

@@ -15,7 +15,9 @@ use crate::apply::engine::{ApplyError, Engine, Offered};
 use crate::apply::preview::Ground;
 use crate::apply::trial::Outcome;
 use crate::ask::call::AskError;
+use crate::ask::source::Source;
 use crate::ask::sync::{self, Listed, Wants};
+use crate::ask::tree;
 use crate::store::refused;
 
 impl Agent {
@@ -60,6 +62,27 @@ impl Agent {
         Ok(heard.apart)
     }
 
+    /// What is read instead of asking a gateway, now. A trial may want a gateway all the same.
+    pub(super) fn source(&self) -> Option<Source> {
+        let asked = self.errand.as_ref().and_then(|asked| asked.errand.from.clone());
+        let trial = self.engine.view().trial;
+        let usual = || self.options.from.clone().filter(|_| trial.is_none_or(|trial| !trial.needs_gateway));
+        asked.or_else(usual)
+    }
+
+    /// As `hear`, from a static tree.
+    pub(super) async fn hear_tree(&mut self, source: &Source) -> Result<(Known, Option<String>), AskError> {
+        // What a connection knew may be less.
+        self.line = None;
+        let (known, listed) = tree::read(&self.scope, &self.node, source).await?;
+        self.check_own_key(&known)?;
+        let now = clock::now();
+        self.take(&known, listed, now);
+        self.engine.tick(now);
+        self.show_applied();
+        Ok((known, None))
+    }
+
     /// What the head in force says that this node should be: tried, or only weighed if somebody asked for no more.
     pub(super) fn take(&mut self, known: &Known, listed: Result<Listed, AskError>, now: Timestamp) {
         let head = known.head.head.version;
@@ -81,7 +104,7 @@ impl Agent {
             }
         };
         match taken {
-            Err(why) => self.refuse(now, &why),
+            Err(why) => self.refuse(now, known.head.head.issued_at, &why),
             Ok(Some(preview)) => {
                 if let Some(asked) = &mut self.errand {
                     asked.preview = Some(preview);
@@ -95,12 +118,14 @@ impl Agent {
     }
 
     /// Said to people and to the operators; asked for again with the next exchange, and not without end.
-    pub(super) fn refuse(&mut self, at: Timestamp, why: &str) {
+    pub(super) fn refuse(&mut self, at: Timestamp, since: Timestamp, why: &str) {
         tracing::error!(why, "what is offered is refused");
         self.quiet = true;
+        // Whoever tells the truth next is to say it, even if it was known before.
+        self.listed = 0;
         let why = plain(why);
-        // What is said again is no news.
-        if self.refused.as_ref().is_none_or(|refused| refused.why != why) {
+        // What is said again is no news, unless there is a new head since.
+        if self.refused.as_ref().is_none_or(|refused| refused.why != why || refused.at < since) {
             self.remember_refusal(Some(Refused { at, why }));
         }
     }

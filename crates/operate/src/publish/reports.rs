@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use identity::id::{Digest, OrgId};
 use identity::time::Timestamp;
 use org::report::Report;
+use serde::Serialize;
 use wire::control::{Answer, Call, ReportView};
 
 use crate::desk::{Desk, DeskError};
 use crate::session::{OperateError, Session};
 
 /// A report by the key that it names. Whose key that is, the caller knows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Heard {
+    #[serde(flatten)]
     pub report: Report,
     pub received_at: Timestamp,
 }

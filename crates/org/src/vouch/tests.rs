@@ -100,7 +100,7 @@ fn history(steps: &[Step]) -> Vec<Page> {
                     }
                 }
             }
-            Step::Revoke(key) => drop(next.revoked.insert(*key)),
+            Step::Revoke(key) => next.revoked.extend([*key]),
             Step::Drop(at) => {
                 if next.holders.remove(at).is_some() {
                     next.floor = version;
