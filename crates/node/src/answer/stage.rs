@@ -7,6 +7,7 @@ use org::refusal::Refusal;
 use wire::control::{Answer, BYTES_PER_CALL, DIGESTS_PER_CALL, ReportView};
 
 use crate::answer::desk::Desk;
+use crate::answer::published::Published;
 
 const REPORTS_PER_CALL: u32 = 1_000;
 /// No fleet has so many leaves.
@@ -72,9 +73,10 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
     if from.saturating_add(leaves.len() as u64) > MAX_LEAVES {
         return Err(malformed("the map has too many leaves"));
     }
-    // What is published is never begun anew.
+    // What is published, or is whole and may wait for the others' signatures, is never begun anew: no signer alone takes
+    // away what the threshold is about to name.
     let in_use = desk.state.heads.values().any(|record| record.head.members == Some(root));
-    if !in_use {
+    if !in_use && !desk.keep(|desk| Published::is_whole(desk.ledger, root))? {
         desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;
         // Most often the last part.
         if leaves.len() < DIGESTS_PER_CALL {
