@@ -135,7 +135,9 @@ fn answer(
         };
         let body = told.to_string();
         let length = body.len();
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        // A refusal is known by its code.
+        let status = if told.get("code").is_some() { "409 Conflict" } else { "200 OK" };
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
         stream.write_all(format!("{head}{body}").as_bytes())?;
         stream.flush()?;
     }

@@ -50,7 +50,7 @@ pub fn progress(what: &'static str) -> impl FnMut(usize, usize) {
 pub fn plan_failure(doing: &str, why: &PlanError) -> Failure {
     match why {
         PlanError::Operate(why) => failure(doing, why),
-        PlanError::HeldBack(held) => {
+        PlanError::HeldBack { why: held, .. } => {
             let told = Failure::new(doing, why).exit(Exit::Refused);
             held.iter().take(1).map(manifest::compile::HeldBack::hint).fold(told, Failure::hint)
         }
@@ -115,10 +115,13 @@ pub fn in_words(session: &Session<AnyDesk>, prepared: &Prepared) -> String {
         ));
     }
     for gone in &prepared.gone {
-        lines.push(if gone.revoked {
-            format!("`{}` was revoked: its leaf goes", gone.name)
-        } else {
-            format!("`{}` has no leaf any more: the gateway says that it left; if it did not, STOP here", gone.name)
+        lines.push(match (gone.revoked, gone.left) {
+            (true, _) => format!("`{}` was revoked: its leaf goes", gone.name),
+            (false, true) => format!("`{}` left, by its own word: its leaf goes", gone.name),
+            (false, false) => format!(
+                "`{}` has no leaf any more, and only the gateway says so. If it is really gone: --without {0}",
+                gone.name
+            ),
         });
     }
     lines.join("\n")

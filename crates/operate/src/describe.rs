@@ -19,6 +19,7 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
         Action::HeadPublish { head, cause } => {
             let head: Head = head.peek(org)?;
             let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
+            lines.extend(skipped(known.head.head.version, &head, cause));
             lines.extend(head_changes(&known.head.head, &head));
             lines
         }
@@ -73,6 +74,18 @@ fn because(cause: &Cause) -> String {
     }
 }
 
+/// Whoever holds a signed head can send it for as long as its version is higher than the one in force.
+fn skipped(now: u64, head: &Head, cause: &Cause) -> Option<String> {
+    let next = now.saturating_add(1);
+    (head.version > next && *cause != Cause::Restore).then(|| {
+        format!(
+            "SKIPS heads {next} to {}: once signed, it can be sent until one of that version is in force, whatever is \
+             published before",
+            head.version - 1
+        )
+    })
+}
+
 fn head_changes(old: &Head, new: &Head) -> Vec<String> {
     let mut lines = vec![format!("is fresh until {} (now {})", new.fresh_until, old.fresh_until)];
     if let Some(reverts) = new.reverts {
@@ -114,6 +127,7 @@ fn fleet_changes(old: &Head, new: &Head) -> Vec<String> {
     if new.members != old.members {
         let root = |root: Option<identity::id::Digest>| root.map_or("none".to_owned(), |root| root.to_string());
         lines.push(format!("names the members' map {} (now {})", root(new.members), root(old.members)));
+        lines.push("  what is in it: check out the commit, and `freehold plan` must name the same map".to_owned());
     } else if new.members.is_some() && new.fleet != old.fleet {
         lines.push("names the same members' map as now".to_owned());
     }

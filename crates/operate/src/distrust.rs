@@ -15,4 +15,9 @@ pub enum Distrust {
     TwoKeys { name: NodeName, first: String, second: String },
     #[error("the admission of `{name}` (node key {node_key}) does not hold")]
     NotAdmitted { name: NodeName, node_key: Digest },
+    #[error(
+        "`{name}` was published with the node key {published}, which was neither revoked nor left by its own word; now the \
+         gateway does not show it as a member. If it really is gone, say so: --without {name}"
+    )]
+    Vanished { name: NodeName, published: Digest },
 }

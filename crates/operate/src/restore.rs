@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use identity::head::{Epoch, Head};
+use identity::head::{Epoch, Head, SignedHead};
 use identity::id::InviteId;
 use identity::principal::Author;
 use org::entry::{Action, Cause, SignedEntry};
@@ -39,10 +39,26 @@ impl<D: Desk> Session<D> {
             let head = session.next_head(now, |head| {
                 head.version += STRIDE;
                 head.epoch = Epoch { number, after };
+                if let Some(earlier) = session.earlier_fleet() {
+                    head.reverts = Some(earlier.version);
+                    head.members = earlier.members;
+                    head.members_floor = head.version;
+                    head.fleet = earlier.fleet;
+                    head.placements = earlier.placements;
+                }
             });
             Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::Restore }, head))
         })
         .await
+    }
+
+    /// The ledger's own head, if a fleet was published in what is given up: the ledger does not have that one's leaves
+    /// and manifests, and nodes are told all of a fleet or nothing.
+    pub fn earlier_fleet(&self) -> Option<Head> {
+        let sets = self.known.signer_sets();
+        let here = sets.iter().find_map(|set| SignedHead::open(set, &self.survey.head).ok())?.head;
+        let now = &self.known.head.head;
+        (here.version < now.version && here.members != now.members).then_some(here)
     }
 
     /// What this home saw of each author's chain beyond where the ledger stands: author, last seen, last here.

@@ -300,9 +300,15 @@ impl<D: Desk> Session<D> {
                 }
                 return Ok(Made { what, pending: Some(pending) });
             }
+            let stood = self.survey.frontier.clone();
             match self.hand_over(keys, pending.action, correlation).await {
                 Ok(()) => return Ok(Made { what, pending: None }),
-                Err(OperateError::Desk(why)) if attempt < TRIES && is_about_turn(&why) => attempt += 1,
+                // A gateway that refuses although nobody got on is not given one signed thing after the other.
+                Err(OperateError::Desk(why))
+                    if attempt < TRIES && is_about_turn(&why) && self.survey.frontier != stood =>
+                {
+                    attempt += 1;
+                }
                 Err(why) => return Err(why),
             }
         }

@@ -92,6 +92,34 @@ fn a_second_key_under_a_members_name_is_refused_and_shouted() {
 }
 
 #[test]
+fn a_member_that_the_gateway_hides_keeps_its_leaf_or_its_name_would_be_free_for_another_key() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    for name in ["web-1", "web-2", "web-3"] {
+        scene.place.joined(name);
+    }
+    scene.declare(&wiki_on("web-1"));
+    scene.publish();
+    let before = scene.head().version;
+    let (lie, gateway) = between(&scene, |nodes| nodes.retain(|node| node.name.as_str() != "web-1"));
+    refused(&publish(&scene, &gateway), "neither revoked nor left by its own word");
+    assert_eq!(scene.head().version, before, "nothing was signed");
+    let told = scene.place.freehold(&["publish", "--yes", "--no-wait", "--without", "web-1", "--gateway", &gateway]);
+    succeeded(&told);
+    drop(lie);
+    // Whoever said so itself, or was revoked, goes without a word.
+    scene.publish();
+    succeeded(&scene.place.node("web-2", &["leave", "--yes"], ""));
+    succeeded(&scene.place.freehold(&["node", "revoke", "web-3", "--yes"]));
+    let gone = scene.place.facts(&["plan"])["gone"].clone();
+    let told = serde_json::json!([
+        { "name": "web-2", "revoked": false, "left": true }, { "name": "web-3", "revoked": true }
+    ]);
+    assert_eq!(gone, told);
+    scene.publish();
+}
+
+#[test]
 fn a_machine_that_left_and_came_back_under_its_name_is_believed() {
     let scene = Scene::new();
     let _gateway = scene.place.serve();

@@ -7,6 +7,7 @@ mod agents;
 mod people;
 mod lying;
 mod tree;
+mod attacked;
 
 use std::process::{Command, Stdio};
 

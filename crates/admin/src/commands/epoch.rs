@@ -103,6 +103,13 @@ fn missing<D: operate::desk::Desk>(session: &Session<D>) -> Vec<String> {
             ledger.unwrap_or(0) + 1
         ));
     }
+    if let Some(earlier) = session.earlier_fleet() {
+        let then = earlier.members.map_or_else(
+            || "nothing is published until then".to_owned(),
+            |_| format!("nodes go back to what head {} said until then", earlier.version),
+        );
+        lines.push(format!("  the fleet that was published since: publish it again; {then}"));
+    }
     lines
         .push("Machines that joined meanwhile must join again. Open invites wait until they are confirmed.".to_owned());
     lines.push("If a newer copy of the gateway's folder exists anywhere, use that instead.".to_owned());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ground::clock;
 use identity::head::Head;
+use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::publish::heads::{FleetDraft, raises_floor};
@@ -51,6 +52,9 @@ pub struct How {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
+    /// A member that the gateway no longer shows, and that really is gone; may be repeated
+    #[arg(long, value_name = "NODE")]
+    pub without: Vec<NodeName>,
     /// Do not watch how it fares
     #[arg(long, conflicts_with = "wait")]
     pub no_wait: bool,
@@ -75,6 +79,7 @@ impl Publish {
         {
             return write_tree(common, &mut session, to).await;
         }
+        prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
         confirm(self.how.yes, doing, "Publish it?")?;
         let draft = FleetDraft {
             planned_on: prepared.root_before(),

@@ -41,6 +41,7 @@ impl Rollback {
             eprintln!("back to what head {} said, of {}{commit}", to.version, to.issued_at);
             eprintln!("{}", planning::in_words(&session, &prepared));
         }
+        prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
         confirm(self.how.yes, doing, "Go back to it?")?;
         let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
         staged.map_err(|why| failure(doing, &why))?;

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use ground::clock;
+use identity::head::Placement;
 use identity::principal::Principal;
-use wire::connect::Believed;
+use org::refusal::Refusal;
+use wire::connect::{Believed, CallError};
 use wire::known::Known;
 
 use crate::agent::Agent;
@@ -15,7 +17,8 @@ use crate::store::scope::Svid;
 impl Agent {
     pub(super) async fn renew_placed(&self, (gateway, known): (&mut Believed, &Known)) -> Result<(), AskError> {
         let placed = self.placed(known);
-        for principal in &placed {
+        let mut failed = None;
+        for principal in placed.iter().filter(|principal| self.is_wanted(known, principal)) {
             let svid = self.scope.seat(principal).svid()?;
             let now = clock::now();
             let due = |svid: Svid| {
@@ -24,14 +27,29 @@ impl Agent {
             };
             if svid.is_none_or(due) {
                 let wish = (principal, self.svid_life());
-                renew::renew(&self.scope, &self.node, wish, (&mut *gateway, known)).await?;
+                // One that is refused keeps no other from its own.
+                match renew::renew(&self.scope, &self.node, wish, (&mut *gateway, known)).await {
+                    Ok(()) => {}
+                    Err(AskError::Call(CallError::Refused(why @ (Refusal::NotPlaced { .. } | Refusal::NoMandate)))) => {
+                        failed = Some(AskError::Call(CallError::Refused(why)))
+                    }
+                    Err(why) => return Err(why),
+                }
             }
         }
         // What is on trial may go back, and wants its SVIDs then.
         if !self.engine.is_on_trial() {
             self.scope.keep_seats(&placed)?;
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The head gives an SVID only for what the newest manifest places here. One that went back is not obeyed, but what it
+    /// took away is not asked for.
+    fn is_wanted(&self, known: &Known, principal: &Principal) -> bool {
+        let by_head = |place: &Placement| place.principal == *principal && place.node == self.node.name;
+        let guard = self.engine.standing().guard().and_then(|item| self.engine.kept(item.digest));
+        guard.is_none_or(|guard| guard.places(principal)) || known.head.head.placements.iter().any(by_head)
     }
 
     /// By the head itself, and by what this node is.

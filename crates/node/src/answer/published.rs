@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use identity::id::Digest;
@@ -65,6 +66,27 @@ impl Shelf {
     }
 }
 
+/// What was handed in last, ready for the head that names it. Leaves and manifests never change under their digests.
+#[derive(Debug, Default)]
+pub struct Staged(Option<(Published, Instant)>);
+
+impl Staged {
+    /// A head that waits for more signatures reads it again.
+    const TIME: Duration = Duration::from_mins(1);
+
+    pub fn keep(&mut self, published: Option<Published>) {
+        self.0 = published.map(|published| (published, Instant::now()));
+    }
+
+    pub fn take(&mut self, root: Digest) -> Option<Published> {
+        self.0.take_if(|(published, _)| published.root() == root).map(|(published, _)| published)
+    }
+
+    pub fn forget_old(&mut self) {
+        self.0.take_if(|(_, since)| since.elapsed() > Self::TIME);
+    }
+}
+
 #[derive(Debug)]
 pub struct Published {
     map: MembersMap,
@@ -86,35 +108,57 @@ pub enum Incomplete {
     Ledger(#[from] LedgerError),
 }
 
+fn wanted(leaves: &[Leaf]) -> BTreeSet<Digest> {
+    leaves.iter().map(Leaf::manifest).collect()
+}
+
+fn read_leaves(ledger: &Ledger, root: Digest) -> Result<(MembersMap, Vec<Leaf>), Incomplete> {
+    let (mut entries, mut leaves) = (Vec::new(), Vec::new());
+    for value in ledger.map(root, 0, usize::MAX)? {
+        let bytes = ledger.blob(value)?.ok_or(Incomplete::Missing(value))?;
+        let leaf: Leaf = serde_json::from_slice(&bytes).map_err(|_| Incomplete::Unreadable(value))?;
+        // A leaf has one written form; another would have another digest on every node.
+        if leaf.value() != value {
+            return Err(Incomplete::Unreadable(value));
+        }
+        entries.push((leaf.key(), value));
+        leaves.push(leaf);
+    }
+    let map = MembersMap::new(entries).map_err(|_| Incomplete::NoMap(root))?;
+    if map.root() == root { Ok((map, leaves)) } else { Err(Incomplete::NoMap(root)) }
+}
+
 impl Published {
     /// Reads the map with this root, and refuses one that is not whole.
     pub fn read(ledger: &Ledger, root: Digest) -> Result<Self, Incomplete> {
-        let (mut entries, mut nodes, mut classes) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut wanted = BTreeSet::new();
-        for value in ledger.map(root, 0, usize::MAX)? {
-            let bytes = ledger.blob(value)?.ok_or(Incomplete::Missing(value))?;
-            let leaf: Leaf = serde_json::from_slice(&bytes).map_err(|_| Incomplete::Unreadable(value))?;
-            // A leaf has one written form; another would have another digest on every node.
-            if leaf.value() != value {
-                return Err(Incomplete::Unreadable(value));
-            }
-            wanted.insert(leaf.manifest());
-            entries.push((leaf.key(), value));
+        let (map, leaves) = read_leaves(ledger, root)?;
+        let (mut nodes, mut classes, mut manifests) = (BTreeMap::new(), Vec::new(), HashMap::new());
+        for digest in wanted(&leaves) {
+            let bytes = ledger.blob(digest)?.ok_or(Incomplete::Missing(digest))?;
+            manifests.insert(digest, Arc::from(bytes));
+        }
+        for leaf in leaves {
             match leaf {
                 Leaf::Node(leaf) => drop(nodes.insert(leaf.name.clone(), leaf)),
                 Leaf::Class(leaf) => classes.push(leaf),
             }
         }
-        let map = MembersMap::new(entries).map_err(|_| Incomplete::NoMap(root))?;
-        if map.root() != root {
-            return Err(Incomplete::NoMap(root));
-        }
-        let mut manifests = HashMap::new();
-        for digest in wanted {
-            let bytes = ledger.blob(digest)?.ok_or(Incomplete::Missing(digest))?;
-            manifests.insert(digest, Arc::from(bytes));
-        }
         Ok(Self { map, nodes, classes, manifests })
+    }
+
+    /// Could it be read? Without reading what one signer alone may have made as large as the disk.
+    pub fn is_whole(ledger: &Ledger, root: Digest) -> Result<bool, LedgerError> {
+        let leaves = match read_leaves(ledger, root) {
+            Ok((_, leaves)) => leaves,
+            Err(Incomplete::Ledger(why)) => return Err(why),
+            Err(Incomplete::NoMap(_) | Incomplete::Missing(_) | Incomplete::Unreadable(_)) => return Ok(false),
+        };
+        for digest in wanted(&leaves) {
+            if !ledger.has_blob(digest)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     pub fn root(&self) -> Digest {

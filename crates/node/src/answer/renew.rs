@@ -1,6 +1,7 @@
 //! A member asks for its next SVID, or for that of a user or service that the head places on it.
 
 use ground::clock;
+use identity::head::Placement;
 use identity::principal::Kind;
 use org::member::Member;
 use org::refusal::Refusal;
@@ -27,8 +28,11 @@ pub async fn renew(
         Kind::User | Kind::Service => {
             let judgment = gateway.judgment.load();
             let node = (peer.node(), peer.node_key().digest());
-            judgment.head.placements.iter().any(|place| place.principal == principal && place.node == *peer.node())
-                || gateway.shelf.now().is_some_and(|published| published.places(node, &principal))
+            let by_head = |place: &Placement| place.principal == principal && place.node == *peer.node();
+            let by_fleet = || gateway.shelf.now().is_some_and(|published| published.places(node, &principal));
+            // The fleet may name for a while whom operators have revoked; other programs would believe a new SVID.
+            !judgment.head.revocations.principals.contains(&principal)
+                && (judgment.head.placements.iter().any(by_head) || by_fleet())
         }
     };
     if !placed {

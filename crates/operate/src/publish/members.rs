@@ -108,7 +108,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Whether the machine with this key said itself that it leaves; the ledger has its word.
-    async fn has_left(&mut self, node_key: Digest) -> Result<bool, OperateError> {
+    pub(super) async fn has_left(&mut self, node_key: Digest) -> Result<bool, OperateError> {
         let org = Some(self.known.org());
         let is_its_word = |entry: &SignedEntry| {
             let Action::NodeLeave { leave, .. } = &entry.entry.action else {

@@ -16,6 +16,7 @@ use super::members::Member;
 use super::published::{Published, nodes};
 use super::schema::CommonSchema;
 use crate::desk::Desk;
+use crate::distrust::Distrust;
 use crate::session::{OperateError, Session};
 
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +25,8 @@ pub enum PlanError {
     Operate(#[from] OperateError),
     #[error("the fleet is of the org `{name}` ({id}), not of `{own}` ({own_id})")]
     OtherOrg { name: OrgName, id: OrgId, own: OrgName, own_id: OrgId },
-    #[error("the fleet cannot be compiled:{}", lines(.0))]
-    HeldBack(Vec<HeldBack>),
+    #[error("the fleet cannot be compiled:{}{}", lines(.why), named(.by))]
+    HeldBack { why: Vec<HeldBack>, by: Vec<NodeName> },
     #[error(transparent)]
     Published(#[from] BadPublished),
 }
@@ -34,12 +35,23 @@ fn lines(held: &[HeldBack]) -> String {
     held.iter().flat_map(|held| ["\n    ".to_owned(), held.to_string()]).collect()
 }
 
+/// Those who read no higher schema.
+fn named(nodes: &[NodeName]) -> String {
+    let names: Vec<_> = nodes.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { String::new() } else { format!("\n    held back by {}", names.join(", ")) }
+}
+
 /// A member that was published, and has no leaf any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gone {
     pub name: NodeName,
-    /// By a signed head; else only the gateway says that it is gone.
+    /// By a signed head.
     pub revoked: bool,
+    /// By its own signed word. If neither: only the gateway says that it is gone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
+    #[serde(skip)]
+    pub node_key: Digest,
 }
 
 /// Everything that a person should see before it is signed.
@@ -60,6 +72,15 @@ impl Prepared {
         self.published.as_ref().map(|published| published.map.root())
     }
 
+    /// A name without a leaf is free for the next key that a gateway shows under it. So nobody loses a leaf on a
+    /// gateway's word alone, but for those whom a person names.
+    pub fn check_gone(&self, without: &[NodeName]) -> Result<(), OperateError> {
+        let vanished = self.gone.iter().filter(|gone| !gone.revoked && !gone.left && !without.contains(&gone.name));
+        let doubts: Vec<_> =
+            vanished.map(|gone| Distrust::Vanished { name: gone.name.clone(), published: gone.node_key }).collect();
+        if doubts.is_empty() { Ok(()) } else { Err(OperateError::Distrusted(doubts)) }
+    }
+
     /// When the gateway saw each member last.
     pub fn last_seen(&self) -> BTreeMap<NodeName, Timestamp> {
         let seen = self.members.iter().map(|member| &member.view);
@@ -77,8 +98,10 @@ impl<D: Desk> Session<D> {
         let members = self.members(published.as_ref(), told).await?;
         let (reports, _) = self.reports(0).await?;
         let schema = CommonSchema::of(&members, &reports);
-        let compiled = compile(fleet, &known(&members), schema.schema).map_err(PlanError::HeldBack)?;
-        self.prepare(published, members, compiled, Some(schema))
+        let compiled = compile(fleet, &known(&members), schema.schema);
+        let compiled = compiled.map_err(|why| PlanError::HeldBack { why, by: schema.held_back_by.clone() })?;
+        let prepared = self.prepare(published, members, compiled, Some(schema))?;
+        Ok(self.with_farewells(prepared).await?)
     }
 
     /// What going back to an earlier map would do.
@@ -87,7 +110,16 @@ impl<D: Desk> Session<D> {
         let then = self.published_as(root).await?;
         let members = self.members(published.as_ref(), told).await?;
         let compiled = super::rollback::for_members(&then, &known(&members))?;
-        self.prepare(published, members, compiled, None)
+        let prepared = self.prepare(published, members, compiled, None)?;
+        Ok(self.with_farewells(prepared).await?)
+    }
+
+    /// Who is gone may have said so.
+    async fn with_farewells(&mut self, mut prepared: Prepared) -> Result<Prepared, OperateError> {
+        for gone in prepared.gone.iter_mut().filter(|gone| !gone.revoked) {
+            gone.left = self.has_left(gone.node_key).await?;
+        }
+        Ok(prepared)
     }
 
     fn prepare(
@@ -107,7 +139,12 @@ impl<D: Desk> Session<D> {
             head.revocations.node_keys.contains(key) || head.revocations.principals.contains(&principal)
         };
         let before = published.iter().flat_map(Published::nodes).filter(|leaf| !is_there(&leaf.name));
-        let gone = before.map(|leaf| Gone { name: leaf.name.clone(), revoked: is_revoked(&leaf.name, &leaf.node_key) });
+        let gone = before.map(|leaf| Gone {
+            name: leaf.name.clone(),
+            revoked: is_revoked(&leaf.name, &leaf.node_key),
+            left: false,
+            node_key: leaf.node_key,
+        });
         let gone = gone.collect();
         Ok(Prepared { published, members, schema, compiled, plan, displaced, gone })
     }

@@ -1,0 +1,163 @@
+//! What a hostile machine, one signer of several, or an old copy of the ledger could make of what is published.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use identity::key::P256Key;
+use identity::principal::Principal;
+use org::refusal::Refusal;
+use trials::impostor::{Impostor, Papers};
+use trials::joiner::{Ground, Joiner};
+use trials::place::{Place, ended, refused, succeeded, text, until};
+use trials::stranger::Dial;
+use trials::thief::{Thief, signed_call};
+use wire::control::{Call, SignedCall};
+use wire::enroll::RenewRequest;
+use wire::permit::Ask;
+
+use super::{QUAY, Scene};
+
+#[test]
+fn a_revoked_user_gets_no_new_certificate_although_the_fleet_still_names_her() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    let (laptop, issued) = Joiner::join(&scene.place.code(&[]), "laptop", scene.place.port);
+    let own = laptop.own(&issued);
+    let more = format!("{QUAY}\n").replace("services:", "  laptop:\nservices:");
+    scene.declare(&more);
+    std::fs::write(scene.place.path("fleet/alice.yaml"), "users:\n  alice:\n    roles: operator\n    nodes: laptop\n")
+        .unwrap();
+    scene.publish();
+    let alice = Principal::user(&laptop.code.name, &"alice".parse().unwrap());
+    let ask = |counter: u64| {
+        let node_key = P256Key::from_pkcs8(laptop.node_key.pkcs8()).unwrap();
+        let next = Joiner { counter, node_key, ..Joiner::new(&laptop.code.encode(), "laptop") };
+        let mut line = Dial::to(scene.place.port).with(&own).line();
+        let ground = Ground::on(&mut line);
+        let svid = next.svid_for(&alice, ground.not_after);
+        line.code(Ask::Renew, &RenewRequest { principal: alice.clone(), svid })
+    };
+    assert_eq!(ask(1), "ok");
+    succeeded(&scene.place.freehold(&["user", "revoke", "alice", "--yes"]));
+    assert_eq!(ask(2), "not_placed");
+}
+
+#[test]
+fn one_signer_cannot_take_away_the_map_that_others_are_about_to_publish() {
+    let scene = Scene::founded(&["--signers", "2-of-3", "--node", "quay"]);
+    for (signer, home) in [("ann-2", "ben"), ("ann-3", "cat")] {
+        let to = scene.place.path(home).to_string_lossy().into_owned();
+        succeeded(&scene.place.freehold(&["signer", "hand-over", signer, "--to", &to]));
+    }
+    let _gateway = scene.place.serve();
+    scene.declare(QUAY);
+    let told = scene.publish();
+    let (root, file) = (text(&told, "root").parse().unwrap(), text(&told["pending"], "file"));
+    let thief = Thief::of(&scene.place);
+    let garbage = identity::id::Digest([7; 32]);
+    for (from, leaves) in [(0, vec![]), (0, vec![garbage]), (1, vec![garbage]), (900, vec![garbage])] {
+        let mut line = Dial::to(scene.place.port).line();
+        let call = Call::StageMap { root, from, leaves };
+        let call = signed_call("ann", &call, line.exporter, &thief.signer());
+        line.ask(Ask::Control, &call).unwrap();
+    }
+    succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+    succeeded(&scene.place.operator("ben", &["send", &file, "--no-wait"]));
+}
+
+#[test]
+fn an_epoch_begins_also_if_a_fleet_was_published_in_what_was_lost() {
+    let scene = Scene::new();
+    let place: &Place = &scene.place;
+    let gateway = place.serve();
+    place.joined("web-1");
+    let agent = place.agent("web-1");
+    scene.declare(QUAY);
+    let first = text(&scene.publish(), "root");
+    gateway.stop();
+    place.copy(&place.org().join("gateway"), &place.path("old"));
+    let gateway = place.serve();
+    scene.declare(&QUAY.replace("8080", "9090"));
+    assert_ne!(text(&scene.publish(), "root"), first);
+    let head = scene.head().version;
+    until("the machine has the head", || place.status("web-1")["head"] == head);
+    gateway.stop();
+    std::fs::rename(place.org().join("gateway"), place.path("newest")).unwrap();
+    std::fs::rename(place.path("old"), place.org().join("gateway")).unwrap();
+    let _gateway = place.serve();
+
+    let told = place.freehold(&["epoch", "begin", "--yes"]);
+    succeeded(&told);
+    // What this copy does not have cannot be told to nodes: they hear what it has, until somebody publishes.
+    assert_eq!(scene.head().members.unwrap().to_string(), first);
+    assert_eq!(scene.head().members_floor, scene.head().version);
+    assert!(trials::place::stderr(&told).contains("publish it again"), "{}", trials::place::stderr(&told));
+    until("the machine goes on", || {
+        let status = place.status("web-1");
+        status["problem"].is_null() && status["head"] == scene.head().version
+    });
+    let told = scene.publish();
+    assert_ne!(text(&told, "root"), first);
+    until("the machine has it", || place.status("web-1")["head"] == told["head"]);
+    drop(agent);
+}
+
+#[test]
+fn a_gateway_that_refuses_for_no_reason_is_not_given_one_signed_head_after_the_other() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    scene.declare(QUAY);
+    let other = Place::new();
+    let thief = Thief::of(&scene.place);
+    let known = thief.known();
+    let papers =
+        Papers { founding: known.founding.envelope.clone(), signers: Vec::new(), head: known.head_envelope.clone() };
+    let (own, port, asked) = (thief.endpoint("127.0.0.1"), scene.place.port, Arc::new(AtomicUsize::new(0)));
+    let heads = Arc::clone(&asked);
+    let _liar = Impostor::answering(other.port, &own, papers, move |path, body| {
+        assert_eq!(path, Ask::Control.path());
+        let signed: SignedCall = serde_json::from_slice(body).unwrap();
+        let call: Call = serde_json::from_slice(&signed.call.0).unwrap();
+        if matches!(call, Call::Append { .. }) {
+            heads.fetch_add(1, Ordering::Relaxed);
+            let no = Refusal::LedgerRefuses { why: "not today".to_owned() };
+            return Some(serde_json::to_value(no).unwrap());
+        }
+        Some(thief.call(&mut Dial::to(port).line(), &call).body)
+    });
+    let told = scene.place.freehold(&["publish", "--yes", "--no-wait", "--gateway", &other.address()]);
+    refused(&told, "not today");
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+fn counter(place: &Place, node: &str, seat: &str) -> u64 {
+    let link = place.scope(node).join("principals").join(seat).join("current");
+    let number = |target: std::path::PathBuf| target.file_name()?.to_str()?.parse().ok();
+    std::fs::read_link(link).ok().and_then(number).unwrap_or(0)
+}
+
+#[test]
+fn a_service_that_the_head_no_longer_places_does_not_keep_others_from_their_certificates() {
+    let scene = Scene::founded(&["--node", "quay", "--svid-ttl", "20s"]);
+    let place: &Place = &scene.place;
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let _agent = place.agent("web-1");
+    let fleet = |node: &str, more: &str| {
+        format!(
+            "nodes:\n  quay:\n    address: \"127.0.0.1:7444\"\n    relay: true\n  web-1:\n{node}services:\n{more}  zz:\n    \
+             at: web-1\n    addr: 127.0.0.1:8081\n    groups: pages\n"
+        )
+    };
+    scene.declare(&fleet("", "  aa:\n    at: web-1\n    addr: 127.0.0.1:8080\n    groups: pages\n"));
+    succeeded(&place.freehold(&["publish", "--yes", "--wait", "80s"]));
+    until("both have certificates", || {
+        ["service-aa", "service-zz"].iter().all(|seat| counter(place, "web-1", seat) > 0)
+    });
+    let check = "    apply:\n      deadline: 10s\n    checks:\n      never:\n        command: [/bin/false]\n        timeout: 1s\n";
+    scene.declare(&fleet(check, ""));
+    ended(&place.freehold(&["publish", "--yes", "--wait", "80s"]), 4, "did not stay on `web-1`");
+    // It is again what it was, and the head places only one of the two on it.
+    let before = counter(place, "web-1", "service-zz");
+    until("it is renewed again and again", || counter(place, "web-1", "service-zz") >= before + 3);
+}
