@@ -13,3 +13,4 @@ pub mod liar;
 pub mod meter;
 pub mod caller;
 pub mod machine;
+pub mod follower;

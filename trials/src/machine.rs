@@ -9,7 +9,8 @@ use identity::binding::Terms;
 use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::KeyId;
-use identity::key::{EdKey, Sign as _};
+use identity::key::{EdKey, P256Key, Sign as _};
+use identity::principal::NodeName;
 use identity::text::Bytes;
 use org::refusal::Refusal;
 use rustls::ClientConfig;
@@ -57,6 +58,14 @@ impl Machine {
             svid_key: certificate::key_id(joiner.svid_key.public()).unwrap(),
             joiner,
         }
+    }
+
+    pub const fn name(&self) -> &NodeName {
+        &self.joiner.name
+    }
+
+    pub const fn node_key(&self) -> &P256Key {
+        &self.joiner.node_key
     }
 
     fn svid(&self, ground: Ground, counter: u64) -> SvidRequest {

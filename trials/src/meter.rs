@@ -53,6 +53,16 @@ pub fn private(pid: u32) -> u64 {
     status(pid, "RssAnon:").unwrap_or(0) * 1024
 }
 
+/// The most of it that was ever in RAM.
+pub fn peak(pid: u32) -> u64 {
+    status(pid, "VmHWM:").unwrap_or(0) * 1024
+}
+
+/// How many processes of the whole machine wanted to run, over the last minute.
+pub fn load() -> String {
+    fs::read_to_string("/proc/loadavg").unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
+}
+
 fn status(pid: u32, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;

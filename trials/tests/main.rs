@@ -27,6 +27,7 @@ mod migrating;
 mod fixtures;
 mod bad_days;
 mod publishing;
+mod syncing;
 mod compiling;
 mod forgetting;
 mod applying;

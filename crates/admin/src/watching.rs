@@ -187,6 +187,12 @@ pub struct Wait {
     wait: Option<Seconds>,
 }
 
+impl Wait {
+    pub const fn of(wait: Option<Seconds>) -> Self {
+        Self { wait }
+    }
+}
+
 /// Which members have a head on their disk; waits for the others as long as was asked for.
 pub async fn receipts(
     session: &mut Session<AnyDesk>,

@@ -166,6 +166,23 @@ impl Envelope {
         kept
     }
 
+    /// Opens only if every one of `keys` has signed, and gives a copy without anything else: each signature is checked
+    /// once.
+    pub fn open_kept<T: Payload>(
+        &self,
+        org: Option<OrgId>,
+        keys: &BTreeSet<PublicKey>,
+    ) -> Result<(T, Self), BadEnvelope> {
+        self.check_type::<T>()?;
+        let kept = self.kept(keys);
+        let (found, needed) = (kept.signatures.len(), keys.len().max(1));
+        if found < needed {
+            let others = self.other_signers(found);
+            return Err(BadEnvelope::NotEnoughSignatures { kind: T::KIND, found, needed, others });
+        }
+        Ok((kept.peek(org)?, kept))
+    }
+
     /// Takes over the signatures of another copy of the same object. Law: in whatever order copies are merged, and
     /// however often, the result is the same.
     pub fn merge(&mut self, other: &Self) {
@@ -195,11 +212,16 @@ impl Envelope {
         let found = self.signers_among(keys).len();
         // A threshold of nothing would be met by anybody.
         if threshold == 0 || found < threshold {
-            let keys: BTreeSet<_> = self.signatures.iter().map(|signature| signature.keyid).collect();
-            let others = keys.len().saturating_sub(found);
+            let others = self.other_signers(found);
             return Err(BadEnvelope::NotEnoughSignatures { kind: T::KIND, found, needed: threshold.max(1), others });
         }
         self.peek(org)
+    }
+
+    /// How many keys are named beside those that count.
+    fn other_signers(&self, counted: usize) -> usize {
+        let keys: BTreeSet<_> = self.signatures.iter().map(|signature| signature.keyid).collect();
+        keys.len().saturating_sub(counted)
     }
 
     /// The distinct keys of `keys` whose signature holds.
@@ -366,6 +388,21 @@ mod tests {
         let mut changed = note().signed(&key(1)).unwrap();
         changed.payload.0.push(b' ');
         assert!(changed.open_with_threshold::<Note>(Some(ORG), &keys(&[1]), 1).is_err());
+    }
+
+    #[test]
+    fn what_is_kept_is_what_was_checked() {
+        let mut envelope = note().signed(&key(1)).unwrap();
+        let clean = envelope.clone();
+        envelope.sign(&key(9)).unwrap();
+        let mut false_one = envelope.signatures[0].clone();
+        false_one.sig.0.reverse();
+        envelope.signatures.insert(0, false_one);
+        let opened: Result<(Note, _), _> = envelope.open_kept(Some(ORG), &keys(&[1]));
+        assert_eq!(opened, Ok((Note { text: "hi".into() }, clean)));
+        assert!(envelope.open_kept::<Note>(Some(ORG), &keys(&[1, 2])).is_err(), "one has not signed");
+        assert!(envelope.open_kept::<Note>(Some(ORG), &keys(&[])).is_err(), "nobody is asked for");
+        assert!(envelope.open_kept::<Other>(Some(ORG), &keys(&[1])).is_err(), "another kind");
     }
 
     #[test]

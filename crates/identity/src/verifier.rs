@@ -3,8 +3,9 @@
 use pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
+use crate::binding::Binding;
 use crate::bundle::{Endpoint, Identity, InDomain, Roots};
-use crate::certificate::{self, MOST_BACKDATED, Reading};
+use crate::certificate::{self, MOST_BACKDATED, Reading, Validity};
 use crate::head::{Head, Mandate};
 use crate::id::{Fingerprint, KeyId, OrgId, Serial};
 use crate::key::PublicKey;
@@ -71,45 +72,91 @@ pub enum Side {
     Server,
 }
 
+/// What a chain says whatever the head says: it leads to a root, names one principal, and a node key bound it. Signatures
+/// are dear and this holds for good, so whoever keeps it can judge by each new head without checking them again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvenSvid {
+    principal: Principal,
+    binding: Binding,
+    serial: Serial,
+    issuer: KeyId,
+    /// The root that it leads to: while it is trusted, the chain holds.
+    root: Fingerprint,
+    /// The leaf's own time, and until when its issuer's certificate is good.
+    validity: Validity,
+    issuer_until: Timestamp,
+}
+
 pub fn check_svid(
     chain: &[CertificateDer<'_>],
     side: Side,
     standard: Standard<'_>,
     now: Timestamp,
 ) -> Result<BelievedSvid, Untrusted> {
-    let (leaf, issuer) = check_chain(chain, standard.roots, side, now)?;
-    let leaf_reading = certificate::read(leaf).map_err(|_| Untrusted::Malformed)?;
-    let principal = sole_principal(&leaf_reading, standard.name)?;
-    let mandate = mandate_of(standard.head, now, |mandate| mandate.identity_issuer == issuer, issuer)?;
-    if !mandate.covers(&principal) {
-        return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
+    ProvenSvid::prove(chain, side, standard, now)?.believe(standard, now)
+}
+
+impl ProvenSvid {
+    /// Checks every signature.
+    pub fn prove(
+        chain: &[CertificateDer<'_>],
+        side: Side,
+        standard: Standard<'_>,
+        now: Timestamp,
+    ) -> Result<Self, Untrusted> {
+        let Chain { leaf, issuer, root } = check_chain(chain, standard.roots, side, now)?;
+        let leaf = certificate::read(leaf).map_err(|_| Untrusted::Malformed)?;
+        let principal = sole_principal(&leaf, standard.name)?;
+        let serial = serial_of(&leaf)?;
+        let binding = leaf.binding.ok_or(Untrusted::NoBinding)?;
+        binding.check(standard.org, &principal, leaf.key).map_err(|_| Untrusted::BadBinding)?;
+        let (validity, issuer_until) = (leaf.validity, issuer.validity.not_after);
+        Ok(Self { principal, binding, serial, issuer: issuer.key, root, validity, issuer_until })
     }
-    let binding = leaf_reading.binding.as_ref().ok_or(Untrusted::NoBinding)?;
-    binding.check(standard.org, &principal, leaf_reading.key).map_err(|_| Untrusted::BadBinding)?;
-    // Leaf <= binding <= the mandate's maximum; backdating makes it a little longer.
-    let life = binding.not_after.since(leaf_reading.validity.not_before);
-    if leaf_reading.validity.not_after > binding.not_after
-        || life.0 > mandate.svid_ttl.0.saturating_add(MOST_BACKDATED.0)
-    {
-        return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
+
+    /// Judges it by the head and the roots of now.
+    pub fn believe(&self, standard: Standard<'_>, now: Timestamp) -> Result<BelievedSvid, Untrusted> {
+        let is_its_root = |root: &CertificateDer<'_>| Fingerprint::of_certificate(root.as_ref()) == self.root;
+        if !standard.roots.certificates().iter().any(is_its_root) {
+            return Err(Untrusted::UnknownRoot);
+        }
+        if now < self.validity.not_before {
+            return Err(Untrusted::NotYetValid(self.validity.not_before));
+        }
+        if now > self.validity.not_after || now > self.issuer_until {
+            return Err(Untrusted::Expired(self.validity.not_after));
+        }
+        let (principal, binding, issuer) = (&self.principal, &self.binding, self.issuer);
+        let mandate = mandate_of(standard.head, now, |mandate| mandate.identity_issuer == issuer, issuer)?;
+        if !mandate.covers(principal) {
+            return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
+        }
+        // Leaf <= binding <= the mandate's maximum; backdating makes it a little longer.
+        let life = binding.not_after.since(self.validity.not_before);
+        if self.validity.not_after > binding.not_after || life.0 > mandate.svid_ttl.0.saturating_add(MOST_BACKDATED.0) {
+            return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
+        }
+        let revoked = &standard.head.revocations;
+        if revoked.node_keys.contains(&binding.node_key.digest())
+            || revoked.issuing_keys.contains(&issuer)
+            || revoked.serials.contains(&self.serial)
+            || revoked.principals.contains(principal)
+        {
+            return Err(Untrusted::Revoked);
+        }
+        Ok(BelievedSvid {
+            principal: principal.clone(),
+            node: binding.node.clone(),
+            node_key: binding.node_key,
+            serial: self.serial,
+            not_after: self.validity.not_after,
+            issued_by: mandate.gateway.clone(),
+        })
     }
-    let serial = serial_of(&leaf_reading)?;
-    let revoked = &standard.head.revocations;
-    if revoked.node_keys.contains(&binding.node_key.digest())
-        || revoked.issuing_keys.contains(&issuer)
-        || revoked.serials.contains(&serial)
-        || revoked.principals.contains(&principal)
-    {
-        return Err(Untrusted::Revoked);
+
+    pub const fn node_key(&self) -> PublicKey {
+        self.binding.node_key
     }
-    Ok(BelievedSvid {
-        principal,
-        node: binding.node.clone(),
-        node_key: binding.node_key,
-        serial,
-        not_after: leaf_reading.validity.not_after,
-        issued_by: mandate.gateway.clone(),
-    })
 }
 
 /// A gateway's certificate that leads to a known endpoint root and fits the name that was dialled. The gateway is
@@ -126,12 +173,12 @@ pub fn check_endpoint(
     host: &Host,
     now: Timestamp,
 ) -> Result<ProvisionalEndpoint, Untrusted> {
-    let (leaf, issuer) = check_chain(chain, roots, Side::Server, now)?;
+    let Chain { leaf, issuer, .. } = check_chain(chain, roots, Side::Server, now)?;
     let wrong = || Untrusted::WrongName(host.to_string());
     let name = ServerName::try_from(host.to_string()).map_err(|_| wrong())?;
     let parsed = EndEntityCert::try_from(leaf).map_err(|_| Untrusted::Malformed)?;
     parsed.verify_is_valid_for_subject_name(&name).map_err(|_| wrong())?;
-    Ok(ProvisionalEndpoint { issuer, host: host.clone() })
+    Ok(ProvisionalEndpoint { issuer: issuer.key, host: host.clone() })
 }
 
 /// Picks the pinned root out of what a gateway presented: how a joiner, who knows only its fingerprint, begins.
@@ -165,17 +212,25 @@ fn mandate_of(
     naming.find(|mandate| mandate.is_active(now)).ok_or_else(|| Untrusted::MandateNotActive(first.gateway.clone()))
 }
 
-/// Leaf, one issuing certificate, root: exactly that. Returns the leaf and the issuing key.
+/// What was found to hang together.
+struct Chain<'a> {
+    leaf: &'a CertificateDer<'a>,
+    issuer: Reading,
+    root: Fingerprint,
+}
+
+/// Leaf, one issuing certificate, root: exactly that.
 fn check_chain<'a, D: InDomain>(
     chain: &'a [CertificateDer<'a>],
     roots: &Roots<D>,
     side: Side,
     now: Timestamp,
-) -> Result<(&'a CertificateDer<'a>, KeyId), Untrusted> {
+) -> Result<Chain<'a>, Untrusted> {
     let [leaf, issuer, ..] = chain else {
         return Err(Untrusted::NotByAnIssuer);
     };
-    let anchors: Vec<_> = roots.certificates().iter().filter_map(|root| anchor_from_trusted_cert(root).ok()).collect();
+    let roots = roots.certificates().iter().filter_map(|root| Some((anchor_from_trusted_cert(root).ok()?, root)));
+    let (anchors, roots): (Vec<_>, Vec<_>) = roots.unzip();
     let parsed = EndEntityCert::try_from(leaf).map_err(|_| Untrusted::Malformed)?;
     let usage = match side {
         Side::Client => KeyUsage::client_auth(),
@@ -190,7 +245,9 @@ fn check_chain<'a, D: InDomain>(
         return Err(Untrusted::NotByAnIssuer);
     }
     let issuer = certificate::read(issuer).map_err(|_| Untrusted::Malformed)?;
-    Ok((leaf, issuer.key))
+    let at = anchors.iter().position(|anchor| anchor == path.anchor());
+    let root = at.and_then(|at| roots.get(at)).ok_or(Untrusted::UnknownRoot)?;
+    Ok(Chain { leaf, issuer, root: Fingerprint::of_certificate(root.as_ref()) })
 }
 
 fn untrusted(why: &webpki::Error, chain: &[CertificateDer<'_>]) -> Untrusted {

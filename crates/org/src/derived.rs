@@ -32,57 +32,79 @@ pub struct BadRow {
     pub key: String,
 }
 
+/// How the rows of two states differ.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// New ones, and those that say something else.
+    pub put: Rows,
+    pub gone: BTreeSet<(String, String)>,
+}
+
 /// Every row of every table.
 pub fn rows(state: &State) -> Rows {
-    let mut out = Rows::new();
-    let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
-    for installed in &state.later {
-        add("signers", signers_key(&installed.set), json(installed));
+    changes(None, state).put
+}
+
+/// What has to be written so that the rows of one state become those of another. Only what differs is spelled out: of
+/// ten thousand members, a head changes none or a few.
+pub fn changes(before: Option<&State>, after: &State) -> Changes {
+    let mut sheet = Changes::default();
+    let by_key = |state: &State| -> BTreeMap<String, Installed> {
+        state.later.iter().map(|installed| (signers_key(&installed.set), installed.clone())).collect()
+    };
+    sheet.table("signers", (before.map(by_key).as_ref(), &by_key(after)), Clone::clone);
+    sheet.table("recoveries", (before.map(|it| &it.recoveries), &after.recoveries), text);
+    sheet.table("epochs", (before.map(|it| &it.epochs), &after.epochs), |number| epochs_key(*number));
+    sheet.table("confirmed", (before.map(|it| &it.confirmed), &after.confirmed), text);
+    sheet.table("suspensions", (before.map(|it| &it.suspensions), &after.suspensions), text);
+    sheet.table("consents", (before.map(|it| &it.consents), &after.consents), text);
+    sheet.table("heads", (before.map(|it| &it.heads), &after.heads), |(version, digest)| heads_key(*version, digest));
+    if before.is_none_or(|before| before.revocations != after.revocations) {
+        sheet.put("revocations", String::new(), &after.revocations);
     }
-    for (digest, record) in &state.recoveries {
-        add("recoveries", digest.to_string(), json(record));
+    sheet.table("bundles", (before.map(|it| &it.bundles), &after.bundles), text);
+    sheet.table("voices", (before.map(|it| &it.voices), &after.voices), text);
+    sheet.table("invites", (before.map(|it| &it.invites), &after.invites), text);
+    for (digest, record) in &after.invites {
+        let known = before.and_then(|before| before.invites.get(digest));
+        sheet.table("spends", (known.map(|it| &it.spent), &record.spent), |key| format!("{digest} {key}"));
     }
-    for (number, record) in &state.epochs {
-        add("epochs", epochs_key(*number), json(record));
-    }
-    for (invite, epochs) in &state.confirmed {
-        add("confirmed", invite.to_string(), json(epochs));
-    }
-    for (key, records) in &state.suspensions {
-        add("suspensions", key.to_string(), json(records));
-    }
-    for (key, given) in &state.consents {
-        add("consents", key.to_string(), json(given));
-    }
-    for ((version, digest), record) in &state.heads {
-        add("heads", heads_key(*version, digest), json(record));
-    }
-    add("revocations", String::new(), json(&state.revocations));
-    for (digest, record) in &state.bundles {
-        add("bundles", digest.to_string(), json(record));
-    }
-    for (voice, gateways) in &state.voices {
-        add("voices", voice.to_string(), json(gateways));
-    }
-    for (digest, record) in &state.invites {
-        add("invites", digest.to_string(), json(record));
-        for (key, spends) in &record.spent {
-            add("spends", format!("{digest} {key}"), json(spends));
+    for (digest, record) in before.into_iter().flat_map(|before| &before.invites) {
+        if !after.invites.contains_key(digest) {
+            sheet.table("spends", (Some(&record.spent), &BTreeMap::new()), |key| format!("{digest} {key}"));
         }
     }
-    for (key, record) in &state.members {
-        add("members", key.to_string(), json(record));
+    sheet.table("members", (before.map(|it| &it.members), &after.members), text);
+    sheet.table("endings", (before.map(|it| &it.endings), &after.endings), text);
+    sheet.table("frontier", (before.map(|it| &it.frontier.0), &after.frontier.0), text);
+    sheet.table("void", (before.map(|it| &it.void), &after.void), text);
+    sheet
+}
+
+fn text<K: ToString>(key: &K) -> String {
+    key.to_string()
+}
+
+impl Changes {
+    fn put(&mut self, table: &str, key: String, value: &impl Serialize) {
+        self.put.insert((table.to_owned(), key), json(value));
     }
-    for (key, cuts) in &state.endings {
-        add("endings", key.to_string(), json(cuts));
+
+    fn table<K: Ord, V: PartialEq + Serialize>(
+        &mut self,
+        name: &str,
+        (before, after): (Option<&BTreeMap<K, V>>, &BTreeMap<K, V>),
+        key: impl Fn(&K) -> String,
+    ) {
+        for (at, value) in after {
+            if before.and_then(|before| before.get(at)) != Some(value) {
+                self.put(name, key(at), value);
+            }
+        }
+        for at in before.into_iter().flat_map(BTreeMap::keys).filter(|at| !after.contains_key(at)) {
+            self.gone.insert((name.to_owned(), key(at)));
+        }
     }
-    for (author, place) in &state.frontier.0 {
-        add("frontier", author.to_string(), json(place));
-    }
-    for (digest, void) in &state.void {
-        add("void", digest.to_string(), json(void));
-    }
-    out
 }
 
 /// The rows that an entry of a gateway's can have changed. Operators' entries are rare and wide: nothing for them,

@@ -84,6 +84,13 @@ pub enum Call {
     Stage {
         blobs: Vec<Bytes>,
     },
+    /// A part of something that is too large for one call, from byte `from` on. With the last part it is put together.
+    StagePart {
+        digest: Digest,
+        size: u64,
+        from: u64,
+        bytes: Bytes,
+    },
     /// A part of a map: digests of its leaves, in the map's order, from place `from` on.
     StageMap {
         root: Digest,

@@ -12,7 +12,7 @@ use identity::id::{Digest, Fingerprint, OrgId};
 use identity::key::P256Key;
 use identity::principal::{Host, OrgName};
 use identity::time::Timestamp;
-use identity::verifier::{self, BelievedSvid, ProvisionalEndpoint, Side, Standard, Untrusted};
+use identity::verifier::{self, ProvenSvid, ProvisionalEndpoint, Side, Standard, Untrusted};
 use pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -65,28 +65,27 @@ impl Judgment {
     }
 }
 
-/// What handshakes have just believed, so that the same bytes need not be checked again a moment later. It says
-/// nothing of who holds the key: the end of the handshake does.
+/// What handshakes have just proven, so that the same bytes need not be checked again a moment later. It says nothing
+/// of who holds the key: the end of the handshake does.
 #[derive(Debug, Default)]
-pub struct Vouched(Mutex<HashMap<Digest, (Arc<Judgment>, BelievedSvid)>>);
+pub struct Vouched(Mutex<HashMap<Digest, ProvenSvid>>);
 
 impl Vouched {
     /// Handshakes that broke off leave something behind: it is thrown away when there is much of it.
     const MOST: usize = 4_096;
 
-    fn keep(&self, chain: &[CertificateDer<'_>], judgment: Arc<Judgment>, svid: BelievedSvid) {
+    fn keep(&self, chain: &[CertificateDer<'_>], svid: ProvenSvid) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= Self::MOST {
             kept.clear();
         }
-        kept.insert(digest(chain), (judgment, svid));
+        kept.insert(digest(chain), svid);
     }
 
-    /// What was believed of exactly this chain under exactly this judgment; once.
-    pub fn take(&self, chain: &[CertificateDer<'_>], judgment: &Arc<Judgment>) -> Option<BelievedSvid> {
+    /// What was proven of exactly this chain; once.
+    pub fn take(&self, chain: &[CertificateDer<'_>]) -> Option<ProvenSvid> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (by, svid) = if chain.is_empty() { None } else { kept.remove(&digest(chain)) }?;
-        Arc::ptr_eq(&by, judgment).then_some(svid)
+        if chain.is_empty() { None } else { kept.remove(&digest(chain)) }
     }
 }
 
@@ -147,10 +146,11 @@ impl ClientCertVerifier for CallerVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let chain = whole(leaf, rest);
-        let judgment = self.judgment.load_full();
-        match verifier::check_svid(&chain, Side::Client, judgment.standard(), timestamp(now)) {
-            Ok(svid) => {
-                self.vouched.keep(&chain, judgment, svid);
+        let (judgment, now) = (self.judgment.load(), timestamp(now));
+        let proven = ProvenSvid::prove(&chain, Side::Client, judgment.standard(), now);
+        match proven.and_then(|proven| proven.believe(judgment.standard(), now).map(|_| proven)) {
+            Ok(proven) => {
+                self.vouched.keep(&chain, proven);
                 Ok(ClientCertVerified::assertion())
             }
             Err(why) => {

@@ -80,6 +80,8 @@ struct Inside {
 #[derive(Debug)]
 pub struct FromTree {
     pub known: Known,
+    /// Where the rest lies.
+    pub folder: Digest,
     pub trust: Vec<Envelope>,
     /// Not checked against the signers: each is one signer's word, for whoever heeds them.
     pub suspensions: Vec<Envelope>,
@@ -183,6 +185,17 @@ impl Reader<'_> {
         now: Timestamp,
         mut get: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<FromTree, BadTree<E>> {
+        let mut read = self.authority(now, &mut get)?;
+        read.listed = self.listed(&read, get)?;
+        Ok(read)
+    }
+
+    /// Signer sets and head alone: they stay also if the rest does not hold.
+    pub fn authority<E: std::error::Error + 'static>(
+        &self,
+        now: Timestamp,
+        mut get: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<FromTree, BadTree<E>> {
         let index = self.index(get(INDEX).map_err(BadTree::Get)?)?;
         let mut file = |name: &str| -> Result<(String, Vec<u8>), BadTree<E>> {
             let file = format!("{}/{name}", index.folder);
@@ -197,12 +210,20 @@ impl Reader<'_> {
             Err(BadKnowledge::Head(BadHead::Regression { .. })) => return Err(self.behind(&index)),
             other => other?,
         };
-        let path = box_of(index.folder, self.node_key);
-        let listed = match get(&path).map_err(BadTree::Get)? {
-            None => None,
-            Some(sealed) => Some(self.open(&known, (path, &sealed))?),
-        };
-        Ok(FromTree { known, trust, suspensions, listed })
+        Ok(FromTree { known, folder: index.folder, trust, suspensions, listed: None })
+    }
+
+    /// How this machine is listed by the head that was just read; nothing if the tree has no box for it.
+    pub fn listed<E: std::error::Error + 'static>(
+        &self,
+        read: &FromTree,
+        mut get: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<Option<Listed>, BadTree<E>> {
+        let path = box_of(read.folder, self.node_key);
+        match get(&path).map_err(BadTree::Get)? {
+            None => Ok(None),
+            Some(sealed) => self.open(&read.known, (path, &sealed)).map(Some),
+        }
     }
 
     fn index<E: std::error::Error + 'static>(&self, bytes: Option<Vec<u8>>) -> Result<Index, BadTree<E>> {

@@ -66,3 +66,26 @@ fn a_fleet_that_others_overtook_must_be_looked_at_again() {
     let late = scene.place.operator("ben", &["sign", &slow, "--yes"]);
     trials::place::ended(&late, 1, "it would not follow what is so now");
 }
+
+#[test]
+fn a_revocation_that_several_signed_tells_who_has_confirmed_it_when_it_is_sent() {
+    let scene = two_of_three();
+    let _gateway = scene.place.serve();
+    let invite = scene.place.invite(&["--uses", "2"]);
+    let agree = |told: &serde_json::Value, words: &[&str]| {
+        let file = text(&told["pending"], "file");
+        succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+        scene.place.operator_facts("ben", &[&["send", &file], words].concat())
+    };
+    agree(&invite, &[]);
+    for name in ["web-1", "web-2"] {
+        succeeded(&scene.place.join(name, &text(&invite, "code")));
+    }
+    let _agent = scene.place.agent("web-1");
+    let begun = scene.place.facts(&["node", "revoke", "web-2", "--yes"]);
+    assert_eq!(begun["confirmed"], serde_json::json!([]), "nothing is revoked yet");
+    let sent = agree(&begun, &["--wait", "60s"]);
+    let confirmed = sent["confirmed"].as_array().unwrap();
+    assert!(confirmed.contains(&"web-1".into()) && !confirmed.contains(&"web-2".into()), "{sent}");
+    assert_eq!(sent["waiting_for"], serde_json::json!([]), "{sent}");
+}

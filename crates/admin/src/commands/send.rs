@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::describe;
@@ -11,7 +12,7 @@ use org::entry::{Action, Cause};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::watching::{self, Fates, NodeTold};
+use crate::watching::{self, Fates, NodeTold, Wait};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -36,6 +37,9 @@ struct Told {
     head: u64,
     /// What nodes make of a fleet that was published, if somebody watched.
     nodes: Vec<NodeTold>,
+    /// Who has confirmed a revocation, and who has not.
+    confirmed: Vec<NodeName>,
+    waiting_for: Vec<NodeName>,
 }
 
 impl Send {
@@ -67,12 +71,19 @@ impl Send {
             Fates::new()
         };
         let version = session.known.head.head.version;
-        let told = Told { sent: true, does, head: version, nodes: NodeTold::all(&fates) };
+        let followed = revokes(&pending.action) && !self.no_wait;
+        let receipts = watching::receipts(&mut session, version, (followed, &Wait::of(self.wait))).await;
+        let receipts = receipts.map_err(|why| failure("it is sent, but who knows it could not be read", &why))?;
+        let (confirmed, waiting_for) = (receipts.confirmed.clone(), receipts.waiting.clone());
+        let told = Told { sent: true, does, head: version, nodes: NodeTold::all(&fates), confirmed, waiting_for };
         show(common.json, &told, || {
             let mut lines = vec!["delivered:".to_owned()];
             lines.extend(told.does.iter().map(|line| format!("  {line}")));
             if !fates.is_empty() {
                 lines.push(watching::counts(&fates));
+            }
+            if followed {
+                lines.push(receipts.in_words());
             }
             lines.join("\n")
         });
@@ -83,4 +94,8 @@ impl Send {
 /// Does it say what nodes should be?
 const fn publishes(action: &Action) -> bool {
     matches!(action, Action::HeadPublish { cause: Cause::FleetPublish | Cause::FleetRollback { .. }, .. })
+}
+
+const fn revokes(action: &Action) -> bool {
+    matches!(action, Action::HeadPublish { cause: Cause::NodeRevoke { .. } | Cause::PrincipalRevoke { .. }, .. })
 }

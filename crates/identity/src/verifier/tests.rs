@@ -81,6 +81,29 @@ fn an_issuing_key_counts_only_by_its_active_mandate() {
 }
 
 #[test]
+fn what_was_proven_ends_with_its_time_and_with_its_root() {
+    let scene = Scene::new();
+    let chain = scene.bound(&scene.bind(&principal(WEB), "web-1"));
+    let (proven, own, others) = (scene.proven(&chain), scene.identity.roots(), Scene::new().identity.roots());
+    let end = NOW + Seconds::DAY;
+    let begin = proven.validity.not_before;
+    assert!(scene.believed_again(&proven, &own, end).is_ok(), "its last second");
+    for (roots, now, why) in [
+        (&own, end + Seconds(1), Untrusted::Expired(end)),
+        (&own, begin - Seconds(1), Untrusted::NotYetValid(begin)),
+        (&others, NOW, Untrusted::UnknownRoot),
+    ] {
+        assert_eq!(scene.believed_again(&proven, roots, now), Err(why));
+    }
+    let both = [own.certificates(), others.certificates()].concat();
+    assert!(scene.believed_again(&proven, &Roots::from_certificates(both), NOW).is_ok(), "a root more");
+    let brief = ProvenSvid { issuer_until: NOW, ..proven };
+    assert!(scene.believed_again(&brief, &own, NOW).is_ok());
+    let over = scene.believed_again(&brief, &own, NOW + Seconds(1));
+    assert_eq!(over, Err(Untrusted::Expired(end)), "the issuer's certificate is over");
+}
+
+#[test]
 fn a_binding_holds_for_one_org_principal_node_and_key() {
     let scene = Scene::new();
     let (web, db) = (principal(WEB), principal("spiffe://harbor/node/db-1"));

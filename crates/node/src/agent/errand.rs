@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::agent::status::Status;
 use crate::apply::engine::Urge;
 use crate::apply::preview::Preview;
+use crate::ask::source::Source;
 
 /// One line of JSON on the agent's socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub struct Errand {
     pub within: Option<Seconds>,
     /// Takes authority alone, and tells what the rest would change.
     pub dry_run: bool,
+    /// Reads this tree instead of asking a gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Source>,
 }
 
 impl Errand {

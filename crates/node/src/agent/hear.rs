@@ -15,7 +15,9 @@ use crate::apply::engine::{ApplyError, Engine, Offered};
 use crate::apply::preview::Ground;
 use crate::apply::trial::Outcome;
 use crate::ask::call::AskError;
+use crate::ask::source::Source;
 use crate::ask::sync::{self, Listed, Wants};
+use crate::ask::tree;
 use crate::store::refused;
 
 impl Agent {
@@ -58,6 +60,27 @@ impl Agent {
         self.engine.tick(now);
         self.show_applied();
         Ok(heard.apart)
+    }
+
+    /// What is read instead of asking a gateway, now. A trial may want a gateway all the same.
+    pub(super) fn source(&self) -> Option<Source> {
+        let asked = self.errand.as_ref().and_then(|asked| asked.errand.from.clone());
+        let trial = self.engine.view().trial;
+        let usual = || self.options.from.clone().filter(|_| trial.is_none_or(|trial| !trial.needs_gateway));
+        asked.or_else(usual)
+    }
+
+    /// As `hear`, from a static tree.
+    pub(super) async fn hear_tree(&mut self, source: &Source) -> Result<(Known, Option<String>), AskError> {
+        // What a connection knew may be less.
+        self.line = None;
+        let (known, listed) = tree::read(&self.scope, &self.node, source).await?;
+        self.check_own_key(&known)?;
+        let now = clock::now();
+        self.take(&known, listed, now);
+        self.engine.tick(now);
+        self.show_applied();
+        Ok((known, None))
     }
 
     /// What the head in force says that this node should be: tried, or only weighed if somebody asked for no more.

@@ -52,7 +52,7 @@ const REASONS: [&str; 9] = [
     "local",
 ];
 
-const fn reason(why: &AskError) -> &'static str {
+fn reason(why: &AskError) -> &'static str {
     match why {
         AskError::Call(call) => match call {
             CallError::Unreachable { .. } => "unreachable",
@@ -72,6 +72,13 @@ const fn reason(why: &AskError) -> &'static str {
         | AskError::Manifest(_)
         | AskError::Withheld { .. } => "not_believed",
         AskError::OutOfTime => "silent",
+        AskError::Tree(not_taken) => {
+            if not_taken.is_lie() {
+                "not_believed"
+            } else {
+                "unreadable"
+            }
+        }
         AskError::Revoked => "revoked",
         AskError::Scope(_)
         | AskError::NotJoined

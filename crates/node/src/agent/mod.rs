@@ -29,6 +29,7 @@ use crate::agent::told::Told;
 use crate::apply::engine::{ApplyError, Engine};
 use crate::apply::trial::Outcome;
 use crate::ask::call::{AskError, is_revoked};
+use crate::ask::source::Source;
 use crate::ask::{renew, sync};
 use crate::store::refused;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
@@ -39,13 +40,16 @@ pub struct Options {
     pub check_in_every: Seconds,
     /// Other ways to the gateways than the node's own list.
     pub doors: Option<Vec<Gateway>>,
+    /// A static tree, read instead of asking gateways. They are still asked for what a tree cannot give: the
+    /// confirmation of a trial.
+    pub from: Option<Source>,
     /// Where it counts what it does.
     pub tally: Arc<Tally>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { check_in_every: Seconds::MINUTE, doors: None, tally: Arc::default() }
+        Self { check_in_every: Seconds::MINUTE, doors: None, from: None, tally: Arc::default() }
     }
 }
 
@@ -131,7 +135,7 @@ impl Ready {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
                 Some(asked) = self.errands.recv(), if idle => self.agent.take_errand(asked),
-                looked = self.agent.look() => looked?,
+                looked = Box::pin(self.agent.look()) => looked?,
             }
         }
     }
@@ -183,7 +187,8 @@ impl Agent {
         // A check-in that lies too far ahead was set before the clock was put back.
         let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
         let early = self.next_check_in.is_some_and(|at| now < at && at.since(now) <= far);
-        let due = self.failures == 0 && self.renew_at.is_none_or(|at| now >= at);
+        let source = self.source();
+        let due = source.is_none() && self.failures == 0 && self.renew_at.is_none_or(|at| now >= at);
         if early && !due && self.errand.is_none() {
             // Checks that end are heard of at once.
             tokio::select! {
@@ -193,8 +198,11 @@ impl Agent {
             return Ok(());
         }
         let rested = self.line.is_some();
-        let mut kept_up = self.keep_up_in_time(now).await;
-        if rested && matches!(kept_up, Err(AskError::Call(CallError::BrokenOff { .. }))) {
+        let mut kept_up = match &source {
+            Some(source) => self.hear_tree(source).await,
+            None => self.keep_up_in_time(now).await,
+        };
+        if source.is_none() && rested && matches!(kept_up, Err(AskError::Call(CallError::BrokenOff { .. }))) {
             // A connection that ended while it rested is no failure: once more, on a new one.
             kept_up = self.keep_up_in_time(now).await;
         }
@@ -204,8 +212,9 @@ impl Agent {
                 self.failures = 0;
                 self.options.tally.checked_in(now);
                 self.options.tally.knows(&known);
-                // A gateway that does not wait is not asked without end.
-                self.next_check_in = self.quiet.then(|| clock::now() + Seconds(1));
+                // A gateway that does not wait is not asked without end, and a tree never waits.
+                let pause = if source.is_some() { self.spread(self.options.check_in_every) } else { Seconds(1) };
+                self.next_check_in = (self.quiet || source.is_some()).then(|| clock::now() + pause);
                 let refused = self.refused.as_ref().map(|refused| refused.why.clone());
                 let problem = refused.or(apart).or_else(|| trouble(&known, now));
                 self.tell(|status| {
@@ -409,13 +418,14 @@ impl Agent {
 }
 
 /// Something that a gateway of this org would not say.
-const fn is_lie(why: &AskError) -> bool {
+fn is_lie(why: &AskError) -> bool {
     match why {
         AskError::Knowledge(why) | AskError::Call(CallError::Knowledge { source: why, .. }) => {
             !matches!(why, BadKnowledge::RecoveryWaits { .. })
         }
         AskError::Call(call) => matches!(call, CallError::Unreadable { .. }),
         AskError::Listing(_) | AskError::Manifest(_) | AskError::BadAnswer(_) | AskError::Withheld { .. } => true,
+        AskError::Tree(not_taken) => not_taken.is_lie(),
         _ => false,
     }
 }

@@ -69,6 +69,9 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
         Call::Missing { digests } => gateway.writer.run(move |desk| stage::missing(desk, &digests)).await,
         Call::Stage { blobs } => gateway.writer.run(move |desk| stage::blobs(desk, &blobs)).await,
+        Call::StagePart { digest, size, from, bytes } => {
+            gateway.writer.run(move |desk| stage::part(desk, (digest, size), (from, &bytes))).await
+        }
         Call::StageMap { root, from, leaves } => {
             gateway.writer.run(move |desk| stage::map(desk, root, (from, &leaves))).await
         }

@@ -9,14 +9,13 @@ use ground::clock;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
-use identity::verifier::{self, BelievedSvid, Side};
+use identity::verifier::{BelievedSvid, ProvenSvid, Side, Untrusted};
 use org::member::Member;
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::http;
 use wire::permit::{Ask, Caller};
 use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswer, SyncRequest};
-use wire::tls::Judgment;
 
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
@@ -33,16 +32,10 @@ pub struct Conversation {
     source: IpAddr,
     exporter: [u8; 32],
     post_quantum: bool,
-    peer: Option<Peer>,
+    /// What the handshake proved of the caller. Whether it is believed, the head of now says, at each question.
+    peer: Option<ProvenSvid>,
     /// It dies with the connection, and an attempt that was not finished has failed.
     challenge: Mutex<Option<(OpenChallenge, Attempt)>>,
-}
-
-/// A caller with a certificate, and the judgment under which it was last believed.
-#[derive(Debug)]
-struct Peer {
-    chain: Vec<CertificateDer<'static>>,
-    believed: Mutex<(Arc<Judgment>, BelievedSvid)>,
 }
 
 impl Conversation {
@@ -51,22 +44,19 @@ impl Conversation {
         source: IpAddr,
         exporter: [u8; 32],
         post_quantum: bool,
-        chain: Vec<CertificateDer<'static>>,
+        chain: &[CertificateDer<'_>],
     ) -> Self {
-        let judgment = gateway.judgment.load_full();
-        // The handshake has just believed this very chain, unless the judgment changed meanwhile.
-        let believed = gateway
-            .vouched
-            .take(&chain, &judgment)
-            .or_else(|| verifier::check_svid(&chain, Side::Client, judgment.standard(), clock::now()).ok());
-        let peer = believed.map(|believed| Peer { chain, believed: Mutex::new((judgment, believed)) });
+        let (judgment, now) = (gateway.judgment.load_full(), clock::now());
+        // The handshake has just proven this very chain.
+        let proven = gateway.vouched.take(chain);
+        let proven = proven.or_else(|| ProvenSvid::prove(chain, Side::Client, judgment.standard(), now).ok());
+        let peer = proven.filter(|proven| proven.believe(judgment.standard(), now).is_ok());
         Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None) }
     }
 
     /// The member's node key, for the registry.
     pub fn node_key(&self) -> Option<identity::key::PublicKey> {
-        let peer = self.peer.as_ref()?;
-        Some(peer.believed.lock().unwrap_or_else(PoisonError::into_inner).1.node_key)
+        self.peer.as_ref().map(ProvenSvid::node_key)
     }
 
     pub async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
@@ -95,8 +85,9 @@ impl Conversation {
         let late = |_| Refusal::Malformed { why: "the body did not arrive in time".to_owned() };
         let body = tokio::time::timeout(BODY_TIME, http::read(request.into_body(), ask.max_body())).await;
         let body = body.map_err(late)?.map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        // What holds a connection for long is a member that waits for news; the rest is boxed, and takes no room then.
         match ask.needs() {
-            Caller::Stranger => self.hear_stranger(ask, &body).await,
+            Caller::Stranger => Box::pin(self.hear_stranger(ask, &body)).await,
             Caller::Member => {
                 let peer = match self.member().await {
                     Err(Refusal::NotAdmitted) if matches!(ask, Ask::CheckIn | Ask::Sync) => {
@@ -104,9 +95,15 @@ impl Conversation {
                     }
                     other => other?,
                 };
-                self.hear_member(ask, &body, &peer).await
+                if ask == Ask::Sync {
+                    let request = http::parse(&body)?;
+                    // The body lies in the connection's buffer, and keeps it as long as it lives.
+                    drop(body);
+                    return Ok(http::reply(&self.sync(&peer, request).await?));
+                }
+                Box::pin(self.hear_member(ask, &body, &peer)).await
             }
-            Caller::Operator => self.hear_operator(&body).await,
+            Caller::Operator => Box::pin(self.hear_operator(&body)).await,
         }
     }
 
@@ -189,10 +186,11 @@ impl Conversation {
     }
 
     /// Waits with the node. What is true when there is news decides, not what was true when it began to wait.
-    async fn sync(&self, peer: &Member, request: SyncRequest) -> Result<SyncAnswer, Refusal> {
-        sync::take_report(&self.gateway, peer, request.report.as_ref())?;
-        let checked_in = CheckIn { signers: request.signers, head: request.head, tip: request.tip.clone() };
-        sync::check_in(&self.gateway, peer, checked_in, self.source).await?;
+    async fn sync(&self, peer: &Member, mut request: SyncRequest) -> Result<SyncAnswer, Refusal> {
+        // What is not needed for the answer is not kept while the node waits.
+        sync::take_report(&self.gateway, peer, request.report.take())?;
+        let checked_in = CheckIn { signers: request.signers, head: request.head, tip: request.tip.take() };
+        Box::pin(sync::check_in(&self.gateway, peer, checked_in, self.source)).await?;
         let mut bell = self.gateway.shelf.listen();
         let until = tokio::time::Instant::now() + Duration::from_secs(request.wait.min(LONGEST_WAIT).0);
         loop {
@@ -213,7 +211,7 @@ impl Conversation {
         if !self.post_quantum {
             return Err(Refusal::WeakKeyExchange);
         }
-        let (svid, now) = (self.believe_again(peer)?, clock::now());
+        let (svid, now) = (self.believe(peer)?, clock::now());
         let state = self.gateway.state().await;
         let doubt = state.member(&svid.node_key).and_then(|member| self.gateway.doubt(&state, member, Some(&svid)));
         let member = Member::recognize(&state, svid, now)?;
@@ -224,20 +222,12 @@ impl Conversation {
         if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
     }
 
-    /// Judged anew if the judgment changed or its time is over.
-    fn believe_again(&self, peer: &Peer) -> Result<BelievedSvid, Refusal> {
-        let now = clock::now();
-        let judgment = self.gateway.judgment.load_full();
-        let mut last = peer.believed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&last.0, &judgment) || last.1.not_after <= now {
-            let fresh = verifier::check_svid(&peer.chain, Side::Client, judgment.standard(), now);
-            let fresh = fresh.map_err(|why| match why {
-                verifier::Untrusted::Revoked => Refusal::KeyRevoked,
-                other => Refusal::NotPermitted { needed: format!("member with a valid SVID ({other})") },
-            })?;
-            *last = (judgment, fresh);
-        }
-        Ok(last.1.clone())
+    fn believe(&self, peer: &ProvenSvid) -> Result<BelievedSvid, Refusal> {
+        let believed = peer.believe(self.gateway.judgment.load().standard(), clock::now());
+        believed.map_err(|why| match why {
+            Untrusted::Revoked => Refusal::KeyRevoked,
+            other => Refusal::NotPermitted { needed: format!("member with a valid SVID ({other})") },
+        })
     }
 
     /// A machine that this ledger does not know may hold the proof that the ledger is too old.

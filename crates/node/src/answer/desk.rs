@@ -17,7 +17,7 @@ use org::refusal::Refusal;
 use org::state::{State, Unfit, Void};
 
 use crate::answer::halt::Halt;
-use crate::answer::published::{Incomplete, Published};
+use crate::answer::published::{Incomplete, Published, Staged};
 use crate::answer::tips::OwnVoice;
 use crate::store::ledger::{Alarm, Ledger, LedgerError};
 
@@ -28,6 +28,7 @@ pub struct Desk<'a> {
     voice: &'a OwnVoice,
     halt: &'a Halt,
     closing: &'a Closing,
+    staged: &'a mut Staged,
     /// Rows that wait to be written: what every entry of a batch changes again is written once.
     rows: Rows,
     pub(super) batch: Batch,
@@ -94,9 +95,17 @@ pub(super) fn describe(why: &LedgerError) -> String {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(state: &'a mut State, ledger: &'a Ledger, scribe: (&'a OwnVoice, &'a Halt, &'a Closing)) -> Self {
-        let (voice, halt, closing) = scribe;
-        Self { state, ledger, voice, halt, closing, rows: Rows::new(), batch: Batch::default() }
+    pub(super) fn new(
+        (state, staged): (&'a mut State, &'a mut Staged),
+        ledger: &'a Ledger,
+        (voice, halt, closing): (&'a OwnVoice, &'a Halt, &'a Closing),
+    ) -> Self {
+        Self { state, ledger, voice, halt, closing, staged, rows: Rows::new(), batch: Batch::default() }
+    }
+
+    /// Reads a map that was handed in, if it is whole, so that the head that names it need not wait for that.
+    pub fn read_ahead(&mut self, root: Digest) {
+        self.staged.keep(Published::read(self.ledger, root).ok());
     }
 
     /// Takes operators' entries: all or none.
@@ -122,10 +131,11 @@ impl<'a> Desk<'a> {
             // Everything that held the gateway back was about the epoch that ends here.
             self.keep(|desk| desk.ledger.clear_marks())?;
         }
+        let changes = derived::changes(Some(self.state), &trial);
+        *self.state = trial;
+        self.keep(|desk| desk.ledger.change_rows(&changes))?;
         for signed in opened {
-            // The trial run took each of them; so does this one.
-            let _ = self.state.apply(&signed);
-            self.keep(|desk| desk.ledger.append(desk.state, &signed))?;
+            self.keep(|desk| desk.ledger.add_entry(&signed))?;
             self.batch.taken.push(Taken { signed, granted: None });
         }
         if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
@@ -148,7 +158,7 @@ impl<'a> Desk<'a> {
             };
             let named = head.peek::<Head>(Some(org)).ok().and_then(|head| head.members);
             if let Some(root) = named.filter(|root| Some(*root) != known) {
-                published = match Published::read(self.ledger, root) {
+                published = match self.staged.take(root).map_or_else(|| Published::read(self.ledger, root), Ok) {
                     Ok(published) => Some(published),
                     Err(Incomplete::Ledger(why)) => return self.keep(|_| Err(why)),
                     Err(why) => return Err(Refusal::LedgerRefuses { why: why.to_string() }),

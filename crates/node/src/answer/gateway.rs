@@ -27,7 +27,7 @@ use crate::answer::desk::{Closing, Desk};
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
-use crate::answer::published::Shelf;
+use crate::answer::published::{Shelf, Staged};
 use crate::answer::registry::Registry;
 use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
@@ -153,6 +153,7 @@ impl Gateway {
             jottings: Arc::clone(&jottings),
             tally: Arc::clone(&tally),
             shelf: Arc::clone(&shelf),
+            staged: Staged::default(),
             take_effect,
         };
         let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
@@ -219,6 +220,11 @@ impl Gateway {
         let (org, voice) = (Some(self.about.org_id), self.keys.voice.public());
         let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
         shown.filter(|shown| shown.author == self.tips.voice().author)
+    }
+
+    /// Did this very process say it, not long ago?
+    pub fn has_said(&self, word: &Envelope) -> bool {
+        self.tips.has_said(word)
     }
 
     /// Compares what someone was told earlier with what the ledger says now.

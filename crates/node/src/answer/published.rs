@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use identity::id::Digest;
@@ -62,6 +63,27 @@ impl Shelf {
 
     pub fn listen(&self) -> watch::Receiver<Rung> {
         self.bell.subscribe()
+    }
+}
+
+/// What was handed in last, ready for the head that names it. Leaves and manifests never change under their digests.
+#[derive(Debug, Default)]
+pub struct Staged(Option<(Published, Instant)>);
+
+impl Staged {
+    /// A head that waits for more signatures reads it again.
+    const TIME: Duration = Duration::from_mins(1);
+
+    pub fn keep(&mut self, published: Option<Published>) {
+        self.0 = published.map(|published| (published, Instant::now()));
+    }
+
+    pub fn take(&mut self, root: Digest) -> Option<Published> {
+        self.0.take_if(|(published, _)| published.root() == root).map(|(published, _)| published)
+    }
+
+    pub fn forget_old(&mut self) {
+        self.0.take_if(|(_, since)| since.elapsed() > Self::TIME);
     }
 }
 

@@ -170,14 +170,17 @@ struct Guest {
 impl Guest {
     async fn entertain(self, stream: TcpStream, acceptor: TlsAcceptor, mut stop: watch::Receiver<bool>) {
         let _ = stream.set_nodelay(true);
-        let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await else {
+        // Boxed, both of them: thousands of connections rest here, and none has room to spare for a handshake that is
+        // over, or for a second place where its stream once was.
+        let Ok(Ok(stream)) = Box::pin(timeout(HANDSHAKE_TIME, acceptor.accept(stream))).await else {
             return;
         };
+        let stream = Box::new(stream);
         let session = stream.get_ref().1;
         let Ok(exporter) = session.export_keying_material([0; 32], EXPORTER_LABEL, None) else {
             return;
         };
-        let chain = session.peer_certificates().unwrap_or_default().to_vec();
+        let chain = session.peer_certificates().unwrap_or_default();
         let post_quantum = tls::is_post_quantum(session);
         let source = self.source.ip().to_canonical();
         let conversation =

@@ -41,6 +41,32 @@ pub fn blobs(desk: &mut Desk<'_>, blobs: &[Bytes]) -> Result<Answer, Refusal> {
     Ok(Answer::Staged {})
 }
 
+/// One part after the other, and with the last one the whole, if its digest is the one that was said.
+pub fn part(
+    desk: &mut Desk<'_>,
+    (digest, size): (Digest, u64),
+    (from, bytes): (u64, &Bytes),
+) -> Result<Answer, Refusal> {
+    let until = from.saturating_add(bytes.0.len() as u64);
+    if size > MAX_BYTES as u64 || until > size || bytes.0.is_empty() {
+        return Err(malformed("a part is empty, or lies beyond the end of what it is a part of"));
+    }
+    if desk.keep(|desk| desk.ledger.has_blob(digest))? {
+        return Ok(Answer::Staged {});
+    }
+    desk.keep(|desk| desk.ledger.put_part(digest, from, &bytes.0))?;
+    if until < size {
+        return Ok(Answer::Staged {});
+    }
+    let whole = desk.keep(|desk| desk.ledger.parts(digest))?;
+    desk.keep(|desk| desk.ledger.drop_parts(digest))?;
+    if Digest::of(&whole) != digest {
+        return Err(malformed("the parts together are something else than was said"));
+    }
+    desk.keep(|desk| desk.ledger.put_blob(&whole))?;
+    Ok(Answer::Staged {})
+}
+
 pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<Answer, Refusal> {
     check_count(leaves)?;
     if from.saturating_add(leaves.len() as u64) > MAX_LEAVES {
@@ -50,6 +76,10 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
     let in_use = desk.state.heads.values().any(|record| record.head.members == Some(root));
     if !in_use {
         desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;
+        // Most often the last part.
+        if leaves.len() < DIGESTS_PER_CALL {
+            desk.read_ahead(root);
+        }
     }
     Ok(Answer::Staged {})
 }

@@ -28,7 +28,9 @@ pub async fn check_in(
 ) -> Result<CheckedIn, Refusal> {
     let now = clock::now();
     let (key, name) = (peer.node_key(), peer.node().clone());
-    let shown = gateway.own_word(request.tip.as_ref());
+    // What this process said itself is so: it says only what is on disk.
+    let shown = request.tip.as_ref().filter(|tip| !gateway.has_said(tip));
+    let shown = gateway.own_word(shown);
     gateway.check_halt()?;
     {
         let state = gateway.state().await;
@@ -74,19 +76,20 @@ fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
 }
 
 /// Keeps what a node says of itself. Only its own words, and only bounded ones.
-pub fn take_report(gateway: &Arc<Gateway>, peer: &Member, report: Option<&Envelope>) -> Result<(), Refusal> {
+pub fn take_report(gateway: &Arc<Gateway>, peer: &Member, report: Option<Envelope>) -> Result<(), Refusal> {
     let Some(envelope) = report else {
         return Ok(());
     };
     let key = peer.node_key();
-    let report: Report = envelope.open_signed_by(Some(gateway.about.org_id), &[key]).map_err(|_| Refusal::BadProof)?;
+    let (report, kept): (Report, Envelope) =
+        envelope.open_kept(Some(gateway.about.org_id), &[key].into()).map_err(|_| Refusal::BadProof)?;
     if report.node_key != key || report.node != *peer.node() {
         return Err(Refusal::BadProof);
     }
     if !report.is_plain() {
         return Err(Refusal::Malformed { why: "the report is not plain and short".to_owned() });
     }
-    gateway.note_report(key.digest(), clock::now(), report.head.version, envelope.kept(&[key].into()));
+    gateway.note_report(key.digest(), clock::now(), report.head.version, kept);
     Ok(())
 }
 

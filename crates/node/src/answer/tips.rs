@@ -1,8 +1,10 @@
 //! The gateway's word about how far its ledger is: what nodes keep, and hold against it if it ever falls back.
 
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use identity::envelope::Envelope;
+use identity::id::Digest;
 use identity::key::EdKey;
 use identity::principal::Author;
 use identity::time::Timestamp;
@@ -21,12 +23,45 @@ pub struct OwnVoice {
 #[derive(Debug)]
 pub struct Tips {
     voice: OwnVoice,
-    last: Mutex<Option<(Place, Timestamp, Envelope)>>,
+    said: Mutex<Said>,
+}
+
+/// The last tip, and the names of those before it. Nodes show them again when they next ask; what was said here need
+/// not be looked up on disk.
+#[derive(Debug, Default)]
+struct Said {
+    last: Option<(Place, Timestamp, Envelope)>,
+    names: HashSet<Digest>,
+    oldest_first: VecDeque<Digest>,
+}
+
+/// One is made each second at most, or with each commit.
+const REMEMBERED: usize = 4_096;
+
+impl Said {
+    fn keep(&mut self, place: Place, at: Timestamp, envelope: Envelope) {
+        let name = envelope.digest();
+        if self.names.insert(name) {
+            self.oldest_first.push_back(name);
+        }
+        if self.oldest_first.len() > REMEMBERED
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.names.remove(&oldest);
+        }
+        self.last = Some((place, at, envelope));
+    }
 }
 
 impl Tips {
-    pub const fn new(voice: OwnVoice) -> Self {
-        Self { voice, last: Mutex::new(None) }
+    pub fn new(voice: OwnVoice) -> Self {
+        Self { voice, said: Mutex::default() }
+    }
+
+    /// Was this said here? Then it is on disk, whoever repeats it: its name covers every word of it.
+    pub fn has_said(&self, word: &Envelope) -> bool {
+        let name = word.digest();
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).names.contains(&name)
     }
 
     pub const fn voice(&self) -> &OwnVoice {
@@ -38,14 +73,14 @@ impl Tips {
         let failed = |why: String| Refusal::Failed { why };
         let place = state.frontier.place_of(&self.voice.author).copied();
         let place = place.ok_or_else(|| failed("the gateway has no chain yet".to_owned()))?;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, _, envelope)) = last.as_ref().filter(|(of, when, _)| (*of, *when) == (place, at)) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, envelope)) = said.last.as_ref().filter(|(of, when, _)| (*of, *when) == (place, at)) {
             return Ok(envelope.clone());
         }
         let body = Tip { author: self.voice.author.clone(), place, at };
         let envelope = Envelope::seal(Some(state.org), &body).map_err(|why| failed(why.to_string()))?;
         let envelope = envelope.signed(&self.voice.key).map_err(|why| failed(why.to_string()))?;
-        *last = Some((place, at, envelope.clone()));
+        said.keep(place, at, envelope.clone());
         Ok(envelope)
     }
 }

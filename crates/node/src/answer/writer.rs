@@ -19,7 +19,7 @@ use tokio::sync::{RwLock, oneshot};
 use crate::answer::desk::{Batch, Closing, Desk, describe};
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
-use crate::answer::published::Shelf;
+use crate::answer::published::{Shelf, Staged};
 use crate::answer::tally::Tally;
 use crate::answer::tips::Tips;
 use crate::store::ledger::Ledger;
@@ -59,6 +59,8 @@ pub struct Scribe {
     pub jottings: Arc<Jottings>,
     pub tally: Arc<Tally>,
     pub shelf: Arc<Shelf>,
+    /// A map that was handed in, read before a head names it.
+    pub staged: Staged,
     /// Called after a commit that changed what operators decide.
     pub take_effect: Box<dyn Fn(&State) + Send>,
 }
@@ -174,6 +176,8 @@ impl Scribe {
             Err(why) => {
                 tracing::error!(%why, "the ledger could not be written; nothing of it was acknowledged");
                 self.ledger.roll_back();
+                // It may have been read from what is undone.
+                self.staged = Staged::default();
                 // What memory ran ahead of the disk is forgotten. If that cannot be, nothing more may be said.
                 match self.ledger.state(&self.founding) {
                     Ok(fresh) => {
@@ -193,8 +197,9 @@ impl Scribe {
     fn run_and_commit(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Batch, String> {
         self.ledger.begin().map_err(|why| describe(&why))?;
         self.jottings.write(&self.ledger).map_err(|why| describe(&why))?;
+        self.staged.forget_old();
         let hands = (self.tips.voice(), self.halt.as_ref(), &self.closing);
-        let mut desk = Desk::new(&mut self.ahead, &self.ledger, hands);
+        let mut desk = Desk::new((&mut self.ahead, &mut self.staged), &self.ledger, hands);
         for job in batch {
             finishes.push(job(&mut desk));
             if let Some(why) = desk.batch.broken {

@@ -45,7 +45,7 @@ pub struct Ground<'a> {
 #[derive(Debug)]
 enum Source<'a> {
     Engine(&'a Engine),
-    Shelf(Shelf),
+    Disk(Shelf),
 }
 
 impl<'a> Ground<'a> {
@@ -60,28 +60,28 @@ impl<'a> Ground<'a> {
             Found::Standing(standing) => *standing,
             Found::Nothing | Found::Damaged(_) => Standing::default(),
         };
-        Ok(Self { standing, source: Source::Shelf(Shelf { folder }) })
+        Ok(Self { standing, source: Source::Disk(Shelf { folder }) })
     }
 
-    fn kept(&self, digest: Digest) -> Option<Arc<Manifest>> {
+    fn read(&self, digest: Digest) -> Option<Arc<Manifest>> {
         match &self.source {
             Source::Engine(engine) => engine.kept(digest),
-            Source::Shelf(shelf) => shelf.get(digest).ok().map(|kept| Arc::new(kept.manifest)),
+            Source::Disk(kept) => kept.get(digest).ok().map(|found| Arc::new(found.manifest)),
         }
     }
 
     /// What need not be sent.
     pub fn have(&self) -> Vec<Digest> {
-        self.standing.kept().filter(|digest| self.kept(*digest).is_some()).collect()
+        self.standing.kept().filter(|digest| self.read(*digest).is_some()).collect()
     }
 
     pub fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
-        self.kept(digest).map(|manifest| manifest.bytes())
+        self.read(digest).map(|manifest| manifest.bytes())
     }
 
     /// Where gateways are by what is obeyed now.
     pub fn gateways(&self) -> Vec<Address> {
-        let obeyed = self.standing.obeyed().and_then(|item| self.kept(item.digest));
+        let obeyed = self.standing.obeyed().and_then(|item| self.read(item.digest));
         obeyed.map(|manifest| manifest.runs.gateways.clone()).unwrap_or_default()
     }
 
@@ -93,11 +93,11 @@ impl<'a> Ground<'a> {
 
     pub fn preview(&self, offered: Offered<'_>, now: Timestamp) -> Result<Preview, ApplyError> {
         let manifest = Manifest::read(offered.bytes, offered.digest)?;
-        let confirmed = self.standing.confirmed.and_then(|item| self.kept(item.digest));
+        let confirmed = self.standing.confirmed.and_then(|item| self.read(item.digest));
         let offer = offer_of(&manifest, confirmed.as_deref(), offered);
         let (_, outcome) = self.standing.clone().step(Event::Offered(offer), now);
         let obeyed = self.standing.obeyed().map(|item| item.digest);
-        let before = obeyed.and_then(|digest| self.kept(digest));
+        let before = obeyed.and_then(|digest| self.read(digest));
         let terms = TrialTerms { confirm: offer.terms.confirm, within: offer.terms.within };
         Ok(Preview {
             head: offered.head,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use identity::id::Digest;
 use identity::time::Timestamp;
+use manifest::stored::Confirm;
 use serde::{Deserialize, Serialize};
 
 use crate::apply::record::{self, Found};
@@ -30,6 +31,9 @@ pub struct TrialView {
     pub deadline: Timestamp,
     /// In words.
     pub waits_for: Vec<String>,
+    /// Only a gateway can confirm it.
+    #[serde(default)]
+    pub needs_gateway: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +65,7 @@ pub fn of(standing: &Standing, problem: Option<String>) -> ApplyView {
             started: trial.started,
             deadline: trial.deadline(),
             waits_for: trial.missing(),
+            needs_gateway: trial.terms.confirm != Confirm::Offline,
         }),
         rolled_back: standing.failed.as_ref().map(|failed| RolledBack {
             digest: failed.item.digest,

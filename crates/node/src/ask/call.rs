@@ -9,6 +9,7 @@ use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::known::{BadKnowledge, Known};
 use wire::tls::{Expect, OwnSvid};
 
+use crate::ask::source::NotTaken;
 use crate::store::scope::{Scope, ScopeError};
 
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,8 @@ pub enum AskError {
     Withheld { head: u64 },
     #[error("no gateway answered before the trial was over")]
     OutOfTime,
+    #[error(transparent)]
+    Tree(#[from] NotTaken),
     #[error("this machine's key was revoked by the operators")]
     Revoked,
     #[error(transparent)]

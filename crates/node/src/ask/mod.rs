@@ -1,8 +1,10 @@
 //! What a node asks of gateways.
 
+pub mod source;
 pub mod call;
 pub mod svid;
 pub mod renew;
 pub mod sync;
+pub mod tree;
 pub mod enroll;
 pub mod weigh;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::agent::metrics::{self, Tally};
 use crate::agent::{self, AgentError, Options};
+use crate::ask::source::Source;
 use crate::commands::roots::Common;
 use crate::metrics::port::{self, NoPort, Shown};
 use crate::report::{Exit, Failure};
@@ -22,6 +23,10 @@ pub struct Run {
     /// How often to check in
     #[arg(long, value_name = "SPAN", env = "FREEHOLD_EVERY", default_value = "60s")]
     every: Seconds,
+    /// Read a static tree this often instead of asking gateways: a folder, or http://HOST[:PORT]/PATH. Its SVID is not
+    /// renewed then
+    #[arg(long, value_name = "DIR|URL", env = "FREEHOLD_FROM")]
+    from: Option<Source>,
     #[command(flatten)]
     metrics: Metrics,
 }
@@ -58,7 +63,8 @@ impl Run {
             let exit = if matches!(why, NoPort::Exposed(_)) { Exit::Usage } else { Exit::Failed };
             Failure::new("could not run the agent", &why).exit(exit).hint(why.hint())
         })?;
-        let options = Options { check_in_every: Seconds(self.every.0.max(1)), tally, ..Options::default() };
+        let from = self.from.map(Source::absolute).transpose().map_err(|why| Failure::new(doing, &why))?;
+        let options = Options { check_in_every: Seconds(self.every.0.max(1)), from, tally, ..Options::default() };
         agent::run(scope, options, stop).await.map_err(|why| {
             let failure = Failure::new(doing, &why);
             match why {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use identity::id::Digest;
 use identity::time::Seconds;
+use org::report::plain;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -15,6 +16,7 @@ use crate::agent::{AgentError, Options, Ready};
 use crate::apply::preview::Preview;
 use crate::apply::trial::Outcome;
 use crate::apply::view::RolledBack;
+use crate::ask::source::Source;
 use crate::ask::weigh::weigh;
 use crate::commands::countdown::Countdown;
 use crate::commands::roots::Common;
@@ -29,6 +31,8 @@ use crate::store::scope::Scope;
   freehold-node sync --dry-run                show what would change here
   freehold-node sync --now                    try again what went back
   freehold-node sync --commit-timeout 20m     try it, and take 20 minutes before it goes back
+  freehold-node sync --from /media/stick      take it from what `freehold publish --to DIR` wrote
+  freehold-node sync --from http://10.0.0.5/tree
 
 Asks the agent if one runs here, else does it itself. Exit code: 0 settled, 1 no gateway was reached, 3 what was
 offered is refused, 4 it went back.")]
@@ -42,6 +46,9 @@ pub struct Sync {
     /// After this time it goes back unless confirmed, whatever the manifest says; implies --now
     #[arg(long, value_name = "SPAN")]
     commit_timeout: Option<Seconds>,
+    /// Read a static tree instead of asking a gateway: a folder, or http://HOST[:PORT]/PATH
+    #[arg(long, value_name = "DIR|URL")]
+    from: Option<Source>,
 }
 
 const DOING: &str = "could not sync";
@@ -84,8 +91,9 @@ impl Hand {
 }
 
 impl Sync {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(mut self, common: &Common) -> Result<(), Failure> {
         let scope = common.scope(DOING)?;
+        self.from = self.from.map(Source::absolute).transpose().map_err(|why| Failure::new(DOING, &why))?;
         if let Some(remote) = Remote::find(&scope).await {
             return self.ask(common, &Hand::There(remote)).await;
         }
@@ -94,7 +102,8 @@ impl Sync {
         }
         let mut stop = stop_signal().map_err(|why| Failure::new(DOING, &why))?;
         let (_go_on, never) = watch::channel(false);
-        let ready = Ready::prepare(scope, Options::default()).map_err(|why| ended(&why))?;
+        let ready = Ready::prepare(scope, Options { from: self.from.clone(), ..Options::default() })
+            .map_err(|why| ended(&why))?;
         let hand = Hand::Here(ready.desk());
         let stopped = tokio::select! {
             done = self.ask(common, &hand) => return done,
@@ -107,14 +116,15 @@ impl Sync {
     }
 
     fn errand(&self) -> Errand {
-        Errand { now: self.now, within: self.commit_timeout, dry_run: self.dry_run }
+        Errand { now: self.now, within: self.commit_timeout, dry_run: self.dry_run, from: self.from.clone() }
     }
 
     /// Nobody has hold of the scope, so it is looked at from outside.
     async fn weigh(&self, common: &Common, scope: &Scope) -> Result<(), Failure> {
         let lock = scope.lock().map_err(|why| Failure::new(DOING, &why))?;
         let _lock = lock.ok_or_else(|| ended(&AgentError::AlreadyRunning))?;
-        let preview = weigh(scope, self.errand().urge()).await.map_err(|why| Failure::new(DOING, &why))?;
+        let preview =
+            weigh(scope, self.from.as_ref(), self.errand().urge()).await.map_err(|why| Failure::new(DOING, &why))?;
         tell_preview(common, &preview);
         Ok(())
     }
@@ -126,12 +136,17 @@ impl Sync {
             return Ok(());
         }
         let Answer { mut status, failed, .. } = answer;
+        let refused =
+            status.refused.as_ref().filter(|refused| failed.as_ref().is_none_or(|why| plain(why) == refused.why));
+        if let Some(refused) = refused.filter(|_| status.applied.trial.is_none() || failed.is_some()) {
+            let failure = Failure::refused("what was offered is refused; this node stays what it is", &refused.why);
+            return Err(failure.hint("operators see it in the watch of freehold publish"));
+        }
         if let Some(why) = failed.as_ref().filter(|_| status.applied.trial.is_none() || self.dry_run) {
             return Err(Failure::failed(DOING, why).hint("what is wrong here: freehold-node doctor"));
         }
-        if let Some(refused) = status.refused.as_ref().filter(|_| failed.is_none()) {
-            let failure = Failure::refused("what was offered is refused; this node stays what it is", &refused.why);
-            return Err(failure.hint("operators see it in the watch of freehold publish"));
+        if self.from.is_some() && status.applied.trial.as_ref().is_some_and(|trial| trial.needs_gateway) {
+            eprintln!("{TREE_ALONE}");
         }
         let mut countdown = Countdown::default();
         while let Some(trial) = &status.applied.trial {
@@ -150,6 +165,8 @@ impl Sync {
     }
 }
 
+const TREE_ALONE: &str = "a tree alone cannot confirm this: the node has to reach a gateway under the new state, or it \
+                          goes back (the fleet says otherwise with `apply: {confirm: offline}`)";
 const STILL_ON_TRIAL: &str = "something is on trial here, and nothing takes it back while no agent runs: freehold-node run, \
                               or freehold-node sync again";
 

@@ -13,7 +13,7 @@ use identity::head::Cut;
 use identity::id::{Digest, OrgId};
 use identity::principal::Principal;
 use identity::time::Timestamp;
-use org::derived::{self, BadRow, Rows};
+use org::derived::{self, BadRow, Changes, Rows};
 use org::entry::{Entry, SignedEntry};
 use org::founding::Founding;
 use org::renew::{Conflict, Issuance};
@@ -183,16 +183,22 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes what differs.
-    pub(super) fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
-        let old = self.derived()?;
-        let changed = rows.iter().filter(|(key, value)| old.get(key) != Some(value));
-        self.put_rows(&changed.map(|(key, value)| (key.clone(), value.clone())).collect())?;
+    pub fn change_rows(&self, changes: &Changes) -> Result<(), LedgerError> {
+        self.put_rows(&changes.put)?;
         let mut remove = self.db.prepare_cached("DELETE FROM derived WHERE tbl = ?1 AND key = ?2")?;
-        for (table, key) in old.keys().filter(|key| !rows.contains_key(key)) {
+        for (table, key) in &changes.gone {
             remove.execute([table, key])?;
         }
         Ok(())
+    }
+
+    /// Writes what differs.
+    pub(super) fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
+        let old = self.derived()?;
+        let put = rows.iter().filter(|(key, value)| old.get(key) != Some(value));
+        let put = put.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let gone = old.into_keys().filter(|key| !rows.contains_key(key)).collect();
+        self.change_rows(&Changes { put, gone })
     }
 
     /// Every row of the derived tables.

@@ -65,6 +65,9 @@ fn to_version_2(db: &Connection) -> Result<(), LedgerError> {
 fn to_version_3(db: &Connection) -> Result<(), LedgerError> {
     db.execute_batch(
         "CREATE TABLE blobs (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT, WITHOUT ROWID;
+         CREATE TABLE parts (
+             digest TEXT NOT NULL, place INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (digest, place)
+         ) STRICT, WITHOUT ROWID;
          CREATE TABLE maps (
              root TEXT NOT NULL, place INTEGER NOT NULL, leaf TEXT NOT NULL, PRIMARY KEY (root, place)
          ) STRICT, WITHOUT ROWID;

@@ -43,6 +43,31 @@ impl Ledger {
         Ok(())
     }
 
+    /// A part of a blob. Whoever begins at its beginning begins it anew.
+    pub fn put_part(&self, digest: Digest, from: u64, bytes: &[u8]) -> Result<(), LedgerError> {
+        if from == 0 {
+            self.drop_parts(digest)?;
+        }
+        self.db.prepare_cached("INSERT OR REPLACE INTO parts VALUES (?1, ?2, ?3)")?.execute(params![
+            digest.to_string(),
+            number(from),
+            bytes
+        ])?;
+        Ok(())
+    }
+
+    /// All parts together, in their order.
+    pub fn parts(&self, digest: Digest) -> Result<Vec<u8>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT bytes FROM parts WHERE digest = ?1 ORDER BY place")?;
+        let parts = query.query_map([digest.to_string()], |row| row.get::<_, Vec<u8>>(0))?;
+        Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    pub fn drop_parts(&self, digest: Digest) -> Result<(), LedgerError> {
+        self.db.prepare_cached("DELETE FROM parts WHERE digest = ?1")?.execute([digest.to_string()])?;
+        Ok(())
+    }
+
     /// Leaves of a map from a place on. Whoever begins at its beginning begins it anew.
     pub fn put_map(&self, root: Digest, from: u64, leaves: &[Digest]) -> Result<(), LedgerError> {
         if from == 0 {

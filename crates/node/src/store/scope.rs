@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::known::{BadKnowledge, Known, KnownFile};
 use wire::tls::OwnSvid;
+use zeroize::Zeroizing;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
@@ -159,11 +160,15 @@ impl Scope {
     }
 
     pub fn seal_key(&self) -> Result<SealKey, ScopeError> {
+        Ok(SealKey(random::x25519_public(&*self.seal_secret()?)?))
+    }
+
+    /// Opens what is sealed to this node.
+    pub fn seal_secret(&self) -> Result<Zeroizing<[u8; 32]>, ScopeError> {
         let path = self.path("seal.key");
         let secret = file::read_secret(&path)?;
         let damaged = || ScopeError::Damaged { path: path.clone(), why: "not 32 bytes".to_owned() };
-        let secret: &[u8; 32] = secret.as_slice().try_into().map_err(|_| damaged())?;
-        Ok(SealKey(random::x25519_public(secret)?))
+        Ok(Zeroizing::new(secret.as_slice().try_into().map_err(|_| damaged())?))
     }
 
     pub fn admission(&self) -> Result<Option<Envelope>, ScopeError> {

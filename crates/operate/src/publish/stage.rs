@@ -11,9 +11,6 @@ use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL};
 use crate::desk::{Desk, DeskError};
 use crate::session::{OperateError, Session};
 
-/// A gateway reads calls of up to a mebibyte, and bytes grow by 16/9 on the way into one.
-const LARGEST_BLOB: usize = 570 << 10;
-
 impl<D: Desk> Session<D> {
     /// Hands in what the gateway does not have yet. `told` hears how much of it is done, of how much.
     pub async fn stage(&mut self, named: &Compiled, mut told: impl FnMut(usize, usize)) -> Result<(), OperateError> {
@@ -22,17 +19,17 @@ impl<D: Desk> Session<D> {
         let mut blobs: BTreeMap<Digest, Vec<u8>> = leaves.collect();
         blobs.extend(named.manifests.iter().map(|(digest, bytes)| (*digest, bytes.clone())));
         let missing = self.not_there(&blobs).await?;
-        if let Some(bytes) = missing.iter().filter_map(|digest| blobs.get(digest)).find(|it| it.len() > LARGEST_BLOB) {
-            let (found, most) = (bytes.len() >> 10, LARGEST_BLOB >> 10);
-            let why =
-                format!("a manifest has {found} KiB, and at most {most} KiB can be handed in: deliver less by files");
-            return Err(OperateError::Unwise(why));
-        }
         let (mut done, mut batch, mut size) = (0, Vec::new(), 0);
         for digest in &missing {
             let Some(bytes) = blobs.remove(digest) else {
                 continue;
             };
+            if bytes.len() > BYTES_PER_CALL {
+                self.hand_in_parts(*digest, &bytes).await?;
+                done += 1;
+                told(done, missing.len());
+                continue;
+            }
             if !batch.is_empty() && size + bytes.len() > BYTES_PER_CALL {
                 done += batch.len();
                 self.hand_in_blobs(std::mem::take(&mut batch)).await?;
@@ -65,6 +62,15 @@ impl<D: Desk> Session<D> {
 
     async fn hand_in_blobs(&mut self, blobs: Vec<Bytes>) -> Result<(), OperateError> {
         self.staged(Call::Stage { blobs }).await
+    }
+
+    async fn hand_in_parts(&mut self, digest: Digest, bytes: &[u8]) -> Result<(), OperateError> {
+        let size = bytes.len() as u64;
+        for (nth, part) in bytes.chunks(BYTES_PER_CALL).enumerate() {
+            let from = (nth * BYTES_PER_CALL) as u64;
+            self.staged(Call::StagePart { digest, size, from, bytes: Bytes(part.to_vec()) }).await?;
+        }
+        Ok(())
     }
 
     async fn hand_in_map(&mut self, root: Digest, values: &[Digest]) -> Result<(), OperateError> {

@@ -259,6 +259,26 @@ proptest! {
     }
 
     #[test]
+    fn changes_lead_from_the_rows_of_one_state_to_those_of_another(world in history(), order in order()) {
+        let (mut state, mut states) = (State::of(&world.founding), vec![State::of(&world.founding)]);
+        let mut entries = shuffled(world.log.clone(), &order);
+        while let Some(at) = entries.iter().position(|signed| state.apply(signed).is_ok()) {
+            entries.remove(at);
+            states.push(state.clone());
+        }
+        let (first, last) = (&states[usize::from(order[0]) % states.len()], &state);
+        // Forward, as a ledger grows; and back, as none does: rows that go are named, too.
+        for (before, after) in [(first, last), (last, first)] {
+            let changes = derived::changes(Some(before), after);
+            let mut rows = derived::rows(before);
+            rows.retain(|key, _| !changes.gone.contains(key));
+            rows.extend(changes.put);
+            assert_eq!(rows, derived::rows(after));
+        }
+        assert_eq!(derived::changes(Some(last), last), derived::Changes::default());
+    }
+
+    #[test]
     fn replicas_that_have_heard_everything_agree(mut world in history()) {
         world.share();
         let folded = world.fold();

@@ -14,7 +14,7 @@ use crate::key::{EdKey, P256Key, Sign as _};
 use crate::principal::{Host, Kind, NodeName, OrgName, Principal};
 use crate::signers::SignersRef;
 use crate::time::{Seconds, Timestamp};
-use crate::verifier::{BelievedSvid, Side, Standard, Untrusted, check_svid};
+use crate::verifier::{BelievedSvid, ProvenSvid, Side, Standard, Untrusted, check_svid};
 
 pub const ORG: OrgId = OrgId([7; 32]);
 pub const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
@@ -172,12 +172,31 @@ impl Scene {
         assert_eq!(self.believed(chain, NOW).as_ref(), Err(expected), "{case}");
     }
 
-    /// The good SVID of `web-1` under a changed head.
+    /// What the chain proves, whatever the head says.
+    pub fn proven(&self, chain: &[CertificateDer<'_>]) -> ProvenSvid {
+        let (roots, name) = (self.identity.roots(), harbor());
+        let standard = Standard { org: ORG, name: &name, roots: &roots, head: &self.head };
+        ProvenSvid::prove(chain, Side::Client, standard, NOW).unwrap()
+    }
+
+    /// Judges by the head of now what was proven earlier.
+    pub fn believed_again(
+        &self,
+        proven: &ProvenSvid,
+        roots: &Roots<Identity>,
+        now: Timestamp,
+    ) -> Result<BelievedSvid, Untrusted> {
+        proven.believe(Standard { org: ORG, name: &harbor(), roots, head: &self.head }, now)
+    }
+
+    /// The good SVID of `web-1` under a changed head, checked anew and as proven before the change.
     pub fn check_head(&mut self, change: impl FnOnce(&mut Head), expected: &Result<(), Untrusted>, case: &str) {
         let chain = self.bound(&self.bind(&principal(WEB), "web-1"));
-        let untouched = self.head.clone();
+        let (untouched, proven) = (self.head.clone(), self.proven(&chain));
         change(&mut self.head);
-        assert_eq!(&self.believed(&chain, NOW).map(drop), expected, "{case}");
+        let believed = self.believed(&chain, NOW);
+        assert_eq!(&believed.clone().map(drop), expected, "{case}");
+        assert_eq!(self.believed_again(&proven, &self.identity.roots(), NOW), believed, "{case}, proven before");
         self.head = untouched;
     }
 }

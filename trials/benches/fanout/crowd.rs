@@ -1,0 +1,173 @@
+//! The nodes: joined with keys of their own, connected from addresses of their own, each in its long poll.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use identity::id::Digest;
+use identity::key::Sign as _;
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use trials::caller::address;
+use trials::follower::{Event, Follower};
+use trials::machine::{Door, Machine};
+use trials::place::Place;
+use trials::thief::Thief;
+use wire::enroll::Issued;
+use wire::known::Known;
+
+/// So many join or connect at a time.
+const AT_ONCE: usize = 64;
+/// Nothing that is measured takes this long.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// An agent's usual wait, and a tenth more or less.
+const WAIT: usize = 50;
+
+pub struct Crowd {
+    /// How many are connected.
+    pub count: usize,
+    /// What the operator knew when they joined; each node goes on from there by itself.
+    pub known: Known,
+    /// Whose connection ended, why, and when.
+    pub ended: Vec<(String, Instant)>,
+    pub busy: usize,
+    names: Vec<(NodeName, Digest)>,
+    events: UnboundedReceiver<Event>,
+    /// Reports about a later head that came before they were waited for.
+    told: Vec<(u64, Instant)>,
+    _tasks: JoinSet<()>,
+}
+
+/// When each of them had something, from a moment on, sorted.
+pub struct Spread(Vec<Duration>);
+
+impl Spread {
+    fn since(sent: Instant, mut at: Vec<Instant>) -> Self {
+        at.sort();
+        Self(at.into_iter().map(|at| at.saturating_duration_since(sent)).collect())
+    }
+
+    /// In seconds, until so many of a hundred had it.
+    pub fn took(&self, percent: usize) -> f64 {
+        let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(at).map_or(f64::INFINITY, Duration::as_secs_f64)
+    }
+}
+
+/// Machines that joined and came back once: members.
+pub async fn join(place: &Place, nodes: usize) -> Vec<(usize, Machine, Issued)> {
+    let code = place.code(&["--uses", "unlimited", "--ttl", "1h"]);
+    let (door, turns) = (Door::new(place.port), Arc::new(Semaphore::new(AT_ONCE)));
+    let mut tasks = JoinSet::new();
+    for number in 0..nodes {
+        let (code, door, turns) = (code.clone(), door.clone(), Arc::clone(&turns));
+        tasks.spawn(async move {
+            let _turn = turns.acquire().await;
+            let machine = Machine::new(&code, &format!("n-{number}"));
+            let issued = machine.join(&mut door.open(address(number)).await).await;
+            drop(machine.come_back(door.port, address(number), &issued).await);
+            (number, machine, issued)
+        });
+    }
+    tasks.join_all().await
+}
+
+impl Crowd {
+    pub async fn connect(place: &Place, joined: Vec<(usize, Machine, Issued)>) -> Self {
+        let known = Thief::of(place).known();
+        let (tell, events) = unbounded_channel();
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let (mut tasks, mut opening) = (JoinSet::new(), JoinSet::new());
+        let (port, count) = (place.port, joined.len());
+        for (number, machine, issued) in joined {
+            let (turns, known) = (Arc::clone(&turns), known.clone());
+            opening.spawn(async move {
+                let _turn = turns.acquire().await;
+                let caller = machine.come_back(port, address(number), &issued).await;
+                let patience = WAIT * (90 + number % 21) / 100;
+                let name = (machine.name().clone(), machine.node_key().public().digest());
+                let patience = Seconds(u64::try_from(patience).unwrap_or(50));
+                (name, Follower::new(machine, caller, (known, issued.tip), patience))
+            });
+        }
+        let mut names = Vec::new();
+        while let Some(opened) = opening.join_next().await {
+            let (name, follower) = opened.unwrap_or_else(|why| panic!("a node could not connect: {why}"));
+            names.push(name);
+            let tell: UnboundedSender<Event> = tell.clone();
+            tasks.spawn(follower.follow(tell));
+        }
+        let mut crowd =
+            Self { count, known, ended: Vec::new(), busy: 0, names, events, told: Vec::new(), _tasks: tasks };
+        // Each tells once what it is; then it waits.
+        let version = crowd.known.head.head.version;
+        crowd.all_told(version, Instant::now()).await;
+        crowd
+    }
+
+    /// One that is still connected.
+    pub fn victim(&mut self) -> (NodeName, Digest) {
+        self.names.pop().unwrap_or_else(|| panic!("nobody is left"))
+    }
+
+    /// Waits until every node holds the head and what belongs to it.
+    pub async fn all_have(&mut self, version: u64, sent: Instant) -> Spread {
+        let mut took = Vec::with_capacity(self.count);
+        while took.len() < self.count {
+            match self.next().await {
+                Event::Took { head, at } if head == version => took.push(at),
+                Event::Told { head, at } => self.told.push((head, at)),
+                other => self.note(other),
+            }
+        }
+        Spread::since(sent, took)
+    }
+
+    /// Waits until the gateway has every node's report about this head.
+    pub async fn all_told(&mut self, version: u64, sent: Instant) -> Spread {
+        let before = std::mem::take(&mut self.told);
+        let mut told: Vec<Instant> =
+            before.into_iter().filter(|(head, _)| *head == version).map(|(_, at)| at).collect();
+        while told.len() < self.count {
+            match self.next().await {
+                Event::Told { head, at } if head == version => told.push(at),
+                other => self.note(other),
+            }
+        }
+        Spread::since(sent, told)
+    }
+
+    /// Waits until the gateway's disk has a report about this head of every node; the moment at which it was seen.
+    pub async fn settle(&mut self, place: &Place, version: u64) -> Option<Instant> {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let db = rusqlite::Connection::open_with_flags(place.org().join("gateway/ledger.db"), flags).ok()?;
+        let begun = Instant::now();
+        let wanted = i64::try_from(self.count).ok()?;
+        while begun.elapsed() < PATIENCE {
+            let count = "SELECT count(*) FROM reports WHERE head = ?1";
+            let have: i64 = db.query_row(count, [i64::try_from(version).ok()?], |row| row.get(0)).ok()?;
+            if have >= wanted {
+                return Some(Instant::now());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        None
+    }
+
+    async fn next(&mut self) -> Event {
+        let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
+        event.ok().flatten().unwrap_or_else(|| {
+            panic!("waited in vain for {} nodes; {} ended: {:?}", self.count, self.ended.len(), self.ended.first())
+        })
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Busy => self.busy += 1,
+            Event::Ended { why, at } => self.ended.push((why, at)),
+            Event::Took { .. } | Event::Told { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Ten thousand connected nodes at one gateway: what they take, and how soon all of them have what was published.
+//!
+//! `cargo build --release && cargo bench -p trials --bench fanout -- [--quick] [--json] [--nodes N] [--runs N]`
+
+#![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
+
+mod crowd;
+mod fleet;
+mod operator;
+mod report;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use manifest::compile::compile;
+use manifest::stored::SCHEMA;
+use org::entry::Cause;
+use trials::meter;
+use trials::place::{Place, Running, succeeded};
+
+use crate::crowd::{Crowd, Spread};
+use crate::fleet::Shape;
+use crate::operator::Operator;
+use crate::report::{Rest, Row, Table};
+
+const NODES: usize = 10_000;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let has = |word: &str| words.iter().any(|given| given == word);
+    let number = |word: &str| {
+        let at = words.iter().position(|given| given == word)?;
+        words.get(at + 1)?.parse::<usize>().ok()
+    };
+    let quick = has("--quick");
+    let nodes = number("--nodes").unwrap_or(if quick { 1_000 } else { NODES });
+    let runs = number("--runs").unwrap_or(if quick { 1 } else { 3 });
+    let span = Duration::from_secs(if quick { 10 } else { 60 });
+    raise_files();
+    let place = Place::founded(&[]);
+    let gateway = place.serve();
+    let mut table = Table::new(&place.org(), nodes, has("--json"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut bench = Bench::begin(&place, &gateway, nodes, &mut table).await;
+        bench.rest(span, &mut table).await;
+        bench.real_publish(&mut table).await;
+        for shape in [Shape::EachItsOwn, Shape::OneForAll] {
+            for run in 1..=runs {
+                let row = bench.publish(shape, run).await;
+                table.add(row);
+            }
+        }
+        for run in 1..=runs {
+            let row = bench.revoke(run).await;
+            table.add(row);
+        }
+        table.note(format!("the gateway took {:.0} MB at most", megabytes(meter::peak(gateway.0.id()))));
+        table.note(format!("{} answers were `busy`", bench.crowd.busy));
+    });
+    table.end();
+}
+
+/// Every node is a connection, and so is a file.
+fn raise_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+struct Bench<'a> {
+    place: &'a Place,
+    gateway: &'a Running,
+    operator: Arc<Operator>,
+    crowd: Crowd,
+    wave: usize,
+}
+
+impl<'a> Bench<'a> {
+    /// All nodes have joined, are connected, and wait for news.
+    async fn begin(place: &'a Place, gateway: &'a Running, nodes: usize, table: &mut Table) -> Self {
+        let begun = Instant::now();
+        let pid = gateway.0.id();
+        let operator = Arc::new(Operator::new(place));
+        let joined = crowd::join(place, nodes).await;
+        table.note(format!("{nodes} nodes joined in {:.1} s", begun.elapsed().as_secs_f64()));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let alone = meter::private(pid);
+        let begun = Instant::now();
+        let crowd = Crowd::connect(place, joined).await;
+        table.note(format!("and connected in {:.1} s", begun.elapsed().as_secs_f64()));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        table.connected(meter::private(pid).saturating_sub(alone), crowd.count);
+        Self { place, gateway, operator, crowd, wave: 0 }
+    }
+
+    async fn rest(&self, span: Duration, table: &mut Table) {
+        let (pid, own) = (self.gateway.0.id(), std::process::id());
+        let (before, begun) = ((meter::fine_cpu(pid), meter::cpu(own), meter::machine_cpu()), Instant::now());
+        tokio::time::sleep(span).await;
+        let took = begun.elapsed().as_secs_f64();
+        let percent = |spent: Duration| spent.as_secs_f64() / took * 100.0;
+        let gateway = meter::fine_cpu(pid).saturating_sub(before.0);
+        let nodes = meter::cpu(own).saturating_sub(before.1);
+        let others = meter::machine_cpu().saturating_sub(before.2).saturating_sub(gateway + nodes);
+        table.rested(Rest {
+            seconds: took,
+            resident_mb: megabytes(meter::resident(pid)),
+            private_mb: megabytes(meter::private(pid)),
+            gateway_percent: percent(gateway),
+            nodes_percent: percent(nodes),
+            others_cores: others.as_secs_f64() / took,
+        });
+    }
+
+    /// As an operator does it. Every admission is new to the operator's tool, which checks each.
+    async fn real_publish(&mut self, table: &mut Table) {
+        let folder = self.place.path("fleet");
+        std::fs::create_dir_all(&folder).unwrap();
+        let org = self.crowd.known.org();
+        self.wave += 1;
+        std::fs::write(folder.join("fleet.yaml"), fleet::yaml(org, self.crowd.count, Shape::EachItsOwn, self.wave))
+            .unwrap();
+        let begun = Instant::now();
+        let command = self.place.freehold_command(&["publish", "fleet", "--yes", "--dirty", "--no-wait", "--json"]);
+        let output = tokio::task::spawn_blocking(move || trials::place::output(command)).await.unwrap();
+        succeeded(&output);
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let version = told.get("head").and_then(serde_json::Value::as_u64).unwrap();
+        let took = begun.elapsed();
+        let spread = self.crowd.all_have(version, begun).await;
+        table.note(format!(
+            "`freehold publish`, with {} admissions to check: done after {:.1} s, on all nodes after {:.1} s",
+            self.crowd.count,
+            took.as_secs_f64(),
+            spread.took(100)
+        ));
+        self.crowd.settle(self.place, version).await;
+    }
+
+    async fn publish(&mut self, shape: Shape, run: usize) -> Row {
+        self.wave += 1;
+        let mut line = self.operator.line().await;
+        let begun = Instant::now();
+        let members = line.members().await;
+        let listing = begun.elapsed();
+        let yaml = fleet::yaml(self.crowd.known.org(), self.crowd.count, shape, self.wave);
+        let compiled = compile(&fleet::fleet(yaml), &members, SCHEMA).unwrap();
+        let mut line = self.operator.line().await;
+        let begun = Instant::now();
+        line.stage(&compiled).await;
+        let staging = begun.elapsed();
+        let root = compiled.root;
+        let (version, entry) = line
+            .head(Cause::FleetPublish, |head| {
+                head.members = Some(root);
+                head.placements.clear();
+            })
+            .await;
+        let what = match shape {
+            Shape::EachItsOwn => "publish, a manifest each",
+            Shape::OneForAll => "publish, one manifest for all",
+        };
+        let row = self.spread((what, run), &mut line, (version, entry)).await;
+        row.asking("received and verified by 99 % in", 1.0, self.crowd.count == NODES).noting(format!(
+            "list of nodes {:.0} ms, handing in {:.0} ms",
+            listing.as_secs_f64() * 1e3,
+            staging.as_secs_f64() * 1e3
+        ))
+    }
+
+    async fn revoke(&mut self, run: usize) -> Row {
+        let (name, node_key) = self.crowd.victim();
+        let mut line = self.operator.line().await;
+        let cause = Cause::NodeRevoke { name, node_key };
+        let add = |head: &mut identity::head::Head| head.revocations.node_keys.extend([node_key]);
+        let head = line.head(cause, add).await;
+        self.crowd.count -= 1;
+        let row = self.spread(("revoke one node", run), &mut line, head).await;
+        let cut = self.crowd.ended.first().map(|(why, at)| (why.clone(), at.saturating_duration_since(row.sent)));
+        let cut = cut.map_or("the revoked node was NOT cut off".to_owned(), |(why, after)| {
+            format!("the revoked node was cut off after {:.0} ms ({why})", after.as_secs_f64() * 1e3)
+        });
+        self.crowd.ended.clear();
+        let full = self.crowd.count + run == NODES;
+        row.asking("refused by 99 % of the other nodes in", 2.0, full).noting(cut)
+    }
+
+    /// From the moment at which the entry is sent until every node has it, and the gateway every report.
+    async fn spread(
+        &mut self,
+        (what, run): (&str, usize),
+        line: &mut operator::Line,
+        (version, entry): (u64, identity::envelope::Envelope),
+    ) -> Row {
+        let (pid, own) = (self.gateway.0.id(), std::process::id());
+        let used = || (meter::cpu(pid), meter::cpu(own), meter::machine_cpu());
+        let before = used();
+        let load = meter::load();
+        let (sent, accepted) = line.append(entry).await;
+        let verified: Spread = self.crowd.all_have(version, sent).await;
+        let at_verified = used();
+        let told = self.crowd.all_told(version, sent).await;
+        let stored = self.crowd.settle(self.place, version).await.map(|at| at.saturating_duration_since(sent));
+        let after = used();
+        let seconds = sent.elapsed().as_secs_f64();
+        let (gateway, nodes) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+        let others = after.2.saturating_sub(before.2).saturating_sub(gateway + nodes);
+        Row {
+            what: what.to_owned(),
+            run,
+            sent,
+            load,
+            accepted: accepted.saturating_duration_since(sent).as_secs_f64(),
+            half: verified.took(50),
+            most: verified.took(99),
+            all: verified.took(100),
+            told: told.took(99),
+            stored: stored.map(|took| took.as_secs_f64()),
+            gateway_us: each(gateway, self.crowd.count),
+            gateway_us_verified: each(at_verified.0.saturating_sub(before.0), self.crowd.count),
+            nodes_us: each(nodes, self.crowd.count),
+            nodes_us_verified: each(at_verified.1.saturating_sub(before.1), self.crowd.count),
+            others_cores: others.as_secs_f64() / seconds,
+            target: None,
+            note: None,
+        }
+    }
+}
+
+fn each(spent: Duration, count: usize) -> f64 {
+    spent.as_secs_f64() * 1e6 / f64::from(u32::try_from(count).unwrap())
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    // A process has less than four thousand million kilobytes.
+    f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
+}

@@ -1,0 +1,122 @@
+//! An operator whose every call is timed: the words of the real tool, without its questions.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::head::Head;
+use identity::members::Leaf;
+use identity::text::Bytes;
+use manifest::compile::{Compiled, MemberKnown};
+use org::entry::{Action, Cause, SignedEntry};
+use org::refusal::Refusal;
+use org::state::Standing;
+use trials::caller::{Caller, address};
+use trials::machine::Door;
+use trials::place::Place;
+use trials::thief::{Thief, signed_call};
+use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL, Survey};
+use wire::permit::Ask;
+
+/// Beyond the addresses of the machines.
+const DESK: usize = 16_000;
+
+pub struct Operator {
+    thief: Thief,
+    door: Door,
+}
+
+/// One connection: a stranger's lasts a minute, so each deed has its own.
+pub struct Line {
+    of: Arc<Operator>,
+    caller: Caller,
+}
+
+impl Operator {
+    pub fn new(place: &Place) -> Self {
+        Self { thief: Thief::of(place), door: Door::new(place.port) }
+    }
+
+    pub async fn line(self: &Arc<Self>) -> Line {
+        let config = Arc::clone(&self.door.config);
+        let caller = Caller::dial(self.door.port, address(DESK), config).await.unwrap();
+        Line { of: Arc::clone(self), caller }
+    }
+}
+
+impl Line {
+    async fn ask(&mut self, call: &Call) -> Answer {
+        let signed = signed_call("ann", call, self.caller.exporter, &self.of.thief.signer());
+        let answer: Result<Answer, Refusal> = self.caller.ask(Ask::Control, &signed).await.unwrap();
+        answer.unwrap_or_else(|refusal| panic!("the operator was refused: {refusal}"))
+    }
+
+    pub async fn members(&mut self) -> Vec<MemberKnown> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let Answer::Nodes { nodes, next } = self.ask(&Call::Nodes { after }).await else {
+                panic!("not a page of nodes");
+            };
+            let live = nodes.into_iter().filter(|node| node.state == Standing::Member);
+            all.extend(live.map(|node| MemberKnown {
+                name: node.name,
+                node_key: node.node_key.digest(),
+                admission: node.admission,
+            }));
+            match next {
+                Some(next) => after = Some(next),
+                None => return all,
+            }
+        }
+    }
+
+    /// Hands in every leaf and manifest, and the map.
+    pub async fn stage(&mut self, compiled: &Compiled) {
+        let leaves = compiled.leaves.iter().map(Leaf::bytes);
+        let mut page = Vec::new();
+        let mut size = 0;
+        for blob in leaves.chain(compiled.manifests.values().cloned()) {
+            if size + blob.len() > BYTES_PER_CALL {
+                self.ask(&Call::Stage { blobs: std::mem::take(&mut page) }).await;
+                size = 0;
+            }
+            size += blob.len();
+            page.push(Bytes(blob));
+        }
+        self.ask(&Call::Stage { blobs: page }).await;
+        let values: Vec<_> = compiled.leaves.iter().map(Leaf::value).collect();
+        let mut from = 0;
+        for leaves in values.chunks(DIGESTS_PER_CALL) {
+            self.ask(&Call::StageMap { root: compiled.root, from, leaves: leaves.to_vec() }).await;
+            from += u64::try_from(leaves.len()).unwrap();
+        }
+    }
+
+    /// The next head, signed and in an entry, ready to be sent; and its version.
+    pub async fn head(&mut self, cause: Cause, change: impl FnOnce(&mut Head)) -> (u64, Envelope) {
+        let Answer::Survey(survey) = self.ask(&Call::Survey { tip: None }).await else {
+            panic!("not a survey");
+        };
+        let Survey { frontier, head, .. } = *survey;
+        let (org, signer) = (self.of.thief.known().org(), self.of.thief.signer());
+        let mut head: Head = head.peek(Some(org)).unwrap();
+        head.version += 1;
+        head.issued_at = clock::now();
+        change(&mut head);
+        let sealed = Envelope::seal(Some(org), &head).unwrap().signed(&signer).unwrap();
+        let place = (&frontier, head.epoch.number);
+        let own = (identity::principal::Author::Signer("ann".parse().unwrap()), &signer as _);
+        let when = (clock::now(), random::correlation().unwrap());
+        let entry = SignedEntry::write(org, place, own, when, Action::HeadPublish { head: sealed, cause }).unwrap();
+        (head.version, entry.envelope)
+    }
+
+    /// When it was sent, and when the gateway said that it is durable.
+    pub async fn append(&mut self, entry: Envelope) -> (Instant, Instant) {
+        let call = Call::Append { entries: vec![entry] };
+        let sent = Instant::now();
+        self.ask(&call).await;
+        (sent, Instant::now())
+    }
+}
