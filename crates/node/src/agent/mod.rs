@@ -79,7 +79,7 @@ const TRIAL_WAIT: Seconds = Seconds(2);
 
 /// Runs until `stop`, or until the operators revoked this machine.
 pub async fn run(scope: Scope, options: Options, stop: watch::Receiver<bool>) -> Result<(), AgentError> {
-    Ready::prepare(scope, options)?.run(stop).await
+    Box::pin(Ready::prepare(scope, options)?.run(stop)).await
 }
 
 /// An agent that has its scope to itself, and is about to run.
@@ -235,10 +235,10 @@ impl Agent {
     /// A gateway that says nothing does not keep this node beyond the end of a trial.
     async fn keep_up_in_time(&mut self, now: Timestamp) -> Result<(Known, Option<String>), AskError> {
         let Some(trial) = self.engine.view().trial else {
-            return self.keep_up().await;
+            return Box::pin(self.keep_up()).await;
         };
         let left = Duration::from_secs(trial.deadline.since(now).0.max(1));
-        tokio::time::timeout(left, self.keep_up()).await.unwrap_or(Err(AskError::OutOfTime))
+        tokio::time::timeout(left, Box::pin(self.keep_up())).await.unwrap_or(Err(AskError::OutOfTime))
     }
 
     async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
