@@ -10,12 +10,13 @@ pub mod founding;
 pub mod admission;
 pub mod store_rows;
 pub mod fleet;
+pub mod sync;
 
 pub type Check = fn(&[u8]) -> bool;
 pub type Seeds = fn() -> Vec<Vec<u8>>;
 
 /// All of them. Each has a program of its own name in `fuzz_targets`.
-pub const ALL: [(&str, Seeds, Check); 10] = [
+pub const ALL: [(&str, Seeds, Check); 11] = [
     ("invite_code", invite_code::seeds, invite_code::check),
     ("enroll_request", enroll_request::seeds, enroll_request::check),
     ("certificate_request", certificate_request::seeds, certificate_request::check),
@@ -26,6 +27,7 @@ pub const ALL: [(&str, Seeds, Check); 10] = [
     ("admission", admission::seeds, admission::check),
     ("store_rows", store_rows::seeds, store_rows::check),
     ("fleet", fleet::seeds, fleet::check),
+    ("sync", sync::seeds, sync::check),
 ];
 
 /// Real objects must get to the end, or the target would look at nothing and nobody would notice.

@@ -50,7 +50,7 @@ pub fn progress(what: &'static str) -> impl FnMut(usize, usize) {
 pub fn plan_failure(doing: &str, why: &PlanError) -> Failure {
     match why {
         PlanError::Operate(why) => failure(doing, why),
-        PlanError::HeldBack(held) => {
+        PlanError::HeldBack { why: held, .. } => {
             let told = Failure::new(doing, why).exit(Exit::Refused);
             held.iter().take(1).map(manifest::compile::HeldBack::hint).fold(told, Failure::hint)
         }

@@ -127,7 +127,7 @@ fn check_verdict(claim: &Claim) -> bool {
             let bounds = &invite.invite;
             assert!(claim.labels.is_subset(&bounds.labels) && claim.roles.is_subset(&bounds.roles));
             assert!(claim.name.as_str().starts_with("web-"));
-            assert_eq!(check_name_is_free(&HARBOR.state, &claim.name), Ok(()));
+            assert_eq!(check_name_is_free(&HARBOR.state, &claim.name, None), Ok(()));
             let late = Attempt { claim, source, gateway: &gateway, now: bounds.expires_at };
             assert!(consider(&HARBOR.state, late).is_err(), "an invite dies at its expiry second");
             let away = Attempt { source: "192.0.2.1".parse().expect("an address"), ..late };

@@ -98,6 +98,7 @@ fn a_gateway_that_serves_nobody_under_the_new_state_makes_a_node_go_back_but_not
     let place = listing.clone();
     let delivered = Arc::new(AtomicBool::new(false));
     let once = Arc::clone(&delivered);
+    let shown = newer.clone();
     liar.now(move |loot: &Loot, _: &NodeName, _: &SyncRequest| {
         if once.swap(true, Ordering::Relaxed) {
             return Told::HangUp;
@@ -115,6 +116,7 @@ fn a_gateway_that_serves_nobody_under_the_new_state_makes_a_node_go_back_but_not
     assert_eq!(status["head"], head + 1);
     assert!(on_disk(&scene.place.scope("web-1")).revocations.node_keys.contains(&other), "it is no less revoked");
     // Served again, it is well, and still what it was before.
+    liar.show(shown);
     liar.now(move |loot: &Loot, _: &NodeName, _: &SyncRequest| {
         SyncAnswer { listing: Some(place.clone()), ..loot.nothing() }.into()
     });

@@ -25,13 +25,14 @@ struct Puppet {
     joiner: Joiner,
     own: Own,
     port: u16,
+    schema: u32,
 }
 
 impl Puppet {
     fn join(place: &Place, name: &str) -> Self {
         let (joiner, issued) = Joiner::join(&place.code(&[]), name, place.port);
         let own = joiner.own(&issued);
-        Self { joiner, own, port: place.port }
+        Self { joiner, own, port: place.port, schema: 2 }
     }
 
     fn sync(&self, report: Option<Report>, waits_for: Option<Digest>) -> SyncAnswer {
@@ -72,7 +73,7 @@ impl Puppet {
                 node_key: self.joiner.node_key.public(),
                 at: ground::clock::now(),
                 head: Mark { version, digest: Digest([0; 32]) },
-                schema: 2,
+                schema: self.schema,
                 applied,
                 refused: None,
                 agent: "0.1.0".to_owned(),
@@ -220,4 +221,53 @@ fn machines_that_are_away_hold_nobody_up_for_ever_and_are_named() {
     scene.declare(&wiki_on("web-1"));
     let told = scene.place.facts(&["publish", "--yes", "--wait", "1s"]);
     assert_eq!(fate(&told, "web-1")["state"], "not_reached", "{told}");
+}
+
+#[test]
+fn a_node_with_an_older_agent_holds_the_schema_back_and_is_named() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    let mut old = Puppet::join(&scene.place, "web-1");
+    old.schema = 1;
+    old.says(1, Applied::Nothing);
+    // Reports are written within a second.
+    let reported = || scene.place.facts(&["node", "show", "web-1"])["report"]["schema"] == 1;
+    until("the report is there", reported);
+    let files = "    files:\n      motd:\n        content: hello";
+    scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*\n{files}"));
+    let told = scene.place.freehold(&["publish", "--yes", "--no-wait"]);
+    ended(&told, 3, "held back by `web-1`");
+    assert!(stderr(&told).contains("schema 1") && stderr(&told).contains("motd"), "{}", stderr(&told));
+    assert_eq!(scene.head().version, 1, "nothing was published");
+    // Without files it goes out in the words that the old one reads, and says who holds it back.
+    scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*"));
+    let told = scene.place.freehold(&["publish", "--yes", "--no-wait"]);
+    succeeded(&told);
+    assert!(stderr(&told).contains("web-1"), "{}", stderr(&told));
+    let answer = old.sync(None, None);
+    let manifest: Value = serde_json::from_slice(&answer.manifest.unwrap().0).unwrap();
+    assert_eq!(manifest["schema"], 1);
+}
+
+#[test]
+fn a_manifest_that_is_too_large_for_one_call_arrives_whole() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    let puppet = Puppet::join(&scene.place, "web-1");
+    let files: String = (0..4)
+        .map(|n| {
+            let name = format!("fleet/files/part-{n}");
+            std::fs::create_dir_all(scene.place.path("fleet/files")).unwrap();
+            std::fs::write(scene.place.path(&name), vec![b'a' + n; 250 << 10]).unwrap();
+            format!("      part-{n}:\n        from: files/part-{n}\n")
+        })
+        .collect();
+    scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*\n    files:\n{files}"));
+    scene.publish();
+    let answer = puppet.sync(None, None);
+    let (bytes, Some(Listing::Own { leaf, .. })) = (answer.manifest.unwrap().0, answer.listing) else {
+        panic!("it is not listed");
+    };
+    assert!(bytes.len() > 1 << 20, "{}", bytes.len());
+    assert_eq!(Digest::of(&bytes), leaf.manifest);
 }

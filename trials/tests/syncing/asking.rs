@@ -2,9 +2,10 @@
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 use org::report::{Applied, Report};
-use trials::place::{ended, mode, until};
+use trials::place::{Running, ended, mode, until};
 use trials::stranger::Dial;
 use trials::thief::Thief;
 use wire::control::{Answer, Call};
@@ -125,4 +126,27 @@ fn whoever_says_nothing_on_the_socket_is_told_the_status() {
     }
     let answer = told(b"{\"sync\":{\"now\":true,\"within\":300}}\n");
     assert_eq!((&answer["failed"], &answer["status"]["name"]), (&serde_json::Value::Null, &"web-1".into()));
+}
+
+#[test]
+fn whoever_breaks_off_leaves_a_trial_and_is_told_who_ends_it() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    scene.place.joined("web-1");
+    scene.declare(&machine("web-1", &["checks: {never: {command: [/bin/false], timeout: 1s}}"]));
+    scene.publish();
+    let mut command = scene.place.node_command("web-1", &["sync"]);
+    let waiting = Running(command.stderr(Stdio::piped()).spawn().unwrap());
+    let on_trial = || !scene.place.status("web-1")["applied"]["trial"].is_null();
+    until("it is on trial", on_trial);
+    // While one waits, another asks the same agent, which is in the first.
+    assert_eq!(synced(&scene, "web-1", &["--dry-run"])["outcome"], "same");
+    let pid = rustix::process::Pid::from_child(&waiting.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let (exit, told) = waiting.end();
+    assert_eq!(exit, Some(1), "{told}");
+    assert!(told.contains("nothing takes it back while no agent runs"), "{told}");
+    assert!(on_trial(), "it waits on the disk");
+    let (back, _) = not_synced(&scene, "web-1", &["--commit-timeout", "2s"], 4);
+    assert!(!back["rolled_back"].is_null() && !on_trial(), "{back}");
 }

@@ -25,14 +25,20 @@ pub enum PlanError {
     Operate(#[from] OperateError),
     #[error("the fleet is of the org `{name}` ({id}), not of `{own}` ({own_id})")]
     OtherOrg { name: OrgName, id: OrgId, own: OrgName, own_id: OrgId },
-    #[error("the fleet cannot be compiled:{}", lines(.0))]
-    HeldBack(Vec<HeldBack>),
+    #[error("the fleet cannot be compiled:{}{}", lines(.why), named(.by))]
+    HeldBack { why: Vec<HeldBack>, by: Vec<NodeName> },
     #[error(transparent)]
     Published(#[from] BadPublished),
 }
 
 fn lines(held: &[HeldBack]) -> String {
     held.iter().flat_map(|held| ["\n    ".to_owned(), held.to_string()]).collect()
+}
+
+/// Those who read no higher schema.
+fn named(nodes: &[NodeName]) -> String {
+    let names: Vec<_> = nodes.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { String::new() } else { format!("\n    held back by {}", names.join(", ")) }
 }
 
 /// A member that was published, and has no leaf any more.
@@ -92,7 +98,8 @@ impl<D: Desk> Session<D> {
         let members = self.members(published.as_ref(), told).await?;
         let (reports, _) = self.reports(0).await?;
         let schema = CommonSchema::of(&members, &reports);
-        let compiled = compile(fleet, &known(&members), schema.schema).map_err(PlanError::HeldBack)?;
+        let compiled = compile(fleet, &known(&members), schema.schema);
+        let compiled = compiled.map_err(|why| PlanError::HeldBack { why, by: schema.held_back_by.clone() })?;
         let prepared = self.prepare(published, members, compiled, Some(schema))?;
         Ok(self.with_farewells(prepared).await?)
     }

@@ -1,0 +1,159 @@
+//! What a gateway answers a node that waits for news, and what nodes ask: no answer makes a node believe what the
+//! operators did not sign.
+
+use std::sync::LazyLock;
+
+use identity::envelope::Envelope;
+use identity::head::Revocations;
+use identity::id::Digest;
+use identity::members::{ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf, class_key, node_key};
+use identity::principal::NodeName;
+use identity::text::Bytes;
+use identity::time::Seconds;
+use manifest::stored::{Manifest, SCHEMA};
+use org::vouch::Shown;
+use wire::known::Known;
+use wire::sync::{SyncAnswer, SyncRequest};
+
+use crate::cast::{GATEWAYS, NOW, SIGNERS, ed, public};
+use crate::harbor::{HARBOR, head};
+
+/// One member with a leaf, one class, and the head that names them.
+struct Map {
+    map: MembersMap,
+    member: NodeLeaf,
+    class: ClassLeaf,
+    manifest: Manifest,
+    known: Known,
+    newer: Envelope,
+}
+
+static MAP: LazyLock<Map> = LazyLock::new(|| {
+    let manifest = Manifest::empty(SCHEMA);
+    let member = NodeLeaf {
+        name: "web-1".parse().expect("a name"),
+        node_key: public("node-1").digest(),
+        admission: Digest([2; 32]),
+        manifest: manifest.digest(),
+    };
+    let class = ClassLeaf {
+        class: "web".parse().expect("a name"),
+        names: vec!["web-*".parse().expect("a pattern")],
+        manifest: manifest.digest(),
+    };
+    let map = MembersMap::of(&[Leaf::Node(member.clone()), Leaf::Class(class.clone())]).expect("two keys");
+    let seal = |version| {
+        let mut head = head(version, HARBOR.signers(), Revocations::default());
+        head.members = Some(map.root());
+        let sealed = Envelope::seal(Some(HARBOR.founding.id), &head).expect("sealed");
+        SIGNERS.iter().fold(sealed, |sealed, name| sealed.signed(&ed(name)).expect("signed"))
+    };
+    let known = Known::new(HARBOR.founding.clone(), Vec::new(), seal(5)).expect("it is signed");
+    let newer = seal(6);
+    Map { map, member, class, manifest, known, newer }
+});
+
+fn listing(name: &str) -> Listing {
+    let at = node_key(&name.parse().expect("a name"));
+    match (MAP.map.prove(at), name.starts_with("web-")) {
+        (Some(path), _) => Listing::Own { leaf: MAP.member.clone(), path },
+        (None, true) => Listing::Class {
+            leaf: MAP.class.clone(),
+            path: MAP.map.prove(class_key(&MAP.class.class)).expect("it is there"),
+            absence: MAP.map.prove_absence(at).expect("it is not there"),
+        },
+        (None, false) => Listing::Unlisted { absence: MAP.map.prove_absence(at).expect("it is not there") },
+    }
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let answer = |head: Option<Envelope>, listing: Option<Listing>| SyncAnswer {
+        signers: Vec::new(),
+        head,
+        manifest: listing.as_ref().map(|_| Bytes(MAP.manifest.bytes())),
+        listing,
+        consent: None,
+        tip: HARBOR.invite.clone(),
+        recoveries: vec![HARBOR.founding.envelope.clone()],
+    };
+    let listings = ["web-1", "web-9", "db"].map(|name| answer(None, Some(listing(name))));
+    let answers = listings.into_iter().chain([answer(Some(MAP.newer.clone()), None)]);
+    let request = SyncRequest {
+        signers: 1,
+        head: 5,
+        listed: 5,
+        have: vec![MAP.manifest.digest()],
+        waits_for: Some(Digest([1; 32])),
+        sighted: vec![Digest([2; 32])],
+        tip: Some(HARBOR.invite.clone()),
+        wait: Seconds(50),
+        report: Some(HARBOR.invite.clone()),
+    };
+    let json = |answer: SyncAnswer| serde_json::to_vec(&answer).expect("JSON");
+    answers.map(json).chain([serde_json::to_vec(&request).expect("JSON"), MAP.manifest.bytes()]).collect()
+}
+
+pub fn check(data: &[u8]) -> bool {
+    let read = reads_as_itself(data);
+    if let Ok(request) = serde_json::from_slice::<SyncRequest>(data) {
+        let again: SyncRequest = serde_json::from_slice(&serde_json::to_vec(&request).expect("JSON")).expect("again");
+        assert_eq!((again.head, again.have), (request.head, request.have));
+        return true;
+    }
+    let Ok(answer) = serde_json::from_slice::<SyncAnswer>(data) else {
+        return read;
+    };
+    if let Some(listing) = &answer.listing {
+        places_truly(listing);
+    }
+    if let Some(manifest) = &answer.manifest {
+        reads_as_itself(&manifest.0);
+    }
+    ratchets(&answer);
+    true
+}
+
+/// No listing says of anybody what the map does not say.
+fn places_truly(listing: &Listing) {
+    let (root, manifest) = (MAP.map.root(), Some(MAP.manifest.digest()));
+    let (member, stranger) = (MAP.member.node_key, public("node-2").digest());
+    let check = |name: &str, key| listing.check(root, &name.parse().expect("a name"), key).ok();
+    assert!([None, Some(manifest)].contains(&check("web-1", member)), "a member's place");
+    assert_eq!(check("web-1", stranger), None, "another's place");
+    // That no class covers a name is not shown by anything: a class's place can be withheld, not changed.
+    assert!([None, Some(None), Some(manifest)].contains(&check("web-9", stranger)), "a class's place");
+    assert!([None, Some(None)].contains(&check("db", stranger)), "no place");
+    let shown = |name: &NodeName| Shown::by(listing, root, name).ok();
+    let leaf = Shown::Leaf(MAP.member.clone());
+    assert!([None, Some(leaf)].contains(&shown(&MAP.member.name)), "somebody has the name");
+    assert!([None, Some(Shown::NoLeaf)].contains(&shown(&"db".parse().expect("a name"))), "nobody has it");
+}
+
+/// What is read as a manifest is written as one, and nothing of it leads out of its folder.
+fn reads_as_itself(bytes: &[u8]) -> bool {
+    let Ok(manifest) = Manifest::read(bytes, Digest::of(bytes)) else {
+        return false;
+    };
+    assert!(Manifest::read(bytes, Digest([0; 32])).is_err(), "other bytes than the head names");
+    assert_eq!(Manifest::read(&manifest.bytes(), manifest.digest()), Ok(manifest.clone()));
+    for name in manifest.runs.files.keys() {
+        let parts: Vec<_> = std::path::Path::new(name.as_str()).components().collect();
+        assert!(parts.iter().all(|part| matches!(part, std::path::Component::Normal(_))), "it leads elsewhere");
+    }
+    true
+}
+
+/// Whatever comes, what is known only grows.
+fn ratchets(answer: &SyncAnswer) {
+    if let Ok(newer) = MAP.known.advance(&answer.signers, answer.head.as_ref(), NOW) {
+        let (new, old) = (&newer.head.head, &MAP.known.head.head);
+        assert!(new.version > old.version || newer.head.digest == MAP.known.head.digest, "a head went back");
+        assert!(new.revocations.includes(&old.revocations), "a revocation was forgotten");
+        assert!(newer.signers.version >= MAP.known.signers.version, "a signer set went back");
+    }
+    for recovery in &answer.recoveries {
+        assert!(MAP.known.notice(recovery, NOW).is_none_or(|known| known.sighted.len() == 1));
+    }
+    let voices = GATEWAYS.map(public);
+    let _ = answer.tip.signers_among(&voices.into());
+}
