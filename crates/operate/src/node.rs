@@ -20,8 +20,9 @@ impl<D: Desk> Session<D> {
             };
             all.extend(nodes);
             match next {
-                Some(next) => after = Some(next),
-                None => break,
+                // Only forward, however the gateway counts.
+                Some(next) if after.is_none_or(|after| next > after) => after = Some(next),
+                _ => break,
             }
         }
         all.sort_by(|a, b| (&a.name, a.enrolled_at).cmp(&(&b.name, b.enrolled_at)));

@@ -44,6 +44,9 @@ fn a_fleet_and_a_rollback_wait_for_the_second_signature() {
     scene.git(&["commit", "-q", "-a", "-m", "second"]);
     agree(&scene.publish(), &["to publish the fleet"]);
     assert_ne!(scene.head().members.unwrap().to_string(), root);
+    // The second signer sees for himself what going back would name.
+    let looked = scene.place.operator_facts("ben", &["rollback", "--dry-run"]);
+    assert_eq!(text(&looked, "root"), root);
     agree(
         &scene.place.facts(&["rollback", "--yes", "--no-wait"]),
         &["to go back to what head 2 said of the fleet", &format!("commit {commit}")],

@@ -3,6 +3,9 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use trials::place::{Running, ended, until};
 
@@ -12,10 +15,17 @@ use crate::publishing::Scene;
 
 /// Any web server: files of a folder under `/tree`, a redirect under `/moved`, too much under `/large`.
 fn serve(folder: PathBuf) -> u16 {
+    serve_in(folder, &Arc::default())
+}
+
+/// It takes so many seconds for each answer.
+fn serve_in(folder: PathBuf, seconds: &Arc<AtomicU64>) -> u16 {
+    let seconds = Arc::clone(seconds);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
+            std::thread::sleep(Duration::from_secs(seconds.load(Ordering::Relaxed)));
             let _ = answer(&stream, &folder);
         }
     });
@@ -82,4 +92,21 @@ fn an_agent_lives_by_a_tree_and_takes_another_when_it_is_shown_one() {
     let (_, why) = not_synced(&scene, "web-2", &["--from", "/nowhere"], 1);
     assert!(why.contains("there is no tree"), "{why}");
     assert_eq!(other.stop(), Some(0));
+}
+
+#[test]
+fn a_web_server_that_trickles_keeps_no_trial_beyond_its_end() {
+    let scene = away();
+    let seconds = Arc::default();
+    let at = format!("http://127.0.0.1:{}/tree", serve_in(scene.place.path("stick"), &seconds));
+    let mut command = scene.place.node_command("web-1", &["run", "--every", "1s", "--from", &at]);
+    let _agent = Running(command.stderr(std::process::Stdio::null()).spawn().unwrap());
+    let applied = |what: &str| scene.place.status("web-1")["applied"][what].clone();
+    until("the first is confirmed", || applied("confirmed").is_string());
+    let never = "checks: {never: {command: [/bin/false], timeout: 1s}}";
+    write(&scene, &["apply: {confirm: offline, deadline: 15s}", never]);
+    until("the second is on trial", || applied("trial").is_object());
+    // Each file in time; all of them together would take longer than anybody waits.
+    seconds.store(25, Ordering::Relaxed);
+    until("it went back", || applied("rolled_back").is_object());
 }

@@ -1,7 +1,7 @@
 //! `freehold rollback`: a new head that says again what an earlier one said of the fleet.
 
 use clap::Args;
-use node::report::Failure;
+use node::report::{Failure, show};
 use operate::publish::heads::raises_floor;
 
 use crate::commands::publish::{How, Outcome, finish};
@@ -14,6 +14,7 @@ use crate::words::confirm;
 #[command(after_help = "Examples:
   freehold rollback                 to the fleet that was published before the present one
   freehold rollback --to 41 --yes
+  freehold rollback --to 41 --dry-run     only says what it would do, and the members' map that would be signed
 
 Versions only rise: this is a new head. Revocations, mandates and signers stay as they are; so do keys of machines that
 were replaced since. The files of the fleet are not touched: mend them before the next publish.")]
@@ -21,6 +22,9 @@ pub struct Rollback {
     /// The head to go back to [default: the last that published another fleet]
     #[arg(long, value_name = "HEAD")]
     to: Option<u64>,
+    /// Only say what it would do: whoever is to sign another's compares the members' map
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     how: How,
 }
@@ -28,6 +32,9 @@ pub struct Rollback {
 impl Rollback {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not roll back";
+        if self.dry_run {
+            return self.look(common, doing).await;
+        }
         let (mut session, keys) = common.signing_session(doing).await?;
         let to = session.head_before(self.to).await.map_err(|why| failure(doing, &why))?;
         let Some(root) = to.members else {
@@ -51,5 +58,19 @@ impl Rollback {
         let made = made.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         finish(common, &mut session, Outcome { doing, head: made.what, pending, prepared, how: self.how }).await
+    }
+
+    /// Nothing is signed.
+    async fn look(&self, common: &Common, doing: &str) -> Result<(), Failure> {
+        let mut session = common.session(doing).await?;
+        let to = session.head_before(self.to).await.map_err(|why| failure(doing, &why))?;
+        let root = to.members.ok_or_else(|| Failure::refused(doing, "that head published no fleet"))?;
+        let prepared = session.plan_rollback(root, planning::progress("checking admissions:")).await;
+        let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
+        show(common.json, &planning::as_facts(&session, &prepared), || {
+            let (words, root) = (planning::in_words(&session, &prepared), prepared.compiled.root);
+            format!("back to what head {} said\n{words}\nthe members' map would be {root}", to.version)
+        });
+        Ok(())
     }
 }

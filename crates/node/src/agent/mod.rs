@@ -198,13 +198,10 @@ impl Agent {
             return Ok(());
         }
         let rested = self.line.is_some();
-        let mut kept_up = match &source {
-            Some(source) => self.hear_tree(source).await,
-            None => self.keep_up_in_time(now).await,
-        };
+        let mut kept_up = self.keep_up_in_time(source.as_ref(), now).await;
         if source.is_none() && rested && matches!(kept_up, Err(AskError::Call(CallError::BrokenOff { .. }))) {
             // A connection that ended while it rested is no failure: once more, on a new one.
-            kept_up = self.keep_up_in_time(now).await;
+            kept_up = self.keep_up_in_time(None, now).await;
         }
         let failed = kept_up.as_ref().err().map(|why| describe(why));
         match kept_up {
@@ -232,13 +229,23 @@ impl Agent {
         Ok(())
     }
 
-    /// A gateway that says nothing does not keep this node beyond the end of a trial.
-    async fn keep_up_in_time(&mut self, now: Timestamp) -> Result<(Known, Option<String>), AskError> {
-        let Some(trial) = self.engine.view().trial else {
-            return Box::pin(self.keep_up()).await;
+    /// Whoever says nothing, or slowly, does not keep this node beyond the end of a trial.
+    async fn keep_up_in_time(
+        &mut self,
+        source: Option<&Source>,
+        now: Timestamp,
+    ) -> Result<(Known, Option<String>), AskError> {
+        let left = self.engine.view().trial.map(|trial| Duration::from_secs(trial.deadline.since(now).0.max(1)));
+        let kept_up = async {
+            match source {
+                Some(source) => Box::pin(self.hear_tree(source)).await,
+                None => Box::pin(self.keep_up()).await,
+            }
         };
-        let left = Duration::from_secs(trial.deadline.since(now).0.max(1));
-        tokio::time::timeout(left, Box::pin(self.keep_up())).await.unwrap_or(Err(AskError::OutOfTime))
+        match left {
+            None => kept_up.await,
+            Some(left) => tokio::time::timeout(left, kept_up).await.unwrap_or(Err(AskError::OutOfTime)),
+        }
     }
 
     async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {

@@ -104,6 +104,8 @@ pub enum Incomplete {
     Missing(Digest),
     #[error("a leaf of the members' map cannot be read: {0}")]
     Unreadable(Digest),
+    #[error("the members' map {0} is too large to be read ahead")]
+    TooLarge(Digest),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
 }
@@ -131,10 +133,16 @@ fn read_leaves(ledger: &Ledger, root: Digest) -> Result<(MembersMap, Vec<Leaf>),
 impl Published {
     /// Reads the map with this root, and refuses one that is not whole.
     pub fn read(ledger: &Ledger, root: Digest) -> Result<Self, Incomplete> {
+        Self::read_within(ledger, root, usize::MAX)
+    }
+
+    /// The same, if its manifests have so many bytes at most.
+    pub fn read_within(ledger: &Ledger, root: Digest, mut most: usize) -> Result<Self, Incomplete> {
         let (map, leaves) = read_leaves(ledger, root)?;
         let (mut nodes, mut classes, mut manifests) = (BTreeMap::new(), Vec::new(), HashMap::new());
         for digest in wanted(&leaves) {
             let bytes = ledger.blob(digest)?.ok_or(Incomplete::Missing(digest))?;
+            most = most.checked_sub(bytes.len()).ok_or(Incomplete::TooLarge(root))?;
             manifests.insert(digest, Arc::from(bytes));
         }
         for leaf in leaves {
@@ -151,7 +159,7 @@ impl Published {
         let leaves = match read_leaves(ledger, root) {
             Ok((_, leaves)) => leaves,
             Err(Incomplete::Ledger(why)) => return Err(why),
-            Err(Incomplete::NoMap(_) | Incomplete::Missing(_) | Incomplete::Unreadable(_)) => return Ok(false),
+            Err(_) => return Ok(false),
         };
         for digest in wanted(&leaves) {
             if !ledger.has_blob(digest)? {

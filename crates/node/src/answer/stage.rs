@@ -49,7 +49,9 @@ pub fn part(
     (from, bytes): (u64, &Bytes),
 ) -> Result<Answer, Refusal> {
     let until = from.saturating_add(bytes.0.len() as u64);
-    if size > MAX_BYTES as u64 || until > size || bytes.0.is_empty() {
+    // At places of their own: overlapping ones would together be as large as somebody likes.
+    let placed = from.is_multiple_of(BYTES_PER_CALL as u64) && bytes.0.len() <= BYTES_PER_CALL;
+    if !placed || size > MAX_BYTES as u64 || until > size || bytes.0.is_empty() {
         return Err(malformed("a part is empty, or lies beyond the end of what it is a part of"));
     }
     if desk.keep(|desk| desk.ledger.has_blob(digest))? {

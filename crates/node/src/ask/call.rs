@@ -34,7 +34,7 @@ pub enum AskError {
     Manifest(#[from] BadManifest),
     #[error("the gateway does not say what head {head} wants this node to be: it holds it back, or has lost it")]
     Withheld { head: u64 },
-    #[error("no gateway answered before the trial was over")]
+    #[error("nobody answered before the trial was over")]
     OutOfTime,
     #[error(transparent)]
     Tree(#[from] NotTaken),

@@ -17,7 +17,8 @@ use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
 impl<D: Desk> Session<D> {
-    /// The head to go back to: the one with this version, or the last whose map was another than the present one.
+    /// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
+    /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
     pub async fn head_before(&mut self, wanted: Option<u64>) -> Result<Head, OperateError> {
         let (sets, entries) = (self.known.signer_sets(), self.ledger().await?);
         let mut heads: BTreeMap<u64, Head> = BTreeMap::new();
@@ -25,17 +26,24 @@ impl<D: Desk> Session<D> {
             if let Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. } = &entry.entry.action
                 && let Some(opened) = sets.iter().find_map(|set| SignedHead::open(set, head).ok())
             {
-                heads.insert(opened.head.version, opened.head);
+                heads.entry(opened.head.version).or_insert(opened.head);
             }
         }
         let now = &self.known.head.head;
         let Some(version) = wanted else {
-            let earlier = heads
-                .into_values()
-                .rev()
-                .find(|head| head.version < now.version && head.members.is_some() && head.members != now.members);
-            let none = || OperateError::Unwise("no earlier head published another fleet".to_owned());
-            return earlier.ok_or_else(none);
+            let other =
+                |head: &Head| head.version < now.version && head.members.is_some() && head.members != now.members;
+            let earlier = heads.into_values().rev().find(other);
+            let earlier =
+                earlier.ok_or_else(|| OperateError::Unwise("no earlier head published another fleet".to_owned()))?;
+            if earlier.signers != self.known.signers.as_ref() {
+                let (version, set) = (earlier.version, earlier.signers.version);
+                let why = format!(
+                    "head {version} was signed by signer set {set}, which was replaced: name it, --to {version}"
+                );
+                return Err(OperateError::Unwise(why));
+            }
+            return Ok(earlier);
         };
         let head = heads.remove(&version);
         let head = head.ok_or_else(|| OperateError::NoSuch { what: "head", name: version.to_string() })?;
