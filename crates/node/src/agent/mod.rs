@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use ground::file::Lock;
 use ground::{clock, random};
+use identity::id::Digest;
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 use org::report::Refused;
@@ -173,6 +174,8 @@ struct Agent {
 struct Line {
     gateway: Believed,
     known: Known,
+    /// What was obeyed when it was made.
+    under: Option<Digest>,
 }
 
 impl Agent {
@@ -331,12 +334,17 @@ impl Agent {
     async fn open_line(&mut self) -> Result<Line, AskError> {
         let by = self.gateways();
         match self.line.take() {
-            // By a list that does not name it, it would not be found.
-            Some(line) if by.iter().any(|gateway| gateway.address == *line.gateway.address()) => Ok(line),
+            // By a list that does not name it, it would not be found; and some trials want a new one.
+            Some(line)
+                if by.iter().any(|gateway| gateway.address == *line.gateway.address())
+                    && (line.under == self.engine.obeyed() || !self.engine.wants_new_line()) =>
+            {
+                Ok(line)
+            }
             Some(_) | None => {
                 let (gateway, known) = sync::connect(&self.scope, &by).await?;
                 self.listed = 0;
-                Ok(Line { gateway, known })
+                Ok(Line { gateway, known, under: self.engine.obeyed() })
             }
         }
     }
