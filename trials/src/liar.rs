@@ -92,14 +92,18 @@ impl Loot {
         *self.heads.keys().next_back().unwrap()
     }
 
+    pub fn head(&self, version: u64) -> &Envelope {
+        self.heads.get(&version).unwrap()
+    }
+
     fn root(&self, version: u64) -> Digest {
-        let head: identity::head::Head = self.heads[&version].peek(Some(self.thief.known().org())).unwrap();
+        let head: identity::head::Head = self.head(version).peek(Some(self.thief.known().org())).unwrap();
         head.members.unwrap()
     }
 
     fn leaves(&self, version: u64) -> Vec<Leaf> {
-        let values = &self.maps[&self.root(version)];
-        values.iter().map(|value| serde_json::from_slice(&self.blobs[value]).unwrap()).collect()
+        let values = self.maps.get(&self.root(version)).unwrap();
+        values.iter().map(|value| serde_json::from_slice(self.blobs.get(value).unwrap()).unwrap()).collect()
     }
 
     /// How a head's map lists a node: the truth.
@@ -148,7 +152,7 @@ impl Loot {
             Listing::Class { leaf, .. } => leaf.manifest,
             Listing::Unlisted { .. } => return None,
         };
-        Some(Bytes(self.blobs[&digest].clone()))
+        Some(Bytes(self.blobs.get(&digest).unwrap().clone()))
     }
 
     /// Nothing new.
@@ -168,7 +172,7 @@ impl Loot {
     pub fn truth(&self, version: u64, name: &NodeName, request: &SyncRequest) -> SyncAnswer {
         let listing = (request.listed < version).then(|| self.listing(version, name));
         let manifest = listing.as_ref().and_then(|listing| self.manifest_of(listing));
-        let head = (request.head != version).then(|| self.heads[&version].clone());
+        let head = (request.head != version).then(|| self.head(version).clone());
         SyncAnswer { head, listing, manifest, ..self.nothing() }
     }
 }
@@ -226,7 +230,7 @@ impl Liar {
     pub fn serve(port: u16, loot: Loot, lie: impl Lie) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         let config = config(&loot.thief.endpoint("127.0.0.1"));
-        let shown = Mutex::new(loot.heads[&loot.newest()].clone());
+        let shown = Mutex::new(loot.head(loot.newest()).clone());
         let scene = Arc::new(Scene {
             loot,
             stop: AtomicBool::new(false),
@@ -340,7 +344,7 @@ impl Scene {
         while !into.is_empty() {
             match line.read(into) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => into = &mut into[count..],
+                Ok(count) => into = std::mem::take(&mut into).split_at_mut(count).1,
                 Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     if self.stop.load(Ordering::Relaxed) || self.shut.load(Ordering::Relaxed) {
                         return Err(why);

@@ -128,9 +128,6 @@ impl Refusal {
             Self::NameTaken { .. } => Some(
                 "choose another: freehold-node join --name NAME; if the old machine is gone, an operator frees the name: freehold node revoke NAME",
             ),
-            Self::NameOfAnother { .. } => Some(
-                "an operator looks (freehold node show NAME) and lets one machine go on: freehold node replace NAME",
-            ),
             Self::BadProof => {
                 Some("copy the whole code again, or ask an operator for a new one: freehold invite create")
             }
@@ -138,7 +135,7 @@ impl Refusal {
                 Some("join as a new machine: freehold-node leave --local, then freehold-node join with a fresh invite")
             }
             Self::TooManyAttempts { .. } | Self::Busy { .. } => Some("wait a little and try again"),
-            Self::CounterConflict { .. } => Some(
+            Self::CounterConflict { .. } | Self::NameOfAnother { .. } => Some(
                 "an operator looks (freehold node show NAME) and lets one machine go on: freehold node replace NAME",
             ),
             Self::AwayTooLong => Some("join again: freehold-node leave --local, then freehold-node join"),

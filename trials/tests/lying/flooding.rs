@@ -47,11 +47,11 @@ fn a_member_waits_in_no_more_places_than_it_is_given_and_others_are_served() {
         let mut line = dial.line_with(dial.config()).ok()?;
         line.send(&ask).ok().map(|()| line)
     };
-    let mut held: Vec<Line> = (0..200).filter_map(|_| wait()).collect();
+    let mut lines: Vec<Line> = (0..200).filter_map(|_| wait()).collect();
     // Whoever is not given a place hears of it at once; the others wait.
     succeeded(&place.freehold(&["refresh"]));
-    let answered = held.iter_mut().filter_map(|line| line.reply().ok()).filter(|reply| reply.status == 200).count();
-    assert!((1..=64).contains(&answered), "{answered} of 200 waited, {} connected", held.len());
+    let answered = lines.iter_mut().filter_map(|line| line.reply().ok()).filter(|reply| reply.status == 200).count();
+    assert!((1..=64).contains(&answered), "{answered} of 200 waited, {} connected", lines.len());
     let grown = meter::resident(gateway.0.id()).saturating_sub(before);
     assert!(grown < 64 << 20, "the gateway grew by {grown} bytes");
     place.joined("web-1");

@@ -19,7 +19,7 @@ use super::{Scene, confirmed, honest, stripped};
 struct Stage {
     scene: Scene,
     liar: Liar,
-    heard: Arc<Mutex<Vec<Report>>>,
+    reports: Arc<Mutex<Vec<Report>>>,
 }
 
 impl Stage {
@@ -39,16 +39,16 @@ impl Stage {
     }
 
     fn tell_the_truth(&self) {
-        self.liar.now(honest(Arc::clone(&self.heard)));
+        self.liar.now(honest(Arc::clone(&self.reports)));
         self.scene.until_well("web-1");
     }
 
     /// What was refused was reported, signed, as soon as somebody listened.
     fn check_reported(&self, why: &str, lie: impl Fn(&Loot, &NodeName) -> SyncAnswer + Send + 'static) {
-        self.heard.lock().unwrap().clear();
+        self.reports.lock().unwrap().clear();
         self.check(why, lie);
         let told = |report: &Report| report.refused.as_ref().is_some_and(|refused| refused.why.contains(why));
-        until(&format!("`{why}` is reported"), || self.heard.lock().unwrap().iter().any(told));
+        until(&format!("`{why}` is reported"), || self.reports.lock().unwrap().iter().any(told));
     }
 }
 
@@ -59,14 +59,36 @@ fn a_gateway_that_was_taken_over_is_named_a_liar_lie_by_lie() {
     let first = scene.publish("sync: {wait: 20s}", "");
     let head = scene.publish("sync: {wait: 30s}", "files: {motd: {content: hello}}");
     scene.until_settled("web-1", head);
-    let heard = Arc::default();
-    let liar = scene.take_over(gateway, honest(Arc::clone(&heard)));
-    let stage = Stage { scene, liar, heard };
+    let reports = Arc::default();
+    let liar = scene.take_over(gateway, honest(Arc::clone(&reports)));
+    let stage = Stage { scene, liar, reports };
     stage.scene.until_well("web-1");
+    about_heads(&stage, first, head);
+    about_places(&stage);
+    no_answers(&stage);
+
+    // Already at the door.
+    stage.liar.show(stage.liar.loot().heads[&first].clone());
+    stage.liar.now(|_: &Loot, _: &NodeName, _: &SyncRequest| Told::HangUp);
+    let why = format!("says of the org does not hold: head {first} is older than head {head}");
+    stage.scene.until_problem("web-1", &why);
+
+    // The real gateway is back: the operators learn that there was a liar.
+    let Stage { scene, liar, .. } = stage;
+    drop(liar);
+    let _gateway = scene.place.serve();
+    scene.until_well("web-1");
+    let told = |report: Report| report.refused.is_some_and(|refused| refused.why.contains(&why));
+    until("the gateway was told", || scene.report("web-1").is_some_and(told));
+    let status = scene.place.status("web-1");
+    assert_eq!((status["head"].as_u64(), &status["running"]), (Some(head), &true.into()), "{status}");
+    assert_eq!(web.stop(), Some(0));
+}
+
+fn about_heads(stage: &Stage, first: u64, head: u64) {
     let signer = || stage.liar.loot().thief.signer();
     let known = stage.liar.loot().thief.known();
 
-    // Heads.
     let with_head =
         |head: Envelope| move |loot: &Loot, _: &NodeName| SyncAnswer { head: Some(head.clone()), ..loot.nothing() };
     let loot = stage.liar.loot();
@@ -89,8 +111,9 @@ fn a_gateway_that_was_taken_over_is_named_a_liar_lie_by_lie() {
         next.epoch.number = 0;
     });
     stage.check_reported("belongs to an earlier epoch of the ledger", with_head(forgets));
+}
 
-    // Places.
+fn about_places(stage: &Stage) {
     let with_listing = |make: fn(&Loot, u64, &NodeName) -> (Listing, Option<Bytes>)| {
         move |loot: &Loot, name: &NodeName| {
             let (listing, manifest) = make(loot, loot.newest(), name);
@@ -139,8 +162,10 @@ fn a_gateway_that_was_taken_over_is_named_a_liar_lie_by_lie() {
             (Listing::Own { leaf, path }, Some(Bytes(manifest)))
         }),
     );
+}
 
-    // Whatever is no answer.
+/// Whatever is no answer.
+fn no_answers(stage: &Stage) {
     stage.check_told("it is too large or was cut off", |_, _| Told::Raw(vec![b' '; 9 << 20]));
     stage.check_told("answered what cannot be read", |_, _| Told::Raw(b"{\"head\":[[[[[[".to_vec()));
     stage.check_told("broke off", |_, _| Told::HangUp);
@@ -155,21 +180,4 @@ fn a_gateway_that_was_taken_over_is_named_a_liar_lie_by_lie() {
     let told = stdout(&words) + &stderr(&words);
     assert!(told.contains("gone") && !told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
     stage.tell_the_truth();
-
-    // Already at the door.
-    stage.liar.show(stage.liar.loot().heads[&first].clone());
-    stage.liar.now(|_: &Loot, _: &NodeName, _: &SyncRequest| Told::HangUp);
-    let why = format!("says of the org does not hold: head {first} is older than head {head}");
-    stage.scene.until_problem("web-1", &why);
-
-    // The real gateway is back: the operators learn that there was a liar.
-    let Stage { scene, liar, .. } = stage;
-    drop(liar);
-    let _gateway = scene.place.serve();
-    scene.until_well("web-1");
-    let told = |report: Report| report.refused.is_some_and(|refused| refused.why.contains(&why));
-    until("the gateway was told", || scene.report("web-1").is_some_and(told));
-    let status = scene.place.status("web-1");
-    assert_eq!((status["head"].as_u64(), &status["running"]), (Some(head), &true.into()), "{status}");
-    assert_eq!(web.stop(), Some(0));
 }

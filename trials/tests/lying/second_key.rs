@@ -25,7 +25,7 @@ fn a_key_whose_name_was_published_for_another_is_refused_and_alarmed() {
     let thief = Thief::of(place);
     let real = random::p256().unwrap().public().digest();
     let manifest = Manifest::empty(1).bytes();
-    let head = thief.publish(&[leaf("web-1", real, &manifest)], &[manifest.clone()], |_| {});
+    let head = thief.publish(&[leaf("web-1", real, &manifest)], std::slice::from_ref(&manifest), |_| {});
     scene.until_problem("web-1", "the operators published the name `web-1` for the key of another machine");
     until("the operators see an alarm", || {
         let nodes = place.facts(&["node", "list"]);

@@ -79,7 +79,7 @@ const TRIAL_WAIT: Seconds = Seconds(2);
 
 /// Runs until `stop`, or until the operators revoked this machine.
 pub async fn run(scope: Scope, options: Options, stop: watch::Receiver<bool>) -> Result<(), AgentError> {
-    Ready::prepare(scope, options)?.run(stop).await
+    Box::pin(Ready::prepare(scope, options)?.run(stop)).await
 }
 
 /// An agent that has its scope to itself, and is about to run.
@@ -236,12 +236,12 @@ impl Agent {
         now: Timestamp,
     ) -> Result<(Known, Option<String>), AskError> {
         let left = self.engine.view().trial.map(|trial| Duration::from_secs(trial.deadline.since(now).0.max(1)));
-        let kept_up = async {
+        let kept_up = Box::pin(async {
             match source {
                 Some(source) => self.hear_tree(source).await,
                 None => self.keep_up().await,
             }
-        };
+        });
         match left {
             None => kept_up.await,
             Some(left) => tokio::time::timeout(left, kept_up).await.unwrap_or(Err(AskError::OutOfTime)),

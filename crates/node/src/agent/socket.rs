@@ -22,7 +22,7 @@ const LINE: u64 = 4096;
 /// The longest answer that is read: a preview of a large manifest.
 const ANSWER: u64 = 16 << 20;
 /// Several gateways may have to be tried.
-const ANSWER_TIME: Duration = Duration::from_secs(300);
+const ANSWER_TIME: Duration = Duration::from_mins(5);
 /// As many may wait for an answer at once.
 const GUESTS: usize = 16;
 

@@ -214,7 +214,7 @@ fn naive(pages: &[Page], caller: &Caller) -> Option<Vouched> {
     if !alive(&caller.key) || (shown as u64 + 1) < newest.floor {
         return None;
     }
-    let rival = caller.pinned.filter(|pinned| *pinned != caller.key && alive(pinned)).is_some();
+    let rival = caller.pinned.is_some_and(|pinned| pinned != caller.key && alive(&pinned));
     let holder = pages[shown].holders.get(&caller.at);
     if holder == Some(&caller.key) {
         let fits = caller.admission == caller.key && (is_newest || !rival);
