@@ -12,8 +12,10 @@ use crate::publishing::Scene;
 
 /// A machine of its own, with these lines of its entry in the fleet.
 pub fn machine(name: &str, lines: &[&str]) -> String {
-    let lines: String = lines.iter().map(|line| format!("\n    {line}")).collect();
-    format!("nodes:\n  quay:\n    address: \"127.0.0.1:7444\"\n    relay: true\n  {name}:{lines}")
+    let quay = "nodes:\n  quay:\n    address: \"127.0.0.1:7444\"\n    relay: true".to_owned();
+    let name = format!("  {name}:");
+    let lines = lines.iter().map(|line| format!("    {line}"));
+    [quay, name].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
 }
 
 /// What `sync` says if it ends well.

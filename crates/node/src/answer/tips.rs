@@ -84,3 +84,34 @@ impl Tips {
         Ok(envelope)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use identity::id::OrgId;
+
+    fn tip(seq: u64, at: i64) -> (Place, Timestamp, Envelope) {
+        let place = Place { epoch: 1, seq, digest: Digest([1; 32]) };
+        let at = Timestamp::from_unix(at);
+        let body = Tip { author: Author::Gateway("gw-1".parse().unwrap()), place, at };
+        (place, at, Envelope::seal(Some(OrgId([7; 32])), &body).unwrap())
+    }
+
+    #[test]
+    fn what_was_said_here_is_known_word_by_word_and_not_for_ever() {
+        let tips =
+            Tips::new(OwnVoice { author: Author::Gateway("gw-1".parse().unwrap()), key: EdKey::from_seed(&[1; 32]) });
+        let say = |(place, at, envelope)| tips.said.lock().unwrap().keep(place, at, envelope);
+        assert!(!tips.has_said(&tip(1, 10).2));
+        say(tip(1, 10));
+        say(tip(1, 10));
+        assert!(tips.has_said(&tip(1, 10).2));
+        assert!(!tips.has_said(&tip(2, 10).2) && !tips.has_said(&tip(1, 11).2), "another place, another time");
+        for at in 0..i64::try_from(REMEMBERED).unwrap() {
+            say(tip(2, at));
+        }
+        assert!(!tips.has_said(&tip(1, 10).2) && tips.has_said(&tip(2, 0).2), "the oldest one is looked up again");
+        let said = tips.said.lock().unwrap();
+        assert_eq!((said.names.len(), said.oldest_first.len()), (REMEMBERED, REMEMBERED));
+    }
+}
