@@ -238,8 +238,8 @@ impl Agent {
         let left = self.engine.view().trial.map(|trial| Duration::from_secs(trial.deadline.since(now).0.max(1)));
         let kept_up = Box::pin(async {
             match source {
-                Some(source) => self.hear_tree(source).await,
-                None => self.keep_up().await,
+                Some(source) => Box::pin(self.hear_tree(source)).await,
+                None => Box::pin(self.keep_up()).await,
             }
         });
         match left {
