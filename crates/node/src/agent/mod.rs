@@ -239,12 +239,12 @@ impl Agent {
         now: Timestamp,
     ) -> Result<(Known, Option<String>), AskError> {
         let left = self.engine.view().trial.map(|trial| Duration::from_secs(trial.deadline.since(now).0.max(1)));
-        let kept_up = async {
+        let kept_up = Box::pin(async {
             match source {
                 Some(source) => Box::pin(self.hear_tree(source)).await,
                 None => Box::pin(self.keep_up()).await,
             }
-        };
+        });
         match left {
             None => kept_up.await,
             Some(left) => tokio::time::timeout(left, kept_up).await.unwrap_or(Err(AskError::OutOfTime)),

@@ -31,7 +31,7 @@ impl Agent {
                 match renew::renew(&self.scope, &self.node, wish, (&mut *gateway, known)).await {
                     Ok(()) => {}
                     Err(AskError::Call(CallError::Refused(why @ (Refusal::NotPlaced { .. } | Refusal::NoMandate)))) => {
-                        failed = Some(AskError::Call(CallError::Refused(why)))
+                        failed = Some(AskError::Call(CallError::Refused(why)));
                     }
                     Err(why) => return Err(why),
                 }
