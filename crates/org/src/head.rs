@@ -4,7 +4,7 @@ use identity::envelope::Envelope;
 use identity::head::{BadHead, SignedHead};
 use identity::id::Digest;
 use identity::principal::NodeName;
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 
 use crate::entry::{Action, Cause, SignedEntry};
 use crate::state::{HeadRecord, State, Void, add_first, bad};
@@ -12,16 +12,17 @@ use crate::state::{HeadRecord, State, Void, add_first, bad};
 impl State {
     /// What a gateway demands of an operator's entry on top: a head must follow the one in force, as every node will
     /// demand of it. Replicas cannot ask this of each other, since heads from two sides may meet.
-    pub fn check_follows(&self, signed: &SignedEntry) -> Result<(), BadHead> {
+    pub fn check_follows(&self, signed: &SignedEntry, now: Timestamp) -> Result<(), BadHead> {
         let (Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. }, Some(known)) =
             (&signed.entry.action, self.head())
         else {
             return Ok(());
         };
         let next = SignedHead { head: head.peek(Some(self.org))?, digest: head.digest() };
-        // A head that was kept back, complete, would undo what was decided since. Clocks may be an hour apart.
+        // A head that was kept back, complete, would undo what was decided since. Clocks may be an hour apart; one that
+        // was far ahead when it signed the head in force says nothing.
         let issued_at = next.head.issued_at;
-        if issued_at + Seconds::HOUR < known.head.issued_at {
+        if issued_at + Seconds::HOUR < known.head.issued_at && known.head.issued_at <= now {
             return Err(BadHead::DraftedEarlier { version: next.head.version, issued_at });
         }
         let mut known = SignedHead { head: known.head.clone(), digest: known.digest };

@@ -161,3 +161,18 @@ fn a_service_that_the_head_no_longer_places_does_not_keep_others_from_their_cert
     let before = counter(place, "web-1", "service-zz");
     until("it is renewed again and again", || counter(place, "web-1", "service-zz") >= before + 3);
 }
+
+#[test]
+fn nobody_gets_into_a_class_by_an_invite_that_names_nobody() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    let open = scene.place.code(&["--uses", "9"]);
+    scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*"));
+    scene.publish();
+    let no = scene.place.join("web-7", &open);
+    refused(&no, "the fleet has a class `web` for the name `web-7`, and the invite does not list such names");
+    assert!(trials::place::stderr(&no).contains("freehold invite create --name"), "{}", trials::place::stderr(&no));
+    // Elsewhere it is as good as before, and so is one that says what it is for.
+    succeeded(&scene.place.join("lone", &open));
+    succeeded(&scene.place.join("web-7", &scene.place.code(&["--name", "web-*"])));
+}

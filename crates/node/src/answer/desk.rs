@@ -119,7 +119,7 @@ impl<'a> Desk<'a> {
         let opened = opened.map_err(|why| refuses(why.to_string()))?;
         let mut trial = self.state.clone();
         for signed in &opened {
-            trial.check_follows(signed).map_err(|why| refuses(why.to_string()))?;
+            trial.check_follows(signed, ground::clock::now()).map_err(|why| refuses(why.to_string()))?;
             trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
         }
         self.check_cuts(&opened)?;

@@ -217,7 +217,7 @@ fn a_gateway_takes_only_a_head_that_follows_the_one_in_force() {
     let version = world.view("ann").head().unwrap().head.version;
     let follows = |action: Action| {
         let signed = world.signed(&world.draft("ann", action), "ann");
-        world.view("ann").check_follows(&signed)
+        world.view("ann").check_follows(&signed, signed.entry.at)
     };
     let changed = |change: fn(&mut Head)| {
         let mut head = world.next_head("ann");
@@ -230,6 +230,8 @@ fn a_gateway_takes_only_a_head_that_follows_the_one_in_force() {
     assert_eq!(changed(|head| head.version -= 2), Err(regression));
     let repeats = |head: &mut Head| (head.version, head.members_floor) = (head.version - 1, 9);
     assert_eq!(changed(repeats), Err(BadHead::Forked { version }));
+    let drafted = |head: &mut Head| head.issued_at = head.issued_at - Seconds::DAY;
+    assert!(matches!(changed(drafted), Err(BadHead::DraftedEarlier { .. })), "it was kept back for a day");
     let forgets = BadHead::ForgetsRevocations { version: version + 1 };
     assert_eq!(changed(|head| head.revocations.node_keys.clear()), Err(forgets));
 }
