@@ -49,7 +49,8 @@ impl Agent {
         self.told = Some(told);
         line.known = heard.known;
         if let Some(under) = under {
-            self.note(|engine| engine.reached(under, true, now));
+            let fresh = line.under == Some(under);
+            self.note(|engine| engine.reached(under, fresh, now));
         }
         if let Some(consent) = heard.consent {
             self.note(|engine| engine.consent(consent, now));

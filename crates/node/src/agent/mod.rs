@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use ground::file::Lock;
 use ground::{clock, random};
+use identity::id::Digest;
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 use org::report::Refused;
@@ -173,6 +174,8 @@ struct Agent {
 struct Line {
     gateway: Believed,
     known: Known,
+    /// What was obeyed when it was made.
+    under: Option<Digest>,
 }
 
 impl Agent {
@@ -330,13 +333,16 @@ impl Agent {
 
     async fn open_line(&mut self) -> Result<Line, AskError> {
         let by = self.gateways();
-        match self.line.take() {
-            // By a list that does not name it, it would not be found.
-            Some(line) if by.iter().any(|gateway| gateway.address == *line.gateway.address()) => Ok(line),
-            Some(_) | None => {
+        let under = self.engine.obeyed();
+        let wants_fresh = self.engine.standing().trial.as_ref().is_some_and(|trial| trial.terms.fresh);
+        // By a list that does not name it, it would not be found.
+        let is_named = |line: &Line| by.iter().any(|gateway| gateway.address == *line.gateway.address());
+        match self.line.take().filter(|line| is_named(line) && (!wants_fresh || line.under == under)) {
+            Some(line) => Ok(line),
+            None => {
                 let (gateway, known) = sync::connect(&self.scope, &by).await?;
                 self.listed = 0;
-                Ok(Line { gateway, known })
+                Ok(Line { gateway, known, under })
             }
         }
     }

@@ -102,7 +102,9 @@ impl FromStr for Source {
             _ => return Err(unknown()),
         }
         let uri: Uri = text.trim_end_matches('/').parse().map_err(|_| unknown())?;
-        let plain = uri.scheme().is_some() && uri.query().is_none() && uri.authority().is_some_and(|at| !at.as_str().contains('@'));
+        let plain = uri.scheme().is_some()
+            && uri.query().is_none()
+            && uri.authority().is_some_and(|at| !at.as_str().contains('@'));
         if plain { Ok(Self::Web(uri)) } else { Err(unknown()) }
     }
 }
