@@ -200,7 +200,7 @@ impl Place {
 
     /// A machine that joined with an invite of its own.
     pub fn joined(&self, node: &str) {
-        succeeded(&self.join(node, &self.code(&[])));
+        succeeded(&self.join(node, &self.code(&["--name", node])));
     }
 
     /// Starts a node's agent; what it says is kept for `Running::end`.

@@ -14,6 +14,11 @@ pub struct NameGlob(String);
 pub struct BadGlob(String);
 
 impl NameGlob {
+    /// Does it say nothing about names?
+    pub fn is_any(&self) -> bool {
+        self.0.bytes().all(|c| c == b'*')
+    }
+
     /// Whether a name, already checked to be one, fits.
     pub fn matches(&self, name: &str) -> bool {
         let mut rest = name;

@@ -245,6 +245,8 @@ pub enum BadHead {
     ForgetsRevocations { version: u64 },
     #[error("the head is no longer fresh: it was good until {until}")]
     Stale { until: Timestamp },
+    #[error("head {version} was drafted at {issued_at}, before the one that is in force: make it anew")]
+    DraftedEarlier { version: u64, issued_at: Timestamp },
     #[error("the head was issued at {issued_at}, which is in the future here")]
     FromTheFuture { issued_at: Timestamp },
 }

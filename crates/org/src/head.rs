@@ -4,6 +4,7 @@ use identity::envelope::Envelope;
 use identity::head::{BadHead, SignedHead};
 use identity::id::Digest;
 use identity::principal::NodeName;
+use identity::time::Seconds;
 
 use crate::entry::{Action, Cause, SignedEntry};
 use crate::state::{HeadRecord, State, Void, add_first, bad};
@@ -18,6 +19,11 @@ impl State {
             return Ok(());
         };
         let next = SignedHead { head: head.peek(Some(self.org))?, digest: head.digest() };
+        // A head that was kept back, complete, would undo what was decided since. Clocks may be an hour apart.
+        let issued_at = next.head.issued_at;
+        if issued_at + Seconds::HOUR < known.head.issued_at {
+            return Err(BadHead::DraftedEarlier { version: next.head.version, issued_at });
+        }
         let mut known = SignedHead { head: known.head.clone(), digest: known.digest };
         // Remove wins, whichever head named it first.
         known.head.revocations.absorb(&self.revocations);

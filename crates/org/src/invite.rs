@@ -116,6 +116,11 @@ impl Invite {
         }
     }
 
+    /// Does it speak of such names, and not just of any?
+    pub fn lists(&self, name: &NodeName) -> bool {
+        self.names.iter().any(|glob| !glob.is_any() && glob.matches(name.as_str()))
+    }
+
     /// Name and ceilings: the claim stays within what the operators signed.
     pub fn check_claim(&self, claim: &Claim) -> Result<(), Refusal> {
         if !self.names.iter().any(|glob| glob.matches(claim.name.as_str())) {

@@ -1,7 +1,7 @@
 //! Every way in which a gateway says no. Data, not text: it travels, and both sides print the same words.
 
 use identity::id::InviteId;
-use identity::principal::{NodeName, Principal, SignerName};
+use identity::principal::{Name, NodeName, Principal, SignerName};
 use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,8 @@ pub enum Refusal {
     NetworkNotAllowed,
     #[error("the invite does not allow the name `{name}`; it allows: {allowed}")]
     NameNotAllowed { name: NodeName, allowed: String },
+    #[error("the fleet has a class `{class}` for the name `{name}`, and the invite does not list such names")]
+    NameUnlisted { name: NodeName, class: Name },
     #[error("the invite does not give the {what} `{value}`")]
     BeyondCeiling { what: Ceiling, value: String },
     #[error("the name `{name}` belongs to another machine")]
@@ -121,6 +123,9 @@ impl Refusal {
             Self::NetworkNotAllowed => {
                 Some("join from an allowed network, or ask an operator: freehold invite create --from")
             }
+            Self::NameUnlisted { .. } => Some(
+                "ask an operator for an invite that names it: freehold invite create --name NAME; or choose another name",
+            ),
             Self::NameNotAllowed { .. } => Some("choose an allowed one: freehold-node join --name NAME"),
             Self::BeyondCeiling { .. } => Some(
                 "leave it out, or ask an operator for an invite that gives it: freehold invite create --give-label, --give-role",
@@ -176,6 +181,7 @@ impl Refusal {
             | Self::InviteNotHere
             | Self::NetworkNotAllowed
             | Self::NameNotAllowed { .. }
+            | Self::NameUnlisted { .. }
             | Self::BeyondCeiling { .. }
             | Self::NameTaken { .. }
             | Self::NameOfAnother { .. }

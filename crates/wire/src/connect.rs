@@ -243,6 +243,7 @@ impl Provisional {
                 BadHead::Envelope(_)
                 | BadHead::OtherSigners { .. }
                 | BadHead::Stale { .. }
+                | BadHead::DraftedEarlier { .. }
                 | BadHead::FromTheFuture { .. } => false,
             },
             BadKnowledge::Signers(why) => matches!(why, BrokenChain::EndsTooEarly { .. }),

@@ -80,6 +80,7 @@ const fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::InviteNotHere
         | Refusal::NetworkNotAllowed
         | Refusal::NameNotAllowed { .. }
+        | Refusal::NameUnlisted { .. }
         | Refusal::BeyondCeiling { .. }
         | Refusal::BadProof
         | Refusal::KeyRevoked

@@ -20,6 +20,9 @@ use crate::ask::sync::{self, Listed, Wants};
 use crate::ask::tree;
 use crate::store::refused;
 
+/// An operator's clock and this one may be so far apart.
+const CLOCKS: Seconds = Seconds::MINUTE.times(5);
+
 impl Agent {
     /// Waits for news and takes them: authority first, then what this node should be. If the clocks are apart, it says
     /// so.
@@ -52,7 +55,10 @@ impl Agent {
             let fresh = line.under == Some(under);
             self.note(|engine| engine.reached(under, fresh, now));
         }
-        if let Some(consent) = heard.consent {
+        if let Some((consent, at)) = heard.consent
+            && self.engine.view().trial.is_some_and(|trial| at + CLOCKS >= trial.started)
+        {
+            // A word about an earlier trial of the same says nothing about this one.
             self.note(|engine| engine.consent(consent, now));
         }
         if let Some(listed) = heard.listed {

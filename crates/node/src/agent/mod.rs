@@ -333,16 +333,18 @@ impl Agent {
 
     async fn open_line(&mut self) -> Result<Line, AskError> {
         let by = self.gateways();
-        let under = self.engine.obeyed();
-        let wants_fresh = self.engine.standing().trial.as_ref().is_some_and(|trial| trial.terms.fresh);
-        // By a list that does not name it, it would not be found.
-        let is_named = |line: &Line| by.iter().any(|gateway| gateway.address == *line.gateway.address());
-        match self.line.take().filter(|line| is_named(line) && (!wants_fresh || line.under == under)) {
-            Some(line) => Ok(line),
-            None => {
+        match self.line.take() {
+            // By a list that does not name it, it would not be found; and some trials want a new one.
+            Some(line)
+                if by.iter().any(|gateway| gateway.address == *line.gateway.address())
+                    && (line.under == self.engine.obeyed() || !self.engine.wants_new_line()) =>
+            {
+                Ok(line)
+            }
+            Some(_) | None => {
                 let (gateway, known) = sync::connect(&self.scope, &by).await?;
                 self.listed = 0;
-                Ok(Line { gateway, known, under })
+                Ok(Line { gateway, known, under: self.engine.obeyed() })
             }
         }
     }

@@ -108,9 +108,15 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
         let again = match enroll::consider(desk.state, attempt)? {
             Verdict::Again { member, .. } => Some((member.admission.entry.clone(), member.admission.entry_digest)),
             Verdict::Admit { invite } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
-            Verdict::Admit { .. } => {
-                let published = shelf.now().and_then(|published| published.key_of(&claim.name));
-                enroll::check_name_is_free(desk.state, &claim.name, published)?;
+            Verdict::Admit { invite } => {
+                let published = shelf.now();
+                let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
+                if let Some(leaf) = class.filter(|_| !invite.invite.lists(&claim.name)) {
+                    // A class carries services, users and files: whoever is let in as one of it was meant to be.
+                    return Err(Refusal::NameUnlisted { name: claim.name.clone(), class: leaf.class.clone() });
+                }
+                let key = published.as_ref().and_then(|published| published.key_of(&claim.name));
+                enroll::check_name_is_free(desk.state, &claim.name, key)?;
                 None
             }
         };

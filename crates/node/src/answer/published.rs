@@ -180,14 +180,18 @@ impl Published {
             return Some(Listing::Own { leaf: leaf.clone(), path: self.map.prove(key)? });
         }
         let absence = self.map.prove_absence(key)?;
-        let covers = |leaf: &&ClassLeaf| leaf.names.iter().any(|glob| glob.matches(name.as_str()));
-        match self.classes.iter().find(covers) {
+        match self.class_of(name) {
             Some(leaf) => {
                 let path = self.map.prove(members::class_key(&leaf.class))?;
                 Some(Listing::Class { leaf: leaf.clone(), path, absence })
             }
             None => Some(Listing::Unlisted { absence }),
         }
+    }
+
+    /// The class that a machine of this name would be in.
+    pub fn class_of(&self, name: &NodeName) -> Option<&ClassLeaf> {
+        self.classes.iter().find(|leaf| leaf.names.iter().any(|glob| glob.matches(name.as_str())))
     }
 
     /// The key that has this name, by the operators' word.

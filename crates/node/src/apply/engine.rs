@@ -148,6 +148,11 @@ impl Engine {
         self.shelf.get(digest).ok().map(|kept| kept.bytes)
     }
 
+    /// Does something on trial want a connection that was made under it?
+    pub fn wants_new_line(&self) -> bool {
+        self.standing.trial.as_ref().is_some_and(|trial| trial.terms.fresh && !trial.evidence.reached)
+    }
+
     pub fn is_on_trial(&self) -> bool {
         self.standing.trial.is_some()
     }

@@ -7,7 +7,7 @@ use identity::key::Sign as _;
 use identity::members::{BadListing, Listing};
 use identity::principal::NodeName;
 use identity::text::Bytes;
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use manifest::stored::Manifest;
 use org::admission::Leave;
 use org::consent::Consent;
@@ -83,8 +83,8 @@ pub struct Heard {
     pub apart: Option<String>,
     /// How the map of the head in force lists this node, if it was told or cannot be told.
     pub listed: Option<Result<Listed, AskError>>,
-    /// An operator said that this manifest stays.
-    pub consent: Option<Digest>,
+    /// An operator said that this manifest stays, and when.
+    pub consent: Option<(Digest, Timestamp)>,
 }
 
 /// What the head in force says that this node should be.
@@ -160,12 +160,15 @@ fn check_listing(
 }
 
 /// The word of any one signer of the set in force, for this very machine.
-fn open_consent(known: &Known, envelope: &Envelope, own_key: Digest) -> Option<Digest> {
+fn open_consent(known: &Known, envelope: &Envelope, own_key: Digest) -> Option<(Digest, Timestamp)> {
     let signers = known.signers.quorum.keys();
     let mut signers = signers.iter();
     let consent: Consent = signers.find_map(|key| envelope.open_signed_by(Some(known.org()), &[*key]).ok())?;
-    (consent.node_key == own_key).then_some(consent.manifest)
+    (consent.node_key == own_key).then_some((consent.manifest, consent.at))
 }
+
+/// More at once is not somebody who lost keys.
+const MAX_RECOVERIES: usize = 8;
 
 /// Signer sets and the head: the ratchet, on disk before it is believed.
 fn take_authority(
@@ -186,7 +189,7 @@ fn take_authority(
         scope.save_known(&newer)?;
     }
     let mut newer = newer;
-    for recovery in recoveries {
+    for recovery in recoveries.iter().take(MAX_RECOVERIES) {
         newer = notice(scope, &newer, recovery)?.unwrap_or(newer);
     }
     scope.save_tip(tip, &newer)?;
