@@ -1,5 +1,6 @@
 //! What a hostile machine, one signer of several, or an old copy of the ledger could make of what is published.
 
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -175,4 +176,51 @@ fn nobody_gets_into_a_class_by_an_invite_that_names_nobody() {
     // Elsewhere it is as good as before, and so is one that says what it is for.
     succeeded(&scene.place.join("lone", &open));
     succeeded(&scene.place.join("web-7", &scene.place.code(&["--name", "web-*"])));
+
+/// Passes connections on to a port, until it is told to take no new ones. Those that are open stay.
+struct Door {
+    port: u16,
+    shut: Arc<AtomicUsize>,
+}
+
+impl Door {
+    fn to(inner: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, shut) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+        let is_shut = Arc::clone(&shut);
+        std::thread::spawn(move || {
+            for outside in listener.incoming().flatten() {
+                if is_shut.load(Ordering::Relaxed) > 0 {
+                    continue;
+                }
+                let inside = TcpStream::connect(("127.0.0.1", inner)).unwrap();
+                let (out, back) = (outside.try_clone().unwrap(), inside.try_clone().unwrap());
+                std::thread::spawn(move || std::io::copy(&mut &outside, &mut &inside));
+                std::thread::spawn(move || std::io::copy(&mut &back, &mut &out));
+            }
+        });
+        Self { port, shut }
+    }
+}
+
+#[test]
+fn a_list_of_gateways_is_confirmed_only_by_a_connection_that_was_made_since() {
+    let scene = Scene::new();
+    let place: &Place = &scene.place;
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let _agent = place.agent("web-1");
+    let door = Door::to(place.port);
+    let publish = |list: &str| {
+        let node = format!("  web-1:\n    apply:\n      deadline: 12s\n    gateways: [{list}]\nservices:");
+        scene.declare(&QUAY.replace("services:", &node));
+        place.freehold(&["publish", "--yes", "--wait", "80s"])
+    };
+    let through = format!("\"127.0.0.1:{}\"", door.port);
+    succeeded(&publish(&through));
+    until("it comes through the door", || place.status("web-1")["gateways"][0] == through.trim_matches('"'));
+    until("it rests", || place.status("web-1")["applied"]["trial"].is_null());
+    door.shut.store(1, Ordering::Relaxed);
+    // The connection that it has goes on; nobody could make it again.
+    ended(&publish(&format!("{through}, \"127.0.0.1:1\"")), 4, "did not stay on `web-1`");
 }

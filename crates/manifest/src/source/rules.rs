@@ -1,11 +1,13 @@
 //! The rules that only the whole fleet shows: what contradicts itself is an error, what has no effect a warning.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
+use identity::glob::NameGlob;
 use identity::principal::{Host, Name};
 
 use super::build::Spots;
-use super::place::{Notes, error, error_about, warning};
+use super::place::{Notes, Spot, error, error_about, warning};
 use super::reach::Reach;
 use crate::fleet::{At, Fleet, MachineSpec, ROLE_OPERATOR};
 use crate::stored::Confirm;
@@ -25,11 +27,46 @@ pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     }
 }
 
+/// The patterns of all classes by what stands before their first `*`: two can share a name only if one beginning goes on
+/// where the other ends.
+struct Beginnings<'a> {
+    globs: &'a [(Name, NameGlob, Spot)],
+    by_beginning: BTreeMap<String, Vec<usize>>,
+}
+
+impl<'a> Beginnings<'a> {
+    fn of(globs: &'a [(Name, NameGlob, Spot)]) -> Self {
+        let mut by_beginning: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (nth, (_, glob, _)) in globs.iter().enumerate() {
+            by_beginning.entry(Self::beginning(glob)).or_default().push(nth);
+        }
+        Self { globs, by_beginning }
+    }
+
+    fn beginning(glob: &NameGlob) -> String {
+        glob.to_string().split('*').next().unwrap_or_default().to_owned()
+    }
+
+    /// Those with which this text begins.
+    fn before<'b>(&'b self, text: &'b str) -> impl Iterator<Item = usize> + 'b {
+        let beginnings = (0..=text.len()).filter_map(|end| text.get(..end));
+        beginnings.filter_map(|beginning| self.by_beginning.get(beginning)).flatten().copied()
+    }
+
+    /// Those before the nth that may share a name with it.
+    fn rivals<'b>(&'b self, nth: usize, beginning: &'b str) -> impl Iterator<Item = &'a (Name, NameGlob, Spot)> + 'b {
+        let longer = self.by_beginning.range::<str, _>((Bound::Excluded(beginning), Bound::Unbounded));
+        let longer = longer.take_while(move |(other, _)| other.starts_with(beginning)).flat_map(|(_, all)| all);
+        let all = self.before(beginning).chain(longer.copied());
+        all.filter(move |other| *other < nth).filter_map(|other| self.globs.get(other))
+    }
+}
+
 /// A node takes what its class says only if there is one such class.
 fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots) {
-    let mut reported = BTreeSet::new();
+    let (mut reported, beginnings) = (BTreeSet::new(), Beginnings::of(&spots.globs));
     for (nth, (class, glob, at)) in spots.globs.iter().enumerate() {
-        for (earlier, other, first) in spots.globs.iter().take(nth) {
+        for (earlier, other, first) in beginnings.rivals(nth, &Beginnings::beginning(glob)) {
             if earlier == class || reported.contains(&(earlier, class)) {
                 continue;
             }
@@ -45,8 +82,10 @@ fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots) {
 
 /// A node that is named has nothing from a class; access tables could not tell the two apart.
 fn nodes_outside_classes(notes: &mut Notes<'_>, spots: &Spots) {
+    let beginnings = Beginnings::of(&spots.globs);
     for (node, at) in &spots.names.nodes {
-        if let Some((class, glob, first)) = spots.globs.iter().find(|(_, glob, _)| glob.matches(node.as_str())) {
+        let may_fit = beginnings.before(node.as_str()).filter_map(|nth| spots.globs.get(nth));
+        if let Some((class, glob, first)) = may_fit.into_iter().find(|(_, glob, _)| glob.matches(node.as_str())) {
             let draft = error(*at, format!("the node `{node}` would be in the class `{class}`, too"));
             let draft = draft.also(*first, format!("`{glob}` fits it"));
             notes.push(draft.hint("a machine is declared by its name or by a class: leave it to the class, rename it, or narrow the pattern"));
@@ -189,5 +228,33 @@ fn word(at: &At) -> String {
     match at {
         At::Node(name) => format!("`{name}`"),
         At::Class(name) => format!("the class `{name}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pattern_that_shares_a_name_is_passed_over() {
+        let letters = ["", "a", "b", "*"];
+        let words =
+            letters.iter().flat_map(|a| letters.iter().flat_map(move |b| letters.map(|c| format!("{a}{b}{c}"))));
+        let words: BTreeSet<String> = words.collect();
+        let at = Spot { file: 0, line: 1, column: 0, width: 1 };
+        let class = |nth: usize| format!("c{nth}").parse().unwrap();
+        let globs = words.iter().filter_map(|word| word.parse::<NameGlob>().ok()).enumerate();
+        let globs: Vec<_> = globs.map(|(nth, glob)| (class(nth), glob, at)).collect();
+        assert!(globs.len() > 20, "{}", globs.len());
+        let (beginnings, mut shared) = (Beginnings::of(&globs), 0);
+        for (nth, (_, glob, _)) in globs.iter().enumerate() {
+            let beginning = Beginnings::beginning(glob);
+            let rivals: Vec<&Name> = beginnings.rivals(nth, &beginning).map(|(class, ..)| class).collect();
+            for (other, ..) in globs[..nth].iter().filter(|(_, other, _)| glob.shared_name(other).is_some()) {
+                shared += 1;
+                assert_eq!(rivals.iter().filter(|rival| **rival == other).count(), 1, "{glob} and {other}");
+            }
+        }
+        assert!(shared > 50, "{shared}");
     }
 }
