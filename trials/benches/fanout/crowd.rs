@@ -18,6 +18,8 @@ use trials::thief::Thief;
 use wire::enroll::Issued;
 use wire::known::Known;
 
+use crate::fleet;
+
 /// So many join or connect at a time.
 const AT_ONCE: usize = 64;
 /// Nothing that is measured takes this long.
@@ -65,7 +67,7 @@ pub async fn join(place: &Place, nodes: usize) -> Vec<(usize, Machine, Issued)> 
         let (code, door, turns) = (code.clone(), door.clone(), Arc::clone(&turns));
         tasks.spawn(async move {
             let _turn = turns.acquire().await;
-            let machine = Machine::new(&code, &format!("n-{number}"));
+            let machine = Machine::new(&code, &fleet::name(number));
             let issued = machine.join(&mut door.open(address(number)).await).await;
             drop(machine.come_back(door.port, address(number), &issued).await);
             (number, machine, issued)
