@@ -176,6 +176,7 @@ fn nobody_gets_into_a_class_by_an_invite_that_names_nobody() {
     // Elsewhere it is as good as before, and so is one that says what it is for.
     succeeded(&scene.place.join("lone", &open));
     succeeded(&scene.place.join("web-7", &scene.place.code(&["--name", "web-*"])));
+}
 
 /// Passes connections on to a port, until it is told to take no new ones. Those that are open stay.
 struct Door {
