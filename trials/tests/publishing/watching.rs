@@ -254,14 +254,13 @@ fn a_manifest_that_is_too_large_for_one_call_arrives_whole() {
     let scene = Scene::new();
     let _gateway = scene.place.serve();
     let puppet = Puppet::join(&scene.place, "web-1");
-    let files: String = (0..4)
-        .map(|n| {
-            let name = format!("fleet/files/part-{n}");
-            std::fs::create_dir_all(scene.place.path("fleet/files")).unwrap();
-            std::fs::write(scene.place.path(&name), vec![b'a' + n; 250 << 10]).unwrap();
-            format!("      part-{n}:\n        from: files/part-{n}\n")
-        })
-        .collect();
+    std::fs::create_dir_all(scene.place.path("fleet/files")).unwrap();
+    let parts = (0..4).map(|n| {
+        let name = format!("fleet/files/part-{n}");
+        std::fs::write(scene.place.path(&name), vec![b'a' + n; 250 << 10]).unwrap();
+        format!("      part-{n}:\n        from: files/part-{n}\n")
+    });
+    let files = parts.collect::<Vec<_>>().concat();
     scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*\n    files:\n{files}"));
     scene.publish();
     let answer = puppet.sync(None, None);
