@@ -209,3 +209,25 @@ fn stop_in_time(agent: Running) -> Option<i32> {
     assert!(began.elapsed() < Duration::from_secs(5), "it took {:?} to stop", began.elapsed());
     exit
 }
+
+#[test]
+fn operators_who_want_shorter_lives_strand_nobody() {
+    let place = Place::founded(&["--node", "quay"]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let _agent = place.agent("web-1");
+    until("it is connected", || !place.status("web-1")["last_check_in"].is_null());
+    succeeded(&place.freehold(&["mandate", "change", "quay", "--svid-ttl", "8h", "--yes"]));
+    let soon = ground::clock::now() + identity::time::Seconds::HOUR.times(8) + identity::time::Seconds::MINUTE;
+    let until_then = |status: serde_json::Value| {
+        let until = status["svid_expires_at"].as_str().unwrap().parse::<identity::time::Timestamp>().unwrap();
+        until <= soon && status["problem"].is_null()
+    };
+    until("the machine has a shorter one", || until_then(place.status("web-1")));
+    let listed = || place.facts(&["node", "list"]);
+    until("and so has the gateway's own", || {
+        let nodes = listed();
+        let quay = nodes.as_array().unwrap().iter().find(|node| node["name"] == "quay").unwrap();
+        quay["svid_expires_at"].as_str().unwrap().parse::<identity::time::Timestamp>().unwrap() <= soon
+    });
+}

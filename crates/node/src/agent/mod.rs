@@ -114,6 +114,7 @@ impl Ready {
             jitter,
             line: None,
             quiet: false,
+            refused_svid: false,
             failures: 0,
             next_check_in: None,
             renew_at: None,
@@ -161,6 +162,8 @@ struct Agent {
     line: Option<Line>,
     /// The gateway had nothing new, and did not wait.
     quiet: bool,
+    /// A gateway does not take the SVID that this node has, though it is good by its time.
+    refused_svid: bool,
     failures: u32,
     next_check_in: Option<Timestamp>,
     renew_at: Option<Timestamp>,
@@ -254,11 +257,12 @@ impl Agent {
     async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
         let principal = self.node.principal();
         let svid = self.scope.seat(&principal).svid()?;
-        if svid.as_ref().is_none_or(|svid| !svid.is_good(clock::now())) {
+        if self.refused_svid || svid.as_ref().is_none_or(|svid| !svid.is_good(clock::now())) {
             self.line = None;
             renew::come_back(&self.scope, &self.node, &self.gateways()).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
-            tracing::info!("came back: the SVID was not good at this time");
+            self.refused_svid = false;
+            tracing::info!("came back: the SVID was not good at this time, or not by what the operators say now");
         }
         // First what is known is compared, then something is asked for.
         let mut line = self.open_line().await?;
@@ -362,6 +366,14 @@ impl Agent {
             self.refuse(now, Timestamp::from_unix(0), &describe(&why));
         }
         self.options.tally.failed(&why);
+        // Operators may want SVIDs to live shorter, or by another issuer: the node key gets a new one.
+        self.refused_svid |= matches!(
+            &why,
+            AskError::Call(
+                CallError::NotAccepted { alert: AlertKind::Other, .. }
+                    | CallError::Refused(Refusal::NotPermitted { .. })
+            )
+        );
         let revoked = match &why {
             AskError::Revoked => true,
             AskError::Call(
