@@ -366,14 +366,18 @@ impl Agent {
             self.refuse(now, Timestamp::from_unix(0), &describe(&why));
         }
         self.options.tally.failed(&why);
-        // Operators may want SVIDs to live shorter, or by another issuer: the node key gets a new one.
-        self.refused_svid |= matches!(
+        let doubted = matches!(
             &why,
             AskError::Call(
                 CallError::NotAccepted { alert: AlertKind::Other, .. }
                     | CallError::Refused(Refusal::NotPermitted { .. })
             )
         );
+        // Operators may want SVIDs to live shorter, or by another issuer: the node key gets a new one.
+        if doubted && !self.refused_svid {
+            let outdated = renew::is_outdated(&self.scope, &self.node, &self.gateways()).await;
+            self.refused_svid = outdated.unwrap_or(false);
+        }
         let revoked = match &why {
             AskError::Revoked => true,
             AskError::Call(

@@ -5,6 +5,7 @@ use identity::bundle::{Identity, Roots};
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
+use identity::verifier::{self, Side, Standard};
 use org::admission::{Purpose, Transcript};
 use wire::connect::{Believed, Gateway};
 use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};
@@ -67,6 +68,19 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
     let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
     scope.save_tip(&issued.tip, &known)?;
     Ok(seat.install(&pending, &chain)?)
+}
+
+/// Is the SVID in use no longer one by what the operators say now, although its time is not over? The signed head, which
+/// any stranger may read, says so.
+pub async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<bool, AskError> {
+    let Some(svid) = scope.seat(&node.principal()).svid()? else {
+        return Ok(false);
+    };
+    let (_, known) = call_known(scope, gateways, None).await?;
+    let roots = identity_roots(scope)?;
+    let head = &known.head.head;
+    let standard = Standard { org: known.org(), name: &known.founding.record.name, roots: &roots, head };
+    Ok(verifier::check_svid(&svid.own.chain, Side::Client, standard, clock::now()).is_err())
 }
 
 fn identity_roots(scope: &Scope) -> Result<Roots<Identity>, AskError> {
