@@ -10,7 +10,7 @@ use identity::head::Head;
 use identity::key::Sign as _;
 use identity::principal::{Address, OrgName};
 use identity::time::Timestamp;
-use node::agent::describe;
+use node::agent::trouble::describe;
 use node::answer::serve::loopback;
 use node::doctor::standing::{self, Who};
 use node::doctor::{Finding, Patient, files, reach, tell};

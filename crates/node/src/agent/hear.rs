@@ -10,7 +10,8 @@ use wire::known::Known;
 
 use crate::agent::errand::{Answer, Asked};
 use crate::agent::status::Status;
-use crate::agent::{Agent, Line, describe, told};
+use crate::agent::trouble::describe;
+use crate::agent::{Agent, Line, told};
 use crate::apply::engine::{ApplyError, Engine, Offered};
 use crate::apply::preview::Ground;
 use crate::apply::trial::Outcome;

@@ -69,7 +69,7 @@ impl Status {
             gateways: node.gateways,
             running: false,
             last_check_in: None,
-            problem: crate::agent::trouble(&known, clock::now()),
+            problem: crate::agent::trouble::trouble(&known, clock::now()),
             refused: refused::load(scope)?,
             applied: crate::apply::view::from_disk(&scope.folder),
         })

@@ -307,7 +307,10 @@ async fn run_own_agent(
     let door = Peer { address, dial: Some(loopback(local)) };
     let options = agent::Options { doors: Some(vec![door]), tally, ..agent::Options::default() };
     while let Err(why) = agent::run(folder.scope(), options.clone(), stop.clone()).await {
-        tracing::error!(why = agent::describe(&why), "the gateway's own node stopped; starting it again in a minute");
+        tracing::error!(
+            why = agent::trouble::describe(&why),
+            "the gateway's own node stopped; starting it again in a minute"
+        );
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -11,8 +11,8 @@ use org::frontier::Tip;
 use wire::connect::Gateway;
 use wire::known::Known;
 
-use crate::agent::describe;
 use crate::agent::status::Status;
+use crate::agent::trouble::describe;
 use crate::apply::view;
 use crate::commands::roots::Common;
 use crate::doctor::standing::Who;

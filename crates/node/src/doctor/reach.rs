@@ -17,7 +17,7 @@ use wire::connect::{Anchor, CallError, Gateway, Provisional};
 use wire::known::Known;
 use wire::tls::{self, Expect, OwnSvid};
 
-use crate::agent::describe;
+use crate::agent::trouble::describe;
 use crate::doctor::Finding;
 
 const LOOK_TIME: Duration = Duration::from_secs(10);

@@ -143,7 +143,7 @@ pub fn svid(now: Timestamp, svid: Result<Option<&Svid>, &ScopeError>, agent: &st
         }
         Err(why) => {
             let cure = "chmod 600 if others can read its key; if it is damaged, remove `current/svid.pem` and let the agent fetch another";
-            return Finding::wrong(subject, crate::agent::describe(why), cure);
+            return Finding::wrong(subject, crate::agent::trouble::describe(why), cure);
         }
     };
     let (from, until) = (svid.not_before, svid.not_after);

@@ -1,0 +1,57 @@
+//! What went wrong, in words: for people, for reports, for logs.
+
+use identity::time::Timestamp;
+use wire::connect::CallError;
+use wire::known::{BadKnowledge, Known};
+
+use crate::ask::call::AskError;
+
+/// Something that a gateway of this org would not say.
+pub fn is_lie(why: &AskError) -> bool {
+    match why {
+        AskError::Knowledge(why) | AskError::Call(CallError::Knowledge { source: why, .. }) => {
+            !matches!(why, BadKnowledge::RecoveryWaits { .. })
+        }
+        AskError::Call(call) => matches!(call, CallError::Unreadable { .. }),
+        AskError::Listing(_) | AskError::Manifest(_) | AskError::BadAnswer(_) | AskError::Withheld { .. } => true,
+        AskError::Tree(not_taken) => not_taken.is_lie(),
+        _ => false,
+    }
+}
+
+/// What a person should look at, although the machine works.
+pub fn trouble(known: &Known, now: Timestamp) -> Option<String> {
+    let recovery = known.alarms().into_iter().map(|(set, due_at)| {
+        let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
+        let names = names.join(", ");
+        format!(
+            "RECOVERY: the recovery keys replace the org's signers by {names} at {due_at}; signers who are not lost stop it: freehold recover --cancel"
+        )
+    });
+    recovery.chain(stale(known, now)).reduce(|all, one| format!("{all}; {one}"))
+}
+
+/// A gateway that holds back news shows itself by this.
+fn stale(known: &Known, now: Timestamp) -> Option<String> {
+    let until = known.head.head.fresh_until;
+    let why = || {
+        format!(
+            "the org's head was fresh only until {until}: the operators have not renewed it (freehold refresh), or the gateway holds it back"
+        )
+    };
+    (!known.head.head.is_fresh(now)).then(why)
+}
+
+/// An error with its causes, on one line.
+pub fn describe(why: &dyn std::error::Error) -> String {
+    let mut out = why.to_string();
+    let mut source = why.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !out.contains(&text) {
+            out = format!("{out}: {text}");
+        }
+        source = cause.source();
+    }
+    out
+}
