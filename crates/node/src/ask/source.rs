@@ -25,7 +25,7 @@ const TIME: Duration = Duration::from_secs(30);
 #[serde(try_from = "String", into = "String")]
 pub enum Source {
     Folder(PathBuf),
-    /// `http://HOST[:PORT]/PATH`, without a slash at its end.
+    /// `http://HOST:PORT/PATH`, without a slash at its end.
     Web(Uri),
 }
 
@@ -35,7 +35,7 @@ pub enum BadSource {
         "https is not spoken here: it would need a list of public roots, which this program does not trust for          anything. What is in a tree is signed or sealed, so http:// does as well, or a folder"
     )]
     Https,
-    #[error("`{0}` is neither a folder nor http://HOST[:PORT]/PATH")]
+    #[error("`{0}` is neither a folder nor http://HOST:PORT/PATH")]
     Unknown(String),
 }
 

@@ -23,7 +23,7 @@ pub struct Run {
     /// How often to check in
     #[arg(long, value_name = "SPAN", env = "FREEHOLD_EVERY", default_value = "60s")]
     every: Seconds,
-    /// Read a static tree this often instead of asking gateways: a folder, or http://HOST[:PORT]/PATH. Its SVID is not
+    /// Read a static tree this often instead of asking gateways: a folder, or http://HOST:PORT/PATH. Its SVID is not
     /// renewed then
     #[arg(long, value_name = "DIR|URL", env = "FREEHOLD_FROM")]
     from: Option<Source>,

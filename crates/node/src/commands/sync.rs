@@ -46,7 +46,7 @@ pub struct Sync {
     /// After this time it goes back unless confirmed, whatever the manifest says; implies --now
     #[arg(long, value_name = "SPAN")]
     commit_timeout: Option<Seconds>,
-    /// Read a static tree instead of asking a gateway: a folder, or http://HOST[:PORT]/PATH
+    /// Read a static tree instead of asking a gateway: a folder, or http://HOST:PORT/PATH
     #[arg(long, value_name = "DIR|URL")]
     from: Option<Source>,
 }
