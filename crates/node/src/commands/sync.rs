@@ -90,11 +90,26 @@ impl Hand {
     }
 }
 
+/// An agent that has just begun has hold of the scope a moment before it answers, and one that ends a moment longer.
+async fn find_agent(scope: &Scope) -> Result<Option<Remote>, Failure> {
+    for _ in 0..50 {
+        if let Some(remote) = Remote::find(scope).await {
+            return Ok(Some(remote));
+        }
+        // Let go at once: whoever goes on takes it again.
+        if scope.lock().map_err(|why| Failure::new(DOING, &why))?.is_some() {
+            return Ok(None);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(None)
+}
+
 impl Sync {
     pub async fn run(mut self, common: &Common) -> Result<(), Failure> {
         let scope = common.scope(DOING)?;
         self.from = self.from.map(Source::absolute).transpose().map_err(|why| Failure::new(DOING, &why))?;
-        if let Some(remote) = Remote::find(&scope).await {
+        if let Some(remote) = find_agent(&scope).await? {
             return self.ask(common, &Hand::There(remote)).await;
         }
         if self.dry_run {
