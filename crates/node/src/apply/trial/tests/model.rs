@@ -18,6 +18,8 @@ struct Play {
     offers: u8,
     crashes: u8,
     setbacks: u8,
+    /// A head may revoke something, with or without a new offer in it.
+    revokes: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +28,10 @@ struct Scene {
     memory: Option<Standing>,
     disk: Standing,
     link: Option<Digest>,
+    /// The newest head on the disk, in a file of its own: authority, which is never on trial.
+    mark: u64,
+    /// The head that revoked something, once it was heard.
+    revoked: Option<u64>,
     /// Folders that are whole.
     shelf: BTreeSet<Digest>,
     clock: i64,
@@ -106,8 +112,10 @@ impl Stage {
         let offered = |item, head, urged| Event::Offered(Offer { item, head, terms: self.terms(), urged });
         let mut offers = Vec::new();
         if scene.offers < self.play.offers {
-            offers.extend(ITEMS.map(|(n, runs)| offered(item(n, runs), memory.head + 1, false)));
+            offers.extend(ITEMS.map(|(n, runs)| offered(item(n, runs), scene.mark + 1, false)));
         }
+        // A head that was written down before a crash names something, too: it is heard again.
+        offers.push(offered(item(2, 102), scene.mark, false));
         // Once more, from an older head, and because a person wants it.
         offers.extend(memory.obeyed().map(|item| offered(item, memory.head, false)));
         offers.push(offered(item(2, 102), memory.head.saturating_sub(1), false));
@@ -118,6 +126,11 @@ impl Stage {
             let mut scene = scene.clone();
             scene.offers = (scene.offers + 1).min(self.play.offers);
             self.perform(&scene, &event, next);
+            if self.play.revokes && scene.revoked.is_none() {
+                scene.revoked = Some(scene.mark + 1);
+                let Event::Offered(offer) = event else { continue };
+                self.perform(&scene, &Event::Offered(Offer { head: scene.mark + 1, ..offer }), next);
+            }
         }
     }
 
@@ -131,6 +144,13 @@ impl Stage {
                 next.push(dead);
             }
         };
+        if let Event::Offered(offer) = event {
+            // Authority first, before what it wants this node to be is looked at. Unwritten, it was not heard.
+            let unheard = scene.revoked.filter(|head| *head <= scene.mark);
+            broken(&Scene { revoked: unheard, ..scene.clone() }, next);
+            scene.mark = scene.mark.max(offer.head);
+            broken(&scene, next);
+        }
         for event in [event.clone(), Event::Tick] {
             let before = scene.memory.take().unwrap();
             broken(&scene, next);
@@ -205,6 +225,8 @@ impl Scene {
     /// Whoever comes now, finds what is confirmed, and no name leads nowhere.
     fn check_disk(&self) {
         assert_eq!(self.disk.confirmed, self.truth.confirmed);
+        assert!(self.disk.head <= self.mark, "nothing is obeyed of a head that is not on the disk");
+        assert!(self.revoked.is_none_or(|head| head <= self.mark), "what was revoked stays so, whatever went back");
         assert!(self.disk.kept().all(|digest| self.shelf.contains(&digest)), "what the record names is there");
         assert!(self.link.is_none_or(|link| self.shelf.contains(&link)), "what the link names is there");
     }
@@ -234,6 +256,8 @@ fn explore(play: Play) -> (usize, BTreeSet<Outcome>) {
         memory: Some(Standing::default()),
         disk: Standing::default(),
         link: None,
+        mark: 0,
+        revoked: None,
         shelf: BTreeSet::new(),
         clock: 1_000,
         truth: Truth::default(),
@@ -286,15 +310,20 @@ fn check(play: Play, at_least: usize, outcomes: usize) {
 
 #[test]
 fn a_node_that_confirms_by_itself() {
-    check(Play { confirm: Confirm::Auto, offers: 3, crashes: 1, setbacks: 0 }, 60_000, 11);
+    check(Play { confirm: Confirm::Auto, offers: 3, crashes: 1, setbacks: 0, revokes: false }, 60_000, 11);
 }
 
 #[test]
 fn a_node_that_waits_for_an_operator() {
-    check(Play { confirm: Confirm::Operator, offers: 2, crashes: 1, setbacks: 1 }, 80_000, 10);
+    check(Play { confirm: Confirm::Operator, offers: 2, crashes: 1, setbacks: 1, revokes: false }, 80_000, 11);
 }
 
 #[test]
 fn a_node_without_gateways_that_dies_often() {
-    check(Play { confirm: Confirm::Offline, offers: 2, crashes: 2, setbacks: 1 }, 140_000, 10);
+    check(Play { confirm: Confirm::Offline, offers: 2, crashes: 2, setbacks: 1, revokes: false }, 140_000, 11);
+}
+
+#[test]
+fn a_node_that_hears_of_a_revocation_at_any_time() {
+    check(Play { confirm: Confirm::Auto, offers: 2, crashes: 1, setbacks: 0, revokes: true }, 80_000, 11);
 }
