@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use trials::place::{Place, binary, ended, json, output, stdout, succeeded, text};
+use trials::place::{Place, binary, ended, json, output, stderr, stdout, succeeded, text};
 
 /// Changes one file of a fleet; what is changed must be there.
 fn change(file: &Path, from: &str, to: &str) {
@@ -146,4 +146,15 @@ fn the_schema_is_json_and_the_one_that_the_example_brings() {
     assert_eq!(empty.status.code(), Some(1));
     assert!(stdout(&empty).contains("freehold fleet init DIR"), "{}", stdout(&empty));
     ended(&place.freehold(&["check", "nowhere"]), 1, "there is no folder `nowhere`");
+}
+
+#[test]
+fn whoever_is_in_a_wrong_folder_is_told_that_and_nothing_else() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("src/deep")).unwrap();
+    std::fs::write(place.path("src/deep/package.json"), "{\"name\": \"something else\"}").unwrap();
+    let told = place.freehold(&["check"]);
+    ended(&told, 1, "there is no fleet here");
+    assert!(!stderr(&told).contains("package.json"), "{}", stderr(&told));
+    assert!(stderr(&told).contains("freehold fleet init DIR"), "{}", stderr(&told));
 }

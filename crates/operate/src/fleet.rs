@@ -18,6 +18,8 @@ const MAX_DEPTH: usize = 16;
 pub enum FleetError {
     #[error("there is no folder `{}`", .0.display())]
     NoFolder(PathBuf),
+    #[error("there is no fleet here: no folder `fleet`, and no file that ends with .yaml, .yml or .json")]
+    NotHere,
     #[error("cannot read `{}`", path.display())]
     Unreadable {
         path: PathBuf,
@@ -51,6 +53,10 @@ impl FleetFolder {
     /// The folder that was named; else `./fleet` if there is one, else this folder.
     pub fn find(named: Option<&Path>) -> Result<Self, FleetError> {
         let usual = Path::new("fleet");
+        // Whoever is in a wrong folder wants to hear that, not what is wrong with everything below it.
+        if named.is_none() && !usual.is_dir() && !has_sources(Path::new(".")) {
+            return Err(FleetError::NotHere);
+        }
         let path = named.unwrap_or_else(|| if usual.is_dir() { usual } else { Path::new(".") });
         let root = path.canonicalize().map_err(|_| FleetError::NoFolder(path.to_owned()))?;
         if root.is_dir() { Ok(Self { root }) } else { Err(FleetError::NoFolder(path.to_owned())) }
@@ -121,6 +127,12 @@ impl FleetFolder {
         file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(unreadable(&named))?;
         Ok(Some(bytes))
     }
+}
+
+/// Does the folder itself, not one below it, hold something that a fleet is made of?
+fn has_sources(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_str().is_some_and(source::is_source))
 }
 
 /// Writes the example into a folder in which there is no fleet; the names of what was written.

@@ -91,7 +91,9 @@ pub fn known(common: &Common) -> Vec<KnownOrg> {
 
 pub fn fleet_failure(doing: &str, why: &FleetError) -> Failure {
     let hint = match why {
-        FleetError::NoFolder(_) => "say where the fleet is, or make an example to start from: freehold fleet init DIR",
+        FleetError::NoFolder(_) | FleetError::NotHere => {
+            "say where the fleet is, or make an example to start from: freehold fleet init DIR"
+        }
         FleetError::LeadsOut(_) => "put the file itself there: a fleet is one folder",
         FleetError::TooMany(_) | FleetError::TooLarge(_) => "name the fleet's own folder: freehold check DIR",
         FleetError::OddName(_) => "rename the file",
