@@ -36,6 +36,7 @@ fn an_agent_killed_before_any_rename_has_the_old_state_or_the_new_one() {
 #[test]
 fn an_agent_killed_before_any_folder_link_removal_or_sync_has_the_old_state_or_the_new_one() {
     let waiting = Waiting::new();
-    let kills: usize = ["mkdir", "symlink", "unlink", "fsync"].iter().flat_map(|call| kill_at_each(&waiting, call)).sum();
+    let kills: usize =
+        ["mkdir", "symlink", "unlink", "fsync"].iter().flat_map(|call| kill_at_each(&waiting, call)).sum();
     assert!(kills >= 4, "killed only {kills} times");
 }
