@@ -83,11 +83,12 @@ pub enum Step {
 }
 
 const SIGNERS: [&str; 2] = ["ann", "ben"];
-const EVERYBODY: [&str; 6] = ["ann", "ben", "gw-1", "gw-2", "yan", "zoe"];
+/// Whoever may write an entry in these histories.
+pub const EVERYBODY: [&str; 6] = ["ann", "ben", "gw-1", "gw-2", "yan", "zoe"];
 const NAMES: [&str; 3] = ["web", "db", "mail"];
 const THIRDS: [&str; 2] = ["cat", "dan"];
 /// Named by recoveries.
-const HEIRS: [&str; 2] = ["yan", "zoe"];
+pub const HEIRS: [&str; 2] = ["yan", "zoe"];
 
 fn step() -> impl Strategy<Value = Step> {
     let (signer, gateway, node, invite) = (0..2_usize, 0..2_usize, 1..5_u8, 1..4_u8);
