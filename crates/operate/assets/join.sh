@@ -35,6 +35,7 @@ main() {
     set -f
     LC_ALL=C
     export LC_ALL
+    mask=$(umask)
     umask 077
     gateways='' root_hash='' agents_hash='' scope='' action=install dry='' work=''
     bin=${FREEHOLD_BIN:-/usr/local/bin}
@@ -174,7 +175,8 @@ may_write() {
 
 # The first tool that hashes nothing to what everybody knows.
 pick_hasher() {
-    for hasher in sha256sum shasum digest openssl; do
+    for each in sha256sum shasum digest openssl; do
+        hasher=$each # yash forgets what a loop counted with.
         if has "$hasher" && hash_of /dev/null 2>/dev/null \
             && [ "$hash" = e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 ]; then
             return 0
@@ -310,7 +312,7 @@ get() { # HASH FILE BYTES exactly|at-most WHAT quiet|shown
             size_of "$2"
             if [ "$size" -gt 0 ] && hash_of "$2" && [ "$hash" = "$1" ]; then return 0; fi
             enough_room "$2" "$3" "$size"
-            if [ "$size" -gt "$3" ] || [ "$4/$size" = "exactly/$3" ] || [ "$4/$code" = at-most/0 ]; then
+            if [ "$size" -ge "$3" ] || { [ "$4/$code" = at-most/0 ] && [ "$size" -gt 0 ]; }; then
                 # All there and wrong.
                 rm -f "$2"
                 [ "$had" = 0 ] || continue
@@ -446,7 +448,7 @@ join_org() {
     if [ -n "$scope" ]; then set -- --as "$scope" "$@"; fi
     code=0
     # The code goes from stdin to freehold-node; nothing else here reads stdin.
-    "$target" join --tell "$work/scope" "$@" || code=$?
+    (umask "$mask" && exec "$target" join --tell "$work/scope" "$@") || code=$?
     if [ "$code" != 0 ]; then
         note "freehold-node is at $target; this machine did not join. The same line may be run again."
         exit "$code"
@@ -461,7 +463,7 @@ keep_running() {
         return 0
     fi
     doing='this machine is a member now, but the service could not be installed'
-    "$target" service install --as "$scope" </dev/null \
+    (umask "$mask" && exec "$target" service install --as "$scope") </dev/null \
         || die 1 'see above' "try it again: $target service install --as $scope; or run the agent yourself: $target run --as $scope"
     say "How it stands: $target status --as $scope"
 }
@@ -528,7 +530,7 @@ uninstall() {
         scope=$found
     fi
     case " $found " in
-        *" $scope "*) joined=yes ;;
+        *" ${scope:-/} "*) joined=yes ;;
         *) joined='' ;;
     esac
     others=''
