@@ -19,6 +19,8 @@ pub mod session;
 // What is decided: a file for each.
 pub mod head;
 pub mod timely;
+pub mod files;
+pub mod release;
 pub mod invite;
 pub mod node;
 pub mod mandate;

@@ -7,6 +7,8 @@ pub mod code;
 pub mod invite;
 pub mod admission;
 pub mod report;
+pub mod executable;
+pub mod release;
 
 // The ledger's entries, and the state that they add up to.
 pub mod frontier;
