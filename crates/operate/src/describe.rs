@@ -63,6 +63,8 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
         | Action::RecoveryBegin { .. }
         | Action::NodeSuspend { .. }
         | Action::ManifestConfirm { .. }
+        | Action::NodeApprove { .. }
+        | Action::InviteApprove { .. }
         | Action::NodeAdmit { .. }
         | Action::NodeJoin { .. }
         | Action::NodeLeave { .. } => Vec::new(),

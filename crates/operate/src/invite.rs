@@ -11,9 +11,9 @@ use identity::principal::Name;
 use identity::time::Seconds;
 use ipnet::IpNet;
 use org::admission::open_invite;
-use org::code::{InviteCode, InviteSecret};
+use org::code::{InviteCode, InviteSecret, Ticket};
 use org::entry::{Action, Cause};
-use org::invite::{Approval, Invite, Right, Uses};
+use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};
@@ -56,15 +56,19 @@ impl<D: Desk> Session<D> {
                     id,
                     label: wish.label.clone(),
                     signers: session.known.signers.version,
-                    key,
+                    kind: InviteKind::Token,
+                    key: Some(key),
                     rights: vec![Right { gateway: session.survey.gateway.clone(), uses: wish.uses }],
                     created_at: now,
                     expires_at: now + wish.ttl,
                     names: wish.names.clone(),
+                    hosts: Vec::new(),
                     networks: wish.networks.clone(),
                     labels: wish.labels.clone(),
                     roles: wish.roles.clone(),
                     approval: Approval::None,
+                    approvers: 1,
+                    files: BTreeSet::new(),
                 };
                 Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))
             })
@@ -76,8 +80,7 @@ impl<D: Desk> Session<D> {
             head_floor: self.known.head.head.version,
             endpoint_root: self.known.founding.endpoint_fingerprint(),
             gateways: self.survey.addresses.clone(),
-            invite: id,
-            secret,
+            ticket: Ticket::Token { invite: id, secret },
         };
         Ok(Made { what: (made.what, code), pending: made.pending })
     }

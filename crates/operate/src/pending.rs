@@ -178,6 +178,8 @@ impl Pending {
             | Action::RecoveryBegin { .. }
             | Action::NodeSuspend { .. }
             | Action::ManifestConfirm { .. }
+            | Action::NodeApprove { .. }
+            | Action::InviteApprove { .. }
             | Action::NodeAdmit { .. }
             | Action::NodeJoin { .. }
             | Action::NodeLeave { .. } => return Err(BadPending::NothingToSign),

@@ -64,6 +64,12 @@ pub enum Action {
     /// One signer lets a manifest stay that waits for an operator's word.
     #[serde(rename = "manifest.confirm")]
     ManifestConfirm { consent: Envelope, name: NodeName },
+    /// A signer's yes or no to a claim.
+    #[serde(rename = "node.approve")]
+    NodeApprove { decision: Envelope, name: NodeName },
+    /// A signer's yes to names, beforehand.
+    #[serde(rename = "invite.approve")]
+    InviteApprove { waiver: Envelope },
     #[serde(rename = "node.admit")]
     NodeAdmit { admission: Envelope },
     #[serde(rename = "node.join")]
@@ -86,6 +92,8 @@ impl Action {
             | Self::InviteConfirm { .. }
             | Self::NodeSuspend { .. }
             | Self::ManifestConfirm { .. }
+            | Self::NodeApprove { .. }
+            | Self::InviteApprove { .. }
             | Self::NodeAdmit { .. }
             | Self::NodeJoin { .. }
             | Self::NodeLeave { .. } => None,

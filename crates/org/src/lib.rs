@@ -5,6 +5,7 @@ pub mod refusal;
 pub mod founding;
 pub mod code;
 pub mod invite;
+pub mod approve;
 pub mod admission;
 pub mod report;
 pub mod executable;
@@ -23,15 +24,16 @@ pub mod head;
 pub mod install;
 pub mod suspend;
 pub mod consent;
+pub mod decide;
 
 // One entry, all entries, and the state as rows.
+pub mod enroll;
 pub mod grant;
 pub mod effect;
 pub mod fold;
 pub mod derived;
 
 // Questions to the state.
-pub mod enroll;
 pub mod renew;
 pub mod member;
 pub mod vouch;

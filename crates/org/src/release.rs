@@ -13,7 +13,8 @@ use identity::text_form;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::state::{ReleaseRecord, State};
+use crate::invite::Uses;
+use crate::state::{InviteRecord, ReleaseRecord, State};
 
 /// No agent is larger, nor anything else that a gateway hands to strangers.
 pub const MAX_FILE: u64 = 256 << 20;
@@ -162,9 +163,20 @@ impl State {
         self.releases.get(&self.head()?.head.release?)
     }
 
-    /// The files that a gateway must not give up.
-    pub fn named_files(&self, _now: Timestamp) -> BTreeSet<Digest> {
-        self.release().into_iter().flat_map(|record| record.release.files()).collect()
+    /// The files that a gateway must not give up: those of the release in force, and of each invite that somebody can
+    /// still use.
+    pub fn named_files(&self, now: Timestamp) -> BTreeSet<Digest> {
+        let released = self.release().into_iter().flat_map(|record| record.release.files());
+        let live = self.invites.values().filter(|record| self.is_live(record, now));
+        released.chain(live.flat_map(|record| record.invite.files.iter().copied())).collect()
+    }
+
+    fn is_live(&self, record: &InviteRecord, now: Timestamp) -> bool {
+        let left = match record.invite.uses() {
+            Uses::Unlimited => true,
+            Uses::Limited(uses) => record.spent_at.values().sum::<u32>() < uses,
+        };
+        left && now < record.invite.expires_at && !self.revocations.invite_is_revoked(record.invite.id)
     }
 }
 

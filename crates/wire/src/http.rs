@@ -86,7 +86,7 @@ const fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::NameOfAnother { .. }
         | Refusal::CounterConflict { .. }
         | Refusal::LedgerRefuses { .. } => StatusCode::CONFLICT,
-        Refusal::Waiting => StatusCode::ACCEPTED,
+        Refusal::Waiting | Refusal::AwaitingApproval { .. } => StatusCode::ACCEPTED,
         Refusal::InviteUnknown { .. }
         | Refusal::InviteRevoked
         | Refusal::InviteUnconfirmed
@@ -98,6 +98,11 @@ const fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::NetworkNotAllowed
         | Refusal::NameNotAllowed { .. }
         | Refusal::NameUnlisted { .. }
+        | Refusal::HostNotAllowed { .. }
+        | Refusal::NoPattern
+        | Refusal::OtherMachine
+        | Refusal::Denied
+        | Refusal::TooManyWaiting
         | Refusal::BeyondCeiling { .. }
         | Refusal::BadProof
         | Refusal::KeyRevoked

@@ -165,7 +165,7 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
             spiffe_id,
             invite: match claim.authority {
                 ClaimAuthority::Invite(id) => Some(id),
-                ClaimAuthority::Signers => None,
+                ClaimAuthority::Signers | ClaimAuthority::Pattern => None,
             },
             enrolled_at: member.admission.at,
             last_seen: desk.ledger.seen(*key).map_err(failed)?,

@@ -10,6 +10,7 @@ use identity::id::{Digest, OrgId};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::entry::{Action, Entry};
+use org::invite::Invite;
 use org::refusal::Refusal;
 use org::release::Release;
 use wire::control::{Answer, DIGESTS_PER_CALL, MissingFile};
@@ -88,6 +89,9 @@ fn named_by(org: OrgId, action: &Action) -> Vec<Digest> {
     match action {
         Action::ReleasePublish { release, .. } => {
             release.peek::<Release>(Some(org)).map(|release| release.files().collect()).unwrap_or_default()
+        }
+        Action::InviteCreate { invite } => {
+            invite.peek::<Invite>(Some(org)).map(|invite| invite.files.into_iter().collect()).unwrap_or_default()
         }
         _ => Vec::new(),
     }

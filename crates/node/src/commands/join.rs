@@ -143,7 +143,7 @@ async fn take_turn(root: &Path, org: &OrgName, doing: &str) -> Result<Lock, Fail
 /// A fresh code on a machine whose key was revoked: the old keys are of no use to anybody, and go. Not a refusal's
 /// word counts but the signed head.
 async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str) -> Result<bool, Failure> {
-    if node.org_id != code.org || node.invite == Some(code.invite) {
+    if node.org_id != code.org || (node.invite.is_some() && node.invite == code.ticket.invite()) {
         return Ok(false);
     }
     let gateways: Vec<Gateway> = node.gateways.iter().chain(&code.gateways).cloned().map(Gateway::from).collect();
