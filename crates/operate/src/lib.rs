@@ -21,6 +21,7 @@ pub mod head;
 pub mod timely;
 pub mod files;
 pub mod release;
+pub mod line;
 pub mod invite;
 pub mod node;
 pub mod mandate;

@@ -92,7 +92,9 @@ impl<D: Desk> Session<D> {
         let (stood_on, sealed) = (self.known.head.head.release, self.seal(&release)?);
         self.publish(keys, |session, now| {
             if session.known.head.head.release != stood_on {
-                return Err(OperateError::Unwise("somebody published another release meanwhile: look again".to_owned()));
+                return Err(OperateError::Unwise(
+                    "somebody published another release meanwhile: look again".to_owned(),
+                ));
             }
             let head = session.next_head(now, |head| head.release = Some(sealed.digest()));
             let action = Action::ReleasePublish { release: sealed.clone(), head: session.seal(&head)? };

@@ -23,7 +23,9 @@ pub enum NotAnAgent {
     Damaged,
     #[error("it is a library or a part of a program, and cannot be run")]
     NotRunnable,
-    #[error("it is a universal Mach-O file, with programs for several architectures: split it first, as with `lipo -thin`")]
+    #[error(
+        "it is a universal Mach-O file, with programs for several architectures: split it first, as with `lipo -thin`"
+    )]
     Universal,
     #[error("it was made for an architecture that is not supported ({0})")]
     Architecture(String),
@@ -263,7 +265,11 @@ fn pe(file: &[u8]) -> Result<Platform, NotAnAgent> {
         other => return Err(NotAnAgent::Architecture(format!("PE machine {other:#x}"))),
     };
     let is = u16_at(header, 22)?;
-    if is & 0x0002 == 0 || is & 0x2000 != 0 { Err(NotAnAgent::NotRunnable) } else { Ok(Platform { os: "windows", arch }) }
+    if is & 0x0002 == 0 || is & 0x2000 != 0 {
+        Err(NotAnAgent::NotRunnable)
+    } else {
+        Ok(Platform { os: "windows", arch })
+    }
 }
 
 #[cfg(test)]

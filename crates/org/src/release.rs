@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_release_replaces_the_same_platform_and_keeps_the_others() {
-        let first = Release::next(None, vec![agent("macos", "aarch64", "0.1.0"), agent("linux", "x86_64", "0.1.0")], now());
+        let first =
+            Release::next(None, vec![agent("macos", "aarch64", "0.1.0"), agent("linux", "x86_64", "0.1.0")], now());
         let second = Release::next(Some(&first), vec![agent("linux", "x86_64", "0.2.0")], now());
         assert_eq!((first.number, second.number), (1, 2));
         let told: Vec<_> = second.agents.iter().map(|agent| format!("{} {}", agent.os, agent.version)).collect();

@@ -124,8 +124,17 @@ mod tests {
     fn only_the_simplest_range_is_understood() {
         let at = |text: &str| begins_at(Some(&text.parse().unwrap()));
         assert_eq!((at("bytes=0-"), at("bytes=700-"), begins_at(None)), (Some(0), Some(700), None));
-        for other in ["bytes=", "bytes=-", "bytes=-5", "bytes=1-2", "bytes=1-,3-", "bytes=+1-", "lines=1-", "bytes=1", "bytes= 1-"]
-        {
+        for other in [
+            "bytes=",
+            "bytes=-",
+            "bytes=-5",
+            "bytes=1-2",
+            "bytes=1-,3-",
+            "bytes=+1-",
+            "lines=1-",
+            "bytes=1",
+            "bytes= 1-",
+        ] {
             assert_eq!(at(other), None, "{other}");
         }
         assert_eq!(at(&format!("bytes={}0-", u64::MAX)), None);

@@ -181,11 +181,22 @@ mod tests {
         assert_eq!(named_file(&format!("/v1/file/{digest}")), Some(digest));
         let digits = digest.to_string();
         let (upper, short, long) = (digits.to_uppercase(), &digits[1..], format!("{digits}0"));
-        for name in [&upper, short, &long, "", ".", "..", "../ledger.db", "%2e%2e", &format!("{digits}/"), &format!("/{digits}")]
-        {
+        for name in [
+            &upper,
+            short,
+            &long,
+            "",
+            ".",
+            "..",
+            "../ledger.db",
+            "%2e%2e",
+            &format!("{digits}/"),
+            &format!("/{digits}"),
+        ] {
             assert_eq!(named_file(&format!("/v1/file/{name}")), None, "{name}");
         }
-        for path in ["/v1/file", "/v1/file/", "/v1/files/", &format!("/v1/file{digits}"), &format!("/v2/file/{digits}")] {
+        for path in ["/v1/file", "/v1/file/", "/v1/files/", &format!("/v1/file{digits}"), &format!("/v2/file/{digits}")]
+        {
             assert_eq!(named_file(path), None, "{path}");
         }
     }

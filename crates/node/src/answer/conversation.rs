@@ -74,7 +74,8 @@ impl Conversation {
         let answer = match permit::named_file(request.uri().path()).filter(|_| ask == Ask::File) {
             Some(digest) => {
                 let range = request.headers().get(RANGE);
-                Box::pin(download::hand_out(&self.gateway.shelves, (digest, range), (self.source, &self.downloads))).await
+                Box::pin(download::hand_out(&self.gateway.shelves, (digest, range), (self.source, &self.downloads)))
+                    .await
             }
             None => self.hear(ask, request).await.map(|response| response.map(Either::Left)),
         };

@@ -38,7 +38,9 @@ fn refusal(why: &FilesError) -> Refusal {
         FilesError::Size | FilesError::BeyondEnd | FilesError::OtherBytes => {
             Refusal::Malformed { why: why.to_string() }
         }
-        FilesError::File(_) | FilesError::Io { .. } | FilesError::Full => Refusal::Failed { why: format!("{why}{source}") },
+        FilesError::File(_) | FilesError::Io { .. } | FilesError::Full => {
+            Refusal::Failed { why: format!("{why}{source}") }
+        }
     }
 }
 

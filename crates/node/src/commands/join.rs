@@ -33,13 +33,13 @@ const AGENT_TIME: Duration = Duration::from_secs(90);
 Running it again is safe: the same machine gets the same answer, and one use is spent.")]
 pub struct Join {
     /// The invite code; others on this machine can see it while the command runs: prefer stdin or --invite-file
-    #[arg(long, value_name = "CODE", conflicts_with = "invite_file")]
+    #[arg(long, value_name = "CODE", env = "FREEHOLD_INVITE", hide_env_values = true, conflicts_with = "invite_file")]
     invite: Option<String>,
     /// Read the code from a file
     #[arg(long, value_name = "FILE")]
     invite_file: Option<PathBuf>,
     /// This machine's name in the org [default: its host name]
-    #[arg(long)]
+    #[arg(long, env = "FREEHOLD_NAME")]
     name: Option<NodeName>,
     /// A label that the invite allows, as KEY=VALUE; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE")]

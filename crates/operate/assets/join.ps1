@@ -1,0 +1,1 @@
+$input | freehold-node join
