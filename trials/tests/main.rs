@@ -32,3 +32,4 @@ mod compiling;
 mod forgetting;
 mod applying;
 mod line;
+mod releasing;

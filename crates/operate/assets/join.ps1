@@ -34,7 +34,8 @@ param(
     [switch] $DryRun
 )
 
-function Invoke-Main {
+function Invoke-Main([string[]] $Piped) {
+    $script:Code = $Piped -join "`n"
     Set-StrictMode -Version 2
     $script:ErrorActionPreference = 'Stop'
     $script:ProgressPreference = 'Continue'
@@ -305,10 +306,14 @@ function Join-Org {
     $start = New-Object Diagnostics.ProcessStartInfo $script:Target
     $start.Arguments = ($words | ForEach-Object { '"' + ($_ -replace '(\\*)"', '$1$1\"' -replace '(\\+)$', '$1$1') + '"' }) -join ' '
     $start.UseShellExecute = $false
-    $start.RedirectStandardInput = $true
+    # PowerShell has read what was piped to it, or else it is still there. A person is asked by freehold-node itself.
+    if (-not $script:Code -and [Console]::IsInputRedirected) { $script:Code = [Console]::In.ReadToEnd() }
+    $start.RedirectStandardInput = [bool] $script:Code
     $process = [Diagnostics.Process]::Start($start)
-    $process.StandardInput.Write([Console]::In.ReadToEnd())
-    $process.StandardInput.Close()
+    if ($script:Code) {
+        $process.StandardInput.Write($script:Code)
+        $process.StandardInput.Close()
+    }
     $process.WaitForExit()
     if ($process.ExitCode -ne 0) {
         [Console]::Error.WriteLine("freehold-node is at $script:Target; this machine did not join. The same line may be run again.")
@@ -377,4 +382,4 @@ function Invoke-Uninstall {
     Write-Output 'Freehold is removed from this machine.'
 }
 
-Invoke-Main
+Invoke-Main @($input)

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use ground::random;
 use identity::glob::NameGlob;
 use identity::head::InviteCut;
+use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::label::Label;
 use identity::principal::Name;
 use identity::time::Seconds;
 use ipnet::IpNet;
 use org::admission::open_invite;
-use org::code::{InviteCode, InviteSecret};
+use org::code::{InviteCode, InviteSecret, Ticket};
 use org::entry::{Action, Cause};
-use org::invite::{Approval, Invite, Right, Uses};
+use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};
@@ -30,6 +31,8 @@ pub struct InviteWish {
     pub networks: Vec<IpNet>,
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,
+    /// What its line downloads.
+    pub files: BTreeSet<Digest>,
 }
 
 /// The longest that an invite may live.
@@ -56,15 +59,19 @@ impl<D: Desk> Session<D> {
                     id,
                     label: wish.label.clone(),
                     signers: session.known.signers.version,
-                    key,
+                    kind: InviteKind::Token,
+                    key: Some(key),
                     rights: vec![Right { gateway: session.survey.gateway.clone(), uses: wish.uses }],
                     created_at: now,
                     expires_at: now + wish.ttl,
                     names: wish.names.clone(),
+                    hosts: Vec::new(),
                     networks: wish.networks.clone(),
                     labels: wish.labels.clone(),
                     roles: wish.roles.clone(),
                     approval: Approval::None,
+                    approvers: 1,
+                    files: wish.files.clone(),
                 };
                 Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))
             })
@@ -76,8 +83,7 @@ impl<D: Desk> Session<D> {
             head_floor: self.known.head.head.version,
             endpoint_root: self.known.founding.endpoint_fingerprint(),
             gateways: self.survey.addresses.clone(),
-            invite: id,
-            secret,
+            ticket: Ticket::Token { invite: id, secret },
         };
         Ok(Made { what: (made.what, code), pending: made.pending })
     }

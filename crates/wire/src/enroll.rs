@@ -35,9 +35,13 @@ pub struct EnrollRequest {
     pub claim: Envelope,
     pub nonce: Bytes,
     pub svid: SvidRequest,
-    /// Signatures over the transcript.
-    pub by_invite: Bytes,
+    /// Signatures over the transcript. The invite's key signs where it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_invite: Option<Bytes>,
     pub by_node: Bytes,
+    /// What the machine tells of itself to whoever must approve it: `Facts`, signed by the node key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Envelope>,
 }
 
 /// For a node whose SVID expired: by admission and node key.

@@ -8,7 +8,7 @@ use identity::envelope::Envelope;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
-use org::admission::{Claim, ClaimAuthority, Purpose, Transcript};
+use org::admission::{Claim, Purpose, Transcript};
 use org::code::InviteCode;
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway};
@@ -114,12 +114,14 @@ async fn try_join(
     scope.save_wish(wish)?;
     let node_key = scope.node_key()?;
     let claim = Claim {
-        authority: ClaimAuthority::Invite(code.invite),
+        authority: code.ticket.authority(),
         node_key: node_key.public(),
         seal_key: scope.seal_key()?,
         name: wish.name.clone(),
         labels: wish.labels.clone(),
         roles: wish.roles.clone(),
+        host: None,
+        replaces: None,
     };
     let principal = Principal::node(&known.founding.record.name, &wish.name);
     let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };
@@ -147,7 +149,7 @@ async fn try_join(
         org: known.founding.record.name.clone(),
         org_id: known.org(),
         name: wish.name.clone(),
-        invite: Some(code.invite),
+        invite: code.ticket.invite(),
         gateways: code.gateways.clone(),
         joined: false,
     };
@@ -173,14 +175,16 @@ async fn prove(
     pending: &crate::store::scope::Pending,
 ) -> Result<Issued, AskError> {
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
-    let (invite_key, node_key): (_, &P256Key) = (code.secret.key(code.org, code.invite), asking.node_key);
+    let (invite_key, node_key): (_, &P256Key) = (code.ticket.key(code.org), asking.node_key);
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     check_offer(gateway, &challenge)?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
     let svid = asking.request(pending, challenge.not_after)?;
     let mut envelope = Envelope::seal(Some(asking.known.org()), claim).map_err(|why| bad(&why))?;
-    envelope.sign(&invite_key).map_err(|why| bad(&why))?;
+    if let Some(key) = &invite_key {
+        envelope.sign(key).map_err(|why| bad(&why))?;
+    }
     envelope.sign(node_key).map_err(|why| bad(&why))?;
     let nonce: [u8; 32] = random::bytes()?;
     let transcript = Transcript::new(
@@ -190,10 +194,12 @@ async fn prove(
         &svid.binding,
         gateway.exporter(),
     );
+    let by_invite = invite_key.as_ref().map(|key| transcript.sign(Purpose::Enroll, key));
     let request = EnrollRequest {
+        facts: None,
         claim: envelope,
         nonce: Bytes(nonce.to_vec()),
-        by_invite: transcript.sign(Purpose::Enroll, &invite_key).map_err(|why| bad(&why))?,
+        by_invite: by_invite.transpose().map_err(|why| bad(&why))?,
         by_node: transcript.sign(Purpose::Enroll, node_key).map_err(|why| bad(&why))?,
         svid,
     };

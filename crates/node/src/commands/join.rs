@@ -34,13 +34,13 @@ const AGENT_TIME: Duration = Duration::from_secs(90);
 Running it again is safe: the same machine gets the same answer, and one use is spent.")]
 pub struct Join {
     /// The invite code; others on this machine can see it while the command runs: prefer stdin or --invite-file
-    #[arg(long, value_name = "CODE", conflicts_with = "invite_file")]
+    #[arg(long, value_name = "CODE", env = "FREEHOLD_INVITE", hide_env_values = true, conflicts_with = "invite_file")]
     invite: Option<String>,
     /// Read the code from a file
     #[arg(long, value_name = "FILE")]
     invite_file: Option<PathBuf>,
     /// This machine's name in the org [default: its host name]
-    #[arg(long)]
+    #[arg(long, env = "FREEHOLD_NAME")]
     name: Option<NodeName>,
     /// A label that the invite allows, as KEY=VALUE; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE")]
@@ -150,7 +150,7 @@ async fn take_turn(root: &Path, scope: &OrgName, doing: &str) -> Result<Lock, Fa
 /// A fresh code on a machine whose key was revoked: the old keys are of no use to anybody, and go. Not a refusal's
 /// word counts but the signed head.
 async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str) -> Result<bool, Failure> {
-    if node.org_id != code.org || node.invite == Some(code.invite) {
+    if node.org_id != code.org || (node.invite.is_some() && node.invite == code.ticket.invite()) {
         return Ok(false);
     }
     let gateways: Vec<Gateway> = node.gateways.iter().chain(&code.gateways).cloned().map(Gateway::from).collect();
