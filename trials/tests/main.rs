@@ -31,3 +31,5 @@ mod syncing;
 mod compiling;
 mod forgetting;
 mod applying;
+mod line;
+mod releasing;

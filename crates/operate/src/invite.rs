@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ground::random;
 use identity::glob::NameGlob;
 use identity::head::InviteCut;
+use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::label::Label;
 use identity::principal::Name;
@@ -30,6 +31,8 @@ pub struct InviteWish {
     pub networks: Vec<IpNet>,
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,
+    /// What its line downloads.
+    pub files: BTreeSet<Digest>,
 }
 
 /// The longest that an invite may live.
@@ -68,7 +71,7 @@ impl<D: Desk> Session<D> {
                     roles: wish.roles.clone(),
                     approval: Approval::None,
                     approvers: 1,
-                    files: BTreeSet::new(),
+                    files: wish.files.clone(),
                 };
                 Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))
             })

@@ -19,6 +19,9 @@ pub mod session;
 // What is decided: a file for each.
 pub mod head;
 pub mod timely;
+pub mod files;
+pub mod release;
+pub mod line;
 pub mod invite;
 pub mod node;
 pub mod mandate;

@@ -7,7 +7,7 @@ use identity::key::PublicKey;
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName, Principal, SignerName};
 use identity::text::Bytes;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use org::frontier::Frontier;
 use org::invite::Uses;
 use org::refusal::Refusal;
@@ -110,6 +110,23 @@ pub enum Call {
     Reports {
         after: u64,
     },
+    /// The releases of agents, the newest first.
+    Releases {},
+    /// Which of these files the gateway does not have, and how much of each it does. Those that it has stay for a while.
+    FilesMissing {
+        digests: Vec<Digest>,
+    },
+    /// A part of a file, from byte `from` on. With the last part it is put in place, if its digest is the one named.
+    FilePart {
+        digest: Digest,
+        size: u64,
+        from: u64,
+        bytes: Bytes,
+    },
+    /// Files that nothing names, and that nobody handed in or asked about for so long, are removed.
+    FilesSweep {
+        unused_for: Seconds,
+    },
 }
 
 /// As many digests, and about as many bytes, go into one call or answer.
@@ -154,12 +171,36 @@ pub enum Answer {
     Blobs {
         blobs: Vec<Bytes>,
     },
+    Releases {
+        releases: Vec<Envelope>,
+        /// The one that the head in force names.
+        current: Option<Digest>,
+    },
+    FilesMissing {
+        missing: Vec<MissingFile>,
+    },
+    /// How much of the file is there now: what the next part begins with.
+    FilePart {
+        have: u64,
+    },
+    FilesSwept {
+        files: u64,
+        bytes: u64,
+    },
     Reports {
         reports: Vec<ReportView>,
         /// The number to ask after next time.
         last: u64,
         more: bool,
     },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MissingFile {
+    pub digest: Digest,
+    /// What an upload that was cut off left.
+    pub have: u64,
 }
 
 /// The last report of one node.

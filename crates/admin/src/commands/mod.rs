@@ -12,6 +12,7 @@ pub mod publish;
 pub mod rollback;
 pub mod confirm;
 pub mod refresh;
+pub mod release;
 pub mod unlock;
 pub mod token;
 pub mod org;

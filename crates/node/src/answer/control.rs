@@ -11,7 +11,7 @@ use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::admission::ClaimAuthority;
-use org::entry::{Action, Entry};
+use org::entry::Entry;
 use org::refusal::Refusal;
 use org::state::{InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
 use wire::control::{
@@ -21,11 +21,12 @@ use wire::control::{
 use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
-use crate::answer::{recover, stage};
+use crate::answer::{files, recover, stage};
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const VIEWS_PER_PAGE: usize = 2_000;
 const MAX_LINEAGE: usize = 1_000;
+const RELEASES_SHOWN: usize = 100;
 /// Escaping can double it, and a reply is at most four times as long.
 const PAGE_BYTES: usize = 2 << 20;
 
@@ -77,6 +78,10 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         }
         Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
+        Call::Releases {} => Ok(releases(&*gateway.state().await)),
+        Call::FilesMissing { digests } => files::missing(gateway, digests).await,
+        Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
+        Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
         Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
     }
 }
@@ -109,6 +114,7 @@ async fn survey(
 async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
     let org = gateway.about.org_id;
     check_times(org, &entries, clock::now())?;
+    files::check_named(gateway, org, &entries).await?;
     gateway.writer.run(move |desk| desk.append(org, entries)).await?;
     Ok(Answer::Appended {})
 }
@@ -117,10 +123,8 @@ async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Ref
 /// for a head from the future is good for too long.
 fn check_times(org: OrgId, entries: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
     for entry in entries.iter().filter_map(|entry| entry.peek::<Entry>(Some(org)).ok()) {
-        let issued_at = match &entry.action {
-            Action::HeadPublish { head, .. } => head.peek::<Head>(Some(org)).ok().map(|head| head.issued_at),
-            _ => None,
-        };
+        let head = entry.action.head().and_then(|head| head.peek::<Head>(Some(org)).ok());
+        let issued_at = head.map(|head| head.issued_at);
         let dated = entry.at.max(issued_at.unwrap_or(entry.at));
         if dated > now + Seconds::HOUR {
             let why = format!("it is dated {dated}, and the gateway's clock says {now}: one of the clocks is wrong");
@@ -190,6 +194,13 @@ fn invites(state: &State, after: Option<InviteId>) -> Answer {
     let records =
         page.into_iter().flat_map(|(_, digests)| digests.iter().filter_map(|digest| state.invites.get(digest)));
     Answer::Invites { invites: records.map(|record| invite_view(state, record)).collect(), next }
+}
+
+fn releases(state: &State) -> Answer {
+    let mut records: Vec<_> = state.releases.values().collect();
+    records.sort_by_key(|record| std::cmp::Reverse((record.release.number, record.release.created_at)));
+    let releases = records.into_iter().take(RELEASES_SHOWN).map(|record| record.envelope.clone()).collect();
+    Answer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) }
 }
 
 fn standing(state: &State, member: &MemberRecord, issued: bool) -> Standing {

@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ground::clock;
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
+use hyper::header::RANGE;
 use hyper::{Request, Response};
 use identity::verifier::{BelievedSvid, ProvenSvid, Side, Untrusted};
 use org::member::Member;
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::http;
-use wire::permit::{Ask, Caller};
+use wire::permit::{self, Ask, Caller};
 use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswer, SyncRequest};
 
+use crate::answer::download::{self, Progress, Reply};
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
@@ -36,6 +38,7 @@ pub struct Conversation {
     peer: Option<ProvenSvid>,
     /// It dies with the connection, and an attempt that was not finished has failed.
     challenge: Mutex<Option<(OpenChallenge, Attempt)>>,
+    pub downloads: Arc<Progress>,
 }
 
 impl Conversation {
@@ -51,7 +54,7 @@ impl Conversation {
         let proven = gateway.vouched.take(chain);
         let proven = proven.or_else(|| ProvenSvid::prove(chain, Side::Client, judgment.standard(), now).ok());
         let peer = proven.filter(|proven| proven.believe(judgment.standard(), now).is_ok());
-        Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None) }
+        Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None), downloads: Arc::default() }
     }
 
     /// The member's node key, for the registry.
@@ -59,16 +62,24 @@ impl Conversation {
         self.peer.as_ref().map(ProvenSvid::node_key)
     }
 
-    pub async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    pub async fn answer(&self, request: Request<Incoming>) -> Reply {
         let tally = &self.gateway.tally;
         let ask = Ask::route(request.method().as_str(), request.uri().path());
         tally.asked(ask);
         let Some(ask) = ask else {
             let refusal = Refusal::NotFound { what: request.uri().path().chars().take(80).collect() };
             tally.refused(&refusal);
-            return http::refuse(&refusal);
+            return http::refuse(&refusal).map(Either::Left);
         };
-        match self.hear(ask, request).await {
+        let answer = match permit::named_file(request.uri().path()).filter(|_| ask == Ask::File) {
+            Some(digest) => {
+                let range = request.headers().get(RANGE);
+                Box::pin(download::hand_out(&self.gateway.shelves, (digest, range), (self.source, &self.downloads)))
+                    .await
+            }
+            None => self.hear(ask, request).await.map(|response| response.map(Either::Left)),
+        };
+        match answer {
             Ok(response) => {
                 tally.answered(ask);
                 response
@@ -76,7 +87,7 @@ impl Conversation {
             Err(refusal) => {
                 tally.refused(&refusal);
                 tracing::debug!(?ask, source = %self.source, %refusal, "refused");
-                http::refuse(&refusal)
+                http::refuse(&refusal).map(Either::Left)
             }
         }
     }
@@ -138,7 +149,8 @@ impl Conversation {
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
-            Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
+            // A file has no body to be read first: it was handed out before.
+            Ask::File | Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
         }
     }
 
@@ -160,6 +172,7 @@ impl Conversation {
             | Ask::Signers
             | Ask::Head
             | Ask::Trust(_)
+            | Ask::File
             | Ask::Challenge
             | Ask::Enroll
             | Ask::Return

@@ -34,7 +34,7 @@ const ANEW: &str = "freehold-node leave --local, then freehold-node join with a 
 impl Doctor {
     pub async fn run(&self, common: &Common) -> Result<(), Failure> {
         let root = common.root();
-        let scopes = match (&common.org, all_below(&root)) {
+        let scopes = match (common.wanted(), all_below(&root)) {
             (Some(org), _) => Ok(vec![Scope::at(&root, org)]),
             (None, all) => all,
         };

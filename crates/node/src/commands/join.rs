@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ground::file::{self, Lock};
+use ground::file::{self, Access, Lock};
 use identity::label::Label;
 use identity::principal::{Name, NodeName, OrgName};
 use org::code::InviteCode;
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::agent::status::Status;
 use crate::ask::call::{AskError, is_revoked};
 use crate::ask::enroll;
-use crate::commands::roots::Common;
+use crate::commands::roots::{Common, name_of};
 use crate::report::{Failure, show};
 use crate::store::scope::{NodeFile, Scope, ScopeError, Wish};
 
@@ -29,17 +29,18 @@ const AGENT_TIME: Duration = Duration::from_secs(90);
   freehold-node join --name web-1 < code.txt        the code from a file or a pipe: it stays out of `ps`
   freehold-node join --invite-file /run/invite
   freehold-node join                                asks for the code
+  freehold-node join --as harbor-2 < code.txt       another org of the same name: its scope gets a name of its own
 
 Running it again is safe: the same machine gets the same answer, and one use is spent.")]
 pub struct Join {
     /// The invite code; others on this machine can see it while the command runs: prefer stdin or --invite-file
-    #[arg(long, value_name = "CODE", conflicts_with = "invite_file")]
+    #[arg(long, value_name = "CODE", env = "FREEHOLD_INVITE", hide_env_values = true, conflicts_with = "invite_file")]
     invite: Option<String>,
     /// Read the code from a file
     #[arg(long, value_name = "FILE")]
     invite_file: Option<PathBuf>,
     /// This machine's name in the org [default: its host name]
-    #[arg(long)]
+    #[arg(long, env = "FREEHOLD_NAME")]
     name: Option<NodeName>,
     /// A label that the invite allows, as KEY=VALUE; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE")]
@@ -47,6 +48,9 @@ pub struct Join {
     /// A role that the invite allows; may be repeated
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<Name>,
+    /// Write the name of the scope into FILE when this machine is a member: for scripts
+    #[arg(long, value_name = "FILE")]
+    tell: Option<PathBuf>,
 }
 
 impl Join {
@@ -57,12 +61,15 @@ impl Join {
             Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
         })?;
         let doing = format!("could not join `{}`", code.name);
-        let scope = Scope::at(&common.root(), &code.name);
-        let _turn = take_turn(&common.root(), &code.name, &doing).await?;
+        let folder = common.scope.as_ref().unwrap_or(&code.name);
+        let scope = Scope::at(&common.root(), folder);
+        let _turn = take_turn(&common.root(), folder, &doing).await?;
+        let tell = self.tell.clone();
         if let Some(node) = scope.node().map_err(|why| Failure::new(&doing, &why))?
             && !is_over(&scope, &node, &code, &doing).await?
         {
-            return again(common, &scope, node, &code, &doing).await;
+            again(&scope, node, &code, &doing).await?;
+            return told(common, &scope, tell.as_deref(), &doing);
         }
         let wish = Wish {
             name: self.wanted_name(&doing)?,
@@ -70,12 +77,12 @@ impl Join {
             roles: self.roles.into_iter().collect(),
         };
         let quiet = common.json || !std::io::stderr().is_terminal();
-        let tell = |step: &str| {
+        let step = |step: &str| {
             if !quiet {
                 eprintln!("  {step}");
             }
         };
-        enroll::join(&scope, &code, &wish, tell).await.map_err(|why| {
+        enroll::join(&scope, &code, &wish, step).await.map_err(|why| {
             let failure = Failure::new(&doing, &why);
             match why {
                 AskError::OtherWish { begun } => failure.hint(format!(
@@ -87,7 +94,7 @@ impl Join {
                 _ => failure,
             }
         })?;
-        told(common, &scope, &doing)
+        told(common, &scope, tell.as_deref(), &doing)
     }
 
     fn code_text(&self, doing: &str) -> Result<Zeroizing<String>, Failure> {
@@ -124,10 +131,10 @@ impl Join {
 
 /// One join of a scope at a time, or each would draw a node key of its own. The second waits, and finds the work done.
 /// The lock lies beside the scope, not in it: a join that comes to nothing leaves no scope.
-async fn take_turn(root: &Path, org: &OrgName, doing: &str) -> Result<Lock, Failure> {
+async fn take_turn(root: &Path, scope: &OrgName, doing: &str) -> Result<Lock, Failure> {
     let failed = |why: file::FileError| Failure::new(doing, &why);
     file::make_private_folder(root).map_err(failed)?;
-    let path = root.join(format!(".{org}.joining"));
+    let path = root.join(format!(".{scope}.joining"));
     let deadline = Instant::now() + TURN_TIME;
     loop {
         if let Some(lock) = Lock::take(&path).map_err(failed)? {
@@ -169,10 +176,10 @@ async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str)
 }
 
 /// A second run: finishes what was begun, touches nothing that is done.
-async fn again(common: &Common, scope: &Scope, node: NodeFile, code: &InviteCode, doing: &str) -> Result<(), Failure> {
+async fn again(scope: &Scope, node: NodeFile, code: &InviteCode, doing: &str) -> Result<(), Failure> {
     if node.org_id != code.org {
         let why = format!("this machine is already in another org that is also called `{}`", code.name);
-        return Err(Failure::refused(doing, why).hint("use another folder for it: --root DIR"));
+        return Err(Failure::refused(doing, why).hint("give the scope of this one a name of its own: --as NAME"));
     }
     let joined = node.joined;
     enroll::come_back(scope, node).await.map_err(|why| {
@@ -186,14 +193,19 @@ async fn again(common: &Common, scope: &Scope, node: NodeFile, code: &InviteCode
             }
         }
     })?;
-    told(common, scope, doing)
+    Ok(())
 }
 
-fn told(common: &Common, scope: &Scope, doing: &str) -> Result<(), Failure> {
+fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Result<(), Failure> {
     let status = Status::from_disk(scope).map_err(|why| Failure::new(doing, &why))?;
+    if let Some(path) = tell {
+        let name = format!("{}\n", name_of(scope));
+        file::write(path, name.as_bytes(), Access::Private).map_err(|why| Failure::new(doing, &why))?;
+    }
+    let scope_word = common.scope.as_ref().map(|name| format!(" --as {name}")).unwrap_or_default();
     show(common.json, &status, || {
         format!(
-            "`{}` is a member of `{}` as {}\nkeep it so: freehold-node run{}",
+            "`{}` is a member of `{}` as {}\nkeep it so: freehold-node run{scope_word}{}",
             status.name,
             status.org,
             status.spiffe_id,

@@ -2,6 +2,7 @@
 
 pub mod scope;
 pub mod refused;
+pub mod files;
 pub mod gateway;
 pub mod migrate;
 pub mod ledger;
