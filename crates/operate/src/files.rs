@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use identity::id::Digest;
 use identity::text::Bytes;
 use identity::time::Seconds;
+use org::refusal::Refusal;
 use wire::control::{Answer, BYTES_PER_CALL, Call, MissingFile};
 
 use crate::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session};
+use crate::session::{OperateError, Session, refusal};
 
 /// A gateway that keeps saying that it has less is not fed for ever.
 const TRIES: usize = 3;
@@ -35,7 +36,7 @@ impl<D: Desk> Session<D> {
         Ok(())
     }
 
-    async fn missing_files(&mut self, digests: Vec<Digest>) -> Result<Vec<MissingFile>, OperateError> {
+    pub(crate) async fn missing_files(&mut self, digests: Vec<Digest>) -> Result<Vec<MissingFile>, OperateError> {
         match self.ask(Call::FilesMissing { digests }).await? {
             Answer::FilesMissing { missing } => Ok(missing),
             _ => Err(DeskError::OtherAnswer.into()),
@@ -51,14 +52,14 @@ impl<D: Desk> Session<D> {
         let size = bytes.len() as u64;
         let (mut at, mut setbacks) = (have.min(size.saturating_sub(1)), 0);
         while at < size {
-            let from = usize::try_from(at).unwrap_or(usize::MAX);
-            let part: Vec<u8> = bytes.iter().skip(from).take(BYTES_PER_CALL).copied().collect();
+            let rest = usize::try_from(at).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
+            let part = rest.get(..BYTES_PER_CALL).unwrap_or(rest).to_vec();
             let until = at + part.len() as u64;
             let have = match self.ask(Call::FilePart { digest, size, from: at, bytes: Bytes(part) }).await {
                 Ok(Answer::FilePart { have }) => have,
                 Ok(_) => return Err(DeskError::OtherAnswer.into()),
                 // What an earlier try left was not a part of this file: the gateway has thrown it away.
-                Err(_) if setbacks == 0 && until == size && at > 0 => 0,
+                Err(why) if setbacks == 0 && at > 0 && is_malformed(&why) => 0,
                 Err(why) => return Err(why),
             };
             if have < until {
@@ -81,4 +82,8 @@ impl<D: Desk> Session<D> {
             _ => Err(DeskError::OtherAnswer.into()),
         }
     }
+}
+
+fn is_malformed(why: &OperateError) -> bool {
+    matches!(why, OperateError::Desk(why) if matches!(refusal(why), Some(Refusal::Malformed { .. })))
 }

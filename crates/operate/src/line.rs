@@ -40,11 +40,27 @@ impl<D: Desk> Session<D> {
         let Some(release) = self.releases().await?.current else {
             return Ok(None);
         };
+        self.check_agents(&release).await?;
         let root = self.known.founding.endpoint_root_pem();
         let list = release.list_text();
         self.hand_in_files(&[JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()], |_| {}).await?;
         let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);
         Ok(Some(Kit { script, powershell, root, release }))
+    }
+}
+
+impl<D: Desk> Session<D> {
+    /// A gateway that was restored has its ledger, and not its agents.
+    async fn check_agents(&mut self, release: &Release) -> Result<(), OperateError> {
+        let missing = self.missing_files(release.agents.iter().map(|agent| agent.sha256).collect()).await?;
+        let lost = release.agents.iter().find(|agent| missing.iter().any(|gap| gap.digest == agent.sha256));
+        lost.map_or(Ok(()), |agent| {
+            let (os, arch, number) = (&agent.os, &agent.arch, release.number);
+            Err(OperateError::Unwise(format!(
+                "the gateway does not have the agent for {os} {arch} of release {number}: add it again, freehold release \
+                 add FILE"
+            )))
+        })
     }
 }
 

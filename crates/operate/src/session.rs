@@ -475,7 +475,7 @@ async fn ask_survey<D: Desk>(desk: &mut D, memory: &Memory) -> Result<Survey, Op
     }
 }
 
-fn refusal(why: &DeskError) -> Option<&Refusal> {
+pub(crate) fn refusal(why: &DeskError) -> Option<&Refusal> {
     match why {
         DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal)) => Some(refusal),
         DeskError::Call(_) | DeskError::Key(_) | DeskError::OtherAnswer => None,

@@ -55,10 +55,31 @@ impl Progress {
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed) > 0
     }
+}
 
-    /// Bytes since the last time that this was asked.
-    pub fn take_moved(&self) -> u64 {
-        self.moved.swap(0, Ordering::Relaxed)
+/// A download goes on while it moves so many bytes each minute: slow lines do, and who only holds a place does not.
+const LEAST_PER_MINUTE: u64 = 128 << 10;
+
+/// What becomes of a connection after another minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Minute {
+    GoesOn,
+    /// It gets what it has asked for, if it takes it; then its place is another's.
+    SeenOut,
+    Ends,
+}
+
+impl Progress {
+    /// A stranger has a minute for everything but a download. Whoever `has_time` has it for ever, but for a download that
+    /// does not move; one that began just now has not had its minute yet.
+    pub fn after_a_minute(&self, has_time: bool, was_open: bool) -> Minute {
+        let moved = self.moved.swap(0, Ordering::Relaxed);
+        match (has_time, self.is_open()) {
+            (true, true) if was_open && moved < LEAST_PER_MINUTE => Minute::Ends,
+            (true, _) => Minute::GoesOn,
+            (false, true) => Minute::SeenOut,
+            (false, false) => Minute::Ends,
+        }
     }
 }
 
@@ -152,4 +173,27 @@ fn respond(body: Download, from: Option<u64>, length: u64) -> Reply {
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_goes_on_while_it_moves_and_a_stranger_has_a_minute_else() {
+        for (has_time, was_open, open, moved, expected) in [
+            (false, false, 0, 0, Minute::Ends),
+            (false, false, 0, u64::MAX, Minute::Ends),
+            (false, false, 1, 0, Minute::SeenOut),
+            (true, true, 1, LEAST_PER_MINUTE, Minute::GoesOn),
+            (true, true, 1, LEAST_PER_MINUTE - 1, Minute::Ends),
+            (true, false, 1, 0, Minute::GoesOn),
+            (true, true, 0, 0, Minute::GoesOn),
+        ] {
+            let progress = Progress { open: AtomicUsize::new(open), moved: AtomicU64::new(moved) };
+            let case = (has_time, was_open, open, moved);
+            assert_eq!(progress.after_a_minute(has_time, was_open), expected, "{case:?}");
+            assert_eq!(progress.moved.load(Ordering::Relaxed), 0, "the next minute is counted by itself");
+        }
+    }
 }

@@ -20,7 +20,7 @@ use wire::tls::{self, EXPORTER_LABEL};
 use crate::agent;
 use crate::answer::conversation::Conversation;
 use crate::answer::crowd::{Crowd, Ticket};
-use crate::answer::download::Progress;
+use crate::answer::download::{Minute, Progress};
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
 use crate::answer::files;
 use crate::answer::gateway::{Gateway, GatewayError};
@@ -39,8 +39,6 @@ const STRANGER_HEADER_TIME: Duration = Duration::from_secs(10);
 const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
 /// A stranger has this long for everything but downloads that go on.
 const STRANGER_TIME: Duration = Duration::from_mins(1);
-/// A download goes on while it moves so many bytes each minute: slow lines do, and who only holds a place does not.
-const LEAST_PER_MINUTE: u64 = 128 << 10;
 const MAX_HEADER_BYTES: usize = 16 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_mins(1);
@@ -220,16 +218,15 @@ impl Guest {
                 None => std::future::pending().await,
             }
         };
-        let stalled = stalls(&downloads, place.is_some());
+        let over = minutes(&downloads, place.is_some());
         tokio::select! {
             _ = connection.as_mut() => {}
             () = cut => {}
-            still_on = stalled => if still_on {
-                // What it has asked for it gets, if it takes it; then the place is another's.
+            verdict = over => if verdict == Minute::SeenOut {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     _ = connection => {}
-                    _ = stalls(&downloads, true) => {}
+                    _ = Box::pin(minutes(&downloads, true)) => {}
                     () = stopped(&mut stop) => {}
                 }
             },
@@ -241,17 +238,14 @@ impl Guest {
     }
 }
 
-/// Ends when a download no longer moves. A stranger's time also ends after a minute; then true if a download is on.
-async fn stalls(downloads: &Progress, has_time: bool) -> bool {
+/// Waits until something has to become of a connection.
+async fn minutes(downloads: &Progress, has_time: bool) -> Minute {
     loop {
         let was_open = downloads.is_open();
-        let _ = downloads.take_moved();
         tokio::time::sleep(STRANGER_TIME).await;
-        if !has_time {
-            return downloads.is_open();
-        }
-        if was_open && downloads.is_open() && downloads.take_moved() < LEAST_PER_MINUTE {
-            return false;
+        match downloads.after_a_minute(has_time, was_open) {
+            Minute::GoesOn => {}
+            verdict => return verdict,
         }
     }
 }

@@ -123,6 +123,11 @@ impl Files {
         }
         let path = self.part(digest);
         let have = fs::metadata(&path).map_or(0, |meta| meta.len());
+        // Cut off after the last part came, and before it was put in place.
+        if have >= size {
+            self.settle(digest, &path)?;
+            return Ok(size);
+        }
         if from != have || bytes.is_empty() {
             return Ok(have);
         }

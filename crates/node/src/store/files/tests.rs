@@ -52,6 +52,20 @@ fn other_bytes_than_were_said_are_thrown_away() {
 }
 
 #[test]
+fn what_was_whole_when_it_was_cut_off_is_put_in_place_or_thrown_away() {
+    for (there, right) in [(b"right", true), (b"wrong", false)] {
+        let (_folder, files) = store();
+        let digest = Digest::of(b"right");
+        fs::create_dir_all(&files.folder).unwrap();
+        fs::write(files.part(digest), there).unwrap();
+        assert_eq!(files.missing(digest), Some(5));
+        assert_eq!(files.add_part((digest, 5), (4, b"t")).is_ok(), right);
+        assert_eq!(files.has(digest), right);
+        assert!(!files.part(digest).exists());
+    }
+}
+
+#[test]
 fn sizes_and_uploads_are_bounded() {
     let (_folder, files) = store();
     let digest = Digest([1; 32]);
