@@ -288,13 +288,18 @@ pull() { # URL FILE LIMIT quiet|shown
     fi
     # Some builds of wget read the system's roots whatever they are told, but from where these say.
     set -- env SSL_CERT_FILE="$work/root.pem" SSL_CERT_DIR="$work/none" sh -c "$bounded" sh "$limit" "$@" "$url"
-    code=0
+    code=0 busy=''
     if [ "$how" = shown ]; then
         "$@" </dev/null || code=$?
-    else
-        "$@" </dev/null 2>"$work/said" || code=$?
-        [ "$code" = 0 ] || cat "$work/said" >&2
+        return "$code"
     fi
+    "$@" </dev/null 2>"$work/said" || code=$?
+    [ "$code" != 0 ] || return 0
+    said=$(cat "$work/said")
+    note "$said"
+    case $said in
+        *' 503'*) busy=yes ;;
+    esac
     return "$code"
 }
 
@@ -328,6 +333,11 @@ get() { # HASH FILE BYTES exactly|at-most WHAT quiet|shown
                     continue
                     ;;
             esac
+            if [ -n "$busy" ]; then
+                note "$gateway is busy; once more in 3 seconds"
+                sleep 3
+                continue
+            fi
             [ "$size" -gt "$had" ] || break
             note "$gateway: $5 broke off after $size bytes"
         done
