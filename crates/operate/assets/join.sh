@@ -85,7 +85,7 @@ main() {
     make_work
     install_agent
     [ -z "$dry" ] || {
-        dry_end "$@"
+        dry_end ${1+"$@"} # For posh, where no words at all are a mistake.
         return
     }
     if [ "$action" = reinstall ] && any_scope; then
@@ -93,7 +93,7 @@ main() {
         restart_services
         return
     fi
-    join_org "$@"
+    join_org ${1+"$@"}
     keep_running
 }
 
@@ -455,10 +455,10 @@ claim_part() { # -> $part
 
 join_org() {
     doing='could not join'
-    if [ -n "$scope" ]; then set -- --as "$scope" "$@"; fi
+    if [ -n "$scope" ]; then set -- --as "$scope" ${1+"$@"}; fi
     code=0
     # The code goes from stdin to freehold-node; nothing else here reads stdin.
-    (umask "$mask" && exec "$target" join --tell "$work/scope" "$@") || code=$?
+    (umask "$mask" && exec "$target" join --tell "$work/scope" ${1+"$@"}) || code=$?
     if [ "$code" != 0 ]; then
         note "freehold-node is at $target; this machine did not join. The same line may be run again."
         exit "$code"
