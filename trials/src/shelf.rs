@@ -32,6 +32,8 @@ pub enum Way {
     Elsewhere(String),
     /// A question for the rest is answered with everything.
     Whole,
+    /// Not now; as it is when asked once more.
+    BusyOnce,
     /// Not here.
     Nowhere,
 }
@@ -164,6 +166,9 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>, files: &Files, journal: 
     let from = head.lines().find_map(|line| line.strip_prefix("range: bytes=")?.strip_suffix('-')?.parse().ok());
     journal.lock().unwrap().push(Asked { digest: digest.clone(), from });
     let kept = files.lock().unwrap().get(&digest).cloned();
+    if let Some((_, way @ Way::BusyOnce)) = files.lock().unwrap().get_mut(&digest) {
+        *way = Way::AsItIs;
+    }
     give(&mut stream, kept, from)?;
     stream.conn.send_close_notify();
     stream.flush()
@@ -178,6 +183,7 @@ fn give(stream: &mut impl std::io::Write, kept: Option<(Vec<u8>, Way)>, from: Op
         Way::ShortenedTo(length) => (bytes.get(..length).unwrap().to_vec(), from, usize::MAX),
         Way::CutAfter(length) => (bytes, from, length),
         Way::Whole => (bytes, None, usize::MAX),
+        Way::BusyOnce => return say("503 Service Unavailable", "content-length: 0\r\n"),
         Way::Nowhere => return say("404 Not Found", "content-length: 0\r\n"),
         Way::Elsewhere(url) => return say("302 Found", &format!("location: {url}\r\ncontent-length: 0\r\n")),
         Way::Endless => {

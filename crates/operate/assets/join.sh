@@ -85,7 +85,7 @@ main() {
     make_work
     install_agent
     [ -z "$dry" ] || {
-        dry_end "$@"
+        dry_end ${1+"$@"} # For posh, where no words at all are a mistake.
         return
     }
     if [ "$action" = reinstall ] && any_scope; then
@@ -93,7 +93,7 @@ main() {
         restart_services
         return
     fi
-    join_org "$@"
+    join_org ${1+"$@"}
     keep_running
 }
 
@@ -288,13 +288,18 @@ pull() { # URL FILE LIMIT quiet|shown
     fi
     # Some builds of wget read the system's roots whatever they are told, but from where these say.
     set -- env SSL_CERT_FILE="$work/root.pem" SSL_CERT_DIR="$work/none" sh -c "$bounded" sh "$limit" "$@" "$url"
-    code=0
+    code=0 busy=''
     if [ "$how" = shown ]; then
         "$@" </dev/null || code=$?
-    else
-        "$@" </dev/null 2>"$work/said" || code=$?
-        [ "$code" = 0 ] || cat "$work/said" >&2
+        return "$code"
     fi
+    "$@" </dev/null 2>"$work/said" || code=$?
+    [ "$code" != 0 ] || return 0
+    said=$(cat "$work/said")
+    note "$said"
+    case $said in
+        *' 503'*) busy=yes ;;
+    esac
     return "$code"
 }
 
@@ -328,6 +333,11 @@ get() { # HASH FILE BYTES exactly|at-most WHAT quiet|shown
                     continue
                     ;;
             esac
+            if [ -n "$busy" ]; then
+                note "$gateway is busy; once more in 3 seconds"
+                sleep 3
+                continue
+            fi
             [ "$size" -gt "$had" ] || break
             note "$gateway: $5 broke off after $size bytes"
         done
@@ -445,10 +455,10 @@ claim_part() { # -> $part
 
 join_org() {
     doing='could not join'
-    if [ -n "$scope" ]; then set -- --as "$scope" "$@"; fi
+    if [ -n "$scope" ]; then set -- --as "$scope" ${1+"$@"}; fi
     code=0
     # The code goes from stdin to freehold-node; nothing else here reads stdin.
-    (umask "$mask" && exec "$target" join --tell "$work/scope" "$@") || code=$?
+    (umask "$mask" && exec "$target" join --tell "$work/scope" ${1+"$@"}) || code=$?
     if [ "$code" != 0 ]; then
         note "freehold-node is at $target; this machine did not join. The same line may be run again."
         exit "$code"

@@ -167,12 +167,8 @@ fn a_script_that_was_cut_off_does_nothing() {
     for cut in cuts {
         let part = host.path("part.sh");
         write_program(&part, &whole[..cut]);
-        let mut command = host.command(&[]);
-        let program = command.get_program().to_owned();
-        let envs: Vec<_> =
-            command.get_envs().map(|(name, value)| (name.to_owned(), value.unwrap().to_owned())).collect();
-        command = std::process::Command::new(program);
-        command.arg(&part).args(stock.words(&stock.shelf.url(), &[])).envs(envs).stdin(std::process::Stdio::null());
+        let mut command = host.shell();
+        command.arg(&part).args(stock.words(&stock.shelf.url(), &[])).stdin(std::process::Stdio::null());
         let told = command.output().unwrap();
         assert!(!ran(&host) && !host.path("bin").exists(), "cut at {cut}: {}", stderr(&told));
         assert_eq!(stock.shelf.asked(&stock.root), [], "cut at {cut}");

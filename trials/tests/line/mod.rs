@@ -30,8 +30,10 @@ const SHELLS: [&[&str]; 9] = [
 ];
 
 /// What the script may count on beside a fetcher and a hasher.
-const BASE: [&str; 15] =
-    ["sh", "cat", "chmod", "df", "env", "id", "kill", "mkdir", "mv", "rm", "rmdir", "sync", "uname", "wc", "printf"];
+const BASE: [&str; 16] = [
+    "sh", "cat", "chmod", "df", "env", "id", "kill", "mkdir", "mv", "rm", "rmdir", "sleep", "sync", "uname", "wc",
+    "printf",
+];
 
 fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("crates/operate/assets/join.sh")
@@ -90,9 +92,16 @@ impl Host {
     }
 
     fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.shell();
+        command.arg(script()).args(words);
+        command
+    }
+
+    /// The shell, as it is on this machine.
+    fn shell(&self) -> Command {
         let (shell, more) = self.shell.split_first().unwrap();
         let mut command = Command::new(shell);
-        command.args(more).arg(script()).args(words);
+        command.args(more);
         command.env("FREEHOLD_BIN", self.path("bin")).env("FREEHOLD_ROOT", self.path("orgs"));
         command.env("TMPDIR", self.path("tmp")).env("HOME", self.folder.path()).current_dir(self.folder.path());
         let others = self.tools.as_ref().map_or_else(|| std::env::var("PATH").unwrap(), |at| at.display().to_string());

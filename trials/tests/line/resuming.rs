@@ -88,6 +88,18 @@ fn a_gateway_that_cannot_go_on_in_the_middle_is_asked_for_everything() {
 }
 
 #[test]
+fn a_gateway_that_is_busy_is_asked_once_more() {
+    for tools in FETCHERS {
+        let host = Host::with_only(&tools);
+        let stock = Stock::of(&marking(&host.path("mark")));
+        stock.shelf.give(&stock.list, Way::BusyOnce);
+        let told = stock.run(&host, &[], "code");
+        succeeded(&told);
+        assert_eq!(stock.shelf.asked(&stock.list), [None, None], "{}", stderr(&told));
+    }
+}
+
+#[test]
 fn two_runs_at_once_are_not_in_each_others_way() {
     let host = Host::new();
     let agent = marking(&host.path("mark"));

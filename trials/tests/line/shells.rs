@@ -1,37 +1,62 @@
 //! The whole way, in every shell: from the words of a line and a code to a member, with the real agent.
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
 
-use trials::place::{Place, output, stderr, stdout, succeeded, text};
+use trials::place::{Place, Running, mode, output, stderr, stdout, succeeded, text};
 
 use super::{Host, SHELLS, Stock, real_agent, script};
 
-#[test]
-fn every_shell_makes_a_member_and_a_second_run_changes_nothing() {
+/// An org whose gateway serves the real agent.
+fn released() -> (Place, Running) {
     let place = Place::founded(&[]);
-    let _gateway = place.serve();
-    let agent = real_agent();
-    let stock = Stock::of(&agent);
+    let gateway = place.serve();
+    let agent = place.path("freehold-node");
+    std::fs::write(&agent, real_agent()).unwrap();
+    succeeded(&place.freehold(&["release", "add", &agent.to_string_lossy()]));
+    (place, gateway)
+}
+
+/// The line itself, pasted into a shell that is also this machine's `sh`.
+fn paste(host: &Host, name: &str, line: &str) -> Output {
+    let mut command = host.shell();
+    command.env("FREEHOLD_NAME", name);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+    let told = child.wait_with_output().unwrap();
+    assert!(told.status.success(), "{:?}: {}{}", host.shell, stdout(&told), stderr(&told));
+    told
+}
+
+#[test]
+fn the_line_makes_a_member_in_every_shell_and_a_second_paste_changes_nothing() {
+    let (place, _gateway) = released();
     for (number, shell) in SHELLS.into_iter().enumerate() {
-        let (host, name) = (Host::with_shell(shell), format!("web-{number}"));
+        let (mut host, name) = (Host::with_shell(shell), format!("web-{number}"));
+        host.tool("sh", &format!("#!/bin/dash\nexec {} \"$@\"\n", shell.join(" ")));
         let invite = place.invite(&["--name", &name]);
-        let code = text(&invite, "code");
-        let told = stock.run(&host, &["--name", &name], &code);
-        assert!(told.status.success(), "{shell:?}: {}{}", stdout(&told), stderr(&told));
-        assert!(stdout(&told).contains("is a member of `harbor`"), "{shell:?}: {}", stdout(&told));
+        let line = text(&invite, "line");
+        assert!(line.contains("sh join.sh --gateway"), "{line}");
+        let told = paste(&host, &name, &line);
+        assert!(stdout(&told).contains(&format!("`{name}` is a member of `harbor`")), "{shell:?}: {}", stdout(&told));
         assert!(stdout(&told).contains("freehold-node run --as harbor"), "{shell:?}: {}", stdout(&told));
         assert_eq!(place.state_of(&name).as_deref(), Some("member"), "{shell:?}");
-        assert_eq!(trials::place::mode(&host.agent()), 0o755);
-        assert_eq!(stock.shelf.asked(&stock.agent).len(), 1);
+        assert_eq!(mode(&host.agent()), 0o755);
         let key = std::fs::read(host.path("orgs/harbor/node.key")).unwrap();
-        let told = stock.run(&host, &["--name", &name], &code);
-        assert!(told.status.success(), "{shell:?}: {}{}", stdout(&told), stderr(&told));
+        let told = paste(&host, &name, &line);
         assert!(stdout(&told).contains("is installed already"), "{shell:?}: {}", stdout(&told));
         assert!(stdout(&told).contains("is a member of `harbor`"), "{shell:?}: {}", stdout(&told));
         assert_eq!(std::fs::read(host.path("orgs/harbor/node.key")).unwrap(), key);
         assert_eq!(place.spent(&text(&invite, "id")), 1);
-        assert_eq!(stock.shelf.asked(&stock.agent), [], "nothing is fetched twice");
     }
+}
+
+#[test]
+fn the_line_works_with_wget_and_openssl_alone() {
+    let (place, _gateway) = released();
+    let host = Host::with_only(&["wget", "openssl", "mktemp", "grep"]);
+    paste(&host, "web-1", &text(&place.invite(&["--name", "web-1"]), "line"));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
 }
 
 #[test]
