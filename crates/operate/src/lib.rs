@@ -21,6 +21,7 @@ pub mod head;
 pub mod timely;
 pub mod invite;
 pub mod node;
+pub mod approve;
 pub mod mandate;
 pub mod replace;
 pub mod signers;

@@ -11,7 +11,7 @@ use node::report::{Failure, show};
 use operate::fleet::FleetFolder;
 use operate::invite::InviteWish;
 use operate::publish::published::Published;
-use org::invite::Uses;
+use org::invite::{Approval, Uses};
 use org::state::Standing;
 use serde::Serialize;
 
@@ -104,6 +104,8 @@ impl Add {
                 networks: Vec::new(),
                 labels: BTreeSet::new(),
                 roles: BTreeSet::new(),
+                approval: Approval::None,
+                approvers: 1,
             };
             let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(&doing, &why))?;
             pending = leave(common, &doing, &session.known, made.pending.as_ref())?;

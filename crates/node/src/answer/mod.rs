@@ -20,6 +20,7 @@ pub mod vouch;
 // Answers: a file for each request.
 pub mod issue;
 pub mod documents;
+pub mod approve;
 pub mod enroll;
 pub mod renew;
 pub mod sync;
