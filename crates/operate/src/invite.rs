@@ -33,6 +33,8 @@ pub struct InviteWish {
     pub roles: BTreeSet<Name>,
     /// What its line downloads.
     pub files: BTreeSet<Digest>,
+    pub approval: Approval,
+    pub approvers: u8,
 }
 
 /// The longest that an invite may live.
@@ -49,6 +51,10 @@ impl<D: Desk> Session<D> {
         }
         if wish.label.chars().count() > 200 || wish.label.chars().any(char::is_control) {
             return Err(OperateError::Unwise("a label is at most 200 characters of plain text".to_owned()));
+        }
+        let signers = self.known.signers.quorum.signers().len();
+        if wish.approvers == 0 || usize::from(wish.approvers) > signers {
+            return Err(OperateError::Unwise(format!("between 1 and {signers} signers can approve")));
         }
         let secret = InviteSecret::new(random::bytes()?);
         let id = random::invite_id()?;
@@ -69,8 +75,8 @@ impl<D: Desk> Session<D> {
                     networks: wish.networks.clone(),
                     labels: wish.labels.clone(),
                     roles: wish.roles.clone(),
-                    approval: Approval::None,
-                    approvers: 1,
+                    approval: wish.approval,
+                    approvers: wish.approvers,
                     files: wish.files.clone(),
                 };
                 Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))

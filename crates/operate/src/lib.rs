@@ -24,6 +24,7 @@ pub mod release;
 pub mod line;
 pub mod invite;
 pub mod node;
+pub mod approve;
 pub mod mandate;
 pub mod replace;
 pub mod signers;

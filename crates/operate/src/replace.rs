@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use identity::id::Digest;
 use identity::time::Seconds;
 use org::code::InviteCode;
-use org::invite::{Invite, Uses};
+use org::invite::{Approval, Invite, Uses};
 use org::state::Standing;
 use wire::control::NodeView;
 
@@ -48,6 +48,8 @@ impl<D: Desk> Session<D> {
             labels: node.labels.iter().cloned().collect(),
             roles: node.roles.iter().cloned().collect(),
             files,
+            approval: Approval::None,
+            approvers: 1,
         };
         let Made { what: (invite, mut code), pending } = self.create_invite(keys, &wish).await?;
         let head = if over { None } else { Some(self.revoke_node(keys, node).await?) };

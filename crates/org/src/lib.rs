@@ -5,6 +5,7 @@ pub mod refusal;
 pub mod founding;
 pub mod code;
 pub mod invite;
+pub mod words;
 pub mod approve;
 pub mod admission;
 pub mod report;

@@ -1,5 +1,7 @@
 //! The words between an operator's tool and a gateway. They admit; what they change is signed inside.
 
+use std::net::IpAddr;
+
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::id::{Digest, InviteId, Serial};
@@ -127,6 +129,10 @@ pub enum Call {
     FilesSweep {
         unused_for: Seconds,
     },
+    /// A page of machines that wait for a person, in the order of their node keys.
+    Waiting {
+        after: Option<Digest>,
+    },
 }
 
 /// As many digests, and about as many bytes, go into one call or answer.
@@ -193,6 +199,10 @@ pub enum Answer {
         last: u64,
         more: bool,
     },
+    Waiting {
+        waiting: Vec<WaitingView>,
+        next: Option<Digest>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,6 +220,23 @@ pub struct ReportView {
     /// As the node key signed it.
     pub report: Envelope,
     pub received_at: Timestamp,
+}
+
+/// A machine that waits for a person. Only its address and its times are the gateway's word; the rest is signed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitingView {
+    /// As invite key and node key signed it.
+    pub claim: Envelope,
+    /// As the node key signed them.
+    pub facts: Option<Envelope>,
+    /// As the operators signed it.
+    pub invite: Envelope,
+    /// Who has said yes so far.
+    pub approval: Option<Envelope>,
+    pub source: IpAddr,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
 }
 
 /// What an operator's tool must know before it signs something.

@@ -1,6 +1,6 @@
 //! `freehold invite create | list | show | revoke`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use ground::clock;
 use identity::glob::NameGlob;
 use identity::label::Label;
@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use node::report::{Failure, plain, show};
 use operate::invite::InviteWish;
 use operate::line::{Kit, Line};
-use org::invite::Uses;
+use org::invite::{Approval, Uses};
 use serde::Serialize;
 use wire::control::InviteView;
 
@@ -78,6 +78,29 @@ pub struct Create {
     label: String,
     #[command(flatten)]
     handing: Handing,
+    /// Whether an operator must look at each machine first
+    #[arg(long, value_enum, default_value = "none")]
+    approval: WantedApproval,
+    /// How many operators must approve each machine
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    approvers: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WantedApproval {
+    /// The code is enough
+    None,
+    /// Somebody compares its words and says yes: freehold node approve
+    Human,
+}
+
+impl From<WantedApproval> for Approval {
+    fn from(wanted: WantedApproval) -> Self {
+        match wanted {
+            WantedApproval::None => Self::None,
+            WantedApproval::Human => Self::Human,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -106,6 +129,8 @@ impl Create {
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
             files: kit.iter().flat_map(Kit::files).collect(),
+            approval: self.approval.into(),
+            approvers: self.approvers,
         };
         let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;

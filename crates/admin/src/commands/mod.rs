@@ -3,6 +3,7 @@
 pub mod found;
 pub mod serve;
 pub mod invite;
+pub mod approve;
 pub mod node;
 pub mod replace;
 pub mod user;

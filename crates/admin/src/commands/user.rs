@@ -12,7 +12,7 @@ use operate::fleet::FleetFolder;
 use operate::invite::InviteWish;
 use operate::line::{Kit, Line};
 use operate::publish::published::Published;
-use org::invite::Uses;
+use org::invite::{Approval, Uses};
 use org::state::Standing;
 use serde::Serialize;
 
@@ -107,6 +107,8 @@ impl Add {
                 labels: BTreeSet::new(),
                 roles: BTreeSet::new(),
                 files: kit.iter().flat_map(Kit::files).collect(),
+                approval: Approval::None,
+                approvers: 1,
             };
             let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(&doing, &why))?;
             pending = leave(common, &doing, &session.known, made.pending.as_ref())?;

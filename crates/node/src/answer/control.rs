@@ -21,7 +21,7 @@ use wire::control::{
 use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
-use crate::answer::{files, recover, stage};
+use crate::answer::{approve, files, recover, stage};
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const VIEWS_PER_PAGE: usize = 2_000;
@@ -83,6 +83,10 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
         Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
         Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
+        Call::Waiting { after } => {
+            let node = gateway.about.node.clone();
+            gateway.writer.run(move |desk| approve::page(desk, &node, after)).await
+        }
     }
 }
 
@@ -115,7 +119,12 @@ async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Ref
     let org = gateway.about.org_id;
     check_times(org, &entries, clock::now())?;
     files::check_named(gateway, org, &entries).await?;
-    gateway.writer.run(move |desk| desk.append(org, entries)).await?;
+    let node = gateway.about.node.clone();
+    let append = move |desk: &mut Desk<'_>| {
+        desk.append(org, entries)?;
+        approve::forget_what_is_over(desk, &node, clock::now())
+    };
+    gateway.writer.run(append).await?;
     Ok(Answer::Appended {})
 }
 

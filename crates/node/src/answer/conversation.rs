@@ -14,6 +14,7 @@ use identity::verifier::{BelievedSvid, ProvenSvid, Side, Untrusted};
 use org::member::Member;
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
+use wire::enroll::{EnrollRequest, Issued, LONGEST_APPROVAL_WAIT};
 use wire::http;
 use wire::permit::{self, Ask, Caller};
 use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswer, SyncRequest};
@@ -22,7 +23,7 @@ use crate::answer::download::{self, Progress, Reply};
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::{control, documents, enroll, recover, renew, show, sync};
+use crate::answer::{approve, control, documents, enroll, recover, renew, show, sync};
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -127,9 +128,10 @@ impl Conversation {
             Ask::Trust(domain) => Ok(http::reply(&documents::trust(gateway, domain).await)),
             Ask::Challenge => self.open_challenge().await,
             Ask::Enroll => {
-                let (setting, attempt) = self.take_challenge()?;
-                let answer = async { enroll::enroll(gateway, http::parse(body)?, setting).await };
-                self.conclude(attempt, answer.await)
+                let (setting, mut attempt) = self.take_challenge()?;
+                let answer = async { self.enroll(http::parse(body)?, setting, &mut attempt).await };
+                let answer = answer.await;
+                self.conclude(attempt, answer)
             }
             Ask::Return => {
                 let (setting, attempt) = self.take_challenge()?;
@@ -196,6 +198,27 @@ impl Conversation {
             }
         };
         Ok(http::reply(&control::answer(&self.gateway, call).await?))
+    }
+
+    /// Enrolls, and if a person must look first, waits for that person as long as the joiner wishes. Whoever waits has not
+    /// failed, and may go away meanwhile.
+    async fn enroll(&self, request: EnrollRequest, setting: Setting, attempt: &mut Attempt) -> Result<Issued, Refusal> {
+        let mut bell = self.gateway.shelf.listen();
+        let until = tokio::time::Instant::now() + Duration::from_secs(request.wait.min(LONGEST_APPROVAL_WAIT).0);
+        let first = enroll::enroll(&self.gateway, request.clone(), setting).await;
+        let Err(waits @ Refusal::AwaitingApproval { .. }) = first else {
+            return first;
+        };
+        attempt.excuse();
+        loop {
+            if !approve::still_waits(&self.gateway, &request.claim, self.source).await {
+                return enroll::enroll(&self.gateway, request, setting).await;
+            }
+            if bell.borrow_and_update().closing || tokio::time::Instant::now() >= until {
+                return Err(waits);
+            }
+            let _ = tokio::time::timeout_at(until, bell.changed()).await;
+        }
     }
 
     /// Waits with the node. What is true when there is news decides, not what was true when it began to wait.

@@ -22,6 +22,7 @@ pub mod vouch;
 pub mod issue;
 pub mod documents;
 pub mod files;
+pub mod approve;
 pub mod enroll;
 pub mod renew;
 pub mod sync;
