@@ -8,15 +8,18 @@ use bytes::Bytes;
 use ground::clock;
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response};
 use identity::verifier::{BelievedSvid, ProvenSvid, Side, Untrusted};
 use org::member::Member;
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
-use wire::http;
 use wire::permit::{Ask, Caller};
 use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswer, SyncRequest};
+use wire::{carry, http};
 
+use crate::answer::crowd::Ticket;
+use crate::answer::door::Door;
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
@@ -36,6 +39,17 @@ pub struct Conversation {
     peer: Option<ProvenSvid>,
     /// It dies with the connection, and an attempt that was not finished has failed.
     challenge: Mutex<Option<(OpenChallenge, Attempt)>>,
+    /// Where others that this one carries come in; nothing if it is carried itself.
+    door: Option<Arc<Door>>,
+    carriage: Mutex<Option<Carriage>>,
+}
+
+/// A WebSocket that was agreed on: inside it the caller begins anew.
+#[derive(Debug)]
+pub struct Carriage {
+    pub upgrade: OnUpgrade,
+    pub source: IpAddr,
+    pub ticket: Option<Ticket>,
 }
 
 impl Conversation {
@@ -51,7 +65,19 @@ impl Conversation {
         let proven = gateway.vouched.take(chain);
         let proven = proven.or_else(|| ProvenSvid::prove(chain, Side::Client, judgment.standard(), now).ok());
         let peer = proven.filter(|proven| proven.believe(judgment.standard(), now).is_ok());
-        Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None) }
+        let (challenge, carriage) = (Mutex::new(None), Mutex::new(None));
+        Self { gateway, source, exporter, post_quantum, peer, challenge, door: None, carriage }
+    }
+
+    /// The same, with a door for what it may carry.
+    #[must_use]
+    pub fn behind(self, door: Option<Arc<Door>>) -> Self {
+        Self { door, ..self }
+    }
+
+    /// What it became, when it is over as a conversation.
+    pub fn take_carriage(&self) -> Option<Carriage> {
+        self.carriage.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The member's node key, for the registry.
@@ -68,7 +94,8 @@ impl Conversation {
             tally.refused(&refusal);
             return http::refuse(&refusal);
         };
-        match self.hear(ask, request).await {
+        let heard = if ask == Ask::Carry { self.carry(request) } else { self.hear(ask, request).await };
+        match heard {
             Ok(response) => {
                 tally.answered(ask);
                 response
@@ -79,6 +106,20 @@ impl Conversation {
                 http::refuse(&refusal)
             }
         }
+    }
+
+    /// Agrees to carry another connection. Who calls inside is asked there, as of everybody.
+    fn carry(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal> {
+        let malformed = |why: &str| Refusal::Malformed { why: why.to_owned() };
+        let door = self.door.as_ref().ok_or_else(|| malformed("what is carried carries no other"))?;
+        if self.peer.is_some() {
+            return Err(malformed("a member's connection carries no other: come without a certificate"));
+        }
+        let agreed = carry::agree(request.headers()).map_err(malformed)?;
+        let (source, ticket) = door.hand_on(self.source, request.headers())?;
+        let upgrade = hyper::upgrade::on(request);
+        *self.carriage.lock().unwrap_or_else(PoisonError::into_inner) = Some(Carriage { upgrade, source, ticket });
+        Ok(agreed)
     }
 
     async fn hear(&self, ask: Ask, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal> {
@@ -138,7 +179,7 @@ impl Conversation {
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
-            Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
+            Ask::Carry | Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
         }
     }
 
@@ -165,6 +206,7 @@ impl Conversation {
             | Ask::Return
             | Ask::Recover
             | Ask::Show
+            | Ask::Carry
             | Ask::Control => Err(not_permitted(ask)),
         }
     }

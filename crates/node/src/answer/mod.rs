@@ -4,6 +4,7 @@
 // How much an asker may take, what is counted, what holds the gateway back.
 pub mod limits;
 pub mod crowd;
+pub mod door;
 pub mod registry;
 pub mod tally;
 pub mod halt;
@@ -30,6 +31,7 @@ pub mod control;
 
 // Connections.
 pub mod conversation;
+pub mod guest;
 pub mod endpoint;
 pub mod metrics;
 pub mod serve;
