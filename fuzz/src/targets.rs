@@ -11,12 +11,13 @@ pub mod admission;
 pub mod store_rows;
 pub mod fleet;
 pub mod sync;
+pub mod carried;
 
 pub type Check = fn(&[u8]) -> bool;
 pub type Seeds = fn() -> Vec<Vec<u8>>;
 
 /// All of them. Each has a program of its own name in `fuzz_targets`.
-pub const ALL: [(&str, Seeds, Check); 11] = [
+pub const ALL: [(&str, Seeds, Check); 12] = [
     ("invite_code", invite_code::seeds, invite_code::check),
     ("enroll_request", enroll_request::seeds, enroll_request::check),
     ("certificate_request", certificate_request::seeds, certificate_request::check),
@@ -28,6 +29,7 @@ pub const ALL: [(&str, Seeds, Check); 11] = [
     ("store_rows", store_rows::seeds, store_rows::check),
     ("fleet", fleet::seeds, fleet::check),
     ("sync", sync::seeds, sync::check),
+    ("carried", carried::seeds, carried::check),
 ];
 
 /// Real objects must get to the end, or the target would look at nothing and nobody would notice.
