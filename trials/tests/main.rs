@@ -28,6 +28,7 @@ mod fixtures;
 mod bad_days;
 mod publishing;
 mod syncing;
+mod carrying;
 mod compiling;
 mod forgetting;
 mod applying;

@@ -272,7 +272,7 @@ impl Common {
             }
             if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
                 let about = gateway.about().map_err(|why| failed(&why))?;
-                let dial = Some(node::answer::serve::loopback(serving.listen));
+                let dial = Some(serving.dial());
                 let door = about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
                 match self.remote((org, keys), door, doing, restored).await {
                     Ok(desk) => return Ok(desk),

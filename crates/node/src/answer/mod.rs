@@ -5,6 +5,7 @@
 pub mod limits;
 pub mod crowd;
 pub mod download;
+pub mod door;
 pub mod registry;
 pub mod tally;
 pub mod halt;
@@ -33,6 +34,7 @@ pub mod control;
 
 // Connections.
 pub mod conversation;
+pub mod guest;
 pub mod endpoint;
 pub mod metrics;
 pub mod serve;
