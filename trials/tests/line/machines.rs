@@ -139,6 +139,7 @@ fn a_full_disk_is_named_and_the_next_run_goes_on() {
     let disk = SmallDisk::at(host.path("bin"), "1m");
     disk.leave(40 << 10);
     assert!(told(&host, &stock, 1, "is full").contains("KiB are free"));
+    assert_eq!(stock.shelf.asked(&stock.agent), [], "what has no room is not fetched");
     disk.make_room();
     succeeded(&stock.run(&host, &[], "code"));
     assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
