@@ -139,6 +139,7 @@ fn a_full_disk_is_named_and_the_next_run_goes_on() {
     let disk = SmallDisk::at(host.path("bin"), "1m");
     disk.leave(40 << 10);
     assert!(told(&host, &stock, 1, "is full").contains("KiB are free"));
+    assert_eq!(stock.shelf.asked(&stock.agent), [], "what has no room is not fetched");
     disk.make_room();
     succeeded(&stock.run(&host, &[], "code"));
     assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
@@ -159,9 +160,13 @@ fn a_disk_that_fills_up_meanwhile_is_named() {
 
 #[test]
 fn a_full_or_missing_temporary_folder_is_named() {
-    let host = Host::new();
+    // The first has no mktemp, the others do.
+    let (without, host) = (Host::with_only(&["curl", "sha256sum"]), Host::new());
     let stock = stock(&host);
     let url = stock.shelf.url();
+    let mut command = without.command(&stock.words(&url, &[]));
+    command.env("TMPDIR", host.path("nowhere")).stdin(Stdio::null());
+    ended(&command.output().unwrap(), 1, "no folder of one's own can be made in");
     let mut command = host.command(&stock.words(&url, &[]));
     command.env("TMPDIR", host.path("nowhere")).stdin(Stdio::null());
     ended(&command.output().unwrap(), 1, "no folder of one's own can be made in");

@@ -112,7 +112,7 @@ fn without_a_release_the_line_needs_the_agent_and_says_so() {
     assert_eq!(place.facts(&["invite", "list"]).as_array().unwrap().len(), 1, "what was refused made no invite");
     let _gateway = place.serve();
     let line = text(&place.invite(&[]), "line");
-    let mut command = Command::new("dash");
+    let mut command = Command::new("/bin/dash");
     let path = Path::new(&agent()).parent().unwrap().to_string_lossy().into_owned();
     command.args(["-c", &format!("{line} --name web-1 --root {}", place.root("web-1").display())]).env("PATH", path);
     succeeded(&output(command));
