@@ -9,5 +9,6 @@ mod taking_back;
 mod governing;
 mod joining;
 mod granting;
+mod approving;
 mod spending;
 mod parsing;

@@ -29,17 +29,18 @@ const MOST: i64 = 2_048;
 const LONGEST: usize = 16 << 10;
 const VIEWS_PER_PAGE: u32 = 64;
 
-/// Has nobody said yes or no yet, and can it still come in?
-pub async fn still_waits(gateway: &Gateway, claim: &Envelope, source: IpAddr) -> bool {
-    let Ok(body) = claim.peek::<Claim>(Some(gateway.about.org_id)) else {
-        return false;
-    };
+/// While nobody has said yes or no, and it can still come in: until when, unless somebody does.
+pub async fn waits_until(gateway: &Gateway, claim: &Envelope, source: IpAddr) -> Option<Timestamp> {
+    let body: Claim = claim.peek(Some(gateway.about.org_id)).ok()?;
     let published = gateway.shelf.now().and_then(|published| published.key_of(&body.name));
     let state = gateway.state().await;
     let attempt =
         Attempt { claim: &body, claimed: claim.digest(), source, gateway: &gateway.about.node, now: clock::now() };
-    matches!(enroll::consider(&state, attempt), Ok(Verdict::Wait { .. }))
-        && enroll::check_name_is_free(&state, &body, published).is_ok()
+    enroll::check_name_is_free(&state, &body, published).ok()?;
+    match enroll::consider(&state, attempt) {
+        Ok(Verdict::Wait { invite }) => Some(invite.invite.expires_at),
+        Ok(Verdict::Admit { .. } | Verdict::Again { .. }) | Err(_) => None,
+    }
 }
 
 /// What a joiner tells of itself counts only by its own key, of this very claim, and only if it is short.
