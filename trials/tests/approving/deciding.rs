@@ -72,6 +72,8 @@ fn who_does_not_wait_is_told_and_goes_on_later() {
     assert_eq!((text(&told, "state"), told["claim"].is_string()), ("waiting".to_owned(), true));
     let again = place.node_command("web-1", &["join", "--no-wait"]);
     ended(&trials::place::output(again), 5, "an operator must approve this machine first");
+    ended(&place.node("web-1", &["join", "--wait", "2s"], ""), 5, "an operator must approve this machine first");
+    ended(&place.node("web-1", &["join"], "rubbish"), 2, "this is not an invite code");
     let doctor = place.node("web-1", &["doctor"], "");
     assert!(stdout(&doctor).contains("waits for an operator's approval"), "{}", stdout(&doctor));
     let found = place.freehold(&["doctor"]);

@@ -31,7 +31,7 @@ fn a_gateway_cannot_swap_what_a_machine_signed() {
     let code = human(&place, &["--uses", "5"]);
     let joins = ["web-1", "web-2"].map(|name| begin(&place, name, name, &code));
     let shown = ["web-1", "web-2"].map(|name| words(&place, name));
-    joins.map(trials::place::Running::kill);
+    joins.into_iter().for_each(trials::place::Running::kill);
     gateway.kill();
 
     // The facts of one machine under another's claim.
@@ -53,14 +53,14 @@ fn a_gateway_cannot_swap_what_a_machine_signed() {
     let mut forger = Joiner::new(&code, "web-1");
     forger.name = "web-1".parse().unwrap();
     let honest = stored(&place, "web-1", "claim");
-    let forged: Envelope = forger.claim_by(&[&forger.node_key]);
-    change(&place, "web-1", "claim", &serde_json::to_string(&forged).unwrap());
+    let counterfeit: Envelope = forger.claim_by(&[&forger.node_key]);
+    change(&place, "web-1", "claim", &serde_json::to_string(&counterfeit).unwrap());
     let listed = place.freehold(&["node", "waiting", "--json"]);
     let told = stderr(&listed);
     assert!(told.contains("it is not signed by the machine's key and its invite's"), "{told}");
     assert_eq!(waiting(&place).len(), 1, "only the other is shown");
     refused(&place.freehold(&["node", "approve", &shown[0], "--yes"]), "no such machine waits");
-    let forgers = org::words::Words::of(forged.digest()).to_string();
+    let forgers = org::words::Words::of(counterfeit.digest()).to_string();
     refused(&place.freehold(&["node", "approve", &forgers, "--yes"]), "no such machine waits");
 
     // Another machine's claim in its place has other words.

@@ -125,14 +125,16 @@ pub fn forget_what_is_over(desk: &mut Desk<'_>, node: &NodeName, now: Timestamp)
     Ok(())
 }
 
-/// Admitted, denied, or under an invite that lets nobody in any more. One that was approved stays until it has come.
+/// Admitted, denied, under a name that another has by now, or under an invite that lets nobody in any more. One that was
+/// approved stays until it has come.
 fn is_over(state: &State, row: &WaitingClaim, node: &NodeName, now: Timestamp) -> bool {
     let Ok(claim) = row.claim.peek::<Claim>(Some(state.org)) else {
         return true;
     };
     let attempt = Attempt { claim: &claim, claimed: row.claim.digest(), source: row.source, gateway: node, now };
     match enroll::consider(state, attempt) {
-        Ok(Verdict::Wait { .. } | Verdict::Admit { .. }) | Err(Refusal::InviteUnconfirmed) => false,
+        Ok(Verdict::Wait { .. } | Verdict::Admit { .. }) => enroll::check_name_is_free(state, &claim, None).is_err(),
+        Err(Refusal::InviteUnconfirmed) => false,
         Ok(Verdict::Again { .. }) | Err(_) => true,
     }
 }
