@@ -34,3 +34,4 @@ mod forgetting;
 mod applying;
 mod line;
 mod releasing;
+mod approving;

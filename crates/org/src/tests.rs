@@ -10,5 +10,6 @@ mod releasing;
 mod governing;
 mod joining;
 mod granting;
+mod approving;
 mod spending;
 mod parsing;

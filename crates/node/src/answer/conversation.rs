@@ -265,12 +265,19 @@ impl Conversation {
         };
         attempt.excuse();
         loop {
-            if !approve::still_waits(&self.gateway, &request.claim, self.source).await {
-                return enroll::enroll(&self.gateway, request, setting).await;
-            }
+            let Some(ends) = approve::waits_until(&self.gateway, &request.claim, self.source).await else {
+                let answer = enroll::enroll(&self.gateway, request, setting).await;
+                if answer.is_ok() {
+                    // Others may have waited for the same name, or for the same use.
+                    self.gateway.shelf.ring();
+                }
+                return answer;
+            };
             if bell.borrow_and_update().closing || tokio::time::Instant::now() >= until {
                 return Err(waits);
             }
+            let left = Duration::from_secs(ends.since(clock::now()).0 + 1);
+            let until = until.min(tokio::time::Instant::now() + left);
             let _ = tokio::time::timeout_at(until, bell.changed()).await;
         }
     }

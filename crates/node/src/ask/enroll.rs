@@ -80,7 +80,7 @@ pub async fn join(
                 (unheard, waits) = (false, true);
             }
             Err(AskError::Call(why))
-                if why.is_worth_retrying() && (attempt < ATTEMPTS || told && !left().is_zero()) =>
+                if why.is_worth_retrying() && (attempt < ATTEMPTS || waits && !left().is_zero()) =>
             {
                 tell(Step::Doing(&format!("{why}; trying again")));
                 tokio::time::sleep(pause).await;
@@ -121,8 +121,13 @@ fn give_up(scope: &Scope, why: AskError, (fresh, unheard, waits): (bool, bool, b
     // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
     let unused = !scope.path("wish.json").exists();
     let refused = unheard && refusal.is_some_and(is_a_no);
-    let denied = matches!(refusal, Some(Refusal::Denied));
-    if denied || fresh && (unused || refused) {
+    // It was never let in, and as what it is it never will be.
+    let over = match refusal {
+        Some(Refusal::Denied) => true,
+        Some(Refusal::NameTaken { .. }) => waits,
+        _ => false,
+    };
+    if over || fresh && (unused || refused) {
         let _ = scope.wipe();
     }
     match why {

@@ -65,15 +65,7 @@ pub struct Join {
 impl Join {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not join";
-        let (code, wish) = match self.begun(common, doing)? {
-            Some((wish, code)) => (code, Some(wish)),
-            None => {
-                let code = self.code_text(doing)?.parse().map_err(|why: org::code::BadCode| {
-                    Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
-                })?;
-                (code, None)
-            }
-        };
+        let (code, wish) = self.code(common, doing)?;
         let doing = format!("could not join `{}`", code.name);
         let folder = common.scope.as_ref().unwrap_or(&code.name);
         let scope = Scope::at(&common.root(), folder);
@@ -113,7 +105,20 @@ impl Join {
         }
     }
 
-    /// Without a code: a join that waits here goes on.
+    /// The code in hand; without one, that of a join that waits here, with what it wants to be.
+    fn code(&self, common: &Common, doing: &str) -> Result<(InviteCode, Option<Wish>), Failure> {
+        let begun = self.begun(common, doing)?;
+        let text = if begun.is_some() && nothing_to_read() { Zeroizing::default() } else { self.code_text(doing)? };
+        match begun {
+            Some((wish, code)) if text.trim().is_empty() => Ok((code, Some(wish))),
+            _ => match text.parse() {
+                Ok(code) => Ok((code, None)),
+                Err(why) => Err(not_a_code(doing, &why)),
+            },
+        }
+    }
+
+    /// The one join that waits here, if this one names no other.
     fn begun(&self, common: &Common, doing: &str) -> Result<Option<(Wish, InviteCode)>, Failure> {
         if self.invite.is_some() || self.invite_file.is_some() || self.name.is_some() {
             return Ok(None);
@@ -127,8 +132,8 @@ impl Join {
             let wish = scope.wish().map_err(|why| Failure::new(doing, &why))?;
             begun.extend(wish.zip(waiting.map(|(_, code)| code)));
         }
-        // Several wait, or somebody has a code in hand: what is meant must be said.
-        if begun.len() > 1 || !nothing_to_read() { Ok(None) } else { Ok(begun.pop()) }
+        // If several wait, what is meant must be said.
+        if begun.len() > 1 { Ok(None) } else { Ok(begun.pop()) }
     }
 
     fn code_text(&self, doing: &str) -> Result<Zeroizing<String>, Failure> {
@@ -172,6 +177,10 @@ fn nothing_to_read() -> bool {
     }
     let kind = rustix::fs::fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
     !matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
+}
+
+fn not_a_code(doing: &str, why: &org::code::BadCode) -> Failure {
+    Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
 }
 
 fn failed(doing: &str, why: AskError) -> Failure {
