@@ -22,6 +22,7 @@ use node::report::Failure;
 use crate::commands::access::Access;
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
+use crate::commands::bundle::BundleCommand;
 use crate::commands::check::Check;
 use crate::commands::compile::Compile;
 use crate::commands::confirm::Confirm;
@@ -75,6 +76,9 @@ enum Command {
     /// Make, list, show and revoke invites
     #[command(subcommand)]
     Invite(InviteCommand),
+    /// Make a file that lets one machine in, or sign a machine's request
+    #[command(subcommand)]
+    Bundle(BundleCommand),
     /// List, show and revoke nodes
     #[command(subcommand)]
     Node(NodeCommand),
@@ -158,6 +162,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Found(found) => found.run(common).await,
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => reminded(common, invite.run(common).await),
+        Command::Bundle(bundle) => reminded(common, bundle.run(common).await),
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::User(user) => user.run(common).await,
         Command::Audit(audit) => audit.run(common).await,

@@ -42,6 +42,23 @@ pub enum Access {
 
 /// Writes a file so that after a crash it is the old one or the new one, never a part.
 pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+    place(path, bytes, access, |draft, path| fs::rename(draft, path))
+}
+
+/// Writes a file that is not there yet; one that is there stays as it is, and that is an error.
+pub fn write_new(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+    place(path, bytes, access, |draft, path| {
+        fs::hard_link(draft, path)?;
+        fs::remove_file(draft)
+    })
+}
+
+fn place(
+    path: &Path,
+    bytes: &[u8],
+    access: Access,
+    settle: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> Result<(), FileError> {
     sweep(path);
     let folder = folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -56,7 +73,7 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&draft, path)
+        settle(&draft, path)
     };
     write().map_err(|source| {
         let _ = fs::remove_file(&draft);

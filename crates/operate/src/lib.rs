@@ -25,6 +25,7 @@ pub mod mandate;
 pub mod replace;
 pub mod signers;
 pub mod suspend;
+pub mod waive;
 pub mod recover;
 pub mod restore;
 pub mod principal;

@@ -8,6 +8,7 @@ use wire::control::NodeView;
 
 use crate::desk::Desk;
 use crate::invite::InviteWish;
+use crate::invite::kinds::Terms;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -44,6 +45,7 @@ impl<D: Desk> Session<D> {
             networks: Vec::new(),
             labels: node.labels.iter().cloned().collect(),
             roles: node.roles.iter().cloned().collect(),
+            terms: Terms::default(),
         };
         let Made { what: (invite, mut code), pending } = self.create_invite(keys, &wish).await?;
         let head = if over { None } else { Some(self.revoke_node(keys, node).await?) };

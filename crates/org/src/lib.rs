@@ -8,6 +8,7 @@ pub mod invite;
 pub mod approve;
 pub mod admission;
 pub mod report;
+pub mod carried;
 
 // The ledger's entries, and the state that they add up to.
 pub mod frontier;

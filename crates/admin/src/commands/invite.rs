@@ -9,10 +9,12 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use node::report::{Failure, plain, show};
 use operate::invite::InviteWish;
-use org::invite::Uses;
+use org::invite::{InviteKind, Uses};
 use serde::Serialize;
-use wire::control::InviteView;
+use wire::control::{InviteView, Reuse};
 
+use crate::commands::terms::{TermsArgs, warn_of_low};
+use crate::commands::waive::{Approve, Waivers};
 use crate::home::{Common, failure};
 use crate::waiting::{self, Waiting, leave};
 use crate::words::{confirm, table};
@@ -29,6 +31,10 @@ pub enum InviteCommand {
     Revoke(Revoke),
     /// Make invites good again after the ledger was restored
     Confirm(Confirm),
+    /// Say yes beforehand to machines of such names, whose proof holds
+    Approve(Approve),
+    /// List what was approved beforehand
+    Waivers(Waivers),
 }
 
 impl InviteCommand {
@@ -39,6 +45,8 @@ impl InviteCommand {
             Self::Show(show) => show.run(common).await,
             Self::Revoke(revoke) => revoke.run(common).await,
             Self::Confirm(confirm) => confirm.run(common).await,
+            Self::Approve(approve) => approve.run(common).await,
+            Self::Waivers(waivers) => waivers.run(common).await,
         }
     }
 }
@@ -48,17 +56,19 @@ impl InviteCommand {
   freehold invite create                                      one machine, any name, within an hour
   freehold invite create --uses 3 --ttl 1h --name 'web-*'
   freehold invite create --uses unlimited --ttl 30d --from 10.0.0.0/8 --label 'rack 3'
+  freehold invite create --kind key --out image.invite --uses unlimited --ttl 90d --name 'web-*' --approval human
+  freehold invite create --pattern '*.web.example.com' --from 10.0.0.0/8
 
-The code holds a secret: whoever has it can join within these bounds.")]
+The code holds a secret: whoever has it can join within these bounds. That of a pattern holds none, and proves nothing.")]
 pub struct Create {
-    /// How many machines may join: a number, or `unlimited`
-    #[arg(long, default_value = "1")]
-    uses: Uses,
-    /// How long it can be used
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
-    ttl: Seconds,
-    /// Names that a joiner may take, `*` stands for anything; may be repeated
-    #[arg(long = "name", value_name = "GLOB", default_value = "*")]
+    /// How many machines may join: a number, or `unlimited` [default: 1; unlimited with --pattern]
+    #[arg(long)]
+    uses: Option<Uses>,
+    /// How long it can be used [default: 1h; 24h if a person must say yes]
+    #[arg(long, value_name = "SPAN")]
+    ttl: Option<Seconds>,
+    /// Names that a joiner may take, `*` stands for anything; may be repeated [default: any]
+    #[arg(long = "name", value_name = "GLOB")]
     names: Vec<NameGlob>,
     /// Networks from which it can be used; may be repeated [default: any]
     #[arg(long = "from", alias = "network", value_name = "CIDR")]
@@ -72,12 +82,19 @@ pub struct Create {
     /// What it is for, in your words
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
+    #[command(flatten)]
+    terms: TermsArgs,
 }
 
 #[derive(Serialize)]
 struct Created {
     id: String,
-    code: String,
+    kind: InviteKind,
+    /// Absent if it was written into a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
     line: String,
     uses: serde_json::Value,
     expires_at: String,
@@ -87,24 +104,35 @@ struct Created {
 impl Create {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not create an invite";
+        let wanted = self.terms.wanted(self.names, (self.uses, self.ttl), doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let wish = InviteWish {
             label: self.label,
-            uses: self.uses,
-            ttl: self.ttl,
-            names: self.names,
+            uses: wanted.uses,
+            ttl: wanted.ttl,
+            names: wanted.names,
             networks: self.networks,
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
+            terms: wanted.terms,
         };
         let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let (invite, code) = made.what;
         let code = code.encode();
+        let file = self.terms.write(&code, doing)?;
+        if invite.kind == InviteKind::Pattern && !common.json {
+            warn_of_low(invite.approval);
+        }
         let created = Created {
             id: invite.id.to_string(),
-            line: format!("printf '%s\\n' '{}' | freehold-node join", code.as_str()),
-            code: code.to_string(),
+            kind: invite.kind,
+            line: match &file {
+                Some(file) => format!("freehold-node join --invite-file {file}"),
+                None => format!("printf '%s\\n' '{}' | freehold-node join", code.as_str()),
+            },
+            code: file.is_none().then(|| code.to_string()),
+            file,
             uses: uses_json(invite.uses()),
             expires_at: invite.expires_at.to_string(),
             pending,
@@ -113,8 +141,9 @@ impl Create {
             let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
             let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
             let told = format!(
-                "invite {}: {} use(s), until {}, names {}\nOn the machine that joins{when}:\n\n  {}\n",
+                "invite {} ({}): {} use(s), until {}, names {}\nOn the machine that joins{when}:\n\n  {}\n",
                 created.id,
+                created.kind,
                 invite.uses(),
                 created.expires_at,
                 names.join(" "),
@@ -150,18 +179,25 @@ impl List {
                 let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
                 vec![
                     invite.id.to_string(),
+                    invite.kind.to_string(),
                     state(invite).to_owned(),
                     format!("{} of {}", invite.spent, invite.uses),
                     invite.expires_at.to_string(),
                     names.join(" "),
-                    invite.label.clone(),
+                    remark(invite),
                 ]
             };
             let rows: Vec<_> = invites.iter().map(row).collect();
-            table(&["INVITE", "STATE", "SPENT", "EXPIRES", "NAMES", "LABEL"], &rows)
+            table(&["INVITE", "KIND", "STATE", "SPENT", "EXPIRES", "NAMES", "LABEL"], &rows)
         });
         Ok(())
     }
+}
+
+/// What it is for, and what a person should not overlook.
+fn remark(invite: &InviteView) -> String {
+    let alarm = if invite.reused.is_empty() { "" } else { "ALARM: shown again by another machine " };
+    format!("{alarm}{}", invite.label).trim_end().to_owned()
 }
 
 /// An invite with its state in one word, and its uses as `create` tells them.
@@ -205,16 +241,22 @@ fn in_words(invite: &InviteView) -> String {
     let strings = |items: &[Label]| items.iter().map(ToString::to_string).collect();
     let mut lines = vec![
         format!("invite    {}", invite.id),
+        format!("kind      {}", invite.kind),
         format!("state     {}", state(invite)),
         format!("label     {}", invite.label),
         format!("uses      {} of {} spent", invite.spent, invite.uses),
         format!("created   {} by {}", invite.created_at, invite.created_by),
         format!("expires   {}", invite.expires_at),
         format!("names     {}", list(invite.names.iter().map(ToString::to_string).collect(), "none")),
+        format!("approval  {}", invite.approvers.map_or("none".to_owned(), |n| format!("by {n} operator(s)"))),
         format!("networks  {}", list(invite.networks.clone(), "any")),
         format!("labels    {}", list(strings(&invite.labels), "none")),
         format!("roles     {}", list(invite.roles.iter().map(ToString::to_string).collect(), "none")),
     ];
+    if !invite.hosts.is_empty() {
+        lines.push(format!("hosts     {}", list(invite.hosts.iter().map(ToString::to_string).collect(), "any")));
+    }
+    lines.extend(invite.reused.iter().map(reused));
     if invite.joined.is_empty() {
         lines.push("joined    nobody yet".to_owned());
     }
@@ -222,6 +264,14 @@ fn in_words(invite: &InviteView) -> String {
         lines.push(format!("joined    {} at {}, now {}", joined.name, joined.at, joined.state.word()));
     }
     lines.join("\n")
+}
+
+/// Whoever showed a bundle that another machine had joined with.
+pub fn reused(reuse: &Reuse) -> String {
+    format!(
+        "ALARM     shown again by another machine, from {} at {} ({} time(s)), as `{}` with the key {}; it was refused",
+        reuse.source, reuse.at, reuse.times, reuse.name, reuse.node_key
+    )
 }
 
 #[derive(Debug, Args)]

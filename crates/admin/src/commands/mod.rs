@@ -2,7 +2,10 @@
 
 pub mod found;
 pub mod serve;
+pub mod terms;
+pub mod waive;
 pub mod invite;
+pub mod bundle;
 pub mod node;
 pub mod replace;
 pub mod user;

@@ -10,6 +10,7 @@ use manifest::fleet::Fleet;
 use node::report::{Failure, show};
 use operate::fleet::FleetFolder;
 use operate::invite::InviteWish;
+use operate::invite::kinds::Terms;
 use operate::publish::published::Published;
 use org::invite::Uses;
 use org::state::Standing;
@@ -104,6 +105,7 @@ impl Add {
                 networks: Vec::new(),
                 labels: BTreeSet::new(),
                 roles: BTreeSet::new(),
+                terms: Terms::default(),
             };
             let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(&doing, &why))?;
             pending = leave(common, &doing, &session.known, made.pending.as_ref())?;

@@ -20,7 +20,7 @@ use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswe
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::{control, documents, enroll, recover, renew, show, sync};
+use crate::answer::{control, documents, enroll, recover, renew, reuse, show, sync};
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -117,7 +117,13 @@ impl Conversation {
             Ask::Challenge => self.open_challenge().await,
             Ask::Enroll => {
                 let (setting, attempt) = self.take_challenge()?;
-                let answer = async { enroll::enroll(gateway, http::parse(body)?, setting).await };
+                let answer = async {
+                    let answer = enroll::enroll(gateway, http::parse(body)?, setting).await;
+                    if answer.is_err() {
+                        reuse::notice(gateway, &http::parse(body)?, setting).await;
+                    }
+                    answer
+                };
                 self.conclude(attempt, answer.await)
             }
             Ask::Return => {

@@ -21,6 +21,7 @@ pub mod vouch;
 pub mod issue;
 pub mod documents;
 pub mod enroll;
+pub mod reuse;
 pub mod renew;
 pub mod sync;
 pub mod recover;

@@ -9,7 +9,7 @@ use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
 use org::admission::{Claim, Purpose, Transcript};
-use org::code::InviteCode;
+use org::code::{InviteCode, Ticket};
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway};
 use wire::enroll::{Challenge, EnrollRequest, Issued};
@@ -25,10 +25,17 @@ use crate::store::scope::{NodeFile, Scope, Wish};
 /// Tries this often while gateways cannot be reached or break off.
 const ATTEMPTS: u32 = 6;
 
+/// What the machine shows beside its own key: the code, and its old node key if it was reinstalled.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    pub code: &'a InviteCode,
+    pub old_key: Option<&'a P256Key>,
+}
+
 /// Joins and comes back as a member. Safe to run again at any point: the same node key gets the same answer.
 pub async fn join(
     scope: &Scope,
-    code: &InviteCode,
+    shown: Shown<'_>,
     wish: &Wish,
     mut tell: impl FnMut(&str),
 ) -> Result<NodeFile, AskError> {
@@ -37,7 +44,7 @@ pub async fn join(
     let mut wait = Duration::from_millis(300);
     let mut attempt = 1;
     let node = loop {
-        match try_join(scope, code, wish, &mut tell).await {
+        match try_join(scope, shown, wish, &mut tell).await {
             Ok(node) => break node,
             Err(AskError::Call(why)) if why.is_worth_retrying() && attempt < ATTEMPTS => {
                 tell(&format!("{why}; trying again"));
@@ -96,10 +103,11 @@ pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, As
 
 async fn try_join(
     scope: &Scope,
-    code: &InviteCode,
+    shown: Shown<'_>,
     wish: &Wish,
     tell: &mut impl FnMut(&str),
 ) -> Result<NodeFile, AskError> {
+    let code = shown.code;
     let gateways: Vec<Gateway> = code.gateways.iter().cloned().map(Gateway::from).collect();
     let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
     let (mut gateway, known) = believe_one_of(&gateways, &Expect::Pin(code.endpoint_root), None, anchor).await?;
@@ -110,6 +118,9 @@ async fn try_join(
         return Err(AskError::BadAnswer("the org is called otherwise than the code says".to_owned()));
     }
     let known = not_behind(scope, known)?;
+    if matches!(code.ticket, Ticket::Machine { .. }) {
+        scope.take_requested()?;
+    }
     scope.make_keys()?;
     scope.save_wish(wish)?;
     let node_key = scope.node_key()?;
@@ -120,14 +131,14 @@ async fn try_join(
         name: wish.name.clone(),
         labels: wish.labels.clone(),
         roles: wish.roles.clone(),
-        host: None,
-        replaces: None,
+        host: wish.host.clone(),
+        replaces: wish.replaces,
     };
     let principal = Principal::node(&known.founding.record.name, &wish.name);
     let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };
     let pending = scope.seat(&principal).pending()?;
     tell(&format!("proving the invite as `{}`", wish.name));
-    let issued = prove(&mut gateway, code, &claim, asking, &pending).await?;
+    let issued = prove(&mut gateway, shown, &claim, asking, &pending).await?;
 
     let admitted = asking.check_admission(&issued)?;
     if admitted.claim != claim {
@@ -155,6 +166,9 @@ async fn try_join(
     };
     scope.save_node(&node)?;
     let _ = std::fs::remove_file(scope.path("wish.json"));
+    if matches!(code.ticket, Ticket::Machine { .. }) {
+        scope.forget_requested()?;
+    }
     Ok(node)
 }
 
@@ -169,13 +183,13 @@ fn not_behind(scope: &Scope, known: Known) -> Result<Known, AskError> {
 /// The claim and the transcript, each signed by the invite's key and the node key.
 async fn prove(
     gateway: &mut Believed,
-    code: &InviteCode,
+    shown: Shown<'_>,
     claim: &Claim,
     asking: Asking<'_>,
     pending: &crate::store::scope::Pending,
 ) -> Result<Issued, AskError> {
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
-    let (invite_key, node_key): (_, &P256Key) = (code.ticket.key(code.org), asking.node_key);
+    let (invite_key, node_key): (_, &P256Key) = (shown.code.ticket.key(shown.code.org), asking.node_key);
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     check_offer(gateway, &challenge)?;
     let challenge_bytes: [u8; 32] =
@@ -186,6 +200,9 @@ async fn prove(
         envelope.sign(key).map_err(|why| bad(&why))?;
     }
     envelope.sign(node_key).map_err(|why| bad(&why))?;
+    if let Some(key) = shown.old_key {
+        envelope.sign(key).map_err(|why| bad(&why))?;
+    }
     let nonce: [u8; 32] = random::bytes()?;
     let transcript = Transcript::new(
         (challenge_bytes, nonce),

@@ -6,18 +6,23 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ground::file::{self, Lock};
+use identity::host::HostName;
+use identity::key::Sign;
 use identity::label::Label;
 use identity::principal::{Name, NodeName, OrgName};
-use org::code::InviteCode;
+use org::carried::JoinBundle;
+use org::code::{InviteCode, Ticket};
 use wire::connect::{CallError, Gateway};
 use zeroize::Zeroizing;
 
 use crate::agent::status::Status;
 use crate::ask::call::{AskError, is_revoked};
 use crate::ask::enroll;
+use crate::ask::host::own_full_name;
+use crate::commands::bundle;
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
-use crate::store::scope::{NodeFile, Scope, ScopeError, Wish};
+use crate::store::scope::{NodeFile, Scope, ScopeError, Wish, read_key};
 
 /// A join that must wait for another one gives up after this.
 const TURN_TIME: Duration = Duration::from_mins(1);
@@ -29,6 +34,8 @@ const AGENT_TIME: Duration = Duration::from_secs(90);
   freehold-node join --name web-1 < code.txt        the code from a file or a pipe: it stays out of `ps`
   freehold-node join --invite-file /run/invite
   freehold-node join                                asks for the code
+  freehold-node join --bundle web-1.bundle          a bundle that an operator issued or signed
+  freehold-node join --old-key node.key < code.txt  reinstalled: the old key proves it, and the name stays
 
 Running it again is safe: the same machine gets the same answer, and one use is spent.")]
 pub struct Join {
@@ -36,8 +43,20 @@ pub struct Join {
     #[arg(long, value_name = "CODE", conflicts_with = "invite_file")]
     invite: Option<String>,
     /// Read the code from a file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", visible_alias = "pattern-file")]
     invite_file: Option<PathBuf>,
+    /// Join with a bundle: an encrypted file, or what an operator made of this machine's request
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["invite", "invite_file"])]
+    bundle: Option<PathBuf>,
+    /// Read the bundle's passphrase from a file instead of asking
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    passphrase_file: Option<PathBuf>,
+    /// The full host name to claim, where a pattern asks for one [default: this machine's]
+    #[arg(long, value_name = "HOST")]
+    host: Option<HostName>,
+    /// The node key that this machine had before it was reinstalled: it keeps its name, with a new key
+    #[arg(long, value_name = "FILE")]
+    old_key: Option<PathBuf>,
     /// This machine's name in the org [default: its host name]
     #[arg(long)]
     name: Option<NodeName>,
@@ -52,10 +71,8 @@ pub struct Join {
 impl Join {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not join";
-        let text = self.code_text(doing)?;
-        let code: InviteCode = text.parse().map_err(|why: org::code::BadCode| {
-            Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
-        })?;
+        let (code, name) = self.code(doing)?;
+        let old_key = self.old_key.as_deref().map(read_key).transpose().map_err(|why| Failure::new(doing, &why))?;
         let doing = format!("could not join `{}`", code.name);
         let scope = Scope::at(&common.root(), &code.name);
         let _turn = take_turn(&common.root(), &code.name, &doing).await?;
@@ -64,8 +81,11 @@ impl Join {
         {
             return again(common, &scope, node, &code, &doing).await;
         }
+        let host = self.wanted_host(&code);
         let wish = Wish {
-            name: self.wanted_name(&doing)?,
+            name: self.wanted_name(name, host.as_ref(), &doing)?,
+            host,
+            replaces: old_key.as_ref().map(Sign::public),
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
         };
@@ -75,7 +95,8 @@ impl Join {
                 eprintln!("  {step}");
             }
         };
-        enroll::join(&scope, &code, &wish, tell).await.map_err(|why| {
+        let shown = enroll::Shown { code: &code, old_key: old_key.as_ref() };
+        enroll::join(&scope, shown, &wish, tell).await.map_err(|why| {
             let failure = Failure::new(&doing, &why);
             match why {
                 AskError::OtherWish { begun } => failure.hint(format!(
@@ -88,6 +109,27 @@ impl Join {
             }
         })?;
         told(common, &scope, &doing)
+    }
+
+    /// The code, and the name that a bundle was made for.
+    fn code(&self, doing: &str) -> Result<(InviteCode, Option<NodeName>), Failure> {
+        if let Some(path) = &self.bundle {
+            let JoinBundle { code, name } = bundle::open(path, self.passphrase_file.as_deref(), doing)?;
+            return Ok((code, Some(name)));
+        }
+        let code = self.code_text(doing)?.parse().map_err(|why: org::code::BadCode| {
+            Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
+        })?;
+        Ok((code, None))
+    }
+
+    /// Only where it is asked for: a host name that nobody asked for is nobody's business.
+    fn wanted_host(&self, code: &InviteCode) -> Option<HostName> {
+        match (&self.host, &code.ticket) {
+            (Some(host), _) => Some(host.clone()),
+            (None, Ticket::Pattern) => own_full_name(),
+            (None, Ticket::Token { .. } | Ticket::Key { .. } | Ticket::Machine { .. }) => None,
+        }
     }
 
     fn code_text(&self, doing: &str) -> Result<Zeroizing<String>, Failure> {
@@ -109,9 +151,15 @@ impl Join {
         Ok(text)
     }
 
-    fn wanted_name(&self, doing: &str) -> Result<NodeName, Failure> {
-        if let Some(name) = &self.name {
-            return Ok(name.clone());
+    fn wanted_name(
+        &self,
+        given: Option<NodeName>,
+        host: Option<&HostName>,
+        doing: &str,
+    ) -> Result<NodeName, Failure> {
+        let of_host = || NodeName::of_host(host?.as_str()).ok();
+        if let Some(name) = self.name.clone().or(given).or_else(of_host) {
+            return Ok(name);
         }
         let uname = rustix::system::uname();
         let host = uname.nodename().to_string_lossy();

@@ -39,10 +39,10 @@ const VERSION_1: &str = "
 type Step = fn(&Connection) -> Result<(), LedgerError>;
 
 /// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
-const STEPS: [Step; 2] = [to_version_2, to_version_3];
+const STEPS: [Step; 3] = [to_version_2, to_version_3, to_version_4];
 
 /// The version that this program reads and writes.
-pub const CURRENT: u32 = 3;
+pub const CURRENT: u32 = 4;
 const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each version after the first");
 
 /// Says what kind of file it is to whoever finds it: `Fhld`.
@@ -75,6 +75,17 @@ fn to_version_3(db: &Connection) -> Result<(), LedgerError> {
              number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL UNIQUE,
              received_at INTEGER NOT NULL, head INTEGER NOT NULL, report TEXT NOT NULL
          ) STRICT;",
+    )?;
+    Ok(())
+}
+
+/// Bundles that another machine showed again.
+fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
+    db.execute_batch(
+        "CREATE TABLE reuses (
+             invite TEXT NOT NULL, node_key TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL,
+             name TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (invite, node_key)
+         ) STRICT, WITHOUT ROWID;",
     )?;
     Ok(())
 }
