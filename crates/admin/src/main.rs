@@ -31,6 +31,7 @@ use crate::commands::epoch::EpochCommand;
 use crate::commands::fleet::FleetCommand;
 use crate::commands::found::Found;
 use crate::commands::invite::InviteCommand;
+use crate::commands::landing::Landing;
 use crate::commands::mandate::MandateCommand;
 use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
@@ -136,6 +137,8 @@ enum Command {
     /// List the orgs of this home, and make an org's card
     #[command(subcommand)]
     Org(OrgCommand),
+    /// Write a page that tells newcomers what to do
+    Landing(Landing),
     /// Look at everything that can be wrong here, and say how to cure it
     Doctor(Doctor),
     /// Print a script that completes words in your shell
@@ -187,6 +190,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Lock(Lock {}) => Lock::run(common),
         Command::Token(token) => token.run(common),
         Command::Agent(agent) => agent.run().await,
+        Command::Landing(landing) => landing.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),
         // `freehold-node` is another program, and has a page of that name.

@@ -36,6 +36,7 @@ pub mod fleet;
 
 // What is looked at and kept.
 pub mod card;
+pub mod landing;
 pub mod audit;
 pub mod inside;
 pub mod backup;

@@ -8,6 +8,8 @@ mod forks;
 mod taking_back;
 mod governing;
 mod joining;
+mod kinds;
+mod replacing;
 mod granting;
 mod spending;
 mod parsing;

@@ -265,7 +265,8 @@ pub struct Reuse {
 #[serde(deny_unknown_fields)]
 pub struct InviteView {
     pub id: InviteId,
-    #[serde(default)]
+    /// Absent for a token.
+    #[serde(default, skip_serializing_if = "is_token")]
     pub kind: InviteKind,
     pub label: String,
     pub uses: Uses,
@@ -288,6 +289,11 @@ pub struct InviteView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reused: Vec<Reuse>,
     pub joined: Vec<JoinedView>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_token(kind: &InviteKind) -> bool {
+    *kind == InviteKind::Token
 }
 
 /// One line of an invite's lineage.

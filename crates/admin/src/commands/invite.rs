@@ -141,9 +141,8 @@ impl Create {
             let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
             let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
             let told = format!(
-                "invite {} ({}): {} use(s), until {}, names {}\nOn the machine that joins{when}:\n\n  {}\n",
+                "invite {}: {} use(s), until {}, names {}\nOn the machine that joins{when}:\n\n  {}\n",
                 created.id,
-                created.kind,
                 invite.uses(),
                 created.expires_at,
                 names.join(" "),
@@ -204,6 +203,7 @@ fn remark(invite: &InviteView) -> String {
 fn told(invite: &InviteView) -> serde_json::Value {
     let mut told = serde_json::to_value(invite).unwrap_or_default();
     if let Some(fields) = told.as_object_mut() {
+        fields.insert("kind".to_owned(), invite.kind.word().into());
         fields.insert("state".to_owned(), state(invite).into());
         fields.insert("uses".to_owned(), uses_json(invite.uses));
     }

@@ -18,6 +18,7 @@ pub mod refresh;
 pub mod unlock;
 pub mod token;
 pub mod org;
+pub mod landing;
 pub mod sign;
 pub mod send;
 pub mod suspend;
