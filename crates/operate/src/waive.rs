@@ -29,12 +29,7 @@ pub struct Waived {
 
 impl<D: Desk> Session<D> {
     /// Says yes beforehand, by the signer whose key is at hand.
-    pub async fn waive(
-        &mut self,
-        keys: &SignerKeys,
-        names: &[NameGlob],
-        ttl: Seconds,
-    ) -> Result<Waived, OperateError> {
+    pub async fn waive(&mut self, keys: &SignerKeys, names: &[NameGlob], ttl: Seconds) -> Result<Waived, OperateError> {
         if ttl.0 == 0 || ttl > Waiver::LONGEST {
             return Err(OperateError::Unwise(format!("a waiver lasts between 1s and {}", Waiver::LONGEST)));
         }

@@ -58,7 +58,9 @@ fn a_bundle_that_is_shown_again_is_refused_and_seen_and_cuts_nobody_off() {
     assert!(!reused.is_empty(), "{shown}");
     assert_eq!((reused[0]["source"].as_str(), reused[0]["name"].as_str()), (Some("127.0.0.1"), Some("web-1")));
     assert!(reused[0]["at"].is_string(), "{shown}");
-    for words in [vec!["invite", "show", &invite], vec!["invite", "list"], vec!["node", "show", "web-1"], vec!["node", "list"]] {
+    for words in
+        [vec!["invite", "show", &invite], vec!["invite", "list"], vec!["node", "show", "web-1"], vec!["node", "list"]]
+    {
         let told = stdout(&place.freehold(&words));
         assert!(told.contains("ALARM"), "{words:?}: {told}");
     }
@@ -68,7 +70,7 @@ fn a_bundle_that_is_shown_again_is_refused_and_seen_and_cuts_nobody_off() {
     let more = place.facts(&["invite", "show", &invite])["reused"].as_array().map(Vec::len);
     assert!(more > Some(reused.len()), "{more:?}");
     // Whoever joined with it goes on as if nothing had been.
-    succeeded(&place.node("web-1", &["sync"], ""));
+    succeeded(&open(&place, "web-1", &file, &passphrase));
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
 }
 
@@ -88,12 +90,8 @@ fn an_alarm_takes_the_key_of_the_bundle() {
     let joiner = Joiner::new(&code.encode(), "web-1");
     let mut line = Dial::to(place.port).line();
     let ground = Ground::on(&mut line);
-    let request = prove(
-        joiner.signed_claim(),
-        joiner.svid(ground.not_after),
-        ground,
-        (&joiner.invite_key(), &joiner.node_key),
-    );
+    let request =
+        prove(joiner.signed_claim(), joiner.svid(ground.not_after), ground, (&joiner.invite_key(), &joiner.node_key));
     assert_eq!(line.code(Ask::Enroll, &request), "invite_used_up");
     // What is handed in later comes later: the list is read after it.
     assert!(place.facts(&["invite", "show", &text(&told, "invite")])["reused"].is_null());
@@ -145,7 +143,8 @@ fn two_operators_sign_a_request_through_pending_files() {
     let to = place.path("ben").to_string_lossy().into_owned();
     succeeded(&place.freehold(&["signer", "hand-over", "ann-2", "--to", &to]));
     let _gateway = place.serve();
-    let (request, bundle) = (place.path("r").to_string_lossy().into_owned(), place.path("b").to_string_lossy().into_owned());
+    let (request, bundle) =
+        (place.path("r").to_string_lossy().into_owned(), place.path("b").to_string_lossy().into_owned());
     succeeded(&place.node("web-1", &["csr", "--name", "web-1", "--out", &request], ""));
     let told = place.facts(&["bundle", "sign", &request, "--out", &bundle, "--yes"]);
     let file = text(&told["pending"], "file");

@@ -39,7 +39,9 @@ fn the_landing_page_is_whole_and_asks_the_browser_for_nothing() {
     assert!(html.contains(&format!("<code>{id}</code>")));
     assert!(html.contains("2 of 3 operators must agree"));
     assert!(html.contains("Ask &lt;Ann&gt; &amp; &quot;co&quot;"));
-    for words in ["freehold-node join", "--bundle", "freehold-node csr", "--old-key", "freehold-node leave", &place.address()] {
+    for words in
+        ["freehold-node join", "--bundle", "freehold-node csr", "--old-key", "freehold-node leave", &place.address()]
+    {
         assert!(html.contains(words), "{words}");
     }
 }

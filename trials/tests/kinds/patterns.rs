@@ -42,7 +42,10 @@ fn a_host_name_that_fits_is_let_in_and_is_low_for_ever() {
         refused(&join(&place, "web-2", &code, words), nowhere);
         assert!(!place.scope("web-2").exists(), "{words:?}");
     }
-    refused(&join(&place, "web-3", &code, &["--host", "web-1.web.example.com"]), "the name `web-1` belongs to another machine");
+    refused(
+        &join(&place, "web-3", &code, &["--host", "web-1.web.example.com"]),
+        "the name `web-1` belongs to another machine",
+    );
 }
 
 #[test]
@@ -66,9 +69,17 @@ fn a_pattern_is_made_with_care() {
     let create = |words: &[&str]| place.freehold(&[&["invite", "create"], words].concat());
     ended(&create(&["--pattern", "web-*"]), 1, "a pattern says from which networks");
     ended(&create(&["--pattern", "*", "--from", HERE]), 1, "lets in whoever asks");
-    ended(&create(&["--pattern", "*.*", "--from", HERE]), 2, "host name pattern");
-    ended(&create(&["--pattern", "web-*", "--pattern", "*.x.example", "--from", HERE]), 2, "some patterns are of host names");
-    ended(&create(&["--pattern", "web-*", "--from", HERE, "--give-role", "operator"]), 1, "cannot give the role `operator`");
+    ended(&create(&["--pattern", "*.*", "--from", HERE]), 2, "pattern of host names");
+    ended(
+        &create(&["--pattern", "web-*", "--pattern", "*.x.example", "--from", HERE]),
+        2,
+        "some patterns are of host names",
+    );
+    ended(
+        &create(&["--pattern", "web-*", "--from", HERE, "--give-role", "operator"]),
+        1,
+        "cannot give the role `operator`",
+    );
     ended(&create(&["--pattern", "web-*", "--kind", "key", "--from", HERE]), 2, "cannot be used with");
     ended(&create(&["--pattern", "web-*", "--from", HERE, "--approvers", "2"]), 1, "2 approvers are asked for");
     let made = place.invite(&["--pattern", "web-*", "--from", "0.0.0.0/0", "--from", "::/0"]);
@@ -133,7 +144,10 @@ fn nothing_of_weight_is_placed_on_a_machine_of_low_assurance() {
         place.freehold(&["publish", "--yes", "--no-wait"])
     };
     let wiki = "services:\n  wiki: {at: lab-1, addr: '127.0.0.1:8080', groups: pages}";
-    refused(&fleet(&format!("  lab-1: {{address: '127.0.0.1:7445'}}\n{wiki}")), "`lab-1` would provide the service `wiki`");
+    refused(
+        &fleet(&format!("  lab-1: {{address: '127.0.0.1:7445'}}\n{wiki}")),
+        "`lab-1` would provide the service `wiki`",
+    );
     refused(&fleet("  lab-1: {address: '127.0.0.1:7445', relay: true}"), "`lab-1` would relay the traffic of others");
     let plan = place.freehold(&["plan"]);
     refused(&plan, "some machines were let in on a claimed name alone");

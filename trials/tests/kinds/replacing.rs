@@ -30,7 +30,10 @@ fn the_old_key_keeps_the_name_and_is_over() {
     // What is left of the old machine is nothing any more.
     let ghost = place.node("ghost", &["sync"], "");
     assert!(!ghost.status.success(), "{}", trials::place::stdout(&ghost));
-    refused(&place.node("other", &["join", "--name", "web-1", "--old-key", &key], &code), "left the org and can never return");
+    refused(
+        &place.node("other", &["join", "--name", "web-1", "--old-key", &key], &code),
+        "left the org and can never return",
+    );
     // The operators publish it with its new key, on the old key's own word.
     scene.publish();
     succeeded(&place.node("web-1", &["sync"], ""));

@@ -119,7 +119,8 @@ pub fn check_free(out: &Path, doing: &str) -> Result<(), Failure> {
 }
 
 fn taken(out: &Path, doing: &str) -> Failure {
-    Failure::refused(doing, format!("`{}` is there already", out.display())).hint("move it away, or choose another name")
+    Failure::refused(doing, format!("`{}` is there already", out.display()))
+        .hint("move it away, or choose another name")
 }
 
 /// A private file that was not there before.

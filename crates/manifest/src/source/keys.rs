@@ -287,7 +287,11 @@ static INVITE: Section = Section {
                 Shape::Choice(&["human", "none"]),
                 "human: an operator looks at each machine. none: nobody does. human if nothing is said.",
             ),
-            key("approvers", Shape::Whole { least: 1, most: 16 }, "How many operators must say yes. 1 if nothing is said."),
+            key(
+                "approvers",
+                Shape::Whole { least: 1, most: 16 },
+                "How many operators must say yes. 1 if nothing is said.",
+            ),
             key("labels", Shape::Map(Form::LabelPart, &Shape::Text(Form::LabelPart)), "Labels that a joiner may take."),
             key("roles", Shape::Texts(Form::Role), "Roles that a joiner may take."),
         ]],

@@ -38,16 +38,22 @@ fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
         }
         let serves = |class: &Name| {
             let here = |at: &At| matches!(at, At::Class(it) if it == class);
-            fleet.services.values().any(|it| it.at.iter().any(here)) || fleet.users.values().any(|it| it.nodes.iter().any(here))
+            fleet.services.values().any(|it| it.at.iter().any(here))
+                || fleet.users.values().any(|it| it.nodes.iter().any(here))
         };
         let shared = |class: &&Name| {
             let names = fleet.classes.get(*class).into_iter().flat_map(|class| &class.names);
             names.into_iter().any(|glob| invite.names.iter().any(|own| own.shared_name(glob).is_some()))
         };
         if let Some(class) = fleet.classes.keys().filter(shared).find(|class| serves(class)) {
-            let message = format!("the pattern `{name}` lets in machines of the class `{class}`, which has services or users");
+            let message =
+                format!("the pattern `{name}` lets in machines of the class `{class}`, which has services or users");
             let draft = error(at, message);
-            notes.push(draft.hint("a claimed name proves nothing: let such machines join with an invite that lists their names"));
+            notes.push(
+                draft.hint(
+                    "a claimed name proves nothing: let such machines join with an invite that lists their names",
+                ),
+            );
         }
     }
 }

@@ -78,9 +78,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
         Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
-        Call::Waivers {} => {
-            Ok(Answer::Waivers { waivers: gateway.state().await.waivers.values().cloned().collect() })
-        }
+        Call::Waivers {} => Ok(Answer::Waivers { waivers: gateway.state().await.waivers.values().cloned().collect() }),
     }
 }
 

@@ -52,8 +52,7 @@ impl Csr {
         place.make_keys().map_err(|why| failed(&why))?;
         let node_key = place.node_key().map_err(|why| failed(&why))?;
         let seal_key = place.seal_key().map_err(|why| failed(&why))?;
-        let request =
-            JoinRequest { node_key: node_key.public(), seal_key, name, hostname, made_at: clock::now() };
+        let request = JoinRequest { node_key: node_key.public(), seal_key, name, hostname, made_at: clock::now() };
         let envelope = request.seal(&node_key).map_err(|why| failed(&why))?;
         let json = serde_json::to_vec_pretty(&envelope).map_err(|why| failed(&why))?;
         file::write(&self.out, &json, Access::Readable).map_err(|why| failed(&why))?;

@@ -151,12 +151,7 @@ impl Join {
         Ok(text)
     }
 
-    fn wanted_name(
-        &self,
-        given: Option<NodeName>,
-        host: Option<&HostName>,
-        doing: &str,
-    ) -> Result<NodeName, Failure> {
+    fn wanted_name(&self, given: Option<NodeName>, host: Option<&HostName>, doing: &str) -> Result<NodeName, Failure> {
         let of_host = || NodeName::of_host(host?.as_str()).ok();
         if let Some(name) = self.name.clone().or(given).or_else(of_host) {
             return Ok(name);

@@ -48,9 +48,10 @@ impl Landing {
             "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
             base64(&sha256(STYLE.as_bytes()))
         );
-        let signers = self.signers.iter().map(|(name, key)| {
-            format!("<li><b>{}</b><code>{}</code></li>", escaped(name), escaped(key))
-        });
+        let signers = self
+            .signers
+            .iter()
+            .map(|(name, key)| format!("<li><b>{}</b><code>{}</code></li>", escaped(name), escaped(key)));
         let gateways = self.gateways.iter().map(|gateway| format!("<code>{}</code>", escaped(gateway)));
         let gateways = gateways.collect::<Vec<_>>().join(" ");
         let contact = match &self.contact {

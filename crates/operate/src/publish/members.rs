@@ -155,9 +155,7 @@ fn hands_on(admission: &Envelope, org: Option<OrgId>, node_key: Digest) -> bool 
         return false;
     };
     let old = admission.claim.peek::<Claim>(org).ok().and_then(|claim| claim.replaces);
-    old.is_some_and(|old| {
-        old.digest() == node_key && admission.claim.open_signed_by::<Claim>(org, &[old]).is_ok()
-    })
+    old.is_some_and(|old| old.digest() == node_key && admission.claim.open_signed_by::<Claim>(org, &[old]).is_ok())
 }
 
 fn known_as(view: &NodeView, admission: Digest) -> MemberKnown {

@@ -150,16 +150,19 @@ fn a_pattern_asks_for_network_name_and_host() {
         ("web-1", Some("web-1.example.com"), INSIDE),
         ("web-1", Some("web-1.web.example.com.evil.example"), INSIDE),
     ] {
-        assert_eq!(consider_as(&world, &claim(name, host), source), Err(Refusal::NoPattern), "{name} {host:?} {source}");
+        assert_eq!(
+            consider_as(&world, &claim(name, host), source),
+            Err(Refusal::NoPattern),
+            "{name} {host:?} {source}"
+        );
     }
 }
 
 #[test]
 fn an_invite_that_names_hosts_says_which() {
     let world = with(|invite| invite.hosts = vec!["*.example.com".parse().unwrap()], 1);
-    let refused = |host: &str| {
-        Err(Refusal::HostNotAllowed { host: host.to_owned(), allowed: "*.example.com".to_owned() })
-    };
+    let refused =
+        |host: &str| Err(Refusal::HostNotAllowed { host: host.to_owned(), allowed: "*.example.com".to_owned() });
     assert_eq!(consider_as(&world, &World::claim(1, 1, "web"), INSIDE), refused(""));
     for (host, expected) in [("web.example.com", Ok("admit")), ("web.example.org", refused("web.example.org"))] {
         let claim = Claim { host: Some(host.parse().unwrap()), ..World::claim(1, 1, "web") };
