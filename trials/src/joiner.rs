@@ -11,7 +11,7 @@ use identity::envelope::Envelope;
 use identity::key::{EdKey, P256Key, Sign};
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use org::admission::{Claim, Purpose, SealKey, Transcript};
 use org::code::InviteCode;
 use pki_types::CertificateDer;
@@ -70,6 +70,7 @@ pub fn prove(
         claim,
         svid,
         facts: None,
+        wait: Seconds(0),
     }
 }
 

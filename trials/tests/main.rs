@@ -32,3 +32,5 @@ mod compiling;
 mod forgetting;
 mod applying;
 mod kinds;
+mod line;
+mod releasing;

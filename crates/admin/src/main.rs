@@ -9,6 +9,7 @@ mod backup;
 mod reminder;
 mod commands;
 mod words;
+mod handing;
 mod waiting;
 mod planning;
 mod watching;
@@ -39,6 +40,7 @@ use crate::commands::plan::Plan;
 use crate::commands::publish::Publish;
 use crate::commands::recover::Recover;
 use crate::commands::refresh::Refresh;
+use crate::commands::release::ReleaseCommand;
 use crate::commands::rollback::Rollback;
 use crate::commands::send::Send;
 use crate::commands::serve::Serve;
@@ -80,6 +82,9 @@ enum Command {
     /// Make a file that lets one machine in, or sign a machine's request
     #[command(subcommand)]
     Bundle(BundleCommand),
+    /// Say which agents machines install, and list them
+    #[command(subcommand)]
+    Release(ReleaseCommand),
     /// List, show and revoke nodes
     #[command(subcommand)]
     Node(NodeCommand),
@@ -166,6 +171,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => reminded(common, invite.run(common).await),
         Command::Bundle(bundle) => reminded(common, bundle.run(common).await),
+        Command::Release(release) => release.run(common).await,
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::User(user) => user.run(common).await,
         Command::Audit(audit) => audit.run(common).await,

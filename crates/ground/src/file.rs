@@ -71,6 +71,10 @@ fn place(
     let write = || -> io::Result<()> {
         let _ = fs::remove_file(&draft);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
+        if access == Access::Readable {
+            // Also where new files are kept from others by habit (a umask of 077).
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
         file.write_all(bytes)?;
         file.sync_all()?;
         settle(&draft, path)
@@ -221,6 +225,18 @@ impl Lock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_file_takes_no_other_s_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write_new(&path, b"first", Access::Private).unwrap();
+        let why = write_new(&path, b"second", Access::Private).unwrap_err();
+        assert!(matches!(why, FileError::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists));
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+    }
 
     #[test]
     fn a_written_file_is_private_and_leaves_no_draft() {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ground::random;
 use identity::glob::NameGlob;
 use identity::head::InviteCut;
+use identity::id::Digest;
 use identity::label::Label;
 use identity::principal::Name;
 use identity::time::Seconds;
@@ -12,7 +13,7 @@ use ipnet::IpNet;
 use org::admission::open_invite;
 use org::code::InviteCode;
 use org::entry::{Action, Cause};
-use org::invite::{Invite, Right, Uses};
+use org::invite::{Approval, Invite, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};
@@ -33,6 +34,10 @@ pub struct InviteWish {
     pub networks: Vec<IpNet>,
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,
+    /// What its line downloads.
+    pub files: BTreeSet<Digest>,
+    pub approval: Approval,
+    pub approvers: u8,
     pub terms: Terms,
 }
 
@@ -51,7 +56,11 @@ impl<D: Desk> Session<D> {
         if wish.label.chars().count() > 200 || wish.label.chars().any(char::is_control) {
             return Err(OperateError::Unwise("a label is at most 200 characters of plain text".to_owned()));
         }
-        wish.check_kind(self.known.signers.quorum.signers().len())?;
+        let signers = self.known.signers.quorum.signers().len();
+        if wish.approvers == 0 || usize::from(wish.approvers) > signers {
+            return Err(OperateError::Unwise(format!("between 1 and {signers} signers can approve")));
+        }
+        wish.check_kind()?;
         let id = random::invite_id()?;
         let (key, ticket) = wish.terms.kind.draw(self.known.org(), id)?;
         let made = self
@@ -70,9 +79,9 @@ impl<D: Desk> Session<D> {
                     networks: wish.networks.clone(),
                     labels: wish.labels.clone(),
                     roles: wish.roles.clone(),
-                    approval: wish.terms.approval,
-                    approvers: wish.terms.approvers,
-                    files: BTreeSet::new(),
+                    approval: wish.approval,
+                    approvers: wish.approvers,
+                    files: wish.files.clone(),
                 };
                 Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))
             })

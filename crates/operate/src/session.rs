@@ -396,9 +396,8 @@ impl<D: Desk> Session<D> {
     /// What this operator signed and handed in is known to it, whatever a gateway shows.
     fn take_own(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
         let (more, head) = match &entry.entry.action {
-            Action::HeadPublish { head, .. } => (None, Some(head)),
             Action::SignersInstall { signers, head } => (Some(signers.clone()), Some(head)),
-            _ => (None, None),
+            other => (None, other.head()),
         };
         if let Some(head) = head {
             let version = head.peek::<Head>(Some(self.known.org()))?.version;
@@ -476,7 +475,7 @@ async fn ask_survey<D: Desk>(desk: &mut D, memory: &Memory) -> Result<Survey, Op
     }
 }
 
-fn refusal(why: &DeskError) -> Option<&Refusal> {
+pub(crate) fn refusal(why: &DeskError) -> Option<&Refusal> {
     match why {
         DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal)) => Some(refusal),
         DeskError::Call(_) | DeskError::Key(_) | DeskError::OtherAnswer => None,

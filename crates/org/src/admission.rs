@@ -271,6 +271,18 @@ pub struct Facts {
     pub more: std::collections::BTreeMap<String, String>,
 }
 
+impl Facts {
+    const LONGEST: usize = 200;
+    const MOST: usize = 16;
+
+    /// Short, and nothing that steers a terminal.
+    pub fn is_plain(&self) -> bool {
+        let plain = |text: &String| text.chars().count() <= Self::LONGEST && !text.chars().any(char::is_control);
+        let own = [&self.hostname, &self.os, &self.arch, &self.agent];
+        self.more.len() <= Self::MOST && own.into_iter().chain(self.more.keys()).chain(self.more.values()).all(plain)
+    }
+}
+
 impl Payload for Facts {
     const KIND: &'static str = "facts";
     const SCHEMA: u32 = 1;

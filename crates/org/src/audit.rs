@@ -12,6 +12,7 @@ use crate::admission::{Admission, Claim, Leave};
 use crate::approve::{Decision, Verdict, Waiver};
 use crate::entry::{Action, Cause, SignedEntry};
 use crate::invite::Invite;
+use crate::release::Release;
 use crate::restore::Confirmation;
 use crate::state::{MemberRecord, State};
 
@@ -104,6 +105,12 @@ fn tell(org: OrgId, action: &Action) -> Told {
             };
             let replaces = version.filter(|version| *version > 1).map(|version| version - 1);
             Told { action, subject, version: (version, replaces), fingerprint: head.digest() }
+        }
+        Action::ReleasePublish { release, .. } => {
+            let number = release.peek::<Release>(Some(org)).ok().map(|release| release.number);
+            let replaces = number.filter(|number| *number > 1).map(|number| number - 1);
+            let (subject, fingerprint) = ("agents".to_owned(), release.digest());
+            Told { action: "release.publish", subject, version: (number, replaces), fingerprint }
         }
         Action::InviteCreate { invite } => {
             let body = invite.peek::<Invite>(Some(org)).ok();

@@ -77,3 +77,59 @@ impl FromStr for JoinBundle {
         Ok(Self { code: code.parse()?, name: name.parse().map_err(|_| BadCode::Damaged)? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use identity::id::{Digest, Fingerprint, InviteId, OrgId};
+    use identity::key::EdKey;
+    use identity::signers::SignersRef;
+
+    use super::*;
+    use crate::code::{InviteSeed, Ticket};
+
+    fn bundle() -> JoinBundle {
+        let code = InviteCode {
+            org: OrgId([1; 32]),
+            name: "harbor".parse().unwrap(),
+            signers_floor: SignersRef { version: 1, id: Digest([1; 32]) },
+            head_floor: 7,
+            endpoint_root: Fingerprint([2; 32]),
+            gateways: vec!["gw.example:7443".parse().unwrap()],
+            ticket: Ticket::Key { invite: InviteId([3; 16]), seed: InviteSeed::new([4; 32]) },
+        };
+        JoinBundle { code, name: "web-1".parse().unwrap() }
+    }
+
+    #[test]
+    fn a_bundle_reads_back_and_half_of_one_does_not() {
+        let text = bundle().encode();
+        let read: JoinBundle = text.parse().unwrap();
+        assert_eq!((read.encode(), read.name), (bundle().encode(), bundle().name));
+        let code = bundle().code.encode();
+        let named = |name: &str| format!("{}\n{name}\n", code.as_str());
+        for bad in [
+            String::new(),
+            code.to_string(),
+            named(""),
+            named("Not A Name"),
+            named("web-1\nmore"),
+            "x\nweb-1".to_owned(),
+        ] {
+            assert!(bad.parse::<JoinBundle>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_must_be_signed_by_a_node_key() {
+        let signer = EdKey::from_seed(&[9; 32]);
+        let request = JoinRequest {
+            node_key: signer.public(),
+            seal_key: SealKey([1; 32]),
+            name: "web-1".parse().unwrap(),
+            hostname: "web-1".to_owned(),
+            made_at: Timestamp::from_unix(1_800_000_000),
+        };
+        // Of whatever kind the key is that signs for it: it must be one that a node can have.
+        assert_eq!(JoinRequest::open(&request.seal(&signer).unwrap()), Err(BadRequest::NotANodeKey));
+    }
+}

@@ -17,9 +17,10 @@ use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Place;
 use crate::invite::Invite;
+use crate::release::Release;
 use crate::state::{
     AdmissionRecord, BundleRecord, EpochRecord, HeadRecord, Installed, InviteRecord, MemberRecord, RecoveryRecord,
-    Spend, State, SuspensionRecord,
+    ReleaseRecord, Spend, State, SuspensionRecord,
 };
 use crate::suspend::Suspension;
 
@@ -66,6 +67,7 @@ pub fn changes(before: Option<&State>, after: &State) -> Changes {
         sheet.put("revocations", String::new(), &after.revocations);
     }
     sheet.table("bundles", (before.map(|it| &it.bundles), &after.bundles), text);
+    sheet.table("releases", (before.map(|it| &it.releases), &after.releases), text);
     sheet.table("voices", (before.map(|it| &it.voices), &after.voices), text);
     sheet.table("invites", (before.map(|it| &it.invites), &after.invites), text);
     for (digest, record) in &after.invites {
@@ -127,6 +129,7 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
         | Action::InviteApprove { .. }
         | Action::TrustPublish { .. }
         | Action::HeadPublish { .. }
+        | Action::ReleasePublish { .. }
         | Action::InviteCreate { .. } => return None,
     };
     Some(rows_about(state, signed, key))
@@ -276,6 +279,12 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
             let fits = record.envelope.digest() == digest
                 && says::<BundleBody>(state.org, &record.envelope, |signed| *signed == record.body);
             state.bundles.insert(digest, fits.then_some(record)?);
+        }
+        "releases" => {
+            let (digest, record) = (key.parse().ok()?, read::<ReleaseRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<Release>(state.org, &record.envelope, |signed| *signed == record.release);
+            state.releases.insert(digest, fits.then_some(record)?);
         }
         "voices" => {
             state.voices.insert(key.parse().ok()?, read(value)?);

@@ -92,6 +92,9 @@ impl State {
             (Author::Signer(_), Action::SignersInstall { signers, head }) => self.install(signed, signers, head),
             (Author::Signer(_), Action::TrustPublish { bundle }) => self.publish_bundle(signed, bundle),
             (Author::Signer(_), Action::HeadPublish { head, cause }) => self.publish_head(signed, head, cause),
+            (Author::Signer(_), Action::ReleasePublish { release, head }) => {
+                self.publish_release(signed, release, head)
+            }
             (Author::Signer(_), Action::InviteCreate { invite }) => self.create_invite(signed, invite),
             (Author::Signer(_), Action::InviteConfirm { confirmation }) => self.confirm(signed, confirmation),
             (Author::Signer(_), Action::NodeSuspend { suspension, name }) => self.suspend(signed, suspension, name),
@@ -120,6 +123,7 @@ impl State {
                 | Action::SignersInstall { .. }
                 | Action::TrustPublish { .. }
                 | Action::HeadPublish { .. }
+                | Action::ReleasePublish { .. }
                 | Action::InviteCreate { .. }
                 | Action::InviteConfirm { .. }
                 | Action::NodeSuspend { .. }

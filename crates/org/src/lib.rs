@@ -5,10 +5,13 @@ pub mod refusal;
 pub mod founding;
 pub mod code;
 pub mod invite;
+pub mod words;
 pub mod approve;
 pub mod admission;
 pub mod report;
 pub mod carried;
+pub mod executable;
+pub mod release;
 
 // The ledger's entries, and the state that they add up to.
 pub mod frontier;

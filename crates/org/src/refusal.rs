@@ -143,9 +143,9 @@ impl Refusal {
                 "use it on the machine whose request was signed, or let an operator sign this one's: freehold-node csr",
             ),
             Self::AwaitingApproval { .. } => Some("an operator looks and says yes: freehold node approve"),
-            Self::Denied => {
-                Some("ask an operator why; then: freehold-node leave --local, and join with a fresh invite")
-            }
+            Self::Denied => Some(
+                "ask an operator why; this machine's keys are wiped, and it can ask again with a code that is still good",
+            ),
             Self::TooManyWaiting => Some("an operator decides about those: freehold node waiting"),
             Self::NameUnlisted { .. } => Some(
                 "ask an operator for an invite that names it: freehold invite create --name NAME; or choose another name",

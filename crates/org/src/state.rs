@@ -18,6 +18,7 @@ use crate::entry::{Past, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Frontier;
 use crate::invite::{Invite, Uses};
+use crate::release::Release;
 
 /// Everything here is a union of facts or a choice that does not depend on the order in which facts came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct State {
     /// Union over all heads: remove wins.
     pub revocations: Revocations,
     pub bundles: BTreeMap<Digest, BundleRecord>,
+    /// By digest of the release's envelope.
+    pub releases: BTreeMap<Digest, ReleaseRecord>,
     /// Gateways' voices, and the first entries that mandated each.
     pub voices: BTreeMap<PublicKey, BTreeMap<NodeName, BTreeSet<Cut>>>,
     /// By digest of the invite's envelope.
@@ -116,6 +119,12 @@ pub struct HeadRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleRecord {
     pub body: BundleBody,
+    pub envelope: Envelope,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseRecord {
+    pub release: Release,
     pub envelope: Envelope,
 }
 
@@ -265,6 +274,7 @@ impl State {
             heads: BTreeMap::new(),
             revocations: Revocations::default(),
             bundles: BTreeMap::new(),
+            releases: BTreeMap::new(),
             voices: BTreeMap::new(),
             invites: BTreeMap::new(),
             members: BTreeMap::new(),

@@ -55,7 +55,7 @@ pub fn proved() -> EnrollRequest {
     let claim = HARBOR.claim(1, "web-1");
     let svid = SvidRequest { request: Bytes(request), binding, counter: 1 };
     let mut made =
-        EnrollRequest { claim, nonce: Bytes(vec![5; 32]), svid, by_invite: None, by_node: Bytes(vec![]), facts: None };
+        EnrollRequest { claim, nonce: Bytes(vec![5; 32]), svid, by_invite: None, by_node: Bytes(vec![]), facts: None, wait: Seconds(0) };
     let transcript = transcript(&made).expect("a nonce of 32 bytes");
     made.by_invite = Some(transcript.sign(Purpose::Enroll, &ed("invite-1")).expect("a key"));
     made.by_node = transcript.sign(Purpose::Enroll, &node).expect("a key");

@@ -1,5 +1,6 @@
 //! `freehold bundle issue | sign`: one file that lets one machine in.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -14,7 +15,7 @@ use node::report::{Failure, show};
 use operate::invite::InviteWish;
 use operate::invite::kinds::{Kind, Terms};
 use org::carried::{BUNDLE, JoinBundle, JoinRequest};
-use org::invite::{InviteKind, Uses};
+use org::invite::{Approval, InviteKind, Uses};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -68,6 +69,9 @@ impl Bounds {
             networks: self.networks,
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
+            files: BTreeSet::new(),
+            approval: Approval::None,
+            approvers: 1,
             terms: Terms::of(kind),
         })
     }

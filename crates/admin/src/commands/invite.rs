@@ -9,12 +9,14 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use node::report::{Failure, plain, show};
 use operate::invite::InviteWish;
+use operate::line::{Kit, Line};
 use org::invite::{InviteKind, Uses};
 use serde::Serialize;
 use wire::control::{InviteView, Reuse};
 
 use crate::commands::terms::{TermsArgs, warn_of_low};
 use crate::commands::waive::{Approve, Waivers};
+use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
 use crate::waiting::{self, Waiting, leave};
 use crate::words::{confirm, table};
@@ -56,10 +58,12 @@ impl InviteCommand {
   freehold invite create                                      one machine, any name, within an hour
   freehold invite create --uses 3 --ttl 1h --name 'web-*'
   freehold invite create --uses unlimited --ttl 30d --from 10.0.0.0/8 --label 'rack 3'
+  freehold invite create --format cloud-init --out user-data.yaml
   freehold invite create --kind key --out image.invite --uses unlimited --ttl 90d --name 'web-*' --approval human
   freehold invite create --pattern '*.web.example.com' --from 10.0.0.0/8
 
-The code holds a secret: whoever has it can join within these bounds. That of a pattern holds none, and proves nothing.")]
+The line installs the agent of the org's release, if there is one: freehold release add. The code in it holds a secret:
+whoever has it can join within these bounds. That of a pattern holds none, and proves nothing.")]
 pub struct Create {
     /// How many machines may join: a number, or `unlimited` [default: 1; unlimited with --pattern]
     #[arg(long)]
@@ -83,6 +87,8 @@ pub struct Create {
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
     #[command(flatten)]
+    handing: Handing,
+    #[command(flatten)]
     terms: TermsArgs,
 }
 
@@ -90,12 +96,11 @@ pub struct Create {
 struct Created {
     id: String,
     kind: InviteKind,
-    /// Absent if it was written into a file.
+    /// Absent if it is a key, which lies in its file alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    line: String,
+    #[serde(flatten)]
+    handed: Handed,
     uses: serde_json::Value,
     expires_at: String,
     pending: Option<Waiting>,
@@ -106,6 +111,9 @@ impl Create {
         let doing = "could not create an invite";
         let wanted = self.terms.wanted(self.names, (self.uses, self.ttl), doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
+        let kit = session.line_kit().await.map_err(|why| failure(doing, &why))?;
+        let handing = if wanted.is_key() { self.handing.as_file() } else { self.handing };
+        handing.check(kit.is_some(), doing)?;
         let wish = InviteWish {
             label: self.label,
             uses: wanted.uses,
@@ -114,45 +122,42 @@ impl Create {
             networks: self.networks,
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
+            files: kit.iter().flat_map(Kit::files).collect(),
+            approval: wanted.approval,
+            approvers: wanted.approvers,
             terms: wanted.terms,
         };
         let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let (invite, code) = made.what;
-        let code = code.encode();
-        let file = self.terms.write(&code, doing)?;
+        let (gateways, code) = (code.gateways.clone(), code.encode());
+        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name: None };
         if invite.kind == InviteKind::Pattern && !common.json {
             warn_of_low(invite.approval);
         }
+        let handed = handing.hand(&line, doing)?;
+        let secret = invite.kind == InviteKind::Key;
         let created = Created {
             id: invite.id.to_string(),
             kind: invite.kind,
-            line: match &file {
-                Some(file) => format!("freehold-node join --invite-file {file}"),
-                None => format!("printf '%s\\n' '{}' | freehold-node join", code.as_str()),
-            },
-            code: file.is_none().then(|| code.to_string()),
-            file,
+            handed: if secret { handed.without_secret() } else { handed },
+            code: (!secret).then(|| code.to_string()),
             uses: uses_json(invite.uses()),
             expires_at: invite.expires_at.to_string(),
             pending,
         };
-        show(common.json, &created, || {
-            let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
-            let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
-            let told = format!(
-                "invite {}: {} use(s), until {}, names {}\nOn the machine that joins{when}:\n\n  {}\n",
-                created.id,
-                invite.uses(),
-                created.expires_at,
-                names.join(" "),
-                created.line
-            );
-            match &created.pending {
-                Some(waiting) => format!("{told}\n{}", waiting.in_words()),
-                None => told,
-            }
-        });
+        if common.json {
+            show(true, &created, String::new);
+            return Ok(());
+        }
+        let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
+        let (id, uses, until) = (&created.id, invite.uses(), &created.expires_at);
+        let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
+        created.handed.tell(
+            &format!("invite {id}: {uses} use(s), until {until}, names {}", names.join(" ")),
+            &format!("On the machine that joins{when}"),
+            created.pending.as_ref().map(Waiting::in_words).as_deref(),
+        );
         Ok(())
     }
 }

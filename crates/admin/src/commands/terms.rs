@@ -1,6 +1,6 @@
 //! What `invite create` is told of who may come, and how: the kind, patterns, a person's yes, a file for the code.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use ground::file::{self, Access, FileError};
@@ -16,9 +16,6 @@ pub struct TermsArgs {
     /// What a joiner shows: the secret of a code, or a key that is baked into an image
     #[arg(long, value_name = "KIND", conflicts_with = "patterns")]
     kind: Option<KindWord>,
-    /// Write the code into this file, for this user alone, instead of printing it
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
     /// Let in whoever claims such a host name (with dots) or such a name: proves nothing; needs --from; may be repeated
     #[arg(long = "pattern", value_name = "GLOB")]
     patterns: Vec<String>,
@@ -42,10 +39,19 @@ enum ApprovalWord {
     Human,
 }
 
+impl Wanted {
+    /// A key lies in a file, and nowhere else.
+    pub fn is_key(&self) -> bool {
+        self.terms.kind == Kind::Key
+    }
+}
+
 /// What was asked for, with what is so if nothing was said.
 #[derive(Debug)]
 pub struct Wanted {
     pub terms: Terms,
+    pub approval: Approval,
+    pub approvers: u8,
     pub names: Vec<NameGlob>,
     pub uses: Uses,
     pub ttl: Seconds,
@@ -69,16 +75,11 @@ impl TermsArgs {
             (Some(ApprovalWord::Human), _) | (None, Kind::Pattern) => Approval::Human,
             (Some(ApprovalWord::None) | None, _) => Approval::None,
         };
-        if self.kind == Some(KindWord::Key) && self.out.is_none() {
-            return Err(Failure::usage(doing, "the key of such an invite lies in a file").hint("say where: --out FILE"));
-        }
-        if let Some(out) = &self.out {
-            check_free(out, doing)?;
-        }
         let all = if kind == Kind::Pattern { Uses::Unlimited } else { Uses::Limited(1) };
         let long = if approval == Approval::Human { TTL_WITH_A_PERSON } else { TTL };
-        let terms = Terms { kind, hosts, approval, approvers: self.approvers };
-        Ok(Wanted { terms, names, uses: uses.unwrap_or(all), ttl: ttl.unwrap_or(long) })
+        let terms = Terms { kind, hosts };
+        let (uses, ttl) = (uses.unwrap_or(all), ttl.unwrap_or(long));
+        Ok(Wanted { terms, approval, approvers: self.approvers, names, uses, ttl })
     }
 
     /// With a dot: a host name's. Without: a name's.
@@ -101,15 +102,6 @@ impl TermsArgs {
             _ => Err(bad("some patterns are of host names, with dots, and some of names".to_owned())
                 .hint("a machine would have to fit both: make two invites")),
         }
-    }
-
-    /// Writes the code where it was asked for. Nothing if it is to be printed.
-    pub fn write(&self, code: &str, doing: &str) -> Result<Option<String>, Failure> {
-        let Some(out) = &self.out else {
-            return Ok(None);
-        };
-        write_new(out, code.as_bytes(), doing)?;
-        Ok(Some(out.display().to_string()))
     }
 }
 

@@ -8,16 +8,18 @@ use identity::head::Cut;
 use identity::id::Digest;
 use identity::key::{PublicKey, Sign};
 use identity::members::ClassLeaf;
-use identity::principal::Principal;
+use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::admission::{Claim, Purpose, Transcript};
 use org::enroll::{self, Attempt, Verdict};
 use org::entry::Action;
 use org::grant::{Granted, KnownInvite, ProvenClaim};
+use org::invite::Approval;
 use org::refusal::Refusal;
 use org::renew::{self, Conflict, Issuance};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
+use crate::answer::approve;
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::{Applicant, Made};
@@ -68,7 +70,7 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let subject = request.claim.digest();
 
     // What can be said without a proof.
-    let (invite, is_new, waits) = {
+    let (invite, is_new, waits, looked_at) = {
         let state = gateway.state().await;
         let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
         let verdict = enroll::consider(&state, attempt)?;
@@ -76,11 +78,13 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
         if is_new {
             gateway.may_admit(now)?;
         }
-        (KnownInvite::from(&verdict), is_new, matches!(verdict, Verdict::Wait { .. }))
+        let record = verdict.invite();
+        let looked_at = (record.invite.approval == Approval::Human).then(|| record.envelope.digest());
+        (KnownInvite::from(&verdict), is_new, matches!(verdict, Verdict::Wait { .. }), looked_at)
     };
 
     // The proof: both keys over the claim, both over the transcript of this connection.
-    let proven = ProvenClaim::check(request.claim, org, &invite).map_err(|_| Refusal::BadProof)?;
+    let proven = ProvenClaim::check(request.claim.clone(), org, &invite).map_err(|_| Refusal::BadProof)?;
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
     let transcript = Transcript::new(
         (challenge.bytes, nonce),
@@ -99,7 +103,7 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     }
 
     if waits {
-        return Err(Refusal::AwaitingApproval { claim: subject });
+        return Err(approve::keep(gateway, &request, claim, source).await);
     }
 
     // Made before it is known to be free: it leaves only if the ledger takes it.
@@ -142,7 +146,13 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
         check_turn(desk, key, last.as_ref(), &made.row, now)?;
         let admission = match (again, granted) {
             (Some(at), _) => stored_admission(desk, &at)?,
-            (None, Some(granted)) => desk.append_granted(granted, now, correlation)?,
+            (None, Some(granted)) => {
+                let admission = desk.append_granted(granted, now, correlation)?;
+                if let Some(invite) = looked_at {
+                    wait_no_longer(desk, key, invite, &node)?;
+                }
+                admission
+            }
             // What was known of this machine a moment ago is not known any more: let it ask again.
             (None, None) => return Err(Refusal::Busy { retry_after: Seconds(1) }),
         };
@@ -151,6 +161,13 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     });
     let ((admission, svid), tip) = written.await?;
     Ok(Issued { admission, svid, tip })
+}
+
+/// Who came in waits no longer, nor does anybody else once the last use is spent.
+fn wait_no_longer(desk: &mut Desk<'_>, key: Digest, invite: Digest, node: &NodeName) -> Result<(), Refusal> {
+    desk.keep(|desk| desk.ledger.forget_claim(key))?;
+    let left = desk.state.invites.get(&invite).and_then(|record| record.uses_left(node));
+    if left == Some(0) { desk.keep(|desk| desk.ledger.forget_claims_under(invite)) } else { Ok(()) }
 }
 
 fn grant(gateway: &Gateway, claim: ProvenClaim, invite: KnownInvite, at: Timestamp) -> Result<Granted, Refusal> {

@@ -24,6 +24,7 @@ use tokio::sync::{RwLock, RwLockReadGuard};
 use wire::tls::{Judgment, Vouched};
 
 use crate::answer::desk::{Closing, Desk};
+use crate::answer::download::Shelves;
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
@@ -32,6 +33,7 @@ use crate::answer::registry::Registry;
 use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
 use crate::answer::writer::{Scribe, Writer};
+use crate::store::files::Files;
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
 use crate::store::ledger::{DAMAGED, Ledger, LedgerError};
 use crate::store::scope::ScopeError;
@@ -51,6 +53,8 @@ pub struct Gateway {
     pub tally: Arc<Tally>,
     /// What is published to nodes.
     pub shelf: Arc<Shelf>,
+    /// Files by their hash.
+    pub shelves: Shelves,
     tips: Arc<Tips>,
     jottings: Arc<Jottings>,
     /// What the disk has; the writer brings it forward after each commit.
@@ -167,6 +171,7 @@ impl Gateway {
             registry,
             tally,
             shelf,
+            shelves: Shelves::new(Files::at(folder.path("files"))),
             tips,
             jottings,
             state,

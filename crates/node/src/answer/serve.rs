@@ -20,11 +20,14 @@ use wire::tls::{self, EXPORTER_LABEL};
 use crate::agent;
 use crate::answer::conversation::Conversation;
 use crate::answer::crowd::{Crowd, Ticket};
+use crate::answer::download::{Minute, Progress};
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
+use crate::answer::files;
 use crate::answer::gateway::{Gateway, GatewayError};
 use crate::answer::limits::{Bounds, Limits};
 use crate::answer::metrics::Watched;
 use crate::metrics::port::{self, NoPort};
+use crate::store::files::FilesError;
 use crate::store::gateway::{GatewayFolder, ServingFile};
 use crate::store::scope::ScopeError;
 
@@ -34,7 +37,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Headers must arrive in this time; for members it is also how long a connection may rest.
 const STRANGER_HEADER_TIME: Duration = Duration::from_secs(10);
 const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
-/// A stranger has this long for everything.
+/// A stranger has this long for everything but downloads that go on.
 const STRANGER_TIME: Duration = Duration::from_mins(1);
 const MAX_HEADER_BYTES: usize = 16 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -69,6 +72,8 @@ pub enum ServeError {
     #[error(transparent)]
     Tls(#[from] tls::TlsSetup),
     #[error(transparent)]
+    Files(#[from] FilesError),
+    #[error(transparent)]
     Metrics(#[from] NoPort),
 }
 
@@ -82,6 +87,7 @@ pub async fn serve(
     let mut gateway = open_patiently(folder).await?;
     gateway.limits = Arc::new(Limits::new(bounds));
     let gateway = Arc::new(gateway);
+    files::put_root(&gateway)?;
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
     let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
     let judging = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
@@ -95,6 +101,7 @@ pub async fn serve(
     let mut background = JoinSet::new();
     background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
     background.spawn(warn_early(Arc::clone(&gateway)));
+    background.spawn(files::keep_swept(Arc::clone(&gateway)));
     let agent = Arc::<agent::metrics::Tally>::default();
     background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), (local, Arc::clone(&agent)), stop.clone()));
 
@@ -193,10 +200,8 @@ impl Guest {
         };
         // A member gives it back.
         let _ticket = place.is_none().then_some(self.ticket);
-        let (header_time, whole_time) = match &place {
-            Some(_) => (MEMBER_HEADER_TIME, None),
-            None => (STRANGER_HEADER_TIME, Some(STRANGER_TIME)),
-        };
+        let header_time = if place.is_some() { MEMBER_HEADER_TIME } else { STRANGER_HEADER_TIME };
+        let downloads = Arc::clone(&conversation.downloads);
         let service = service_fn(move |request| {
             let conversation = Arc::clone(&conversation);
             async move { Ok::<_, std::convert::Infallible>(conversation.answer(request).await) }
@@ -213,20 +218,34 @@ impl Guest {
                 None => std::future::pending().await,
             }
         };
-        let too_long = async {
-            match whole_time {
-                Some(time) => tokio::time::sleep(time).await,
-                None => std::future::pending().await,
-            }
-        };
+        let over = minutes(&downloads, place.is_some());
         tokio::select! {
             _ = connection.as_mut() => {}
             () = cut => {}
-            () = too_long => {}
+            verdict = over => if verdict == Minute::SeenOut {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    _ = connection => {}
+                    _ = Box::pin(minutes(&downloads, true)) => {}
+                    () = stopped(&mut stop) => {}
+                }
+            },
             () = stopped(&mut stop) => {
                 connection.as_mut().graceful_shutdown();
                 let _ = timeout(DRAIN_TIME, connection).await;
             }
+        }
+    }
+}
+
+/// Waits until something has to become of a connection.
+async fn minutes(downloads: &Progress, has_time: bool) -> Minute {
+    loop {
+        let was_open = downloads.is_open();
+        tokio::time::sleep(STRANGER_TIME).await;
+        match downloads.after_a_minute(has_time, was_open) {
+            Minute::GoesOn => {}
+            verdict => return verdict,
         }
     }
 }

@@ -7,7 +7,7 @@ use identity::key::{PublicKey, Sign as _};
 use identity::time::Seconds;
 use manifest::fleet::ROLE_OPERATOR;
 use org::code::{InviteSecret, InviteSeed, Ticket};
-use org::invite::{Approval, InviteKind};
+use org::invite::InviteKind;
 
 use super::InviteWish;
 use crate::session::OperateError;
@@ -18,8 +18,6 @@ pub struct Terms {
     pub kind: Kind,
     /// Full host names, of which the joiner must claim one that fits.
     pub hosts: Vec<HostGlob>,
-    pub approval: Approval,
-    pub approvers: u8,
 }
 
 /// A kind of invite, with what it needs to be made.
@@ -35,7 +33,7 @@ pub enum Kind {
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { kind: Kind::Token, hosts: Vec::new(), approval: Approval::None, approvers: 1 }
+        Self { kind: Kind::Token, hosts: Vec::new() }
     }
 }
 
@@ -78,13 +76,10 @@ impl Kind {
 }
 
 impl InviteWish {
-    /// Why such an invite had better not be made, if so. `signers` is how many there are.
-    pub(super) fn check_kind(&self, signers: usize) -> Result<(), OperateError> {
+    /// Why such an invite had better not be made, if so.
+    pub(super) fn check_kind(&self) -> Result<(), OperateError> {
         let unwise = |why: String| Err(OperateError::Unwise(why));
         let terms = &self.terms;
-        if terms.approvers == 0 || usize::from(terms.approvers) > signers {
-            return unwise(format!("{} approvers are asked for, and there are {signers} signers", terms.approvers));
-        }
         if terms.kind != Kind::Pattern {
             return Ok(());
         }

@@ -109,12 +109,10 @@ impl<D: Desk> Session<D> {
                 networks: spec.networks.clone(),
                 labels: spec.labels.clone(),
                 roles: spec.roles.clone(),
-                terms: Terms {
-                    kind: Kind::Pattern,
-                    hosts: spec.hosts.clone(),
-                    approval: if spec.approvers.is_some() { Approval::Human } else { Approval::None },
-                    approvers: spec.approvers.unwrap_or(1),
-                },
+                terms: Terms { kind: Kind::Pattern, hosts: spec.hosts.clone() },
+                files: BTreeSet::new(),
+                approval: if spec.approvers.is_some() { Approval::Human } else { Approval::None },
+                approvers: spec.approvers.unwrap_or(1),
             };
             let Made { pending, .. } = self.create_invite(keys, &wish).await?;
             waiting.extend(pending);

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use ground::file::{self, Access};
 use identity::host::HostName;
-use identity::key::PublicKey;
+use identity::key::{P256Key, PublicKey};
 use identity::label::Label;
 use identity::principal::{Name, NodeName};
 use serde::{Deserialize, Serialize};
 
 use super::{Scope, ScopeError};
+
+const OLD_KEY: &str = "old.key";
 
 /// What a machine wants to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +37,19 @@ impl Scope {
 
     pub fn save_wish(&self, wish: &Wish) -> Result<(), ScopeError> {
         self.write_json("wish.json", wish)
+    }
+
+    /// The key that this machine had before, until it is a member again.
+    pub fn keep_old_key(&self, key: &P256Key) -> Result<(), ScopeError> {
+        Ok(file::write(&self.path(OLD_KEY), key.to_pem().as_bytes(), Access::Private)?)
+    }
+
+    pub fn old_key(&self) -> Result<P256Key, ScopeError> {
+        self.read_key(OLD_KEY)
+    }
+
+    pub fn forget_old_key(&self) -> Result<(), ScopeError> {
+        Ok(file::wipe(&self.path(OLD_KEY))?)
     }
 
     /// Where the keys of a request lie until the machine knows its org.
