@@ -32,6 +32,7 @@ mod carrying;
 mod compiling;
 mod forgetting;
 mod applying;
+mod kinds;
 mod line;
 mod releasing;
 mod approving;

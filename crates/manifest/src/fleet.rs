@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::glob::NameGlob;
+use identity::host::HostGlob;
 use identity::id::OrgId;
 use identity::label::Label;
 use identity::principal::{Address, HostPort, Name, NodeName, OrgName};
@@ -93,10 +94,13 @@ pub struct UserSpec {
     pub nodes: Vec<At>,
 }
 
-/// A standing pattern by which machines may join.
+/// A standing pattern by which machines may join: by their names, or by their full host names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InviteSpec {
     pub names: Vec<NameGlob>,
+    pub hosts: Vec<HostGlob>,
+    /// How many operators must say yes to each machine; nobody, if it says so.
+    pub approvers: Option<u8>,
     pub networks: Vec<IpNet>,
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,

@@ -139,12 +139,14 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
 pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
-    if let Some(member) = state.members.get(&key) {
-        // A claim to a name can unseat another's.
-        for rival in state.names.get(&member.claim().name).into_iter().flatten() {
-            if let Some(record) = state.members.get(rival) {
-                add("members", rival.to_string(), json(record));
-            }
+    // A claim can take another key's place, and one to a name can unseat another's.
+    let given = |key: Digest| state.members.get(&key).into_iter().flat_map(MemberRecord::admissions);
+    let replaced = given(key).filter_map(|admission| Some(admission.claim.replaces?.digest()));
+    let touched: BTreeSet<Digest> = replaced.chain([key]).collect();
+    let names: BTreeSet<_> = touched.iter().flat_map(|key| given(*key)).map(|given| &given.claim.name).collect();
+    for rival in names.into_iter().filter_map(|name| state.names.get(name)).flatten() {
+        if let Some(record) = state.members.get(rival) {
+            add("members", rival.to_string(), json(record));
         }
     }
     // Whatever it spent is named by one of its admissions.
@@ -158,8 +160,10 @@ pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
             add("spends", format!("{digest} {key}"), json(spends));
         }
     }
-    if let Some(cuts) = state.endings.get(&key) {
-        add("endings", key.to_string(), json(cuts));
+    for key in &touched {
+        if let Some(cuts) = state.endings.get(key) {
+            add("endings", key.to_string(), json(cuts));
+        }
     }
     if let Some(place) = state.frontier.place_of(&signed.entry.author) {
         add("frontier", signed.entry.author.to_string(), json(place));

@@ -9,6 +9,8 @@ mod taking_back;
 mod releasing;
 mod governing;
 mod joining;
+mod kinds;
+mod replacing;
 mod granting;
 mod approving;
 mod spending;

@@ -1,6 +1,7 @@
 //! The forms that texts in a fleet have: how each is checked, what people call it, what an editor may match.
 
 use identity::glob::NameGlob;
+use identity::host::HostGlob;
 use identity::id::OrgId;
 use identity::label::Label;
 use identity::principal::{Address, BadName, Host, HostPort, Name, NodeName, OrgName};
@@ -22,6 +23,8 @@ pub enum Form {
     /// A name, or `node`.
     Role,
     Glob,
+    /// A pattern of full host names.
+    HostGlob,
     Network,
     Address,
     /// A gateway's address: it may name a way there.
@@ -58,6 +61,7 @@ impl Form {
             Self::Name => "a name",
             Self::Role => "a role",
             Self::Glob => "a name pattern (like `web-*`)",
+            Self::HostGlob => "a host name pattern (like `*.web.example.com`)",
             Self::Network => "a network (like 10.0.0.0/8)",
             Self::Address => "HOST:PORT",
             Self::Gateway => "HOST:PORT, wss://HOST[:PORT][/PATH] or socks5://PROXY:PORT/HOST:PORT",
@@ -76,6 +80,7 @@ impl Form {
             Self::OrgId => Some("^[0-9a-f]{64}$"),
             Self::Machine => Some("^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$"),
             Self::Glob => Some("^[a-z0-9*-]{1,63}$"),
+            Self::HostGlob => Some("^[a-z0-9*-]+(\\.[a-z0-9*-]+)+$"),
             Self::Network => Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
             Self::Address => Some("^.+:[0-9]{1,5}$"),
             Self::Gateway => Some("^(wss://.+|(socks5://.+/)?.+:[0-9]{1,5})$"),
@@ -106,6 +111,14 @@ impl Form {
                     hint: Some("names begin and end with a letter or digit".to_owned()),
                 }),
                 Ok(_) => Ok(()),
+            },
+            Self::HostGlob => match text.parse::<HostGlob>() {
+                Ok(_) if !text.contains('.') => Err(Wrong {
+                    hint: Some("a full host name has dots; patterns of bare names stand under `names`".to_owned()),
+                    ..plainly()
+                }),
+                Ok(_) => Ok(()),
+                Err(_) => Err(plainly()),
             },
             Self::Network => text.parse::<IpNet>().map(drop).map_err(|_| plainly()),
             Self::Address => match text.parse::<HostPort>() {

@@ -26,7 +26,7 @@ use crate::answer::download::{self, Progress, Reply};
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::{approve, control, documents, enroll, recover, renew, show, sync};
+use crate::answer::{approve, control, documents, enroll, recover, renew, reuse, show, sync};
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -182,6 +182,11 @@ impl Conversation {
                 let (setting, mut attempt) = self.take_challenge()?;
                 let answer = async { self.enroll(http::parse(body)?, setting, &mut attempt).await };
                 let answer = answer.await;
+                if answer.is_err()
+                    && let Ok(request) = http::parse(body)
+                {
+                    reuse::notice(gateway, &request, setting).await;
+                }
                 self.conclude(attempt, answer)
             }
             Ask::Return => {

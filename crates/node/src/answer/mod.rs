@@ -25,6 +25,7 @@ pub mod documents;
 pub mod files;
 pub mod approve;
 pub mod enroll;
+pub mod reuse;
 pub mod renew;
 pub mod sync;
 pub mod recover;

@@ -11,7 +11,7 @@ use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::admission::{Claim, Purpose, Transcript};
-use org::code::InviteCode;
+use org::code::{InviteCode, Ticket};
 use org::refusal::Refusal;
 use org::words::Words;
 use wire::connect::{Anchor, Believed, CallError, Gateway};
@@ -36,6 +36,14 @@ const SHORTEST_ROUND: Duration = Duration::from_secs(1);
 /// Within a stranger's connection, with time to spare for what comes before.
 const ROUND: Seconds = Seconds(40);
 
+/// What the machine shows beside its own key: the code, and its old node key if it was reinstalled; that is kept until it
+/// is a member, so that it need not be shown twice.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    pub code: &'a InviteCode,
+    pub old_key: Option<&'a P256Key>,
+}
+
 /// How a join gets on.
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'a> {
@@ -48,11 +56,12 @@ pub enum Step<'a> {
 /// person, if one must approve it, as long as `patience`; without one, as long as the invite lives.
 pub async fn join(
     scope: &Scope,
-    code: &InviteCode,
+    shown: Shown<'_>,
     wish: &Wish,
     patience: Option<Duration>,
     mut tell: impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
+    let code = shown.code;
     let fresh = !scope.path("node.key").exists();
     let wish = &settled(scope, wish)?;
     let begun = Instant::now();
@@ -63,7 +72,7 @@ pub async fn join(
     let node = loop {
         let round = Instant::now();
         let wait = waits.then(|| ROUND.min(Seconds(left().as_secs())));
-        match try_join(scope, code, wish, wait, &mut tell).await {
+        match try_join(scope, shown, wish, wait, &mut tell).await {
             Ok(node) => break node,
             Err(AskError::Waits { claim }) => {
                 let waiting = keep_waiting(scope, code, wish, claim)?;
@@ -182,11 +191,12 @@ pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, As
 
 async fn try_join(
     scope: &Scope,
-    code: &InviteCode,
+    shown: Shown<'_>,
     wish: &Wish,
     wait: Option<Seconds>,
     tell: &mut impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
+    let code = shown.code;
     let gateways: Vec<Gateway> = code.gateways.iter().cloned().map(Gateway::from).collect();
     let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
     let (mut gateway, known) = believe_one_of(&gateways, &Expect::Pin(code.endpoint_root), None, anchor).await?;
@@ -198,7 +208,15 @@ async fn try_join(
         return Err(AskError::BadAnswer("the org is called otherwise than the code says".to_owned()));
     }
     let known = not_behind(scope, known)?;
+    if matches!(code.ticket, Ticket::Machine { .. }) {
+        scope.take_requested()?;
+    }
     scope.make_keys()?;
+    if let Some(key) = shown.old_key {
+        scope.keep_old_key(key)?;
+    }
+    let old_key = wish.replaces.is_some().then(|| scope.old_key()).transpose()?;
+    let shown = Shown { code, old_key: old_key.as_ref() };
     scope.save_wish(wish)?;
     let node_key = scope.node_key()?;
     let claim = Claim {
@@ -208,14 +226,14 @@ async fn try_join(
         name: wish.name.clone(),
         labels: wish.labels.clone(),
         roles: wish.roles.clone(),
-        host: None,
-        replaces: None,
+        host: wish.host.clone(),
+        replaces: wish.replaces,
     };
     let principal = Principal::node(&known.founding.record.name, &wish.name);
     let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };
     let pending = scope.seat(&principal).pending()?;
     tell(Step::Doing(&format!("proving the invite as `{}`", wish.name)));
-    let issued = prove(&mut gateway, (code, &claim), asking, &pending, wait).await?;
+    let issued = prove(&mut gateway, (shown, &claim), asking, &pending, wait).await?;
 
     let admitted = asking.check_admission(&issued)?;
     if admitted.claim != claim {
@@ -243,6 +261,10 @@ async fn try_join(
     };
     scope.save_node(&node)?;
     let _ = std::fs::remove_file(scope.path("wish.json"));
+    scope.forget_old_key()?;
+    if matches!(code.ticket, Ticket::Machine { .. }) {
+        scope.forget_requested()?;
+    }
     Ok(node)
 }
 
@@ -258,13 +280,13 @@ fn not_behind(scope: &Scope, known: Known) -> Result<Known, AskError> {
 /// also tells of itself, and lets the gateway wait.
 async fn prove(
     gateway: &mut Believed,
-    (code, claim): (&InviteCode, &Claim),
+    (shown, claim): (Shown<'_>, &Claim),
     asking: Asking<'_>,
     pending: &crate::store::scope::Pending,
     wait: Option<Seconds>,
 ) -> Result<Issued, AskError> {
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
-    let (invite_key, node_key): (_, &P256Key) = (code.ticket.key(code.org), asking.node_key);
+    let (invite_key, node_key): (_, &P256Key) = (shown.code.ticket.key(shown.code.org), asking.node_key);
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     check_offer(gateway, &challenge)?;
     let challenge_bytes: [u8; 32] =
@@ -275,6 +297,9 @@ async fn prove(
         envelope.sign(key).map_err(|why| bad(&why))?;
     }
     envelope.sign(node_key).map_err(|why| bad(&why))?;
+    if let Some(key) = shown.old_key {
+        envelope.sign(key).map_err(|why| bad(&why))?;
+    }
     let nonce: [u8; 32] = random::bytes()?;
     let transcript = Transcript::new(
         (challenge_bytes, nonce),

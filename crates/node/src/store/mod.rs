@@ -9,5 +9,6 @@ pub mod migrate;
 pub mod ledger;
 pub mod marks;
 pub mod published;
+pub mod reuse;
 pub mod claims;
 pub mod check;

@@ -289,7 +289,7 @@ more.yaml:1:22: error: no name fits `-x*`
 more.yaml:1:33: error: `10.0.0.0/99` is not a network (like 10.0.0.0/8)
   1 | invites: {a: {names: -x*, from: 10.0.0.0/99}}
     |                                 ^^^^^^^^^^^
-  hint: The networks from which they may come. Nothing: from anywhere.
+  hint: The networks from which they may come. If really anywhere: 0.0.0.0/0 and ::/0.
 ",
     );
 }
