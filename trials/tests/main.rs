@@ -31,3 +31,4 @@ mod syncing;
 mod compiling;
 mod forgetting;
 mod applying;
+mod gateways;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use node::commands::doctor::Doctor;
+use node::commands::gateway::GatewayCommand;
 use node::commands::join::Join;
 use node::commands::leave::Leave;
 use node::commands::pages::{Completions, Man};
@@ -12,6 +13,7 @@ use node::commands::run::Run;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
 use node::report::Failure;
+use tokio::runtime::Builder;
 
 /// Joins this machine to an org and keeps it there.
 #[derive(Debug, Parser)]
@@ -43,6 +45,9 @@ enum Command {
     Sync(Sync),
     /// Tell how this node stands
     Status(Status),
+    /// Be a gateway of the org: ask for it, take what the operators hand back, serve
+    #[command(subcommand)]
+    Gateway(GatewayCommand),
     /// Leave the org and wipe the keys
     Leave(Leave),
     /// Look at everything that can be wrong here, and say how to cure it
@@ -53,11 +58,19 @@ enum Command {
     Man(Man),
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     node::report::log_to_stderr();
     let cli = Cli::parse();
-    match run(cli.command, &cli.common).await {
+    // A gateway answers many at once; everything else is content with one thread.
+    let mut threads = match cli.command {
+        Command::Gateway(GatewayCommand::Serve(_)) => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    let done = match threads.enable_all().build() {
+        Ok(runtime) => runtime.block_on(run(cli.command, &cli.common)),
+        Err(why) => Err(Failure::new("could not start", &why)),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.finish(cli.common.json),
     }
@@ -69,6 +82,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Run(run) => run.run(common).await,
         Command::Sync(sync) => sync.run(common).await,
         Command::Status(status) => status.run(common),
+        Command::Gateway(gateway) => gateway.run(common).await,
         Command::Leave(leave) => leave.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),

@@ -44,6 +44,7 @@ impl<D: Desk> Session<D> {
             networks: Vec::new(),
             labels: node.labels.iter().cloned().collect(),
             roles: node.roles.iter().cloned().collect(),
+            at: Vec::new(),
         };
         let Made { what: (invite, mut code), pending } = self.create_invite(keys, &wish).await?;
         let head = if over { None } else { Some(self.revoke_node(keys, node).await?) };

@@ -132,8 +132,9 @@ pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
     if let Some(member) = state.members.get(&key) {
-        // A claim to a name can unseat another's.
-        for rival in state.names.get(&member.claim().name).into_iter().flatten() {
+        // A claim to a name can unseat another's, and two gateways may have given one key two names.
+        let names: BTreeSet<_> = member.admissions().map(|admission| &admission.claim.name).collect();
+        for rival in names.into_iter().filter_map(|name| state.names.get(name)).flatten() {
             if let Some(record) = state.members.get(rival) {
                 add("members", rival.to_string(), json(record));
             }

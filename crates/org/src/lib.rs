@@ -7,6 +7,7 @@ pub mod code;
 pub mod invite;
 pub mod admission;
 pub mod report;
+pub mod gateway;
 
 // The ledger's entries, and the state that they add up to.
 pub mod frontier;

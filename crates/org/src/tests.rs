@@ -11,3 +11,4 @@ mod joining;
 mod granting;
 mod spending;
 mod parsing;
+mod mandating;

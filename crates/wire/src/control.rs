@@ -110,6 +110,8 @@ pub enum Call {
     Reports {
         after: u64,
     },
+    /// How this gateway stands with the others.
+    Peers {},
 }
 
 /// As many digests, and about as many bytes, go into one call or answer.
@@ -160,6 +162,9 @@ pub enum Answer {
         last: u64,
         more: bool,
     },
+    Peers {
+        peers: Vec<PeerView>,
+    },
 }
 
 /// The last report of one node.
@@ -191,6 +196,9 @@ pub struct Survey {
     /// The report of the node that has the highest head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Envelope>,
+    /// Heads that were published beside the one in force, and revoke what that one does not: the next one must.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<Envelope>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -270,4 +278,18 @@ pub struct DerivedRow {
     pub table: String,
     pub key: String,
     pub value: String,
+}
+
+/// How one gateway stands with another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerView {
+    pub gateway: NodeName,
+    /// When the two last spoke.
+    pub last_exchange: Option<Timestamp>,
+    /// Entries that the other has and this one not, and the other way round, as of then.
+    pub behind: u64,
+    pub ahead: u64,
+    /// What went wrong last, if it did.
+    pub problem: Option<String>,
 }

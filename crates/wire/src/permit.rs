@@ -21,6 +21,8 @@ pub enum Ask {
     Sync,
     Renew,
     Leave,
+    /// Entries of the ledger, and what they name, for another gateway.
+    Exchange,
     Control,
 }
 
@@ -30,6 +32,8 @@ pub enum Caller {
     Stranger,
     /// Came with an SVID that the verifier believes, and an admission that the gateway knows.
     Member,
+    /// A member whose node has an active mandate.
+    Gateway,
     /// Signed the request and this connection with a current signer's key. Admitted only: the envelope inside
     /// carries the authority.
     Operator,
@@ -40,6 +44,7 @@ impl Caller {
         match self {
             Self::Stranger => "stranger",
             Self::Member => "member",
+            Self::Gateway => "gateway",
             Self::Operator => "operator",
         }
     }
@@ -52,7 +57,7 @@ pub enum Method {
 }
 
 impl Ask {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Founding,
         Self::Signers,
         Self::Head,
@@ -67,6 +72,7 @@ impl Ask {
         Self::Sync,
         Self::Renew,
         Self::Leave,
+        Self::Exchange,
         Self::Control,
     ];
 
@@ -82,6 +88,7 @@ impl Ask {
             | Self::Recover
             | Self::Show => Caller::Stranger,
             Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => Caller::Member,
+            Self::Exchange => Caller::Gateway,
             Self::Control => Caller::Operator,
         }
     }
@@ -98,6 +105,7 @@ impl Ask {
             | Self::Sync
             | Self::Renew
             | Self::Leave
+            | Self::Exchange
             | Self::Control => Method::Post,
         }
     }
@@ -118,6 +126,7 @@ impl Ask {
             Self::Sync => "/v1/sync",
             Self::Renew => "/v1/renew",
             Self::Leave => "/v1/leave",
+            Self::Exchange => "/v1/exchange",
             Self::Control => "/v1/control",
         }
     }
@@ -129,7 +138,7 @@ impl Ask {
             Self::Enroll | Self::Return | Self::Recover | Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => {
                 32 << 10
             }
-            Self::Show | Self::Control => 1 << 20,
+            Self::Show | Self::Exchange | Self::Control => 1 << 20,
         }
     }
 

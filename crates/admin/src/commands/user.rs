@@ -104,6 +104,7 @@ impl Add {
                 networks: Vec::new(),
                 labels: BTreeSet::new(),
                 roles: BTreeSet::new(),
+                at: Vec::new(),
             };
             let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(&doing, &why))?;
             pending = leave(common, &doing, &session.known, made.pending.as_ref())?;

@@ -20,7 +20,7 @@ use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswe
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::{control, documents, enroll, recover, renew, show, sync};
+use crate::answer::{control, documents, enroll, exchange, recover, renew, show, sync};
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -103,6 +103,7 @@ impl Conversation {
                 }
                 Box::pin(self.hear_member(ask, &body, &peer)).await
             }
+            Caller::Gateway => Box::pin(self.hear_gateway(&body)).await,
             Caller::Operator => Box::pin(self.hear_operator(&body)).await,
         }
     }
@@ -138,7 +139,7 @@ impl Conversation {
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
-            Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Control => Err(not_permitted(ask)),
+            Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Exchange | Ask::Control => Err(not_permitted(ask)),
         }
     }
 
@@ -165,8 +166,14 @@ impl Conversation {
             | Ask::Return
             | Ask::Recover
             | Ask::Show
+            | Ask::Exchange
             | Ask::Control => Err(not_permitted(ask)),
         }
+    }
+
+    async fn hear_gateway(&self, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {
+        let peer = exchange::check(&self.gateway, &self.member().await?)?;
+        Ok(http::reply(&exchange::answer(&self.gateway, peer, http::parse(body)?).await?))
     }
 
     async fn hear_operator(&self, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {

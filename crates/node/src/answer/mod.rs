@@ -11,8 +11,10 @@ pub mod halt;
 // How something becomes durable.
 pub mod tips;
 pub mod jottings;
+pub mod peers;
 pub mod published;
 pub mod desk;
+pub mod merge;
 pub mod writer;
 pub mod gateway;
 pub mod vouch;
@@ -26,7 +28,12 @@ pub mod sync;
 pub mod recover;
 pub mod show;
 pub mod stage;
+pub mod exchange;
 pub mod control;
+
+// Asking others.
+pub mod mesh;
+pub mod begin;
 
 // Connections.
 pub mod conversation;

@@ -9,6 +9,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use identity::time::Seconds;
+use org::refusal::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -23,10 +24,11 @@ use crate::answer::crowd::{Crowd, Ticket};
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
 use crate::answer::gateway::{Gateway, GatewayError};
 use crate::answer::limits::{Bounds, Limits};
+use crate::answer::mesh;
 use crate::answer::metrics::Watched;
 use crate::metrics::port::{self, NoPort};
 use crate::store::gateway::{GatewayFolder, ServingFile};
-use crate::store::scope::ScopeError;
+use crate::store::scope::{Scope, ScopeError};
 
 /// The ledger, the gateway's own calls, logs.
 const OTHER_FILES: usize = 64;
@@ -37,6 +39,7 @@ const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
 /// A stranger has this long for everything.
 const STRANGER_TIME: Duration = Duration::from_mins(1);
 const MAX_HEADER_BYTES: usize = 16 << 10;
+const CATCH_UP_TIME: Duration = Duration::from_secs(10);
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 /// By the wall clock, so that neither sleep nor a clock that is set matters.
@@ -70,6 +73,8 @@ pub enum ServeError {
     Tls(#[from] tls::TlsSetup),
     #[error(transparent)]
     Metrics(#[from] NoPort),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 /// Serves until `stop` says so. `ready` is called once the port is open.
@@ -82,6 +87,8 @@ pub async fn serve(
     let mut gateway = open_patiently(folder).await?;
     gateway.limits = Arc::new(Limits::new(bounds));
     let gateway = Arc::new(gateway);
+    catch_up(&gateway, &folder.scope()).await;
+    gateway.speak_first().await?;
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
     let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
     let judging = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
@@ -95,6 +102,7 @@ pub async fn serve(
     let mut background = JoinSet::new();
     background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
     background.spawn(warn_early(Arc::clone(&gateway)));
+    background.spawn(mesh::keep(Arc::clone(&gateway), folder.scope()));
     let agent = Arc::<agent::metrics::Tally>::default();
     background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), (local, Arc::clone(&agent)), stop.clone()));
 
@@ -136,6 +144,23 @@ pub async fn serve(
     connections.shutdown().await;
     folder.forget_serving();
     Ok(())
+}
+
+/// Whoever slept, or is new, takes what the others have before it answers anybody; for a moment, for they may be gone.
+async fn catch_up(gateway: &Arc<Gateway>, scope: &Scope) {
+    let others = mesh::doors_of(&gateway.judgment.load().head, &gateway.about.node, clock::now());
+    for (peer, doors) in others {
+        let mut told = |_, _| {};
+        let caught_up = mesh::catch_up(gateway, (scope, &peer, &doors), &mut told);
+        match timeout(CATCH_UP_TIME, caught_up).await {
+            Ok(Ok(())) => return,
+            Ok(Err(why)) => {
+                let why = agent::trouble::describe(&why);
+                tracing::info!(gateway = %peer, why, "cannot exchange with another gateway yet");
+            }
+            Err(_) => tracing::info!(gateway = %peer, "another gateway does not answer yet"),
+        }
+    }
 }
 
 /// How many connections there is room for: as many as the system lets this process have, less some for files.
@@ -307,6 +332,11 @@ async fn run_own_agent(
     let door = Peer { address, dial: Some(loopback(local)) };
     let options = agent::Options { doors: Some(vec![door]), tally, ..agent::Options::default() };
     while let Err(why) = agent::run(folder.scope(), options.clone(), stop.clone()).await {
+        if matches!(why, agent::AgentError::AlreadyRunning) {
+            // A machine that joined may have one running for itself.
+            tokio::time::sleep(LOOK_EVERY).await;
+            continue;
+        }
         tracing::error!(
             why = agent::trouble::describe(&why),
             "the gateway's own node stopped; starting it again in a minute"

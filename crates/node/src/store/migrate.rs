@@ -39,10 +39,10 @@ const VERSION_1: &str = "
 type Step = fn(&Connection) -> Result<(), LedgerError>;
 
 /// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
-const STEPS: [Step; 2] = [to_version_2, to_version_3];
+const STEPS: [Step; 3] = [to_version_2, to_version_3, to_version_4];
 
 /// The version that this program reads and writes.
-pub const CURRENT: u32 = 3;
+pub const CURRENT: u32 = 4;
 const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each version after the first");
 
 /// Says what kind of file it is to whoever finds it: `Fhld`.
@@ -74,6 +74,18 @@ fn to_version_3(db: &Connection) -> Result<(), LedgerError> {
          CREATE TABLE reports (
              number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL UNIQUE,
              received_at INTEGER NOT NULL, head INTEGER NOT NULL, report TEXT NOT NULL
+         ) STRICT;",
+    )?;
+    Ok(())
+}
+
+/// What gateways tell each other of SVIDs, so that a clone shows itself whichever of them it asks.
+fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
+    db.execute_batch(
+        "CREATE TABLE issued (
+             number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL, principal TEXT NOT NULL,
+             counter INTEGER NOT NULL, request TEXT NOT NULL, teller TEXT NOT NULL, made INTEGER NOT NULL,
+             value TEXT NOT NULL, UNIQUE (node_key, principal, counter, request)
          ) STRICT;",
     )?;
     Ok(())

@@ -7,4 +7,5 @@ pub mod migrate;
 pub mod ledger;
 pub mod marks;
 pub mod published;
+pub mod exchange;
 pub mod check;

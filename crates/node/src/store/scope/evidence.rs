@@ -45,6 +45,7 @@ fn known(epoch: Epoch) -> Known {
         svid_ttl: Seconds::DAY,
         not_before: NOW,
         not_after: NOW + Seconds::DAY,
+        addresses: Vec::new(),
     };
     let head = Head {
         version: 1,
