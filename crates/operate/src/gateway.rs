@@ -57,7 +57,10 @@ impl<D: Desk> Session<D> {
         let (name, key) = (checked.request.node.clone(), checked.request.node_key);
         let node = self.node(&name).await?;
         if node.node_key != key {
-            return Err(unwise(format!("`{name}` is another machine than the one that asks: its key is {}", node.node_key)));
+            return Err(unwise(format!(
+                "`{name}` is another machine than the one that asks: its key is {}",
+                node.node_key
+            )));
         }
         if node.state != Standing::Member {
             return Err(unwise(format!("`{name}` is not a member, but {}", node.state.word())));
@@ -94,7 +97,12 @@ impl<D: Desk> Session<D> {
     }
 
     /// The mandate that it would get.
-    pub fn mandate_for(&self, checked: &CheckedRequest, wish: &GatewayWish, now: identity::time::Timestamp) -> Result<Mandate, OperateError> {
+    pub fn mandate_for(
+        &self,
+        checked: &CheckedRequest,
+        wish: &GatewayWish,
+        now: identity::time::Timestamp,
+    ) -> Result<Mandate, OperateError> {
         let request = &checked.request;
         let usual = self.mandates().first().map_or(Seconds::DAY, |mandate| mandate.svid_ttl);
         let (ttl, lasts) = (wish.svid_ttl.unwrap_or(usual), wish.lasts.unwrap_or(MANDATE));
@@ -158,7 +166,9 @@ impl<D: Desk> Session<D> {
         let endpoint = roots.endpoint.certify_request(who, &checked.endpoint, random::serial()?, life());
         let others = self.known.head.head.mandates.iter().filter(|mandate| mandate.gateway != checked.request.node);
         let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
-        others.extend(self.survey.addresses.iter().filter(|address| !others.contains(address)).cloned().collect::<Vec<_>>());
+        others.extend(
+            self.survey.addresses.iter().filter(|address| !others.contains(address)).cloned().collect::<Vec<_>>(),
+        );
         Ok(GatewayGrant {
             freehold_grant: GatewayGrant::SCHEMA,
             org: record.name.clone(),
@@ -214,7 +224,8 @@ impl<D: Desk> Session<D> {
             }
             let author = Author::Gateway(gateway.clone());
             let place = session.survey.frontier.place_of(&author);
-            let (epoch, seq) = place.map_or((session.known.head.head.epoch.number, 0), |place| (place.epoch, place.seq));
+            let (epoch, seq) =
+                place.map_or((session.known.head.head.epoch.number, 0), |place| (place.epoch, place.seq));
             let head = session.next_head(now, |head| {
                 head.mandates.retain(|mandate| mandate.gateway != *gateway);
                 head.revocations.authors.insert(Cut { author, epoch, seq });

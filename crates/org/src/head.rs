@@ -43,7 +43,9 @@ impl State {
         let head = &opened.head;
         let does_it = match cause {
             Cause::Founding | Cause::Refresh | Cause::Restore => true,
-            Cause::MandateChange { gateway } | Cause::GatewayAdd { gateway } => head.mandates.iter().any(|mandate| mandate.gateway == *gateway),
+            Cause::MandateChange { gateway } | Cause::GatewayAdd { gateway } => {
+                head.mandates.iter().any(|mandate| mandate.gateway == *gateway)
+            }
             Cause::GatewayMove { gateway } => head.first_gateway() == Some(gateway),
             Cause::GatewayRemove { gateway } => {
                 let author = Author::Gateway(gateway.clone());

@@ -94,8 +94,7 @@ impl Two {
             let listed = self.at(address, &["gateway", "list"]);
             let rows = listed.as_array().unwrap().clone();
             rows.iter().all(|row| {
-                row["asked"] == true
-                    || (row["behind"] == 0 && row["ahead"] == 0 && row["last_exchange"].is_string())
+                row["asked"] == true || (row["behind"] == 0 && row["ahead"] == 0 && row["last_exchange"].is_string())
             })
         };
         until("the gateways have exchanged everything", || even(&self.place.address()) && even(&self.address()));

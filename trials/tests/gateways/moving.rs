@@ -23,9 +23,7 @@ fn a_closed_lid_harms_nothing_after_a_move() {
     let invite = place.invite(&["--name", "web-2"]);
     succeeded(&place.join("web-2", &text(&invite, "code")));
     succeeded(&place.freehold(&["refresh"]));
-    until("the node hears of what is decided", || {
-        place.status("web-1")["head"].as_u64().unwrap() > before
-    });
+    until("the node hears of what is decided", || place.status("web-1")["head"].as_u64().unwrap() > before);
     succeeded(&place.freehold(&["node", "revoke", "web-2", "--yes"]));
     // The lid is opened: the laptop catches up.
     signal(&laptop, Signal::CONT);

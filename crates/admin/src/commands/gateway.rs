@@ -177,7 +177,9 @@ fn open_roots<D: Desk>(
     let failed = |why: RootError| {
         let failure = Failure::new(doing, &why);
         match why {
-            RootError::NotHere(..) => failure.hint("say where the root keys are: --roots DIR; or run this where they are"),
+            RootError::NotHere(..) => {
+                failure.hint("say where the root keys are: --roots DIR; or run this where they are")
+            }
             RootError::Passphrase(_) => failure.hint("give it with --passphrase-file FILE, or run this at a terminal"),
             _ => failure,
         }
@@ -212,8 +214,12 @@ impl List {
         let mut session = common.session(doing).await?;
         let peers = session.peers().await.map_err(|why| failure(doing, &why))?;
         let nodes = session.nodes().await.map_err(|why| failure(doing, &why))?;
-        let gateways: Vec<_> =
-            session.mandates().iter().enumerate().map(|(nth, it)| row(&session, nth == 0, it, (&peers, &nodes))).collect();
+        let gateways: Vec<_> = session
+            .mandates()
+            .iter()
+            .enumerate()
+            .map(|(nth, it)| row(&session, nth == 0, it, (&peers, &nodes)))
+            .collect();
         show(common.json, &gateways, || {
             let cells = |it: &GatewayTold| {
                 vec![
@@ -234,7 +240,12 @@ impl List {
     }
 }
 
-fn row<D>(session: &Session<D>, first: bool, mandate: &Mandate, (peers, nodes): (&[PeerView], &[NodeView])) -> GatewayTold {
+fn row<D>(
+    session: &Session<D>,
+    first: bool,
+    mandate: &Mandate,
+    (peers, nodes): (&[PeerView], &[NodeView]),
+) -> GatewayTold {
     let now = clock::now();
     let asked = mandate.gateway == session.survey.gateway;
     let peer = peers.iter().find(|peer| peer.gateway == mandate.gateway);

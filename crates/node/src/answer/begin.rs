@@ -78,7 +78,8 @@ pub fn request(scope: &Scope, addresses: Vec<Address>) -> Result<Envelope, Begin
     let mut hosts: Vec<_> = addresses.iter().map(|address| address.host.clone()).collect();
     hosts.sort();
     hosts.dedup();
-    let request = |domain| -> Result<Bytes, BeginError> { Ok(Bytes(certificate::make_request(&issuer(&folder, domain)?)?)) };
+    let request =
+        |domain| -> Result<Bytes, BeginError> { Ok(Bytes(certificate::make_request(&issuer(&folder, domain)?)?)) };
     let body = GatewayRequest {
         node: node.name,
         node_key: node_key.public(),
@@ -139,7 +140,8 @@ pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, Begin
     };
     folder.save_about(&about)?;
     let mut node = node;
-    node.gateways.extend(grant.others.iter().filter(|address| !node.gateways.contains(address)).cloned().collect::<Vec<_>>());
+    node.gateways
+        .extend(grant.others.iter().filter(|address| !node.gateways.contains(address)).cloned().collect::<Vec<_>>());
     scope.save_node(&node)?;
     Ok(about)
 }
@@ -224,7 +226,9 @@ async fn call_other(scope: &Scope, own: &NodeName) -> Result<(Believed, Known), 
     let node = scope.node()?.ok_or(BeginError::NotJoined)?;
     let known = scope.known()?.ok_or(BeginError::NotJoined)?;
     let others: Vec<Door> = doors_of(&known.head.head, own, clock::now()).into_values().flatten().collect();
-    let mine = |address: &Address| known.head.head.mandates.iter().any(|it| it.gateway == *own && it.addresses.contains(address));
+    let mine = |address: &Address| {
+        known.head.head.mandates.iter().any(|it| it.gateway == *own && it.addresses.contains(address))
+    };
     let joined = node.gateways.iter().filter(|address| !mine(address)).cloned().map(Door::from);
     let doors: Vec<Door> = others.into_iter().chain(joined).collect();
     let mut last = None;

@@ -171,7 +171,8 @@ fn page<K: Ord + Copy, V>(map: &BTreeMap<K, V>, after: Option<K>) -> (Vec<(&K, &
 }
 
 fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> {
-    let keys: Vec<_> = page(&desk.state.members, after).0.into_iter().map(|(key, it)| (*key, it.claim().name.clone())).collect();
+    let keys: Vec<_> =
+        page(&desk.state.members, after).0.into_iter().map(|(key, it)| (*key, it.claim().name.clone())).collect();
     let mut last = BTreeMap::new();
     for (key, name) in keys {
         let principal = Principal::node(&desk.state.name, &name);

@@ -139,7 +139,9 @@ impl Conversation {
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
-            Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Exchange | Ask::Control => Err(not_permitted(ask)),
+            Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Exchange | Ask::Control => {
+                Err(not_permitted(ask))
+            }
         }
     }
 

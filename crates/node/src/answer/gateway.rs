@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ground::{clock, random};
 use ground::file::Lock;
+use ground::{clock, random};
 use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
 use identity::head::Mandate;

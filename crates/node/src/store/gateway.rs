@@ -67,9 +67,7 @@ impl GatewayFolder {
     pub fn scope(&self) -> Scope {
         let inside = self.path("node");
         match self.folder.parent() {
-            Some(around) if !inside.exists() && around.join("node.key").exists() => {
-                Scope { folder: around.to_owned() }
-            }
+            Some(around) if !inside.exists() && around.join("node.key").exists() => Scope { folder: around.to_owned() },
             _ => Scope { folder: inside },
         }
     }
