@@ -2,7 +2,7 @@
 
 use ground::clock;
 use identity::principal::Address;
-use wire::connect::{Believed, Gateway};
+use wire::connect::Gateway;
 use wire::known::Known;
 
 use crate::agent::Agent;
@@ -29,13 +29,19 @@ impl Agent {
         doors.cloned().chain(rest).collect()
     }
 
-    /// What a head says of gateways, and who answered: on disk, so that a restart begins there.
-    pub(super) fn learn(&mut self, known: &Known, met: &Believed) {
+    /// What a head says of gateways. It is on disk with the head.
+    pub(super) fn learn(&mut self, known: &Known) {
         let head = &known.head.head;
         self.by_head = head.gateway_addresses(clock::now());
         self.first = head.first_gateway().cloned();
-        let good = LastGood { schema: 1, address: met.address().clone(), first: self.first.clone() };
-        let alone = head.mandates.len() < 2 && self.good.is_none();
+    }
+
+    /// Who answered, on disk, so that a restart begins there: by the order of when it was looked for, so that it is no
+    /// longer the first to be tried once another comes first.
+    pub(super) fn remember_good(&mut self, address: Address) {
+        let good = LastGood { schema: 1, address, first: self.first.clone() };
+        // With one address there is nothing to choose.
+        let alone = self.good.is_none() && self.by_head.len().max(self.node.gateways.len()) < 2;
         if !alone && self.good.as_ref() != Some(&good) {
             if let Err(why) = self.scope.save_last_good(&good) {
                 tracing::warn!(why = describe(&why), "which gateway answered could not be written down");

@@ -302,7 +302,7 @@ impl Agent {
             tracing::info!("renewed the SVID");
         }
         let known = line.known.clone();
-        self.learn(&known, &line.gateway);
+        self.learn(&known);
         // The new SVID goes with a new connection.
         self.line = (!due).then_some(line);
         self.plan_renewal(now, due)?;
@@ -367,8 +367,10 @@ impl Agent {
             Some(_) | None => {
                 let (gateway, known) = sync::connect(&self.scope, &by).await?;
                 self.listed = 0;
-                self.learn(&known, &gateway);
-                Ok(Line { gateway, known, under: self.engine.obeyed(), first: self.first.clone() })
+                let first = self.first.clone();
+                self.remember_good(gateway.address().clone());
+                self.learn(&known);
+                Ok(Line { gateway, known, under: self.engine.obeyed(), first })
             }
         }
     }

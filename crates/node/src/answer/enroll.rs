@@ -150,7 +150,7 @@ pub fn check_turn(
     now: Timestamp,
 ) -> Result<(), Refusal> {
     check_alarm(desk, key, asked.source, now)?;
-    if desk.has_peers() && renew::is_ahead(last, asked.counter) {
+    if renew::is_ahead(last, asked.counter) && desk.may_be_from_elsewhere(key, principal, asked.counter)? {
         // Another gateway made what lies between. If not, its notes will say so.
         return Ok(());
     }

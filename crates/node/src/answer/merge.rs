@@ -122,6 +122,16 @@ impl Desk<'_> {
         Ok(newer.or(own))
     }
 
+    /// May another gateway have made the SVID before this one? One that is there may not have told yet; of one that is
+    /// gone, its notes say how far it went.
+    pub fn may_be_from_elsewhere(&mut self, key: Digest, principal: &Principal, counter: u64) -> Result<bool, Refusal> {
+        if self.has_peers() {
+            return Ok(true);
+        }
+        let told = self.keep(|desk| desk.ledger.told_of(key, principal))?;
+        Ok(told.first().is_some_and(|(row, _)| counter <= row.counter.saturating_add(1)))
+    }
+
     /// Logs an SVID, and notes it for the others.
     pub fn log_issuance(&mut self, key: Digest, principal: &Principal, row: &Issuance) -> Result<(), Refusal> {
         self.keep(|desk| desk.ledger.log_issuance(key, principal, row))?;

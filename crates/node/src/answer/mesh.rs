@@ -14,7 +14,6 @@ use org::refusal::Refusal;
 use tokio::task::JoinHandle;
 use wire::connect::{Believed, CallError, Gateway as Door};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
-use wire::known::Known;
 use wire::permit::Ask;
 
 use crate::agent::trouble::describe;
@@ -29,6 +28,7 @@ use crate::store::scope::Scope;
 
 /// So often it is looked whom there is to exchange with.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const SCOPE_EVERY: u64 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
@@ -50,8 +50,16 @@ pub enum ExchangeError {
 /// Runs until it is dropped. One conversation for each other gateway.
 pub async fn keep(gateway: Arc<Gateway>, scope: Scope) {
     let mut talks: BTreeMap<NodeName, Talking> = BTreeMap::new();
-    loop {
-        let others = others(&gateway, &scope);
+    let mut later = BTreeMap::new();
+    for nth in 0_u64.. {
+        // What only this machine's own scope knows is looked up now and then.
+        if nth.is_multiple_of(SCOPE_EVERY) {
+            later = others(&gateway, Some(&scope));
+        }
+        let mut others = others(&gateway, None);
+        for (peer, doors) in &later {
+            others.entry(peer.clone()).or_insert_with(|| doors.clone());
+        }
         talks.retain(|peer, _| others.contains_key(peer));
         gateway.peers.forget(|peer| others.contains_key(peer));
         for (peer, doors) in others {
@@ -76,16 +84,15 @@ impl Drop for Talking {
     }
 }
 
-/// The other gateways with a mandate now, by the head of the ledger, and where they are.
-fn others(gateway: &Gateway, scope: &Scope) -> BTreeMap<NodeName, Vec<Door>> {
+/// The other gateways with a mandate now, and where they are: by the head of the ledger, or by a later one that this
+/// machine has heard of.
+fn others(gateway: &Gateway, scope: Option<&Scope>) -> BTreeMap<NodeName, Vec<Door>> {
     let (judgment, now) = (gateway.judgment.load(), clock::now());
-    let mut others = doors_of(&judgment.head, &gateway.about.node, now);
-    // This machine may have heard a later head than its ledger has.
-    let heard = scope.known().ok().flatten().filter(|known| known.head.head.version > judgment.head.version);
-    if let Some(known) = heard {
-        others.extend(doors_of(&known.head.head, &gateway.about.node, now));
+    let heard = scope.and_then(|scope| scope.known().ok().flatten());
+    match heard.filter(|known| known.head.head.version > judgment.head.version) {
+        Some(known) => doors_of(&known.head.head, &gateway.about.node, now),
+        None => doors_of(&judgment.head, &gateway.about.node, now),
     }
-    others
 }
 
 pub fn doors_of(
@@ -135,12 +142,11 @@ pub async fn exchange(
     (scope, peer, doors): (&Scope, &NodeName, &[Door]),
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
-    let (mut line, known) = connect(scope, peer, doors).await?;
+    let mut line = connect(scope, peer, doors).await?;
     loop {
         pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
         // An open connection outlives no mandate.
-        let fresh = scope.known().ok().flatten().unwrap_or_else(|| known.clone());
-        line.check(&fresh).map_err(AskError::Call)?;
+        line.check_by(&gateway.judgment.load().head).map_err(AskError::Call)?;
     }
 }
 
@@ -150,12 +156,12 @@ pub async fn catch_up(
     (scope, peer, doors): (&Scope, &NodeName, &[Door]),
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
-    let (mut line, _) = connect(scope, peer, doors).await?;
+    let mut line = connect(scope, peer, doors).await?;
     while pull(gateway, (&mut line, peer), Seconds(0), told).await? {}
     Ok(())
 }
 
-async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<(Believed, Known), ExchangeError> {
+async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<Believed, ExchangeError> {
     if doors.is_empty() {
         return Err(ExchangeError::NoAddress(peer.clone()));
     }
@@ -163,11 +169,11 @@ async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<(Beli
     let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
     // Its own agent renews it.
     let svid = svid.filter(|svid| svid.is_good(clock::now())).ok_or(ExchangeError::NoSvid)?;
-    let (line, known) = call_known(scope, doors, Some(&svid.own)).await?;
+    let (line, _) = call_known(scope, doors, Some(&svid.own)).await?;
     if line.mandate.gateway != *peer {
         return Err(ExchangeError::AnotherOne { wanted: peer.clone(), found: line.mandate.gateway });
     }
-    Ok((line, known))
+    Ok(line)
 }
 
 /// One page, and what it names. True if there is more at once.

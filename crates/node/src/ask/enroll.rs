@@ -128,8 +128,7 @@ const fn is_only_here(why: &AskError) -> bool {
                 | Refusal::LedgerBehind
                 | Refusal::Restored
         ),
-        CallError::NotBelieved { .. } | CallError::Knowledge { .. } | CallError::Unreadable { .. } => true,
-        _ => false,
+        _ => true,
     }
 }
 
