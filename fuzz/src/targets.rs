@@ -11,12 +11,14 @@ pub mod admission;
 pub mod store_rows;
 pub mod fleet;
 pub mod sync;
+pub mod executable;
+pub mod file_path;
 
 pub type Check = fn(&[u8]) -> bool;
 pub type Seeds = fn() -> Vec<Vec<u8>>;
 
 /// All of them. Each has a program of its own name in `fuzz_targets`.
-pub const ALL: [(&str, Seeds, Check); 11] = [
+pub const ALL: [(&str, Seeds, Check); 13] = [
     ("invite_code", invite_code::seeds, invite_code::check),
     ("enroll_request", enroll_request::seeds, enroll_request::check),
     ("certificate_request", certificate_request::seeds, certificate_request::check),
@@ -28,6 +30,8 @@ pub const ALL: [(&str, Seeds, Check); 11] = [
     ("store_rows", store_rows::seeds, store_rows::check),
     ("fleet", fleet::seeds, fleet::check),
     ("sync", sync::seeds, sync::check),
+    ("executable", executable::seeds, executable::check),
+    ("file_path", file_path::seeds, file_path::check),
 ];
 
 /// Real objects must get to the end, or the target would look at nothing and nobody would notice.

@@ -11,8 +11,8 @@ use identity::envelope::Envelope;
 use identity::key::{EdKey, P256Key, Sign};
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
-use identity::time::Timestamp;
-use org::admission::{Claim, ClaimAuthority, Purpose, SealKey, Transcript};
+use identity::time::{Seconds, Timestamp};
+use org::admission::{Claim, Purpose, SealKey, Transcript};
 use org::code::InviteCode;
 use pki_types::CertificateDer;
 use wire::enroll::{Challenge, EnrollRequest, Issued, RenewRequest, ReturnRequest, SvidRequest};
@@ -65,10 +65,12 @@ pub fn prove(
     let transcript = Transcript::new((ground.challenge, nonce), claim.digest(), request, binding, ground.exporter);
     EnrollRequest {
         nonce: Bytes(nonce.to_vec()),
-        by_invite: transcript.sign(Purpose::Enroll, invite_key).unwrap(),
+        by_invite: Some(transcript.sign(Purpose::Enroll, invite_key).unwrap()),
         by_node: transcript.sign(Purpose::Enroll, node_key).unwrap(),
         claim,
         svid,
+        facts: None,
+        wait: Seconds(0),
     }
 }
 
@@ -84,7 +86,7 @@ impl Joiner {
     }
 
     pub fn invite_key(&self) -> EdKey {
-        self.code.secret.key(self.code.org, self.code.invite)
+        self.code.ticket.key(self.code.org).unwrap()
     }
 
     pub fn principal(&self) -> Principal {
@@ -93,12 +95,14 @@ impl Joiner {
 
     pub fn claim(&self) -> Claim {
         Claim {
-            authority: ClaimAuthority::Invite(self.code.invite),
+            authority: self.code.ticket.authority(),
             node_key: self.node_key.public(),
             seal_key: SealKey([9; 32]),
             name: self.name.clone(),
             labels: BTreeSet::new(),
             roles: BTreeSet::new(),
+            host: None,
+            replaces: None,
         }
     }
 

@@ -10,6 +10,7 @@ pub mod joiner;
 pub mod thief;
 pub mod impostor;
 pub mod liar;
+pub mod shelf;
 pub mod meter;
 pub mod caller;
 pub mod machine;

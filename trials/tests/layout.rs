@@ -114,6 +114,23 @@ fn links_in_the_documents_lead_somewhere() {
 }
 
 #[test]
+fn the_guide_names_every_refusal() {
+    let source = std::fs::read_to_string(root().join("crates/org/src/refusal.rs")).unwrap();
+    let guide = std::fs::read_to_string(root().join("docs/guide/joining-fails.md")).unwrap();
+    let variants = source.split("pub enum Refusal {").nth(1).unwrap().split("\n}").next().unwrap();
+    let names = variants.lines().map(str::trim).filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+    let names: Vec<_> = names.map(|line| line.split(|c: char| !c.is_alphanumeric()).next().unwrap()).collect();
+    assert!(names.len() > 30, "the list was found");
+    for name in names {
+        let code = name.chars().fold(String::new(), |code, c| match c.is_ascii_uppercase() && !code.is_empty() {
+            true => format!("{code}_{}", c.to_ascii_lowercase()),
+            false => format!("{code}{}", c.to_ascii_lowercase()),
+        });
+        assert!(guide.contains(&format!("`{code}`")), "when joining fails, what does `{code}` mean?");
+    }
+}
+
+#[test]
 fn files_that_the_map_names_are_there() {
     let map = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let quoted = map.split('`').skip(1).step_by(2).map(Path::new);

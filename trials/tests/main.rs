@@ -32,3 +32,5 @@ mod compiling;
 mod forgetting;
 mod applying;
 mod gateways;
+mod line;
+mod releasing;

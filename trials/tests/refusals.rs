@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use identity::id::InviteId;
-use org::code::{InviteCode, InviteSecret};
+use org::code::{InviteCode, InviteSecret, Ticket};
 use serde_json::Value;
 use trials::place::{Place, ended, refused, stderr, succeeded, text, until};
 
@@ -56,8 +56,10 @@ fn a_code_that_is_not_right_is_refused_in_its_own_words() {
     let half: String = whole.chars().take(whole.len() / 2).collect();
     door.check("hello", &["--name", "web-1"], 2, "this is not an invite code");
     door.check(&half, &["--name", "web-1"], 2, "incomplete or was changed: copy it whole");
-    door.check_changed(|code| code.invite = InviteId([7; 16]), 3, "this org has no invite `0707");
-    door.check_changed(|code| code.secret = InviteSecret::new([7; 16]), 3, "the proof does not hold");
+    let other = |invite, secret| Ticket::Token { invite, secret: InviteSecret::new(secret) };
+    let id = door.code().ticket.invite().unwrap();
+    door.check_changed(|code| code.ticket = other(InviteId([7; 16]), [7; 16]), 3, "this org has no invite `0707");
+    door.check_changed(|code| code.ticket = other(id, [7; 16]), 3, "the proof does not hold");
     door.check_changed(|code| code.head_floor += 100, 3, "is older than head 101");
     door.check_changed(|code| code.signers_floor.id.0[0] ^= 1, 3, "two histories");
     door.check_changed(|code| code.signers_floor.version += 1, 3, "but version 2 is known to exist");

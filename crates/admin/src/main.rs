@@ -9,6 +9,7 @@ mod backup;
 mod reminder;
 mod commands;
 mod words;
+mod handing;
 mod waiting;
 mod planning;
 mod watching;
@@ -38,6 +39,7 @@ use crate::commands::plan::Plan;
 use crate::commands::publish::Publish;
 use crate::commands::recover::Recover;
 use crate::commands::refresh::Refresh;
+use crate::commands::release::ReleaseCommand;
 use crate::commands::rollback::Rollback;
 use crate::commands::send::Send;
 use crate::commands::serve::Serve;
@@ -76,6 +78,9 @@ enum Command {
     /// Make, list, show and revoke invites
     #[command(subcommand)]
     Invite(InviteCommand),
+    /// Say which agents machines install, and list them
+    #[command(subcommand)]
+    Release(ReleaseCommand),
     /// List, show and revoke nodes
     #[command(subcommand)]
     Node(NodeCommand),
@@ -162,6 +167,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Found(found) => found.run(common).await,
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => reminded(common, invite.run(common).await),
+        Command::Release(release) => release.run(common).await,
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::User(user) => user.run(common).await,
         Command::Audit(audit) => audit.run(common).await,

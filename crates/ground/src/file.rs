@@ -54,6 +54,10 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
     let write = || -> io::Result<()> {
         let _ = fs::remove_file(&draft);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
+        if access == Access::Readable {
+            // Also where new files are kept from others by habit (a umask of 077).
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&draft, path)

@@ -21,26 +21,7 @@ impl NameGlob {
 
     /// Whether a name, already checked to be one, fits.
     pub fn matches(&self, name: &str) -> bool {
-        let mut rest = name;
-        let mut parts = self.0.split('*').peekable();
-        // The first part is anchored at the beginning, the last at the end; each part between at its first chance.
-        let Some(stripped) = parts.next().and_then(|first| rest.strip_prefix(first)) else {
-            return false;
-        };
-        if parts.peek().is_none() {
-            return stripped.is_empty();
-        }
-        rest = stripped;
-        while let Some(part) = parts.next() {
-            if parts.peek().is_none() {
-                return rest.ends_with(part);
-            }
-            match rest.find(part) {
-                Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
-                None => return false,
-            }
-        }
-        true
+        fits(&self.0, name)
     }
 
     /// A shortest name that fits both, if there is one.
@@ -57,6 +38,30 @@ impl NameGlob {
         }
         Search { one, two, steps: Vec::new(), seen: vec![false; (one.len() + 1) * (two.len() + 1) * 3] }.shortest()
     }
+}
+
+/// Whether all of a text fits a pattern in which `*` stands for any run.
+pub(crate) fn fits(pattern: &str, text: &str) -> bool {
+    let mut rest = text;
+    let mut parts = pattern.split('*').peekable();
+    // The first part is anchored at the beginning, the last at the end; each part between at its first chance.
+    let Some(stripped) = parts.next().and_then(|first| rest.strip_prefix(first)) else {
+        return false;
+    };
+    if parts.peek().is_none() {
+        return stripped.is_empty();
+    }
+    rest = stripped;
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    true
 }
 
 /// Whether two letters differ before either pattern has a star.

@@ -5,6 +5,7 @@ pub mod time;
 pub mod id;
 pub mod principal;
 pub mod glob;
+pub mod host;
 pub mod label;
 pub mod key;
 pub mod envelope;

@@ -8,4 +8,5 @@ pub mod agent;
 pub mod answer;
 pub mod report;
 pub mod doctor;
+pub mod service;
 pub mod commands;

@@ -10,6 +10,7 @@ use node::commands::leave::Leave;
 use node::commands::pages::{Completions, Man};
 use node::commands::roots::Common;
 use node::commands::run::Run;
+use node::commands::service::Service;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
 use node::report::Failure;
@@ -23,6 +24,7 @@ use tokio::runtime::Builder;
     after_help = "Examples:
   freehold-node join < code.txt     become a member
   freehold-node run                 stay one: renew, check in
+  freehold-node service install     let systemd run the agent, from now on and after each start
   freehold-node sync                take what is published now, and see how it goes
   freehold-node status              how things stand
   freehold-node doctor              what is wrong, and how to cure it
@@ -41,6 +43,9 @@ enum Command {
     Join(Join),
     /// Run the agent: renew, check in, answer `status`
     Run(Run),
+    /// Let systemd keep the agent running
+    #[command(subcommand)]
+    Service(Service),
     /// Take what is published at once, and wait until it is settled or went back
     Sync(Sync),
     /// Tell how this node stands
@@ -58,7 +63,12 @@ enum Command {
     Man(Man),
 }
 
+/// How `freehold release add` reads the version of an agent without running it.
+static MARK: &str = concat!("freehold-node-version:", env!("CARGO_PKG_VERSION"), ";");
+
 fn main() -> ExitCode {
+    // Seen to be used, so that no linker drops it.
+    std::hint::black_box(MARK);
     node::report::log_to_stderr();
     let cli = Cli::parse();
     // A gateway answers many at once; everything else is content with one thread.
@@ -80,6 +90,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Join(join) => join.run(common).await,
         Command::Run(run) => run.run(common).await,
+        Command::Service(service) => service.run(common),
         Command::Sync(sync) => sync.run(common).await,
         Command::Status(status) => status.run(common),
         Command::Gateway(gateway) => gateway.run(common).await,

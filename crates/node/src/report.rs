@@ -8,7 +8,7 @@ use org::refusal::Refusal;
 use serde::Serialize;
 use wire::connect::CallError;
 
-/// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node.
+/// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node, 5 begun and waiting for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Failed,
@@ -16,6 +16,8 @@ pub enum Exit {
     Refused,
     /// It was published, and not every node stayed with it.
     TakenBack,
+    /// A person must say yes, and nobody waits for that here.
+    Waiting,
 }
 
 impl From<Exit> for ExitCode {
@@ -25,6 +27,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Refused => 3,
             Exit::TakenBack => 4,
+            Exit::Waiting => 5,
         })
     }
 }

@@ -90,7 +90,7 @@ impl<D: Desk> Session<D> {
             .map(|(author, place)| format!("entry {} of `{author}`, seen before, is not there any more", place.seq))
     }
 
-    async fn entries(&mut self) -> Result<Vec<Envelope>, OperateError> {
+    pub(crate) async fn entries(&mut self) -> Result<Vec<Envelope>, OperateError> {
         let (mut all, mut after) = (Vec::new(), 0);
         loop {
             match self.ask(Call::Entries { after }).await? {

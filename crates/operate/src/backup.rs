@@ -129,7 +129,7 @@ enum Body {
     Copied(PathBuf),
 }
 
-/// Reads one half of an org's folder. Locks, sockets, drafts, the ledger and its side files stay out.
+/// Reads one half of an org's folder. Locks, sockets, drafts, released files, the ledger and its side files stay out.
 pub fn gather(org_folder: &Path, half: &str) -> Result<Gathered, BackupError> {
     let mut gathered = Gathered { items: Vec::new(), links: Vec::new() };
     gathered.folder(&org_folder.join(half), &Inside::new(half)?)?;
@@ -142,6 +142,8 @@ fn stays_out(path: &Inside) -> bool {
     name.starts_with('.')
         || is(&[".lock", ".sock", ".draft", ".bak", ".db", ".db-wal", ".db-shm", ".db-journal"])
         || matches!(name, "lock" | "serving.json" | LastBackup::FILE)
+        // Large, public, and in the hands of whoever released them.
+        || path.as_str() == "gateway/files"
 }
 
 impl Gathered {

@@ -9,6 +9,7 @@ use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
 use org::entry::{Action, Cause};
 use org::invite::Invite;
+use org::release::{Agent, Release};
 use org::restore::Confirmation;
 use wire::known::Known;
 
@@ -38,6 +39,14 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
             lines.extend(head_changes(&known.head.head, &head));
             lines
         }
+        Action::ReleasePublish { release, head } => {
+            let (release, head): (Release, Head) = (release.peek(org)?, head.peek(org)?);
+            let mut lines = vec![format!("publishes release {} of the agent:", release.number)];
+            lines.extend(release.agents.iter().map(agent_words));
+            lines.push(format!("publishes head {} to name it", head.version));
+            lines.extend(head_changes(&known.head.head, &head));
+            lines
+        }
         Action::TrustPublish { bundle } => {
             let body: BundleBody = bundle.peek(org)?;
             let (domain, version) = (body.domain.word(), body.trust_bundle_version);
@@ -54,10 +63,17 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
         | Action::RecoveryBegin { .. }
         | Action::NodeSuspend { .. }
         | Action::ManifestConfirm { .. }
+        | Action::NodeApprove { .. }
+        | Action::InviteApprove { .. }
         | Action::NodeAdmit { .. }
         | Action::NodeJoin { .. }
         | Action::NodeLeave { .. } => Vec::new(),
     })
+}
+
+fn agent_words(agent: &Agent) -> String {
+    let Agent { os, arch, version, size, sha256 } = agent;
+    format!("  {os} {arch}: version {version}, {size} bytes, SHA-256 {sha256}")
 }
 
 fn because(cause: &Cause) -> String {

@@ -68,6 +68,11 @@ impl<D: Desk> Session<D> {
         let admitted = self.check_admission(&node).await?;
         match admitted.claim.authority {
             ClaimAuthority::Invite(_) | ClaimAuthority::Signers => {}
+            ClaimAuthority::Pattern => {
+                return Err(unwise(format!(
+                    "`{name}` was let in by a pattern, which anybody can forge: such a machine never becomes a gateway"
+                )));
+            }
         }
         self.check_free(&checked)?;
         Ok((checked, node))
@@ -275,9 +280,7 @@ impl<D: Desk> Session<D> {
         let mut voices: BTreeSet<Digest> = BTreeSet::new();
         let mut all = Vec::new();
         for signed in entries {
-            let (Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. }) = &signed.entry.action else {
-                continue;
-            };
+            let Some(head) = signed.entry.action.head() else { continue };
             let opened = sets.iter().find_map(|set| identity::head::SignedHead::open(set, head).ok());
             for mandate in opened.into_iter().flat_map(|opened| opened.head.mandates) {
                 if voices.insert(mandate.voice.digest()) {

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use ground::random;
 use identity::glob::NameGlob;
 use identity::head::InviteCut;
+use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use org::admission::open_invite;
-use org::code::{InviteCode, InviteSecret};
+use org::code::{InviteCode, InviteSecret, Ticket};
 use org::entry::{Action, Cause};
-use org::invite::{Approval, Invite, Right, Uses};
+use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};
@@ -32,6 +33,10 @@ pub struct InviteWish {
     pub roles: BTreeSet<Name>,
     /// The gateways at which it can be used; the one that is asked, if none is named.
     pub at: Vec<NodeName>,
+    /// What its line downloads.
+    pub files: BTreeSet<Digest>,
+    pub approval: Approval,
+    pub approvers: u8,
 }
 
 /// The longest that an invite may live.
@@ -49,6 +54,10 @@ impl<D: Desk> Session<D> {
         if wish.label.chars().count() > 200 || wish.label.chars().any(char::is_control) {
             return Err(OperateError::Unwise("a label is at most 200 characters of plain text".to_owned()));
         }
+        let signers = self.known.signers.quorum.signers().len();
+        if wish.approvers == 0 || usize::from(wish.approvers) > signers {
+            return Err(OperateError::Unwise(format!("between 1 and {signers} signers can approve")));
+        }
         let secret = InviteSecret::new(random::bytes()?);
         let id = random::invite_id()?;
         let key = secret.key(self.known.org(), id).public();
@@ -58,15 +67,19 @@ impl<D: Desk> Session<D> {
                     id,
                     label: wish.label.clone(),
                     signers: session.known.signers.version,
-                    key,
+                    kind: InviteKind::Token,
+                    key: Some(key),
                     rights: session.rights(&wish.at, wish.uses)?,
                     created_at: now,
                     expires_at: now + wish.ttl,
                     names: wish.names.clone(),
+                    hosts: Vec::new(),
                     networks: wish.networks.clone(),
                     labels: wish.labels.clone(),
                     roles: wish.roles.clone(),
-                    approval: Approval::None,
+                    approval: wish.approval,
+                    approvers: wish.approvers,
+                    files: wish.files.clone(),
                 };
                 Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))
             })
@@ -78,8 +91,7 @@ impl<D: Desk> Session<D> {
             head_floor: self.known.head.head.version,
             endpoint_root: self.known.founding.endpoint_fingerprint(),
             gateways: self.addresses_of(&made.what.rights),
-            invite: id,
-            secret,
+            ticket: Ticket::Token { invite: id, secret },
         };
         Ok(Made { what: (made.what, code), pending: made.pending })
     }

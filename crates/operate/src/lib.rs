@@ -20,8 +20,12 @@ pub mod session;
 // What is decided: a file for each.
 pub mod head;
 pub mod timely;
+pub mod files;
+pub mod release;
+pub mod line;
 pub mod invite;
 pub mod node;
+pub mod approve;
 pub mod mandate;
 pub mod roots;
 pub mod gateway;

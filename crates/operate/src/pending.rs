@@ -11,6 +11,7 @@ use identity::principal::{OrgName, SignerName};
 use identity::signers::{BrokenChain, Quorum, Recovery, SignersRef, Succession};
 use identity::time::Timestamp;
 use org::entry::Action;
+use org::release::{BadRelease, Release};
 use org::restore::Confirmation;
 use serde::{Deserialize, Serialize};
 use wire::known::Known;
@@ -42,6 +43,10 @@ pub enum BadPending {
     NothingToSign,
     #[error("it confirms for epoch {0} of the ledger, which is not in force")]
     OtherEpoch(u32),
+    #[error(transparent)]
+    Release(#[from] BadRelease),
+    #[error("its head names another release")]
+    OtherRelease,
     #[error("the copies are of different things")]
     Differ,
     #[error(transparent)]
@@ -103,6 +108,7 @@ impl Pending {
             Action::InviteConfirm { .. } => "confirm",
             Action::SignersInstall { .. } => "signers",
             Action::HeadPublish { .. } => "head",
+            Action::ReleasePublish { .. } => "release",
             Action::TrustPublish { .. } => "trust",
             _ => "object",
         };
@@ -120,6 +126,7 @@ impl Pending {
         match &mut self.action {
             Action::HeadPublish { head, .. } => vec![head],
             Action::SignersInstall { signers, head } => vec![signers, head],
+            Action::ReleasePublish { release, head } => vec![release, head],
             Action::TrustPublish { bundle } => vec![bundle],
             Action::InviteCreate { invite } => vec![invite],
             Action::InviteConfirm { confirmation } => vec![confirmation],
@@ -150,6 +157,14 @@ impl Pending {
                 let by = if signers.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
                 vec![need("signer set", by, signers), need("its first head", &next, head)]
             }
+            Action::ReleasePublish { release, head } => {
+                check_head(known, head, known.signers.as_ref())?;
+                release.peek::<Release>(Some(known.org()))?.check()?;
+                if head.peek::<Head>(Some(known.org()))?.release != Some(release.digest()) {
+                    return Err(BadPending::OtherRelease);
+                }
+                vec![need("release", current, release), need("head that names it", current, head)]
+            }
             Action::TrustPublish { bundle } => vec![need("trust bundle", current, bundle)],
             Action::InviteCreate { invite } => vec![need("invite", current, invite)],
             Action::InviteConfirm { confirmation } => {
@@ -163,6 +178,8 @@ impl Pending {
             | Action::RecoveryBegin { .. }
             | Action::NodeSuspend { .. }
             | Action::ManifestConfirm { .. }
+            | Action::NodeApprove { .. }
+            | Action::InviteApprove { .. }
             | Action::NodeAdmit { .. }
             | Action::NodeJoin { .. }
             | Action::NodeLeave { .. } => return Err(BadPending::NothingToSign),

@@ -1,8 +1,11 @@
 //! A node's key taken back and its name offered again, in one command: the cure for a clone or a restored disk.
 
+use std::collections::BTreeSet;
+
+use identity::id::Digest;
 use identity::time::Seconds;
 use org::code::InviteCode;
-use org::invite::{Invite, Uses};
+use org::invite::{Approval, Invite, Uses};
 use org::state::Standing;
 use wire::control::NodeView;
 
@@ -28,7 +31,7 @@ impl<D: Desk> Session<D> {
         &mut self,
         keys: &SignerKeys,
         node: &NodeView,
-        ttl: Seconds,
+        (ttl, files): (Seconds, BTreeSet<Digest>),
     ) -> Result<Replaced, OperateError> {
         let over = node.state == Standing::Revoked;
         if !over {
@@ -45,6 +48,9 @@ impl<D: Desk> Session<D> {
             labels: node.labels.iter().cloned().collect(),
             roles: node.roles.iter().cloned().collect(),
             at: Vec::new(),
+            files,
+            approval: Approval::None,
+            approvers: 1,
         };
         let Made { what: (invite, mut code), pending } = self.create_invite(keys, &wish).await?;
         let head = if over { None } else { Some(self.revoke_node(keys, node).await?) };

@@ -406,9 +406,8 @@ impl<D: Desk> Session<D> {
     /// What this operator signed and handed in is known to it, whatever a gateway shows.
     fn take_own(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
         let (more, head) = match &entry.entry.action {
-            Action::HeadPublish { head, .. } => (None, Some(head)),
             Action::SignersInstall { signers, head } => (Some(signers.clone()), Some(head)),
-            _ => (None, None),
+            other => (None, other.head()),
         };
         if let Some(head) = head {
             let version = head.peek::<Head>(Some(self.known.org()))?.version;

@@ -13,7 +13,9 @@ use identity::text_form;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::invite::Invite;
+use crate::approve::Approved;
+use crate::invite::{Approval, Invite, InviteKind};
+use identity::host::HostName;
 use identity::label::Label;
 
 /// What a joiner says of itself; stable across reconnects.
@@ -26,6 +28,12 @@ pub struct Claim {
     pub name: NodeName,
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,
+    /// The full host name that it claims, where the invite asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostName>,
+    /// The node key that this one takes the place of. That key signs the claim, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<PublicKey>,
 }
 
 impl Payload for Claim {
@@ -40,13 +48,15 @@ pub enum ClaimAuthority {
     Invite(InviteId),
     /// The threshold of signers over this very claim: the founder.
     Signers,
+    /// A pattern that fits: low assurance.
+    Pattern,
 }
 
 impl ClaimAuthority {
     pub const fn invite(self) -> Option<InviteId> {
         match self {
             Self::Invite(id) => Some(id),
-            Self::Signers => None,
+            Self::Signers | Self::Pattern => None,
         }
     }
 }
@@ -124,8 +134,11 @@ impl Transcript {
 #[serde(deny_unknown_fields)]
 pub struct Admission {
     pub claim: Envelope,
-    /// Present exactly if the claim's authority is an invite.
+    /// Present exactly if the claim's authority is an invite or a pattern.
     pub invite: Option<Envelope>,
+    /// Who said yes, if the invite asks for it: a decision about this claim, or a waiver. A touch will be a third.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Envelope>,
     pub gateway: NodeName,
     pub at: Timestamp,
 }
@@ -145,6 +158,10 @@ pub enum BadAdmission {
     UnknownSigners(u64),
     #[error("the invite does not cover the claim")]
     BeyondInvite,
+    #[error("the invite's kind and key do not fit each other")]
+    BadInvite,
+    #[error("a person must approve the claim, and nobody has")]
+    NotApproved,
     #[error("the node key is not P-256")]
     NotANodeKey,
     #[error(transparent)]
@@ -176,22 +193,26 @@ impl Admission {
             return Err(BadAdmission::NotANodeKey);
         }
         let invite = match (claim.authority, &admission.invite) {
-            (ClaimAuthority::Invite(id), Some(invite_envelope)) => {
+            (ClaimAuthority::Invite(_) | ClaimAuthority::Pattern, Some(invite_envelope)) => {
                 let invite = open_invite(invite_envelope, org, signers)?;
-                let _: Claim = admission.claim.open_signed_by(Some(org), &[invite.key, claim.node_key])?;
-                if invite.id != id || invite.check_claim(&claim).is_err() || invite.check_time(admission.at).is_err() {
-                    return Err(BadAdmission::BeyondInvite);
+                let _: Claim = admission.claim.open_signed_by(Some(org), &claim.keys(&invite))?;
+                invite.check_covers(&claim, admission.at)?;
+                if invite.approval == Approval::Human {
+                    let approval = admission.approval.as_ref().ok_or(BadAdmission::NotApproved)?;
+                    let about = (&invite, admission.claim.digest());
+                    Approved::check(approval, about, &claim.name, admission.at, signers)
+                        .ok_or(BadAdmission::NotApproved)?;
                 }
                 Some((invite_envelope.digest(), invite))
             }
-            (ClaimAuthority::Signers, None) => {
+            (ClaimAuthority::Signers, None) if claim.replaces.is_none() => {
                 let _: Claim = admission.claim.open_signed_by(Some(org), &[claim.node_key])?;
                 if !signers.iter().any(|set| set.open::<Claim>(&admission.claim).is_ok()) {
                     return Err(BadAdmission::NoAuthority);
                 }
                 None
             }
-            (ClaimAuthority::Invite(_), None) | (ClaimAuthority::Signers, Some(_)) => {
+            (ClaimAuthority::Invite(_) | ClaimAuthority::Pattern, None) | (ClaimAuthority::Signers, _) => {
                 return Err(BadAdmission::NoAuthority);
             }
         };
@@ -204,7 +225,67 @@ pub fn open_invite(envelope: &Envelope, org: OrgId, signers: &[SignerSet]) -> Re
     let named: Invite = envelope.peek(Some(org))?;
     let set =
         signers.iter().find(|set| set.version == named.signers).ok_or(BadAdmission::UnknownSigners(named.signers))?;
-    Ok(set.open(envelope)?)
+    let invite: Invite = set.open(envelope)?;
+    if invite.is_well_formed() { Ok(invite) } else { Err(BadAdmission::BadInvite) }
+}
+
+impl Claim {
+    /// Whoever must have signed it, under this invite.
+    pub fn keys(&self, invite: &Invite) -> Vec<PublicKey> {
+        std::iter::once(self.node_key).chain(invite.second_key()).chain(self.replaces).collect()
+    }
+
+    /// Let in on a host name and an address, which can be forged: never an operator's, a gateway's or a provider's machine.
+    pub const fn is_low(&self) -> bool {
+        matches!(self.authority, ClaimAuthority::Pattern)
+    }
+}
+
+impl Invite {
+    /// Is it the invite of this claim, and does it reach so far?
+    pub fn check_covers(&self, claim: &Claim, at: Timestamp) -> Result<(), BadAdmission> {
+        let named = match claim.authority {
+            ClaimAuthority::Invite(id) => id == self.id && self.kind.is_proven(),
+            ClaimAuthority::Pattern => self.kind == InviteKind::Pattern,
+            ClaimAuthority::Signers => false,
+        };
+        if named && self.check_claim(claim).is_ok() && self.check_time(at).is_ok() {
+            Ok(())
+        } else {
+            Err(BadAdmission::BeyondInvite)
+        }
+    }
+}
+
+/// What a machine tells of itself, for a person who must decide; signed by its node key. Nothing of it is proven.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// Digest of the claim's envelope.
+    pub claim: Digest,
+    pub hostname: String,
+    pub os: String,
+    pub arch: String,
+    pub agent: String,
+    /// More, by name: the machine's model, its kernel.
+    pub more: std::collections::BTreeMap<String, String>,
+}
+
+impl Facts {
+    const LONGEST: usize = 200;
+    const MOST: usize = 16;
+
+    /// Short, and nothing that steers a terminal.
+    pub fn is_plain(&self) -> bool {
+        let plain = |text: &String| text.chars().count() <= Self::LONGEST && !text.chars().any(char::is_control);
+        let own = [&self.hostname, &self.os, &self.arch, &self.agent];
+        self.more.len() <= Self::MOST && own.into_iter().chain(self.more.keys()).chain(self.more.values()).all(plain)
+    }
+}
+
+impl Payload for Facts {
+    const KIND: &'static str = "facts";
+    const SCHEMA: u32 = 1;
 }
 
 /// A node's own word that it leaves; signed by its node key.

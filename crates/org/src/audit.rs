@@ -8,11 +8,13 @@ use identity::signers::{Recovery, Succession};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{Admission, Claim, ClaimAuthority, Leave};
+use crate::admission::{Admission, Claim, Leave};
+use crate::approve::{Decision, Verdict, Waiver};
 use crate::entry::{Action, Cause, SignedEntry};
 use crate::invite::Invite;
+use crate::release::Release;
 use crate::restore::Confirmation;
-use crate::state::State;
+use crate::state::{MemberRecord, State};
 
 /// One line of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +109,12 @@ fn tell(org: OrgId, action: &Action) -> Told {
             let replaces = version.filter(|version| *version > 1).map(|version| version - 1);
             Told { action, subject, version: (version, replaces), fingerprint: head.digest() }
         }
+        Action::ReleasePublish { release, .. } => {
+            let number = release.peek::<Release>(Some(org)).ok().map(|release| release.number);
+            let replaces = number.filter(|number| *number > 1).map(|number| number - 1);
+            let (subject, fingerprint) = ("agents".to_owned(), release.digest());
+            Told { action: "release.publish", subject, version: (number, replaces), fingerprint }
+        }
         Action::InviteCreate { invite } => {
             let body = invite.peek::<Invite>(Some(org)).ok();
             plain("invite.create", body.map_or_else(unreadable, |body| body.id.to_string()), invite.digest())
@@ -117,6 +125,15 @@ fn tell(org: OrgId, action: &Action) -> Told {
             plain("invite.confirm", body.map_or_else(unreadable, ids), confirmation.digest())
         }
         Action::ManifestConfirm { consent, name } => plain("manifest.confirm", name.to_string(), consent.digest()),
+        Action::NodeApprove { decision, name } => {
+            let denied = decision.peek::<Decision>(Some(org)).is_ok_and(|body| body.verdict == Verdict::Deny);
+            plain(if denied { "node.deny" } else { "node.approve" }, name.to_string(), decision.digest())
+        }
+        Action::InviteApprove { waiver } => {
+            let names = |body: Waiver| body.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            let body = waiver.peek::<Waiver>(Some(org)).ok();
+            plain("invite.approve", body.map_or_else(unreadable, names), waiver.digest())
+        }
         Action::NodeSuspend { suspension, name } => plain("node.suspend", name.to_string(), suspension.digest()),
         Action::NodeAdmit { admission } => {
             let claim = admission.peek::<Admission>(Some(org)).and_then(|body| body.claim.peek::<Claim>(Some(org)));
@@ -134,14 +151,9 @@ impl Line {
     /// Whether the line is about `subject`: its own subject, its actor, or the invite behind an admission.
     pub fn concerns(&self, subject: &str, state: &State) -> bool {
         let by_invite = || {
-            state.members.values().any(|member| match member.claim().authority {
-                ClaimAuthority::Invite(id) => {
-                    id.to_string() == subject
-                        && self.action.starts_with("node.")
-                        && member.claim().name.as_str() == self.subject
-                }
-                ClaimAuthority::Signers => false,
-            })
+            let through = |member: &MemberRecord| member.admission.invite().is_some_and(|id| id.to_string() == subject);
+            let here = |member: &MemberRecord| member.claim().name.as_str() == self.subject;
+            self.action.starts_with("node.") && state.members.values().any(|member| here(member) && through(member))
         };
         self.subject == subject || self.actor.to_string() == subject || by_invite()
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::admission::ClaimAuthority;
 use aws_lc_rs::hkdf;
 use identity::id::{Digest, Fingerprint, InviteId, OrgId, sha256};
 use identity::key::EdKey;
@@ -54,8 +55,105 @@ pub struct InviteCode {
     pub head_floor: u64,
     pub endpoint_root: Fingerprint,
     pub gateways: Vec<Address>,
-    pub invite: InviteId,
-    pub secret: InviteSecret,
+    pub ticket: Ticket,
+}
+
+/// What the joiner shows besides its own key.
+#[derive(Debug, Clone)]
+pub enum Ticket {
+    /// A secret from which the invite's key is derived.
+    Token { invite: InviteId, secret: InviteSecret },
+    /// The invite's key itself: a key to be baked into an image, or that of a bundle.
+    Key { invite: InviteId, seed: InviteSeed },
+    /// Nothing: the invite knows the machine's own key.
+    Machine { invite: InviteId },
+    /// Nothing, and no invite in particular: some pattern will fit, or none.
+    Pattern,
+}
+
+/// The seed of an Ed25519 key that proves an invite.
+#[derive(Clone)]
+pub struct InviteSeed(Zeroizing<[u8; 32]>);
+
+impl InviteSeed {
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    pub fn key(&self) -> EdKey {
+        EdKey::from_seed(&self.0)
+    }
+}
+
+impl fmt::Debug for InviteSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InviteSeed(hidden)")
+    }
+}
+
+impl Ticket {
+    pub const fn invite(&self) -> Option<InviteId> {
+        match self {
+            Self::Token { invite, .. } | Self::Key { invite, .. } | Self::Machine { invite } => Some(*invite),
+            Self::Pattern => None,
+        }
+    }
+
+    /// By what right the claim is made.
+    pub const fn authority(&self) -> ClaimAuthority {
+        match self.invite() {
+            Some(invite) => ClaimAuthority::Invite(invite),
+            None => ClaimAuthority::Pattern,
+        }
+    }
+
+    /// The key that signs beside the node key.
+    pub fn key(&self, org: OrgId) -> Option<EdKey> {
+        match self {
+            Self::Token { invite, secret } => Some(secret.key(org, *invite)),
+            Self::Key { seed, .. } => Some(seed.key()),
+            Self::Machine { .. } | Self::Pattern => None,
+        }
+    }
+
+    /// Codes of version 1 were all tokens.
+    const fn version(&self) -> u8 {
+        match self {
+            Self::Token { .. } => 1,
+            Self::Key { .. } | Self::Machine { .. } | Self::Pattern => 2,
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Token { invite, secret } => {
+                out.extend_from_slice(&invite.0);
+                out.extend_from_slice(&secret.0[..]);
+            }
+            Self::Key { invite, seed } => {
+                out.push(b'k');
+                out.extend_from_slice(&invite.0);
+                out.extend_from_slice(&seed.0[..]);
+            }
+            Self::Machine { invite } => {
+                out.push(b'm');
+                out.extend_from_slice(&invite.0);
+            }
+            Self::Pattern => out.push(b'p'),
+        }
+    }
+
+    fn read(version: u8, reader: &mut Reader<'_>) -> Result<Self, BadCode> {
+        if version == 1 {
+            return Ok(Self::Token { invite: InviteId(reader.take()?), secret: InviteSecret::new(reader.take()?) });
+        }
+        match reader.take()? {
+            [b'k'] => Ok(Self::Key { invite: InviteId(reader.take()?), seed: InviteSeed::new(reader.take()?) }),
+            [b'm'] => Ok(Self::Machine { invite: InviteId(reader.take()?) }),
+            [b'p'] => Ok(Self::Pattern),
+            _ => Err(BadCode::Newer),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +169,7 @@ pub enum BadCode {
 impl InviteCode {
     /// The text to hand over. Wiped by the caller's `Zeroizing`.
     pub fn encode(&self) -> Zeroizing<String> {
-        let mut out = Zeroizing::new(vec![1_u8]);
+        let mut out = Zeroizing::new(vec![self.ticket.version()]);
         out.extend_from_slice(&self.org.0);
         push_text(&mut out, self.name.as_str());
         out.extend_from_slice(&self.signers_floor.version.to_be_bytes());
@@ -82,8 +180,7 @@ impl InviteCode {
         for gateway in self.gateways.iter().take(MAX_GATEWAYS) {
             push_text(&mut out, &gateway.to_string());
         }
-        out.extend_from_slice(&self.invite.0);
-        out.extend_from_slice(&self.secret.0[..]);
+        self.ticket.write(&mut out);
         let check = sha256(&out);
         out.extend_from_slice(&check[..4]);
         Zeroizing::new(format!("{PREFIX}{}", base64url(&out)))
@@ -109,9 +206,9 @@ impl FromStr for InviteCode {
             return Err(BadCode::Damaged);
         }
         let mut reader = Reader(body);
-        if reader.take::<1>()? != [1] {
+        let [kind @ 1..=2] = reader.take()? else {
             return Err(BadCode::Newer);
-        }
+        };
         let org = OrgId(reader.take()?);
         let name = reader.text()?.parse().map_err(|_| BadCode::Damaged)?;
         let version = u64::from_be_bytes(reader.take()?);
@@ -125,12 +222,11 @@ impl FromStr for InviteCode {
         let gateways = (0..count)
             .map(|_| reader.text()?.parse().map_err(|_| BadCode::Damaged))
             .collect::<Result<Vec<Address>, _>>()?;
-        let invite = InviteId(reader.take()?);
-        let secret = InviteSecret::new(reader.take()?);
+        let ticket = Ticket::read(kind, &mut reader)?;
         if !reader.0.is_empty() {
             return Err(BadCode::Damaged);
         }
-        Ok(Self { org, name, signers_floor, head_floor, endpoint_root, gateways, invite, secret })
+        Ok(Self { org, name, signers_floor, head_floor, endpoint_root, gateways, ticket })
     }
 }
 
@@ -165,8 +261,7 @@ mod tests {
             head_floor: 7,
             endpoint_root: Fingerprint([2; 32]),
             gateways: vec!["gw.example:7443".parse().unwrap(), "[::1]:7443".parse().unwrap()],
-            invite: InviteId([3; 16]),
-            secret: InviteSecret::new([4; 16]),
+            ticket: Ticket::Token { invite: InviteId([3; 16]), secret: InviteSecret::new([4; 16]) },
         }
     }
 
@@ -187,6 +282,19 @@ mod tests {
         let full = InviteCode { name: part.parse().unwrap(), gateways: vec![longest; MAX_GATEWAYS], ..code() };
         let read: InviteCode = full.encode().parse().unwrap();
         assert_eq!(read.gateways, full.gateways);
+    }
+
+    #[test]
+    fn every_kind_of_ticket_reads_back() {
+        let (invite, seed) = (InviteId([3; 16]), InviteSeed::new([5; 32]));
+        let tickets = [Ticket::Key { invite, seed }, Ticket::Machine { invite }, Ticket::Pattern, code().ticket];
+        for ticket in tickets {
+            let whole = InviteCode { ticket, ..code() };
+            let read: InviteCode = whole.encode().parse().unwrap();
+            assert_eq!(read.encode(), whole.encode());
+            let public = |code: &InviteCode| code.ticket.key(code.org).map(|key| key.public());
+            assert_eq!((public(&read), read.ticket.authority()), (public(&whole), whole.ticket.authority()));
+        }
     }
 
     #[test]

@@ -11,14 +11,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::admission::{Admission, Claim, Leave};
+use crate::approve::{Decision, Verdict, Waiver};
 use crate::consent::Consent;
 use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Place;
 use crate::invite::Invite;
+use crate::release::Release;
 use crate::state::{
-    BundleRecord, EpochRecord, HeadRecord, Installed, InviteRecord, MemberRecord, RecoveryRecord, Spend, State,
-    SuspensionRecord,
+    AdmissionRecord, BundleRecord, EpochRecord, HeadRecord, Installed, InviteRecord, MemberRecord, RecoveryRecord,
+    ReleaseRecord, Spend, State, SuspensionRecord,
 };
 use crate::suspend::Suspension;
 
@@ -58,11 +60,14 @@ pub fn changes(before: Option<&State>, after: &State) -> Changes {
     sheet.table("confirmed", (before.map(|it| &it.confirmed), &after.confirmed), text);
     sheet.table("suspensions", (before.map(|it| &it.suspensions), &after.suspensions), text);
     sheet.table("consents", (before.map(|it| &it.consents), &after.consents), text);
+    sheet.table("decisions", (before.map(|it| &it.decisions), &after.decisions), text);
+    sheet.table("waivers", (before.map(|it| &it.waivers), &after.waivers), text);
     sheet.table("heads", (before.map(|it| &it.heads), &after.heads), |(version, digest)| heads_key(*version, digest));
     if before.is_none_or(|before| before.revocations != after.revocations) {
         sheet.put("revocations", String::new(), &after.revocations);
     }
     sheet.table("bundles", (before.map(|it| &it.bundles), &after.bundles), text);
+    sheet.table("releases", (before.map(|it| &it.releases), &after.releases), text);
     sheet.table("voices", (before.map(|it| &it.voices), &after.voices), text);
     sheet.table("invites", (before.map(|it| &it.invites), &after.invites), text);
     for (digest, record) in &after.invites {
@@ -120,8 +125,11 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
         | Action::InviteConfirm { .. }
         | Action::NodeSuspend { .. }
         | Action::ManifestConfirm { .. }
+        | Action::NodeApprove { .. }
+        | Action::InviteApprove { .. }
         | Action::TrustPublish { .. }
         | Action::HeadPublish { .. }
+        | Action::ReleasePublish { .. }
         | Action::InviteCreate { .. } => return None,
     };
     Some(rows_about(state, signed, key))
@@ -142,7 +150,7 @@ pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
     }
     // Whatever it spent is named by one of its admissions.
     let admissions = state.members.get(&key).into_iter().flat_map(MemberRecord::admissions);
-    let ids: BTreeSet<InviteId> = admissions.filter_map(|admission| admission.claim.authority.invite()).collect();
+    let ids: BTreeSet<InviteId> = admissions.filter_map(AdmissionRecord::invite).collect();
     for digest in ids.iter().filter_map(|id| state.invite_ids.get(id)).flatten() {
         if let Some((record, spends)) =
             state.invites.get(digest).and_then(|record| Some((record, record.spent.get(&key)?)))
@@ -241,6 +249,20 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
             let all = node_key.to_string() == key && given.iter().all(fits);
             state.consents.insert(node_key, all.then_some(given)?);
         }
+        "decisions" => {
+            let about: Digest = key.parse().ok()?;
+            let words: BTreeMap<Verdict, Envelope> = read(value)?;
+            let fits = |(word, envelope): (&Verdict, &Envelope)| {
+                says::<Decision>(state.org, envelope, |signed| (signed.about, signed.verdict) == (about, *word))
+            };
+            let all = about.to_string() == key && words.iter().all(fits);
+            state.decisions.insert(about, all.then_some(words)?);
+        }
+        "waivers" => {
+            let (digest, envelope): (Digest, Envelope) = (key.parse().ok()?, read(value)?);
+            let fits = envelope.digest() == digest && says::<Waiver>(state.org, &envelope, |_| true);
+            state.waivers.insert(digest, fits.then_some(envelope)?);
+        }
         "heads" => {
             let record: HeadRecord = read(value)?;
             let fits = record.envelope.digest() == record.digest
@@ -254,6 +276,12 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
             let fits = record.envelope.digest() == digest
                 && says::<BundleBody>(state.org, &record.envelope, |signed| *signed == record.body);
             state.bundles.insert(digest, fits.then_some(record)?);
+        }
+        "releases" => {
+            let (digest, record) = (key.parse().ok()?, read::<ReleaseRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<Release>(state.org, &record.envelope, |signed| *signed == record.release);
+            state.releases.insert(digest, fits.then_some(record)?);
         }
         "voices" => {
             state.voices.insert(key.parse().ok()?, read(value)?);

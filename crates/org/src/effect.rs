@@ -10,10 +10,11 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{Author, NodeName};
 
-use crate::admission::{Admission, Admitted, ClaimAuthority, Leave, open_invite};
+use crate::admission::{Admission, Admitted, Claim, Leave, open_invite};
+use crate::approve::Approved;
 use crate::entry::{Action, SignedEntry};
 use crate::grant::Granted;
-use crate::invite::Invite;
+use crate::invite::{Approval, Invite};
 use crate::state::{
     AdmissionRecord, BundleRecord, InviteRecord, MemberRecord, Spend, State, Unfit, Void, add_first, bad,
 };
@@ -91,10 +92,15 @@ impl State {
             (Author::Signer(_), Action::SignersInstall { signers, head }) => self.install(signed, signers, head),
             (Author::Signer(_), Action::TrustPublish { bundle }) => self.publish_bundle(signed, bundle),
             (Author::Signer(_), Action::HeadPublish { head, cause }) => self.publish_head(signed, head, cause),
+            (Author::Signer(_), Action::ReleasePublish { release, head }) => {
+                self.publish_release(signed, release, head)
+            }
             (Author::Signer(_), Action::InviteCreate { invite }) => self.create_invite(signed, invite),
             (Author::Signer(_), Action::InviteConfirm { confirmation }) => self.confirm(signed, confirmation),
             (Author::Signer(_), Action::NodeSuspend { suspension, name }) => self.suspend(signed, suspension, name),
             (Author::Signer(_), Action::ManifestConfirm { consent, name }) => self.consent(signed, consent, name),
+            (Author::Signer(_), Action::NodeApprove { decision, .. }) => self.decide(signed, decision),
+            (Author::Signer(_), Action::InviteApprove { waiver }) => self.waive(signed, waiver),
             (Author::Gateway(_), Action::RecoveryBegin { recovery }) => self.begin_recovery(signed, recovery),
             (Author::Gateway(gateway), Action::NodeAdmit { admission }) => {
                 let admitted = granted.and_then(|granted| granted.admitted(admission, signed.entry.key));
@@ -117,10 +123,13 @@ impl State {
                 | Action::SignersInstall { .. }
                 | Action::TrustPublish { .. }
                 | Action::HeadPublish { .. }
+                | Action::ReleasePublish { .. }
                 | Action::InviteCreate { .. }
                 | Action::InviteConfirm { .. }
                 | Action::NodeSuspend { .. }
-                | Action::ManifestConfirm { .. },
+                | Action::ManifestConfirm { .. }
+                | Action::NodeApprove { .. }
+                | Action::InviteApprove { .. },
             ) => Err(Void::BeyondPower),
         }
     }
@@ -173,8 +182,10 @@ impl State {
         if known.is_some_and(|member| member.admissions().any(|earlier| signed.past().holds(&earlier.entry))) {
             return Err(Void::Repeats);
         }
+        let replaced = self.replaced(signed, &admitted.claim)?;
         self.spend(signed, gateway, &admitted, key)?;
         let record = AdmissionRecord {
+            pattern: admitted.invite.filter(|_| admitted.claim.is_low()).map(|(_, invite)| invite.id),
             claim: admitted.claim,
             digest: admitted.digest,
             gateway: gateway.clone(),
@@ -195,10 +206,29 @@ impl State {
                 member.add(record);
             }
         }
+        // The old key has said so itself, by signing the claim.
+        if let Some(old) = replaced {
+            if let Some(member) = self.members.get_mut(&old) {
+                member.left = true;
+            }
+            self.end(signed, old);
+        }
         for name in names {
             self.settle_name(&name);
         }
         Ok(())
+    }
+
+    /// The node key that this one takes the place of: it must have had the name.
+    fn replaced(&self, signed: &SignedEntry, claim: &Claim) -> Result<Option<Digest>, Void> {
+        let Some(old) = claim.replaces.map(|key| key.digest()) else {
+            return Ok(None);
+        };
+        let had = |member: &&MemberRecord| member.is_known_to(signed.past()) && member.claim().name == claim.name;
+        match self.members.get(&old).filter(had) {
+            Some(_) if old != claim.node_key.digest() => Ok(Some(old)),
+            _ => Err(Void::Unknown(format!("node key {old} as `{}`", claim.name))),
+        }
     }
 
     /// An invite dies with the signers who made it: those of now must have signed enough of it.
@@ -209,10 +239,22 @@ impl State {
         admitted: &Admitted,
     ) -> Result<(), Void> {
         let current = self.signers_before(signed);
-        let Some((_, invite)) = admitted.invite.as_ref().filter(|(_, invite)| invite.signers != current.version) else {
+        let Some((_, invite)) = admitted.invite.as_ref() else {
             return Ok(());
         };
+        if invite.signers == current.version && invite.approval == Approval::None {
+            return Ok(());
+        }
         let body: Admission = admission.peek(Some(self.org)).map_err(|why| bad(&why))?;
+        if invite.approval == Approval::Human {
+            let (about, name) = ((invite, body.claim.digest()), &admitted.claim.name);
+            let sets = std::slice::from_ref(current);
+            let approved = body.approval.as_ref().and_then(|by| Approved::check(by, about, name, admitted.at, sets));
+            approved.ok_or_else(|| Void::Unknown("approval".to_owned()))?;
+        }
+        if invite.signers == current.version {
+            return Ok(());
+        }
         let opened = body.invite.as_ref().map(|envelope| current.open::<Invite>(envelope));
         if matches!(opened, Some(Ok(_))) { Ok(()) } else { Err(Void::Unknown(format!("invite {} now", invite.id))) }
     }
@@ -225,11 +267,11 @@ impl State {
         admitted: &Admitted,
         key: Digest,
     ) -> Result<(), Void> {
-        let ClaimAuthority::Invite(id) = admitted.claim.authority else {
+        let Some((digest, id)) = admitted.invite.as_ref().map(|(digest, invite)| (digest, invite.id)) else {
             return Ok(());
         };
         let (at, past) = (signed.entry.at, signed.past());
-        let record = admitted.invite.as_ref().and_then(|(digest, _)| self.invites.get_mut(digest));
+        let record = self.invites.get_mut(digest);
         let record = record.filter(|record| record.by.iter().any(|by| past.holds(by)));
         let record = record.ok_or_else(|| Void::Unknown(format!("invite {id}")))?;
         if record.uses_left(gateway) == Some(0) {

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
-use identity::id::Digest;
+use identity::envelope::Envelope;
+use identity::id::{Digest, InviteId};
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
 use crate::admission::{Claim, ClaimAuthority};
-use crate::invite::{Invite, Uses};
+use crate::invite::{Approval, Invite, InviteKind, Uses};
 use crate::refusal::Refusal;
 use crate::state::{InviteRecord, MemberRecord, Standing, State};
 
@@ -15,6 +16,8 @@ use crate::state::{InviteRecord, MemberRecord, Standing, State};
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
     pub claim: &'a Claim,
+    /// Digest of the claim's envelope.
+    pub claimed: Digest,
     pub source: IpAddr,
     pub gateway: &'a NodeName,
     pub now: Timestamp,
@@ -25,15 +28,24 @@ pub struct Attempt<'a> {
 pub enum Verdict<'a> {
     /// This node key already spent a use of this invite: the same admission again, and a fresh SVID.
     Again { key: Digest, member: &'a MemberRecord, invite: &'a InviteRecord },
-    /// A new node, under this invite.
-    Admit { invite: &'a InviteRecord },
+    /// A new node, under this invite; with the approval, if it needs one.
+    Admit { invite: &'a InviteRecord, approval: Option<&'a Envelope> },
+    /// As good as the last, but a person must look first.
+    Wait { invite: &'a InviteRecord },
 }
 
 impl<'a> Verdict<'a> {
     /// The invite whose key must have signed.
     pub const fn invite(&self) -> &'a InviteRecord {
         match self {
-            Self::Again { invite, .. } | Self::Admit { invite } => invite,
+            Self::Again { invite, .. } | Self::Admit { invite, .. } | Self::Wait { invite } => invite,
+        }
+    }
+
+    pub const fn approval(&self) -> Option<&'a Envelope> {
+        match self {
+            Self::Admit { approval, .. } => *approval,
+            Self::Again { .. } | Self::Wait { .. } => None,
         }
     }
 }
@@ -42,30 +54,59 @@ impl<'a> Verdict<'a> {
 pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a>, Refusal> {
     let claim = attempt.claim;
     let key = claim.node_key.digest();
-    let ClaimAuthority::Invite(id) = claim.authority else {
-        return Err(Refusal::NotPermitted { needed: "signer".into() });
-    };
     if state.revocations.node_keys.contains(&key) {
         return Err(Refusal::KeyRevoked);
     }
-    let (_, record) = state.invite(id).ok_or(Refusal::InviteUnknown { invite: id })?;
+    check_replaced(state, claim)?;
+    let record = match claim.authority {
+        ClaimAuthority::Invite(id) => {
+            let (_, record) = state.invite(id).ok_or(Refusal::InviteUnknown { invite: id })?;
+            Some(record).filter(|record| record.invite.kind.is_proven()).ok_or(Refusal::InviteUnknown { invite: id })?
+        }
+        ClaimAuthority::Pattern => fitting_pattern(state, attempt)?,
+        ClaimAuthority::Signers => return Err(Refusal::NotPermitted { needed: "signer".into() }),
+    };
     if let Some(member) = state.members.get(&key) {
-        if member.left {
-            return Err(Refusal::KeyLeft);
+        return again(state, (key, member), record, claim);
+    }
+    check_open(state, record, attempt)?;
+    match record.invite.approval {
+        Approval::None => Ok(Verdict::Admit { invite: record, approval: None }),
+        Approval::Human if state.is_denied(attempt.claimed) => Err(Refusal::Denied),
+        Approval::Human => {
+            let approval = state.approval_of(&record.invite, attempt.claimed, &claim.name, attempt.now);
+            Ok(approval.map_or(Verdict::Wait { invite: record }, |approval| Verdict::Admit {
+                invite: record,
+                approval: Some(approval),
+            }))
         }
-        if record.spent.contains_key(&key) && member.claim() == claim {
-            return match state.standing(member) {
-                Standing::Revoked => Err(Refusal::KeyRevoked),
-                Standing::Waiting => Err(Refusal::Waiting),
-                Standing::Claimed | Standing::Issued | Standing::Member => {
-                    Ok(Verdict::Again { key, member, invite: record })
-                }
-            };
-        }
-        // The key is a member under another invite or another claim: one key, one node.
+    }
+}
+
+/// A node key that is a member already.
+fn again<'a>(
+    state: &'a State,
+    (key, member): (Digest, &'a MemberRecord),
+    record: &'a InviteRecord,
+    claim: &Claim,
+) -> Result<Verdict<'a>, Refusal> {
+    if member.left {
+        return Err(Refusal::KeyLeft);
+    }
+    if !record.spent.contains_key(&key) || member.claim() != claim {
+        // Under another invite or another claim: one key, one node.
         return Err(Refusal::NameTaken { name: member.claim().name.clone() });
     }
-    if state.revocations.invite_is_revoked(id) {
+    match state.standing(member) {
+        Standing::Revoked => Err(Refusal::KeyRevoked),
+        Standing::Waiting => Err(Refusal::Waiting),
+        Standing::Claimed | Standing::Issued | Standing::Member => Ok(Verdict::Again { key, member, invite: record }),
+    }
+}
+
+/// May somebody new come in with it, here and now, as this?
+fn check_open(state: &State, record: &InviteRecord, attempt: Attempt<'_>) -> Result<(), Refusal> {
+    if state.revocations.invite_is_revoked(record.invite.id) {
         return Err(Refusal::InviteRevoked);
     }
     if state.is_unconfirmed(record) {
@@ -82,16 +123,53 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
         (Some(_), _) => {}
     }
     record.invite.check_network(attempt.source)?;
-    record.invite.check_claim(claim)?;
-    Ok(Verdict::Admit { invite: record })
+    record.invite.check_claim(attempt.claim)
+}
+
+/// The pattern that this machine came in by, or the first that is open to it. Which patterns there are is nobody's
+/// business who fits none.
+fn fitting_pattern<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<&'a InviteRecord, Refusal> {
+    let key = attempt.claim.node_key.digest();
+    let mut patterns = state.invites.values().filter(|record| record.invite.kind == InviteKind::Pattern);
+    if let Some(member) = state.members.get(&key) {
+        let through = |record: &&InviteRecord| member.admission.invite() == Some(record.invite.id);
+        return patterns.find(through).ok_or_else(|| Refusal::NameTaken { name: member.claim().name.clone() });
+    }
+    patterns.find(|record| check_open(state, record, attempt).is_ok()).ok_or(Refusal::NoPattern)
+}
+
+/// The key whose place the claim takes must still have that name.
+fn check_replaced(state: &State, claim: &Claim) -> Result<(), Refusal> {
+    let Some(old) = claim.replaces.as_ref().filter(|_| state.member(&claim.node_key).is_none()) else {
+        return Ok(());
+    };
+    let member = state.member(old).filter(|member| member.claim().name == claim.name).ok_or(Refusal::NotAdmitted)?;
+    match state.standing(member) {
+        Standing::Revoked if member.left => Err(Refusal::KeyLeft),
+        Standing::Revoked => Err(Refusal::KeyRevoked),
+        Standing::Waiting => Err(Refusal::Waiting),
+        Standing::Claimed | Standing::Issued | Standing::Member => Ok(()),
+    }
 }
 
 /// The last check, after the proof, so that only a holder of the secret learns which names are in use. A name that the
-/// operators published for a key is that key's, also if this ledger does not know it.
-pub fn check_name_is_free(state: &State, name: &NodeName, published: Option<Digest>) -> Result<(), Refusal> {
-    let published = published.filter(|key| !state.is_gone(*key));
-    match (state.holder(name), published) {
+/// operators published for a key is that key's, also if this ledger does not know it. The holder may hand it on.
+pub fn check_name_is_free(state: &State, claim: &Claim, published: Option<Digest>) -> Result<(), Refusal> {
+    let (name, replaced) = (&claim.name, claim.replaces.map(|key| key.digest()));
+    let published = published.filter(|key| !state.is_gone(*key) && Some(*key) != replaced);
+    let holder = state.holder(name).filter(|member| Some(member.claim().node_key.digest()) != replaced);
+    match (holder, published) {
         (None, None) => Ok(()),
         (Some(_), _) | (_, Some(_)) => Err(Refusal::NameTaken { name: name.clone() }),
     }
+}
+
+/// Every invite by which somebody may still come in: what their lines name must be kept.
+pub fn open_invites(state: &State, now: Timestamp) -> impl Iterator<Item = (InviteId, &Invite)> {
+    let open = move |record: &&InviteRecord| {
+        let invite = &record.invite;
+        let left = invite.rights.iter().any(|right| record.uses_left(&right.gateway) != Some(0));
+        left && invite.check_time(now).is_ok() && !state.revocations.invite_is_revoked(invite.id)
+    };
+    state.invites.values().filter(open).map(|record| (record.invite.id, &record.invite))
 }

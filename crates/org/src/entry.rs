@@ -50,6 +50,9 @@ pub enum Action {
     TrustPublish { bundle: Envelope },
     #[serde(rename = "head.publish")]
     HeadPublish { head: Envelope, cause: Cause },
+    /// Agents for the platforms of the org, and the head that names them.
+    #[serde(rename = "release.publish")]
+    ReleasePublish { release: Envelope, head: Envelope },
     #[serde(rename = "invite.create")]
     InviteCreate { invite: Envelope },
     /// After a restore: these invites are good again.
@@ -61,12 +64,41 @@ pub enum Action {
     /// One signer lets a manifest stay that waits for an operator's word.
     #[serde(rename = "manifest.confirm")]
     ManifestConfirm { consent: Envelope, name: NodeName },
+    /// A signer's yes or no to a claim.
+    #[serde(rename = "node.approve")]
+    NodeApprove { decision: Envelope, name: NodeName },
+    /// A signer's yes to names, beforehand.
+    #[serde(rename = "invite.approve")]
+    InviteApprove { waiver: Envelope },
     #[serde(rename = "node.admit")]
     NodeAdmit { admission: Envelope },
     #[serde(rename = "node.join")]
     NodeJoin { node_key: Digest, name: NodeName },
     #[serde(rename = "node.leave")]
     NodeLeave { leave: Envelope, name: NodeName },
+}
+
+impl Action {
+    /// The head that it brings, if it brings one.
+    pub const fn head(&self) -> Option<&Envelope> {
+        match self {
+            Self::HeadPublish { head, .. } | Self::SignersInstall { head, .. } | Self::ReleasePublish { head, .. } => {
+                Some(head)
+            }
+            Self::OrgFound { .. }
+            | Self::RecoveryBegin { .. }
+            | Self::TrustPublish { .. }
+            | Self::InviteCreate { .. }
+            | Self::InviteConfirm { .. }
+            | Self::NodeSuspend { .. }
+            | Self::ManifestConfirm { .. }
+            | Self::NodeApprove { .. }
+            | Self::InviteApprove { .. }
+            | Self::NodeAdmit { .. }
+            | Self::NodeJoin { .. }
+            | Self::NodeLeave { .. } => None,
+        }
+    }
 }
 
 /// Why a head was published.

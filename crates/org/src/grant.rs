@@ -1,28 +1,33 @@
 //! An admission as its gateway makes it: of parts that were checked, so that the maker need not check it again.
 
 use identity::envelope::{BadEnvelope, Envelope};
-use identity::id::OrgId;
+use identity::id::{InviteId, OrgId};
 use identity::key::{PublicKey, Sign};
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::admission::{Admission, Admitted, BadAdmission, Claim, ClaimAuthority};
-use crate::invite::Invite;
-use crate::state::InviteRecord;
+use crate::admission::{Admission, Admitted, BadAdmission, Claim};
+use crate::enroll::Verdict;
+use crate::invite::{Approval, Invite};
 
-/// A claim that its invite's key and its node key have signed. Built only by checking both.
+/// A claim that its invite's key and its node key have signed, and the key that it takes the place of, if any. Built
+/// only by checking them all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvenClaim {
     envelope: Envelope,
     claim: Claim,
-    invite_key: PublicKey,
+    invite: InviteId,
 }
 
 impl ProvenClaim {
-    pub fn check(envelope: Envelope, org: OrgId, invite_key: PublicKey) -> Result<Self, BadEnvelope> {
+    pub fn check(envelope: Envelope, org: OrgId, known: &KnownInvite) -> Result<Self, BadEnvelope> {
         let named: Claim = envelope.peek(Some(org))?;
-        let claim = envelope.open_signed_by(Some(org), &[invite_key, named.node_key])?;
-        Ok(Self { envelope, claim, invite_key })
+        let claim = envelope.open_signed_by(Some(org), &named.keys(&known.invite))?;
+        Ok(Self { envelope, claim, invite: known.invite.id })
+    }
+
+    pub const fn envelope(&self) -> &Envelope {
+        &self.envelope
     }
 
     pub const fn claim(&self) -> &Claim {
@@ -30,23 +35,31 @@ impl ProvenClaim {
     }
 }
 
-/// An invite as a state knows it, which checked it when it came. Built only from the state's record.
+/// An invite as a state knows it, which checked it when it came, with the approval that the state found for a claim
+/// under it. Built only from a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownInvite {
     envelope: Envelope,
     invite: Invite,
+    approval: Option<Envelope>,
 }
 
-impl From<&InviteRecord> for KnownInvite {
-    fn from(record: &InviteRecord) -> Self {
-        Self { envelope: record.envelope.clone(), invite: record.invite.clone() }
+impl From<&Verdict<'_>> for KnownInvite {
+    fn from(verdict: &Verdict<'_>) -> Self {
+        let record = verdict.invite();
+        let approval = verdict.approval().cloned();
+        Self { envelope: record.envelope.clone(), invite: record.invite.clone(), approval }
     }
 }
 
 impl KnownInvite {
     /// Whoever holds the invite's secret signs with this.
-    pub const fn key(&self) -> PublicKey {
-        self.invite.key
+    pub const fn key(&self) -> Option<PublicKey> {
+        self.invite.second_key()
+    }
+
+    pub const fn invite(&self) -> &Invite {
+        &self.invite
     }
 }
 
@@ -68,19 +81,24 @@ impl Granted {
         (gateway, voice): (&NodeName, &dyn Sign),
         at: Timestamp,
     ) -> Result<Self, BadAdmission> {
-        let ProvenClaim { envelope: signed_claim, claim, invite_key } = proven;
-        let KnownInvite { envelope: invite_envelope, invite } = known;
+        let ProvenClaim { envelope: signed_claim, claim, invite: under } = proven;
+        let KnownInvite { envelope: invite_envelope, invite, approval } = known;
         if !matches!(claim.node_key, PublicKey::P256(_)) {
             return Err(BadAdmission::NotANodeKey);
         }
-        let fits = claim.authority == ClaimAuthority::Invite(invite.id) && invite_key == invite.key;
-        if !fits || invite.check_claim(&claim).is_err() || invite.check_time(at).is_err() {
+        if under != invite.id {
             return Err(BadAdmission::BeyondInvite);
         }
+        invite.check_covers(&claim, at)?;
+        if invite.approval == Approval::Human && approval.is_none() {
+            return Err(BadAdmission::NotApproved);
+        }
+        let approval = approval.filter(|_| invite.approval == Approval::Human);
         let invite = Some((invite_envelope.digest(), invite));
-        let body = Admission { claim: signed_claim, invite: Some(invite_envelope), gateway: gateway.clone(), at };
+        let (gateway, invite_envelope) = (gateway.clone(), Some(invite_envelope));
+        let body = Admission { claim: signed_claim, invite: invite_envelope, approval, gateway: gateway.clone(), at };
         let envelope = Envelope::seal(Some(org), &body)?.signed(voice)?;
-        let admitted = Admitted { digest: envelope.digest(), claim, invite, gateway: gateway.clone(), at };
+        let admitted = Admitted { digest: envelope.digest(), claim, invite, gateway, at };
         Ok(Self { envelope, voice: voice.public(), admitted })
     }
 

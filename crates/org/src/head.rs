@@ -6,16 +6,15 @@ use identity::id::Digest;
 use identity::principal::{Author, NodeName};
 use identity::time::{Seconds, Timestamp};
 
-use crate::entry::{Action, Cause, SignedEntry};
-use crate::state::{HeadRecord, State, Void, add_first, bad};
+use crate::entry::{Cause, SignedEntry};
+use crate::release::Release;
+use crate::state::{HeadRecord, ReleaseRecord, State, Void, add_first, bad};
 
 impl State {
     /// What a gateway demands of an operator's entry on top: a head must follow the one in force, as every node will
     /// demand of it. Replicas cannot ask this of each other, since heads from two sides may meet.
     pub fn check_follows(&self, signed: &SignedEntry, now: Timestamp) -> Result<(), BadHead> {
-        let (Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. }, Some(known)) =
-            (&signed.entry.action, self.head())
-        else {
+        let (Some(head), Some(known)) = (signed.entry.action.head(), self.head()) else {
             return Ok(());
         };
         let next = SignedHead { head: head.peek(Some(self.org))?, digest: head.digest() };
@@ -79,6 +78,30 @@ impl State {
             }
         }
         self.take_head(signed, opened, envelope);
+        Ok(())
+    }
+
+    /// The agents and the head that names them stand together: neither means anything alone.
+    pub(crate) fn publish_release(
+        &mut self,
+        signed: &SignedEntry,
+        release: &Envelope,
+        head: &Envelope,
+    ) -> Result<(), Void> {
+        let signers = self.signers_before(signed);
+        let body: Release = signers.open(release).map_err(|why| bad(&why))?;
+        body.check().map_err(|why| bad(&why))?;
+        let opened = SignedHead::open(signers, head).map_err(|why| bad(&why))?;
+        let digest = release.digest();
+        if opened.head.release != Some(digest) {
+            return Err(Void::BadObject("the head does not name the release".into()));
+        }
+        let keys = signers.quorum.keys();
+        let (release, head) = (release.kept(&keys), head.kept(&keys));
+        self.check_epoch_kept(signed, &opened.head)?;
+        let known = self.releases.entry(digest);
+        known.or_insert_with(|| ReleaseRecord { release: body, envelope: release.clone() }).envelope.merge(&release);
+        self.take_head(signed, opened, head);
         Ok(())
     }
 

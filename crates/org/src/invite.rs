@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use identity::envelope::Payload;
-use identity::id::InviteId;
+use identity::host::{HostGlob, HostName};
+use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::label::Label;
 use identity::principal::{Name, NodeName};
@@ -28,23 +29,93 @@ pub struct Invite {
     pub label: String,
     /// Version of the signer set that signs it.
     pub signers: u64,
-    pub key: PublicKey,
+    #[serde(default, skip_serializing_if = "InviteKind::is_token")]
+    pub kind: InviteKind,
+    /// What proves it. Absent exactly for a pattern, which nothing proves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PublicKey>,
     /// Uses are rights handed to named gateways, so that no merged state is over-spent.
     pub rights: Vec<Right>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub names: Vec<NameGlob>,
+    /// Full host names that a joiner may claim; empty: it need not tell any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostGlob>,
     /// Empty: from anywhere.
     pub networks: Vec<IpNet>,
     /// What a joiner may take at most.
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,
     pub approval: Approval,
+    /// How many signers must say yes, if a person must.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub approvers: u8,
+    /// What its line downloads: gateways keep these files while it lives.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files: BTreeSet<Digest>,
+}
+
+const fn one() -> u8 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+const fn is_one(n: &u8) -> bool {
+    *n == 1
 }
 
 impl Payload for Invite {
     const KIND: &'static str = "invite";
     const SCHEMA: u32 = 1;
+}
+
+/// What a joiner shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InviteKind {
+    /// The secret of a code: the key is derived from it.
+    #[default]
+    Token,
+    /// An Ed25519 key in a file, to be baked into an image.
+    Key,
+    /// Nothing but a host name and an address, and both can be forged: of low assurance for ever.
+    Pattern,
+    /// An Ed25519 key in an encrypted file, good once: to endorse a key that the machine made.
+    Bundle,
+    /// The machine's own node key, which the signers have seen before.
+    Machine,
+}
+
+impl InviteKind {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+    const fn is_token(&self) -> bool {
+        matches!(self, Self::Token)
+    }
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Key => "key",
+            Self::Pattern => "pattern",
+            Self::Bundle => "bundle",
+            Self::Machine => "machine",
+        }
+    }
+
+    /// Does a key prove it? A claimed host name proves nothing.
+    pub const fn is_proven(self) -> bool {
+        match self {
+            Self::Token | Self::Key | Self::Bundle | Self::Machine => true,
+            Self::Pattern => false,
+        }
+    }
+}
+
+impl fmt::Display for InviteKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,11 +153,13 @@ impl FromStr for Uses {
 
 text_form!(Uses);
 
-/// Whether a person must say yes. Kinds that need one are refused as unknown until there is a way to say it.
+/// Whether a person must say yes. A touch of a security key is refused as unknown until there is a way to give it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Approval {
     None,
+    /// As many signers as `approvers` says approve the very claim.
+    Human,
 }
 
 impl Invite {
@@ -100,6 +173,28 @@ impl Invite {
             (Uses::Limited(a), Uses::Limited(b)) => Uses::Limited(a.saturating_add(b)),
             _ => Uses::Unlimited,
         })
+    }
+
+    /// Kind and key must fit each other: an invite that breaks this is none.
+    pub const fn is_well_formed(&self) -> bool {
+        let key = match (self.kind, self.key) {
+            (InviteKind::Token | InviteKind::Key | InviteKind::Bundle, Some(PublicKey::Ed25519(_)))
+            | (InviteKind::Machine, Some(PublicKey::P256(_)))
+            | (InviteKind::Pattern, None) => true,
+            (
+                InviteKind::Token | InviteKind::Key | InviteKind::Bundle | InviteKind::Machine | InviteKind::Pattern,
+                _,
+            ) => false,
+        };
+        key && self.approvers > 0
+    }
+
+    /// Besides the node key, this one must sign claim and transcript.
+    pub const fn second_key(&self) -> Option<PublicKey> {
+        match self.kind {
+            InviteKind::Token | InviteKind::Key | InviteKind::Bundle => self.key,
+            InviteKind::Pattern | InviteKind::Machine => None,
+        }
     }
 
     pub fn check_time(&self, now: Timestamp) -> Result<(), Refusal> {
@@ -123,6 +218,10 @@ impl Invite {
 
     /// Name and ceilings: the claim stays within what the operators signed.
     pub fn check_claim(&self, claim: &Claim) -> Result<(), Refusal> {
+        if self.kind == InviteKind::Machine && self.key != Some(claim.node_key) {
+            return Err(Refusal::OtherMachine);
+        }
+        self.check_host(claim)?;
         if !self.names.iter().any(|glob| glob.matches(claim.name.as_str())) {
             let allowed = self.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(Refusal::NameNotAllowed { name: claim.name.clone(), allowed });
@@ -134,5 +233,22 @@ impl Invite {
             return Err(Refusal::BeyondCeiling { what: Ceiling::Role, value: role.to_string() });
         }
         Ok(())
+    }
+
+    /// The name that a machine takes is the first part of the host name that it claims.
+    fn check_host(&self, claim: &Claim) -> Result<(), Refusal> {
+        if self.hosts.is_empty() {
+            return Ok(());
+        }
+        let host = claim.host.as_ref();
+        let fits = |host: &HostName| {
+            let named = NodeName::of_host(host.as_str()).is_ok_and(|name| name == claim.name);
+            named && self.hosts.iter().any(|glob| glob.matches(host))
+        };
+        if host.is_some_and(fits) {
+            return Ok(());
+        }
+        let allowed = self.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        Err(Refusal::HostNotAllowed { host: host.map(ToString::to_string).unwrap_or_default(), allowed })
     }
 }

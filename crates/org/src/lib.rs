@@ -5,9 +5,13 @@ pub mod refusal;
 pub mod founding;
 pub mod code;
 pub mod invite;
+pub mod words;
+pub mod approve;
 pub mod admission;
 pub mod report;
 pub mod gateway;
+pub mod executable;
+pub mod release;
 
 // The ledger's entries, and the state that they add up to.
 pub mod frontier;
@@ -22,15 +26,16 @@ pub mod head;
 pub mod install;
 pub mod suspend;
 pub mod consent;
+pub mod decide;
 
 // One entry, all entries, and the state as rows.
+pub mod enroll;
 pub mod grant;
 pub mod effect;
 pub mod fold;
 pub mod derived;
 
 // Questions to the state.
-pub mod enroll;
 pub mod renew;
 pub mod member;
 pub mod vouch;

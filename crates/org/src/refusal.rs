@@ -1,6 +1,6 @@
 //! Every way in which a gateway says no. Data, not text: it travels, and both sides print the same words.
 
-use identity::id::InviteId;
+use identity::id::{Digest, InviteId};
 use identity::principal::{Name, NodeName, Principal, SignerName};
 use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,18 @@ pub enum Refusal {
     NameNotAllowed { name: NodeName, allowed: String },
     #[error("the fleet has a class `{class}` for the name `{name}`, and the invite does not list such names")]
     NameUnlisted { name: NodeName, class: Name },
+    #[error("the invite does not allow the host name `{host}`; it allows: {allowed}")]
+    HostNotAllowed { host: String, allowed: String },
+    #[error("no pattern lets in a machine of this name from this network")]
+    NoPattern,
+    #[error("the invite was made for another machine's key")]
+    OtherMachine,
+    #[error("an operator must approve this machine first")]
+    AwaitingApproval { claim: Digest },
+    #[error("an operator turned this machine away")]
+    Denied,
+    #[error("too many machines wait for an operator's approval")]
+    TooManyWaiting,
     #[error("the invite does not give the {what} `{value}`")]
     BeyondCeiling { what: Ceiling, value: String },
     #[error("the name `{name}` belongs to another machine")]
@@ -123,6 +135,18 @@ impl Refusal {
             Self::NetworkNotAllowed => {
                 Some("join from an allowed network, or ask an operator: freehold invite create --from")
             }
+            Self::HostNotAllowed { .. } => {
+                Some("give this machine such a host name, or ask an operator: freehold invite create --pattern")
+            }
+            Self::NoPattern => Some("ask an operator for an invite: freehold invite create"),
+            Self::OtherMachine => Some(
+                "use it on the machine whose request was signed, or let an operator sign this one's: freehold-node csr",
+            ),
+            Self::AwaitingApproval { .. } => Some("an operator looks and says yes: freehold node approve"),
+            Self::Denied => Some(
+                "ask an operator why; this machine's keys are wiped, and it can ask again with a code that is still good",
+            ),
+            Self::TooManyWaiting => Some("an operator decides about those: freehold node waiting"),
             Self::NameUnlisted { .. } => Some(
                 "ask an operator for an invite that names it: freehold invite create --name NAME; or choose another name",
             ),
@@ -181,6 +205,10 @@ impl Refusal {
             | Self::InviteNotHere
             | Self::NetworkNotAllowed
             | Self::NameNotAllowed { .. }
+            | Self::HostNotAllowed { .. }
+            | Self::NoPattern
+            | Self::OtherMachine
+            | Self::Denied
             | Self::NameUnlisted { .. }
             | Self::BeyondCeiling { .. }
             | Self::NameTaken { .. }
@@ -202,6 +230,8 @@ impl Refusal {
             Self::TooManyAttempts { .. }
             | Self::Busy { .. }
             | Self::Waiting
+            | Self::AwaitingApproval { .. }
+            | Self::TooManyWaiting
             | Self::Suspended { .. }
             | Self::NoMandate
             | Self::HeadStale { .. }

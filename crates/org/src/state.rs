@@ -13,10 +13,12 @@ use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{Claim, ClaimAuthority};
+use crate::approve::Verdict;
 use crate::entry::{Past, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Frontier;
 use crate::invite::{Invite, Uses};
+use crate::release::Release;
 
 /// Everything here is a union of facts or a choice that does not depend on the order in which facts came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct State {
     /// Union over all heads: remove wins.
     pub revocations: Revocations,
     pub bundles: BTreeMap<Digest, BundleRecord>,
+    /// By digest of the release's envelope.
+    pub releases: BTreeMap<Digest, ReleaseRecord>,
     /// Gateways' voices, and the first entries that mandated each.
     pub voices: BTreeMap<PublicKey, BTreeMap<NodeName, BTreeSet<Cut>>>,
     /// By digest of the invite's envelope.
@@ -54,6 +58,10 @@ pub struct State {
     pub suspensions: BTreeMap<Digest, Vec<SuspensionRecord>>,
     /// By digest of the node key, then of the manifest: what operators let stay.
     pub consents: BTreeMap<Digest, BTreeMap<Digest, Envelope>>,
+    /// By digest of the claim: who said yes, and who no.
+    pub decisions: BTreeMap<Digest, BTreeMap<Verdict, Envelope>>,
+    /// By digest: names that nobody need look at.
+    pub waivers: BTreeMap<Digest, Envelope>,
     /// An index over `invites`; ids are drawn at random, so there is one digest each.
     pub invite_ids: BTreeMap<InviteId, BTreeSet<Digest>>,
     /// First entries that ended a node key: revocations, or its own leave.
@@ -115,6 +123,12 @@ pub struct BundleRecord {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseRecord {
+    pub release: Release,
+    pub envelope: Envelope,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InviteRecord {
     pub invite: Invite,
     pub envelope: Envelope,
@@ -147,6 +161,9 @@ pub struct MemberRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmissionRecord {
     pub claim: Claim,
+    /// The pattern that let it in: its claim names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<InviteId>,
     pub digest: Digest,
     pub gateway: NodeName,
     pub at: Timestamp,
@@ -160,6 +177,11 @@ pub struct AdmissionRecord {
 impl AdmissionRecord {
     pub const fn rank(&self) -> (u64, Digest) {
         (self.height, self.entry_digest)
+    }
+
+    /// The invite behind it.
+    pub fn invite(&self) -> Option<InviteId> {
+        self.pattern.or_else(|| self.claim.authority.invite())
     }
 
     pub fn has_seen(&self, at: &Cut) -> bool {
@@ -247,6 +269,7 @@ impl State {
             heads: BTreeMap::new(),
             revocations: Revocations::default(),
             bundles: BTreeMap::new(),
+            releases: BTreeMap::new(),
             voices: BTreeMap::new(),
             invites: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -254,6 +277,8 @@ impl State {
             confirmed: BTreeMap::new(),
             suspensions: BTreeMap::new(),
             consents: BTreeMap::new(),
+            decisions: BTreeMap::new(),
+            waivers: BTreeMap::new(),
             invite_ids: BTreeMap::new(),
             endings: BTreeMap::new(),
             frontier: Frontier::default(),
@@ -305,13 +330,13 @@ impl State {
     fn is_cut(&self, admission: &AdmissionRecord) -> bool {
         let within = |cut: &Cut| (admission.entry.epoch, admission.entry.seq) <= (cut.epoch, cut.seq);
         let here = |cut: &&Cut| cut.author == admission.entry.author;
-        let by_invite = match admission.claim.authority {
-            ClaimAuthority::Signers => false,
-            ClaimAuthority::Invite(id) => {
-                let mut cuts = self.revocations.invites.iter().filter(|cut| cut.invite == id);
-                cuts.any(|cut| !cut.seen.iter().filter(here).any(within))
-            }
-        };
+        if self.is_let_stay(admission.digest) {
+            return false;
+        }
+        let by_invite = admission.invite().is_some_and(|id| {
+            let mut cuts = self.revocations.invites.iter().filter(|cut| cut.invite == id);
+            cuts.any(|cut| !cut.seen.iter().filter(here).any(within))
+        });
         by_invite || self.revocations.authors.iter().filter(here).any(|cut| !within(cut))
     }
 

@@ -6,6 +6,7 @@ mod hostile;
 mod belonging;
 mod forks;
 mod taking_back;
+mod releasing;
 mod governing;
 mod joining;
 mod granting;

@@ -1,5 +1,7 @@
 //! The words between an operator's tool and a gateway. They admit; what they change is signed inside.
 
+use std::net::IpAddr;
+
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::id::{Digest, InviteId, Serial};
@@ -7,7 +9,7 @@ use identity::key::PublicKey;
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName, Principal, SignerName};
 use identity::text::Bytes;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use org::frontier::Frontier;
 use org::invite::Uses;
 use org::refusal::Refusal;
@@ -112,6 +114,27 @@ pub enum Call {
     },
     /// How this gateway stands with the others.
     Peers {},
+    /// The releases of agents, the newest first.
+    Releases {},
+    /// Which of these files the gateway does not have, and how much of each it does. Those that it has stay for a while.
+    FilesMissing {
+        digests: Vec<Digest>,
+    },
+    /// A part of a file, from byte `from` on. With the last part it is put in place, if its digest is the one named.
+    FilePart {
+        digest: Digest,
+        size: u64,
+        from: u64,
+        bytes: Bytes,
+    },
+    /// Files that nothing names, and that nobody handed in or asked about for so long, are removed.
+    FilesSweep {
+        unused_for: Seconds,
+    },
+    /// A page of machines that wait for a person, in the order of their node keys.
+    Waiting {
+        after: Option<Digest>,
+    },
 }
 
 /// As many digests, and about as many bytes, go into one call or answer.
@@ -156,6 +179,22 @@ pub enum Answer {
     Blobs {
         blobs: Vec<Bytes>,
     },
+    Releases {
+        releases: Vec<Envelope>,
+        /// The one that the head in force names.
+        current: Option<Digest>,
+    },
+    FilesMissing {
+        missing: Vec<MissingFile>,
+    },
+    /// How much of the file is there now: what the next part begins with.
+    FilePart {
+        have: u64,
+    },
+    FilesSwept {
+        files: u64,
+        bytes: u64,
+    },
     Reports {
         reports: Vec<ReportView>,
         /// The number to ask after next time.
@@ -165,6 +204,18 @@ pub enum Answer {
     Peers {
         peers: Vec<PeerView>,
     },
+    Waiting {
+        waiting: Vec<WaitingView>,
+        next: Option<Digest>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MissingFile {
+    pub digest: Digest,
+    /// What an upload that was cut off left.
+    pub have: u64,
 }
 
 /// The last report of one node.
@@ -174,6 +225,23 @@ pub struct ReportView {
     /// As the node key signed it.
     pub report: Envelope,
     pub received_at: Timestamp,
+}
+
+/// A machine that waits for a person. Only its address and its times are the gateway's word; the rest is signed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitingView {
+    /// As invite key and node key signed it.
+    pub claim: Envelope,
+    /// As the node key signed them.
+    pub facts: Option<Envelope>,
+    /// As the operators signed it.
+    pub invite: Envelope,
+    /// Who has said yes so far.
+    pub approval: Option<Envelope>,
+    pub source: IpAddr,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
 }
 
 /// What an operator's tool must know before it signs something.

@@ -5,7 +5,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::Principal;
 use identity::text::Bytes;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The gateway's challenge: good once, on this connection.
@@ -35,9 +35,28 @@ pub struct EnrollRequest {
     pub claim: Envelope,
     pub nonce: Bytes,
     pub svid: SvidRequest,
-    /// Signatures over the transcript.
-    pub by_invite: Bytes,
+    /// Signatures over the transcript. The invite's key signs where it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_invite: Option<Bytes>,
     pub by_node: Bytes,
+    /// What the machine tells of itself to whoever must approve it: `Facts`, signed by the node key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Envelope>,
+    /// How long the gateway may wait for that person before it answers.
+    #[serde(default = "at_once", skip_serializing_if = "is_at_once")]
+    pub wait: Seconds,
+}
+
+/// At most so long a gateway keeps a joiner waiting for a person: a stranger's connection lasts no longer than a minute.
+pub const LONGEST_APPROVAL_WAIT: Seconds = Seconds(45);
+
+const fn at_once() -> Seconds {
+    Seconds(0)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+const fn is_at_once(wait: &Seconds) -> bool {
+    wait.0 == 0
 }
 
 /// For a node whose SVID expired: by admission and node key.

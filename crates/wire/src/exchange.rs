@@ -26,6 +26,8 @@ pub enum ExchangeRequest {
     Map { root: Digest, from: u64 },
     /// Leaves and manifests, by their digests.
     Blobs { digests: Vec<Digest> },
+    /// A part of a file that a release or an invite names.
+    File { digest: Digest, from: u64 },
 }
 
 /// How far the asker is.
@@ -52,6 +54,11 @@ pub enum ExchangeAnswer {
     /// Those that are there and fit into one answer, in the order in which they were asked for.
     Blobs {
         blobs: Vec<Bytes>,
+    },
+    File {
+        /// Of the whole file; absent if it is not there.
+        size: Option<u64>,
+        bytes: Bytes,
     },
 }
 

@@ -52,6 +52,23 @@ fn response(status: StatusCode, json: Vec<u8>) -> hyper::Response<Full<Bytes>> {
     response
 }
 
+/// A part that begins beyond the end: with the length of the whole, so that who has all of it knows.
+pub fn beyond(length: u64) -> hyper::Response<Full<Bytes>> {
+    let mut response = hyper::Response::new(Full::default());
+    *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+    if let Ok(value) = format!("bytes */{length}").parse() {
+        response.headers_mut().insert(hyper::header::CONTENT_RANGE, value);
+    }
+    response
+}
+
+/// Where a part begins: only `bytes=N-` is understood, and what is not understood asks for the whole.
+pub fn begins_at(range: Option<&hyper::header::HeaderValue>) -> Option<u64> {
+    let text = range?.to_str().ok()?.strip_prefix("bytes=")?.strip_suffix('-')?;
+    let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    if digits { text.parse().ok() } else { None }
+}
+
 const fn status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::TooManyAttempts { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -69,7 +86,7 @@ const fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::NameOfAnother { .. }
         | Refusal::CounterConflict { .. }
         | Refusal::LedgerRefuses { .. } => StatusCode::CONFLICT,
-        Refusal::Waiting => StatusCode::ACCEPTED,
+        Refusal::Waiting | Refusal::AwaitingApproval { .. } => StatusCode::ACCEPTED,
         Refusal::InviteUnknown { .. }
         | Refusal::InviteRevoked
         | Refusal::InviteUnconfirmed
@@ -81,6 +98,11 @@ const fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::NetworkNotAllowed
         | Refusal::NameNotAllowed { .. }
         | Refusal::NameUnlisted { .. }
+        | Refusal::HostNotAllowed { .. }
+        | Refusal::NoPattern
+        | Refusal::OtherMachine
+        | Refusal::Denied
+        | Refusal::TooManyWaiting
         | Refusal::BeyondCeiling { .. }
         | Refusal::BadProof
         | Refusal::KeyRevoked
@@ -91,5 +113,30 @@ const fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::NotPermitted { .. }
         | Refusal::WeakKeyExchange
         | Refusal::NotAnOperator => StatusCode::FORBIDDEN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_simplest_range_is_understood() {
+        let at = |text: &str| begins_at(Some(&text.parse().unwrap()));
+        assert_eq!((at("bytes=0-"), at("bytes=700-"), begins_at(None)), (Some(0), Some(700), None));
+        for other in [
+            "bytes=",
+            "bytes=-",
+            "bytes=-5",
+            "bytes=1-2",
+            "bytes=1-,3-",
+            "bytes=+1-",
+            "lines=1-",
+            "bytes=1",
+            "bytes= 1-",
+        ] {
+            assert_eq!(at(other), None, "{other}");
+        }
+        assert_eq!(at(&format!("bytes={}0-", u64::MAX)), None);
     }
 }

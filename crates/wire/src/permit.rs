@@ -1,6 +1,7 @@
 //! The one table of permissions: who may ask what. It has no default arm.
 
 use identity::bundle::Domain;
+use identity::id::Digest;
 
 /// Everything that can be asked of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -9,6 +10,8 @@ pub enum Ask {
     Signers,
     Head,
     Trust(Domain),
+    /// The bytes that have a certain SHA-256: join scripts, lists of agents, agents, the endpoint root.
+    File,
     Challenge,
     Enroll,
     Return,
@@ -57,12 +60,13 @@ pub enum Method {
 }
 
 impl Ask {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Founding,
         Self::Signers,
         Self::Head,
         Self::Trust(Domain::Endpoint),
         Self::Trust(Domain::Identity),
+        Self::File,
         Self::Challenge,
         Self::Enroll,
         Self::Return,
@@ -82,6 +86,7 @@ impl Ask {
             | Self::Signers
             | Self::Head
             | Self::Trust(_)
+            | Self::File
             | Self::Challenge
             | Self::Enroll
             | Self::Return
@@ -95,7 +100,7 @@ impl Ask {
 
     pub const fn method(self) -> Method {
         match self {
-            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) => Method::Get,
+            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::File => Method::Get,
             Self::Challenge
             | Self::Enroll
             | Self::Return
@@ -110,6 +115,7 @@ impl Ask {
         }
     }
 
+    /// For a file, what stands before `/` and its digest.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Founding => "/v1/founding",
@@ -117,6 +123,7 @@ impl Ask {
             Self::Head => "/v1/head",
             Self::Trust(Domain::Endpoint) => "/v1/trust/endpoint",
             Self::Trust(Domain::Identity) => "/v1/trust/identity",
+            Self::File => "/v1/file",
             Self::Challenge => "/v1/challenge",
             Self::Enroll => "/v1/enroll",
             Self::Return => "/v1/return",
@@ -134,7 +141,7 @@ impl Ask {
     /// The largest body that is read.
     pub const fn max_body(self) -> usize {
         match self {
-            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::Challenge => 1 << 10,
+            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::File | Self::Challenge => 1 << 10,
             Self::Enroll | Self::Return | Self::Recover | Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => {
                 32 << 10
             }
@@ -148,10 +155,18 @@ impl Ask {
                 Method::Get => "GET",
                 Method::Post => "POST",
             };
-            ask.path() == path && word == method
+            let named = if *ask == Self::File { named_file(path).is_some() } else { ask.path() == path };
+            named && word == method
         };
         Self::ALL.into_iter().find(fits)
     }
+}
+
+/// Which file a path asks for: 64 hex digits in small letters, and nothing else, so that a file has one address.
+pub fn named_file(path: &str) -> Option<Digest> {
+    let digits = path.strip_prefix(Ask::File.path())?.strip_prefix('/')?;
+    let digest: Digest = digits.parse().ok()?;
+    (digest.to_string() == digits).then_some(digest)
 }
 
 #[cfg(test)]
@@ -162,9 +177,36 @@ mod tests {
     fn every_request_has_its_own_path_and_finds_its_way_back() {
         for ask in Ask::ALL {
             let method = if ask.method() == Method::Get { "GET" } else { "POST" };
-            assert_eq!(Ask::route(method, ask.path()), Some(ask));
+            let path = if ask == Ask::File { format!("/v1/file/{}", Digest([7; 32])) } else { ask.path().to_owned() };
+            assert_eq!(Ask::route(method, &path), Some(ask));
             let other = if ask.method() == Method::Get { "POST" } else { "GET" };
-            assert_eq!(Ask::route(other, ask.path()), None);
+            assert_eq!(Ask::route(other, &path), None);
+        }
+    }
+
+    #[test]
+    fn a_file_has_one_address() {
+        let digest = Digest::of(b"script");
+        assert_eq!(named_file(&format!("/v1/file/{digest}")), Some(digest));
+        let digits = digest.to_string();
+        let (upper, short, long) = (digits.to_uppercase(), &digits[1..], format!("{digits}0"));
+        for name in [
+            &upper,
+            short,
+            &long,
+            "",
+            ".",
+            "..",
+            "../ledger.db",
+            "%2e%2e",
+            &format!("{digits}/"),
+            &format!("/{digits}"),
+        ] {
+            assert_eq!(named_file(&format!("/v1/file/{name}")), None, "{name}");
+        }
+        for path in ["/v1/file", "/v1/file/", "/v1/files/", &format!("/v1/file{digits}"), &format!("/v2/file/{digits}")]
+        {
+            assert_eq!(named_file(path), None, "{path}");
         }
     }
 

@@ -22,7 +22,8 @@ fn flooder(number: u8) -> Ipv4Addr {
 /// The same invite with another secret.
 fn forged(code: &str) -> String {
     let mut code: InviteCode = code.parse().unwrap();
-    code.secret = org::code::InviteSecret::new(ground::random::bytes().unwrap());
+    let secret = org::code::InviteSecret::new(ground::random::bytes().unwrap());
+    code.ticket = org::code::Ticket::Token { invite: code.ticket.invite().unwrap(), secret };
     code.encode().to_string()
 }
 

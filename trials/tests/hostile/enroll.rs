@@ -105,7 +105,7 @@ fn a_proof_needs_both_keys_over_both_things() {
             }),
             ("no signatures", "bad_proof", &|_, ground| {
                 let mut request = joiner.request(ground);
-                (request.by_invite.0, request.by_node.0) = (Vec::new(), Vec::new());
+                (request.by_invite, request.by_node.0) = (None, Vec::new());
                 request
             }),
             ("a short nonce", "bad_proof", &|_, ground| {

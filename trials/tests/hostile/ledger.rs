@@ -10,7 +10,7 @@ use identity::signers::{Quorum, Signer, Succession};
 use identity::time::Seconds;
 use org::entry::{Action, Cause, Entry};
 use org::frontier::Place;
-use org::invite::{Approval, Invite, Right, Uses};
+use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use trials::place::{succeeded, text};
 use trials::thief::Thief;
 
@@ -37,7 +37,7 @@ impl Desk {
             id: random::invite_id().unwrap(),
             label: "forged".to_owned(),
             signers: 1,
-            key: self.stranger.public(),
+            key: Some(self.stranger.public()),
             rights: vec![Right { gateway: self.gateway.clone(), uses: Uses::Unlimited }],
             created_at: clock::now(),
             expires_at: clock::now() + Seconds::DAY,
@@ -46,6 +46,10 @@ impl Desk {
             labels: std::collections::BTreeSet::new(),
             roles: std::collections::BTreeSet::new(),
             approval: Approval::None,
+            approvers: 1,
+            files: std::collections::BTreeSet::new(),
+            hosts: Vec::new(),
+            kind: InviteKind::Token,
         };
         Action::InviteCreate { invite: self.thief.seal(&invite, by) }
     }

@@ -66,8 +66,13 @@ impl Rogue {
             let known = thief.known();
             let claim: Claim = request.claim.peek(Some(known.org())).unwrap();
             let gateway = known.head.head.mandates.first().unwrap().gateway.clone();
-            let admission =
-                Admission { claim: request.claim.clone(), invite: Some(invite.clone()), gateway, at: clock::now() };
+            let admission = Admission {
+                claim: request.claim.clone(),
+                invite: Some(invite.clone()),
+                approval: None,
+                gateway,
+                at: clock::now(),
+            };
             let principal = identity::principal::Principal::node(&known.founding.record.name, &claim.name);
             let key = certificate::read_request(&request.svid.request.0).unwrap();
             let serial = random::serial().unwrap();

@@ -190,6 +190,14 @@ impl Examination {
             }
             Ok((state, counts)) => {
                 self.push(ledger(&counts));
+                if counts.waiting > 0 {
+                    let found = format!("{} machines wait for an operator", counts.waiting);
+                    self.push(Finding::soon(
+                        "waiting",
+                        found,
+                        "look: freehold node waiting; say yes: freehold node approve",
+                    ));
+                }
                 if state.is_frozen() {
                     self.push(Finding::wrong(
                         "signers",

@@ -1,6 +1,6 @@
 //! `freehold invite create | list | show | revoke`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use ground::clock;
 use identity::glob::NameGlob;
 use identity::label::Label;
@@ -9,10 +9,12 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use node::report::{Failure, plain, show};
 use operate::invite::InviteWish;
-use org::invite::Uses;
+use operate::line::{Kit, Line};
+use org::invite::{Approval, Uses};
 use serde::Serialize;
 use wire::control::InviteView;
 
+use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
 use crate::waiting::{self, Waiting, leave};
 use crate::words::{confirm, table};
@@ -48,8 +50,10 @@ impl InviteCommand {
   freehold invite create                                      one machine, any name, within an hour
   freehold invite create --uses 3 --ttl 1h --name 'web-*'
   freehold invite create --uses unlimited --ttl 30d --from 10.0.0.0/8 --label 'rack 3'
+  freehold invite create --format cloud-init --out user-data.yaml
 
-The code holds a secret: whoever has it can join within these bounds.")]
+The line installs the agent of the org's release, if there is one: freehold release add. The code in it holds a secret:
+whoever has it can join within these bounds.")]
 pub struct Create {
     /// How many machines may join: a number, or `unlimited`
     #[arg(long, default_value = "1")]
@@ -75,13 +79,39 @@ pub struct Create {
     /// What it is for, in your words
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
+    #[command(flatten)]
+    handing: Handing,
+    /// Whether an operator must look at each machine first
+    #[arg(long, value_enum, default_value = "none")]
+    approval: WantedApproval,
+    /// How many operators must approve each machine
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    approvers: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WantedApproval {
+    /// The code is enough
+    None,
+    /// Somebody compares its words and says yes: freehold node approve
+    Human,
+}
+
+impl From<WantedApproval> for Approval {
+    fn from(wanted: WantedApproval) -> Self {
+        match wanted {
+            WantedApproval::None => Self::None,
+            WantedApproval::Human => Self::Human,
+        }
+    }
 }
 
 #[derive(Serialize)]
 struct Created {
     id: String,
     code: String,
-    line: String,
+    #[serde(flatten)]
+    handed: Handed,
     uses: serde_json::Value,
     expires_at: String,
     pending: Option<Waiting>,
@@ -91,6 +121,8 @@ impl Create {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not create an invite";
         let (mut session, keys) = common.signing_session(doing).await?;
+        let kit = session.line_kit().await.map_err(|why| failure(doing, &why))?;
+        self.handing.check(kit.is_some(), doing)?;
         let wish = InviteWish {
             label: self.label,
             uses: self.uses,
@@ -100,35 +132,35 @@ impl Create {
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
             at: self.at,
+            files: kit.iter().flat_map(Kit::files).collect(),
+            approval: self.approval.into(),
+            approvers: self.approvers,
         };
         let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let (invite, code) = made.what;
-        let code = code.encode();
+        let (gateways, code) = (code.gateways.clone(), code.encode());
+        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name: None };
         let created = Created {
             id: invite.id.to_string(),
-            line: format!("printf '%s\\n' '{}' | freehold-node join", code.as_str()),
+            handed: self.handing.hand(&line, doing)?,
             code: code.to_string(),
             uses: uses_json(invite.uses()),
             expires_at: invite.expires_at.to_string(),
             pending,
         };
-        show(common.json, &created, || {
-            let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
-            let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
-            let told = format!(
-                "invite {}: {} use(s), until {}, names {}\nOn the machine that joins{when}:\n\n  {}\n",
-                created.id,
-                invite.uses(),
-                created.expires_at,
-                names.join(" "),
-                created.line
-            );
-            match &created.pending {
-                Some(waiting) => format!("{told}\n{}", waiting.in_words()),
-                None => told,
-            }
-        });
+        if common.json {
+            show(true, &created, String::new);
+            return Ok(());
+        }
+        let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
+        let (id, uses, until) = (&created.id, invite.uses(), &created.expires_at);
+        let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
+        created.handed.tell(
+            &format!("invite {id}: {uses} use(s), until {until}, names {}", names.join(" ")),
+            &format!("On the machine that joins{when}"),
+            created.pending.as_ref().map(Waiting::in_words).as_deref(),
+        );
         Ok(())
     }
 }

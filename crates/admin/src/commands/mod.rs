@@ -3,6 +3,7 @@
 pub mod found;
 pub mod serve;
 pub mod invite;
+pub mod approve;
 pub mod node;
 pub mod replace;
 pub mod user;
@@ -12,6 +13,7 @@ pub mod publish;
 pub mod rollback;
 pub mod confirm;
 pub mod refresh;
+pub mod release;
 pub mod unlock;
 pub mod token;
 pub mod org;

@@ -1,4 +1,4 @@
-//! `freehold node list | show | revoke`; `replace` has a file of its own.
+//! `freehold node list | show | revoke`; `replace`, and `approve` with its like, have files of their own.
 
 use clap::{Args, Subcommand};
 use ground::clock;
@@ -11,6 +11,7 @@ use org::state::Standing;
 use serde::Serialize;
 use wire::control::NodeView;
 
+use crate::commands::approve;
 use crate::commands::replace::{Replace, evidence};
 use crate::commands::user::people_on;
 use crate::home::{Common, failure};
@@ -28,6 +29,12 @@ pub enum NodeCommand {
     Revoke(Revoke),
     /// Revoke a node's key and let one machine join under its name again
     Replace(Replace),
+    /// List machines that wait for an operator's yes
+    Waiting(approve::List),
+    /// Let a machine in that waits, or one stay whose invite or gateway was taken back
+    Approve(approve::Approve),
+    /// Turn a machine away that waits
+    Deny(approve::Deny),
 }
 
 impl NodeCommand {
@@ -37,6 +44,9 @@ impl NodeCommand {
             Self::Show(show) => show.run(common).await,
             Self::Revoke(revoke) => revoke.run(common).await,
             Self::Replace(replace) => replace.run(common).await,
+            Self::Waiting(list) => list.run(common).await,
+            Self::Approve(approve) => approve.run(common).await,
+            Self::Deny(deny) => deny.run(common).await,
         }
     }
 }
@@ -100,6 +110,7 @@ fn remark(listed: &Listed) -> String {
     match suspended {
         _ if alarmed => format!("ALARM: see `freehold node show {}`", node.name),
         Some(suspension) => format!("suspended until {}", suspension.until),
+        None if node.state == Standing::Waiting => format!("let it stay: freehold node approve {}", node.name),
         None => refused.map_or(String::new(), |refused| format!("refused at {}: {}", refused.at, refused.why)),
     }
 }

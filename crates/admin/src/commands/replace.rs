@@ -4,10 +4,12 @@ use clap::Args;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use node::report::{Failure, show};
+use operate::line::{Kit, Line};
 use org::renew::{Conflict, Sighting};
 use org::state::Standing;
 use serde::Serialize;
 
+use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
 use crate::waiting::{Waiting, leave, leave_beside};
 use crate::words::{confirm, or_dash};
@@ -27,6 +29,8 @@ pub struct Replace {
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    handing: Handing,
 }
 
 #[derive(Serialize)]
@@ -36,7 +40,8 @@ struct Told {
     head: Option<u64>,
     invite: String,
     code: String,
-    line: String,
+    #[serde(flatten)]
+    handed: Handed,
     expires_at: Timestamp,
     /// What other operators must sign first: the invite, the revocation, or both.
     pending: Vec<Waiting>,
@@ -56,39 +61,52 @@ impl Replace {
             eprintln!("  one machine can then join as `{}` again, with a new key", node.name);
         }
         confirm(self.yes, &doing, "Replace it?")?;
-        let replaced = session.replace_node(&keys, &node, self.ttl).await.map_err(|why| failure(&doing, &why))?;
+        let kit = session.line_kit().await.map_err(|why| failure(&doing, &why))?;
+        self.handing.check(kit.is_some(), &doing)?;
+        let files = kit.iter().flat_map(Kit::files).collect();
+        let replaced = session.replace_node(&keys, &node, (self.ttl, files)).await;
+        let replaced = replaced.map_err(|why| failure(&doing, &why))?;
         let (invite, revocation) = (&replaced.invite, replaced.head.as_ref());
         let known = &session.known;
         // The invite's file has the given name, and the revocation's one of its own beside it.
         let for_invite = leave(common, &doing, known, invite.pending.as_ref())?;
         let for_revocation = leave_beside(common, &doing, known, revocation.and_then(|made| made.pending.as_ref()))?;
-        let code = replaced.code.encode();
+        let (gateways, code) = (replaced.code.gateways.clone(), replaced.code.encode());
+        let name = Some(node.name.as_str());
+        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
         let told = Told {
             name: node.name.to_string(),
             head: revocation.map(|made| made.what),
             invite: invite.what.id.to_string(),
-            line: format!("printf '%s\\n' '{}' | freehold-node join --name {}", code.as_str(), node.name),
+            handed: self.handing.hand(&line, &doing)?,
             code: code.to_string(),
             expires_at: invite.what.expires_at,
             pending: [for_invite, for_revocation].into_iter().flatten().collect(),
         };
-        show(common.json, &told, || told.in_words());
+        told.tell(common.json);
         Ok(())
     }
 }
 
 impl Told {
-    fn in_words(&self) -> String {
-        let (name, until, line) = (&self.name, self.expires_at, &self.line);
+    fn tell(&self, json: bool) {
+        if json {
+            show(true, self, String::new);
+            return;
+        }
+        let (name, until) = (&self.name, self.expires_at);
         let ended = match self.head {
             None => "was revoked before".to_owned(),
             Some(head) if self.pending.is_empty() => format!("is revoked (head {head})"),
             Some(head) => format!("will be revoked by head {head}"),
         };
         let when = if self.pending.is_empty() { "" } else { ", once the others have signed and all of it was sent" };
-        let told =
-            format!("the old key of `{name}` {ended}\nOn the machine that stays, until {until}{when}:\n\n  {line}\n");
-        std::iter::once(told).chain(self.pending.iter().map(Waiting::in_words)).collect::<Vec<_>>().join("\n")
+        let waits = self.pending.iter().map(Waiting::in_words).collect::<Vec<_>>().join("\n");
+        self.handed.tell(
+            &format!("the old key of `{name}` {ended}"),
+            &format!("On the machine that stays, until {until}{when}"),
+            (!waits.is_empty()).then_some(waits.as_str()),
+        );
     }
 }
 

@@ -10,8 +10,9 @@ use manifest::fleet::Fleet;
 use node::report::{Failure, show};
 use operate::fleet::FleetFolder;
 use operate::invite::InviteWish;
+use operate::line::{Kit, Line};
 use operate::publish::published::Published;
-use org::invite::Uses;
+use org::invite::{Approval, Uses};
 use org::state::Standing;
 use serde::Serialize;
 
@@ -96,6 +97,7 @@ impl Add {
         if !is_member {
             let only: NameGlob =
                 self.machine.as_str().parse().map_err(|_| Failure::usage(&doing, "not a node's name"))?;
+            let kit = session.line_kit().await.map_err(|why| failure(&doing, &why))?;
             let wish = InviteWish {
                 label: format!("the machine of {}", self.name),
                 uses: Uses::Limited(1),
@@ -105,14 +107,19 @@ impl Add {
                 labels: BTreeSet::new(),
                 roles: BTreeSet::new(),
                 at: Vec::new(),
+                files: kit.iter().flat_map(Kit::files).collect(),
+                approval: Approval::None,
+                approvers: 1,
             };
             let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(&doing, &why))?;
             pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
             let (signed, code) = made.what;
-            let code = code.encode();
+            let (gateways, code) = (code.gateways.clone(), code.encode());
+            let name = Some(self.machine.as_str());
+            let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
             invite = Some(InviteTold {
                 id: signed.id.to_string(),
-                line: format!("printf '%s\\n' '{}' | freehold-node join --name {}", code.as_str(), self.machine),
+                line: line.shell().to_string(),
                 code: code.to_string(),
                 expires_at: signed.expires_at.to_string(),
             });

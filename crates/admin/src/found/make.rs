@@ -333,6 +333,8 @@ impl Founder<'_> {
         let node_key = scope.node_key()?;
         let claim = Claim {
             authority: ClaimAuthority::Signers,
+            host: None,
+            replaces: None,
             node_key: node_key.public(),
             seal_key: scope.seal_key()?,
             name: self.plan.node.clone(),
@@ -341,7 +343,7 @@ impl Founder<'_> {
         };
         let mut claim = self.seal(&claim)?;
         claim.sign(&node_key)?;
-        let body = Admission { claim, invite: None, gateway: self.plan.node.clone(), at: self.now };
+        let body = Admission { claim, invite: None, approval: None, gateway: self.plan.node.clone(), at: self.now };
         Ok(Envelope::seal(Some(self.founding.id), &body)?.signed(&keys.voice)?)
     }
 

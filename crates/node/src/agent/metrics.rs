@@ -83,6 +83,8 @@ fn reason(why: &AskError) -> &'static str {
         AskError::Scope(_)
         | AskError::NotJoined
         | AskError::OtherWish { .. }
+        | AskError::Waits { .. }
+        | AskError::WaitedInVain(_)
         | AskError::NoGateway
         | AskError::NoRandomness(_) => "local",
     }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::apply::view::ApplyView;
 use crate::store::refused;
 use crate::store::scope::{Scope, ScopeError};
+use crate::store::waiting::Waiting;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
@@ -37,6 +38,21 @@ pub struct Status {
     /// What this node should be, and how far that is.
     #[serde(default)]
     pub applied: ApplyView,
+}
+
+/// What a machine says of itself that a person has not approved yet.
+#[derive(Debug, Clone, Serialize)]
+pub struct WaitingStatus<'a> {
+    /// `waiting`.
+    pub state: &'static str,
+    #[serde(flatten)]
+    pub waiting: &'a Waiting,
+}
+
+impl<'a> WaitingStatus<'a> {
+    pub const fn of(waiting: &'a Waiting) -> Self {
+        Self { state: "waiting", waiting }
+    }
 }
 
 impl Status {

@@ -12,7 +12,7 @@ use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::admission::ClaimAuthority;
-use org::entry::{Action, Entry};
+use org::entry::Entry;
 use org::refusal::Refusal;
 use org::state::{HeadRecord, InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
 use wire::control::{
@@ -22,11 +22,12 @@ use wire::control::{
 use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
-use crate::answer::{recover, stage};
+use crate::answer::{approve, files, recover, stage};
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const VIEWS_PER_PAGE: usize = 2_000;
 const MAX_LINEAGE: usize = 1_000;
+const RELEASES_SHOWN: usize = 100;
 /// Escaping can double it, and a reply is at most four times as long.
 const PAGE_BYTES: usize = 2 << 20;
 /// So long an operator waits until the other gateways have what was decided.
@@ -82,7 +83,15 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
         Call::Peers {} => Ok(peers(gateway).await),
+        Call::Releases {} => Ok(releases(&*gateway.state().await)),
+        Call::FilesMissing { digests } => files::missing(gateway, digests).await,
+        Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
+        Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
         Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
+        Call::Waiting { after } => {
+            let node = gateway.about.node.clone();
+            gateway.writer.run(move |desk| approve::page(desk, &node, after)).await
+        }
     }
 }
 
@@ -118,7 +127,13 @@ async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Ref
     let written = entries.iter().filter_map(|entry| entry.peek::<Entry>(Some(org)).ok());
     let cut = |entry: Entry| Cut { author: entry.author, epoch: entry.epoch, seq: entry.seq };
     let cuts: Vec<Cut> = written.map(cut).collect();
-    gateway.writer.run(move |desk| desk.append(org, entries)).await?;
+    files::check_named(gateway, org, &entries).await?;
+    let node = gateway.about.node.clone();
+    let append = move |desk: &mut Desk<'_>| {
+        desk.append(org, entries)?;
+        approve::forget_what_is_over(desk, &node, clock::now())
+    };
+    gateway.writer.run(append).await?;
     // What operators decided is on two disks before they are told that it is so, if another gateway is there.
     gateway.peers.wait_for(&cuts, OTHERS_WAIT).await;
     Ok(Answer::Appended {})
@@ -141,10 +156,8 @@ fn rivals(state: &State, head: &Head) -> Vec<Envelope> {
 /// for a head from the future is good for too long.
 fn check_times(org: OrgId, entries: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
     for entry in entries.iter().filter_map(|entry| entry.peek::<Entry>(Some(org)).ok()) {
-        let issued_at = match &entry.action {
-            Action::HeadPublish { head, .. } => head.peek::<Head>(Some(org)).ok().map(|head| head.issued_at),
-            _ => None,
-        };
+        let head = entry.action.head().and_then(|head| head.peek::<Head>(Some(org)).ok());
+        let issued_at = head.map(|head| head.issued_at);
         let dated = entry.at.max(issued_at.unwrap_or(entry.at));
         if dated > now + Seconds::HOUR {
             let why = format!("it is dated {dated}, and the gateway's clock says {now}: one of the clocks is wrong");
@@ -192,7 +205,7 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
             spiffe_id,
             invite: match claim.authority {
                 ClaimAuthority::Invite(id) => Some(id),
-                ClaimAuthority::Signers => None,
+                ClaimAuthority::Signers | ClaimAuthority::Pattern => None,
             },
             enrolled_at: member.admission.at,
             last_seen: desk.ledger.seen(*key).map_err(failed)?,
@@ -221,6 +234,13 @@ fn invites(state: &State, after: Option<InviteId>) -> Answer {
     let records =
         page.into_iter().flat_map(|(_, digests)| digests.iter().filter_map(|digest| state.invites.get(digest)));
     Answer::Invites { invites: records.map(|record| invite_view(state, record)).collect(), next }
+}
+
+fn releases(state: &State) -> Answer {
+    let mut records: Vec<_> = state.releases.values().collect();
+    records.sort_by_key(|record| std::cmp::Reverse((record.release.number, record.release.created_at)));
+    let releases = records.into_iter().take(RELEASES_SHOWN).map(|record| record.envelope.clone()).collect();
+    Answer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) }
 }
 
 fn standing(state: &State, member: &MemberRecord, issued: bool) -> Standing {

@@ -6,21 +6,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ground::clock;
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
+use hyper::header::RANGE;
 use hyper::{Request, Response};
 use identity::verifier::{BelievedSvid, ProvenSvid, Side, Untrusted};
 use org::member::Member;
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
+use wire::enroll::{EnrollRequest, Issued, LONGEST_APPROVAL_WAIT};
 use wire::http;
-use wire::permit::{Ask, Caller};
+use wire::permit::{self, Ask, Caller};
 use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswer, SyncRequest};
 
+use crate::answer::download::{self, Progress, Reply};
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::{control, documents, enroll, exchange, recover, renew, show, sync};
+use crate::answer::{approve, control, documents, enroll, exchange, recover, renew, show, sync};
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -36,6 +39,7 @@ pub struct Conversation {
     peer: Option<ProvenSvid>,
     /// It dies with the connection, and an attempt that was not finished has failed.
     challenge: Mutex<Option<(OpenChallenge, Attempt)>>,
+    pub downloads: Arc<Progress>,
 }
 
 impl Conversation {
@@ -51,7 +55,7 @@ impl Conversation {
         let proven = gateway.vouched.take(chain);
         let proven = proven.or_else(|| ProvenSvid::prove(chain, Side::Client, judgment.standard(), now).ok());
         let peer = proven.filter(|proven| proven.believe(judgment.standard(), now).is_ok());
-        Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None) }
+        Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None), downloads: Arc::default() }
     }
 
     /// The member's node key, for the registry.
@@ -59,16 +63,24 @@ impl Conversation {
         self.peer.as_ref().map(ProvenSvid::node_key)
     }
 
-    pub async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    pub async fn answer(&self, request: Request<Incoming>) -> Reply {
         let tally = &self.gateway.tally;
         let ask = Ask::route(request.method().as_str(), request.uri().path());
         tally.asked(ask);
         let Some(ask) = ask else {
             let refusal = Refusal::NotFound { what: request.uri().path().chars().take(80).collect() };
             tally.refused(&refusal);
-            return http::refuse(&refusal);
+            return http::refuse(&refusal).map(Either::Left);
         };
-        match self.hear(ask, request).await {
+        let answer = match permit::named_file(request.uri().path()).filter(|_| ask == Ask::File) {
+            Some(digest) => {
+                let range = request.headers().get(RANGE);
+                Box::pin(download::hand_out(&self.gateway.shelves, (digest, range), (self.source, &self.downloads)))
+                    .await
+            }
+            None => self.hear(ask, request).await.map(|response| response.map(Either::Left)),
+        };
+        match answer {
             Ok(response) => {
                 tally.answered(ask);
                 response
@@ -76,7 +88,7 @@ impl Conversation {
             Err(refusal) => {
                 tally.refused(&refusal);
                 tracing::debug!(?ask, source = %self.source, %refusal, "refused");
-                http::refuse(&refusal)
+                http::refuse(&refusal).map(Either::Left)
             }
         }
     }
@@ -117,9 +129,10 @@ impl Conversation {
             Ask::Trust(domain) => Ok(http::reply(&documents::trust(gateway, domain).await)),
             Ask::Challenge => self.open_challenge().await,
             Ask::Enroll => {
-                let (setting, attempt) = self.take_challenge()?;
-                let answer = async { enroll::enroll(gateway, http::parse(body)?, setting).await };
-                self.conclude(attempt, answer.await)
+                let (setting, mut attempt) = self.take_challenge()?;
+                let answer = async { self.enroll(http::parse(body)?, setting, &mut attempt).await };
+                let answer = answer.await;
+                self.conclude(attempt, answer)
             }
             Ask::Return => {
                 let (setting, attempt) = self.take_challenge()?;
@@ -139,7 +152,8 @@ impl Conversation {
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
-            Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Exchange | Ask::Control => {
+            // A file has no body to be read first: it was handed out before.
+            Ask::File | Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Exchange | Ask::Control => {
                 Err(not_permitted(ask))
             }
         }
@@ -163,6 +177,7 @@ impl Conversation {
             | Ask::Signers
             | Ask::Head
             | Ask::Trust(_)
+            | Ask::File
             | Ask::Challenge
             | Ask::Enroll
             | Ask::Return
@@ -192,6 +207,27 @@ impl Conversation {
             }
         };
         Ok(http::reply(&control::answer(&self.gateway, call).await?))
+    }
+
+    /// Enrolls, and if a person must look first, waits for that person as long as the joiner wishes. Whoever waits has not
+    /// failed, and may go away meanwhile.
+    async fn enroll(&self, request: EnrollRequest, setting: Setting, attempt: &mut Attempt) -> Result<Issued, Refusal> {
+        let mut bell = self.gateway.shelf.listen();
+        let until = tokio::time::Instant::now() + Duration::from_secs(request.wait.min(LONGEST_APPROVAL_WAIT).0);
+        let first = enroll::enroll(&self.gateway, request.clone(), setting).await;
+        let Err(waits @ Refusal::AwaitingApproval { .. }) = first else {
+            return first;
+        };
+        attempt.excuse();
+        loop {
+            if !approve::still_waits(&self.gateway, &request.claim, self.source).await {
+                return enroll::enroll(&self.gateway, request, setting).await;
+            }
+            if bell.borrow_and_update().closing || tokio::time::Instant::now() >= until {
+                return Err(waits);
+            }
+            let _ = tokio::time::timeout_at(until, bell.changed()).await;
+        }
     }
 
     /// Waits with the node. What is true when there is news decides, not what was true when it began to wait.

@@ -163,7 +163,7 @@ impl<'a> Desk<'a> {
         let known = self.state.head().and_then(|record| record.head.members);
         let mut published = None;
         for signed in opened {
-            let (Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. }) = &signed.entry.action else {
+            let Some(head) = signed.entry.action.head() else {
                 continue;
             };
             let named = head.peek::<Head>(Some(org)).ok().and_then(|head| head.members);
@@ -203,7 +203,7 @@ impl<'a> Desk<'a> {
     /// looks again; until then nobody else comes in, or whoever holds the code could put it off for ever.
     fn check_cuts(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
         for signed in entries {
-            let (Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. }) = &signed.entry.action else {
+            let Some(head) = signed.entry.action.head() else {
                 continue;
             };
             let head: Option<Head> = head.peek(Some(self.state.org)).ok();

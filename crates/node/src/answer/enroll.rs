@@ -7,16 +7,18 @@ use identity::envelope::Envelope;
 use identity::head::Cut;
 use identity::id::Digest;
 use identity::key::{PublicKey, Sign};
-use identity::principal::Principal;
+use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::admission::{Claim, Purpose, Transcript};
 use org::enroll::{self, Attempt, Verdict};
 use org::entry::Action;
 use org::grant::{Granted, KnownInvite, ProvenClaim};
+use org::invite::Approval;
 use org::refusal::Refusal;
 use org::renew::{self, Conflict, Issuance};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
+use crate::answer::approve;
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::{Applicant, Made};
@@ -64,22 +66,24 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let node = gateway.about.node.clone();
     let source = setting.source;
 
+    let subject = request.claim.digest();
+
     // What can be said without a proof.
-    let (invite, is_new) = {
+    let (invite, is_new, waits, looked_at) = {
         let state = gateway.state().await;
-        let attempt = Attempt { claim: &claim, source, gateway: &node, now };
+        let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
         let verdict = enroll::consider(&state, attempt)?;
-        let is_new = matches!(verdict, Verdict::Admit { .. });
+        let is_new = !matches!(verdict, Verdict::Again { .. });
         if is_new {
             gateway.may_admit(now)?;
         }
-        (KnownInvite::from(verdict.invite()), is_new)
+        let record = verdict.invite();
+        let looked_at = (record.invite.approval == Approval::Human).then(|| record.envelope.digest());
+        (KnownInvite::from(&verdict), is_new, matches!(verdict, Verdict::Wait { .. }), looked_at)
     };
 
     // The proof: both keys over the claim, both over the transcript of this connection.
-    let invite_key = invite.key();
-    let subject = request.claim.digest();
-    let proven = ProvenClaim::check(request.claim, org, invite_key).map_err(|_| Refusal::BadProof)?;
+    let proven = ProvenClaim::check(request.claim.clone(), org, &invite).map_err(|_| Refusal::BadProof)?;
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
     let transcript = Transcript::new(
         (challenge.bytes, nonce),
@@ -88,10 +92,17 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
         &request.svid.binding,
         setting.exporter,
     );
-    if !transcript.is_signed(Purpose::Enroll, invite_key, &request.by_invite)
-        || !transcript.is_signed(Purpose::Enroll, claim.node_key, &request.by_node)
-    {
+    let by_invite = match (invite.key(), &request.by_invite) {
+        (Some(key), Some(signature)) => transcript.is_signed(Purpose::Enroll, key, signature),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    if !by_invite || !transcript.is_signed(Purpose::Enroll, claim.node_key, &request.by_node) {
         return Err(Refusal::BadProof);
+    }
+
+    if waits {
+        return Err(approve::keep(gateway, &request, claim, source).await);
     }
 
     // Made before it is known to be free: it leaves only if the ledger takes it.
@@ -104,19 +115,26 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
 
     let shelf = std::sync::Arc::clone(&gateway.shelf);
     let written = gateway.writer.run_for_tip(move |desk| {
-        let attempt = Attempt { claim: &claim, source, gateway: &node, now };
+        let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
         let again = match enroll::consider(desk.state, attempt)? {
             Verdict::Again { member, .. } => Some((member.admission.entry.clone(), member.admission.entry_digest)),
-            Verdict::Admit { invite } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
-            Verdict::Admit { invite } => {
+            Verdict::Wait { .. } => return Err(Refusal::AwaitingApproval { claim: subject }),
+            Verdict::Admit { invite, .. } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
+            Verdict::Admit { invite, approval } => {
                 let published = shelf.now();
                 let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
-                if let Some(leaf) = class.filter(|_| !invite.invite.lists(&claim.name)) {
+                // A person who looked at this machine knows what it will be.
+                let meant = approval.is_some() || invite.invite.lists(&claim.name);
+                if let Some(leaf) = class.filter(|_| !meant) {
                     // A class carries services, users and files: whoever is let in as one of it was meant to be.
                     return Err(Refusal::NameUnlisted { name: claim.name.clone(), class: leaf.class.clone() });
                 }
                 let key = published.as_ref().and_then(|published| published.key_of(&claim.name));
-                enroll::check_name_is_free(desk.state, &claim.name, key)?;
+                enroll::check_name_is_free(desk.state, &claim, key)?;
+                if let Some(old) = claim.replaces {
+                    // A key that two machines use speaks for neither.
+                    check_alarm(desk, old.digest(), Some(source), now)?;
+                }
                 None
             }
         };
@@ -125,7 +143,13 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
         check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
         let admission = match (again, granted) {
             (Some(at), _) => stored_admission(desk, &at)?,
-            (None, Some(granted)) => desk.append_granted(granted, now, correlation)?,
+            (None, Some(granted)) => {
+                let admission = desk.append_granted(granted, now, correlation)?;
+                if let Some(invite) = looked_at {
+                    wait_no_longer(desk, key, invite, &node)?;
+                }
+                admission
+            }
             // What was known of this machine a moment ago is not known any more: let it ask again.
             (None, None) => return Err(Refusal::Busy { retry_after: Seconds(1) }),
         };
@@ -134,6 +158,13 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     });
     let ((admission, svid), tip) = written.await?;
     Ok(Issued { admission, svid, tip })
+}
+
+/// Who came in waits no longer, nor does anybody else once the last use is spent.
+fn wait_no_longer(desk: &mut Desk<'_>, key: Digest, invite: Digest, node: &NodeName) -> Result<(), Refusal> {
+    desk.keep(|desk| desk.ledger.forget_claim(key))?;
+    let left = desk.state.invites.get(&invite).and_then(|record| record.uses_left(node));
+    if left == Some(0) { desk.keep(|desk| desk.ledger.forget_claims_under(invite)) } else { Ok(()) }
 }
 
 fn grant(gateway: &Gateway, claim: ProvenClaim, invite: KnownInvite, at: Timestamp) -> Result<Granted, Refusal> {

@@ -12,7 +12,7 @@ use wire::exchange::{ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LO
 
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
-use crate::answer::stage;
+use crate::answer::{fetch, stage};
 
 /// A member whose node has an active mandate, and is not this one.
 pub fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
@@ -36,6 +36,7 @@ pub async fn answer(
                 _ => Err(Refusal::NotFound { what: "map".to_owned() }),
             }
         }
+        ExchangeRequest::File { digest, from } => fetch::part(gateway, digest, from).await,
         ExchangeRequest::Blobs { digests } => {
             match gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await? {
                 Answer::Blobs { blobs } => Ok(ExchangeAnswer::Blobs { blobs }),

@@ -26,6 +26,7 @@ use tokio::sync::{RwLock, RwLockReadGuard};
 use wire::tls::{Judgment, Vouched};
 
 use crate::answer::desk::{Closing, Desk};
+use crate::answer::download::Shelves;
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
@@ -35,6 +36,7 @@ use crate::answer::registry::Registry;
 use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
 use crate::answer::writer::{Scribe, Writer};
+use crate::store::files::Files;
 use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
 use crate::store::ledger::{DAMAGED, Ledger, LedgerError};
 use crate::store::scope::ScopeError;
@@ -57,6 +59,8 @@ pub struct Gateway {
     /// How it stands with the other gateways.
     pub peers: Arc<Peers>,
     pub(super) tips_of_others: Mutex<BTreeMap<NodeName, Envelope>>,
+    /// Files by their hash.
+    pub shelves: Shelves,
     tips: Arc<Tips>,
     jottings: Arc<Jottings>,
     /// What the disk has; the writer brings it forward after each commit.
@@ -177,6 +181,7 @@ impl Gateway {
             shelf,
             peers,
             tips_of_others: Mutex::default(),
+            shelves: Shelves::new(Files::at(folder.path("files"))),
             tips,
             jottings,
             state,

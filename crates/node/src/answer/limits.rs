@@ -108,6 +108,11 @@ impl Tally {
 }
 
 impl Attempt {
+    /// Still open, but no failure whatever comes of it: the asker waits, and may go away meanwhile.
+    pub const fn excuse(&mut self) {
+        self.failed = false;
+    }
+
     /// It came to a good end, or to one that was not the asker's fault.
     pub fn forgive(mut self) {
         self.failed = false;

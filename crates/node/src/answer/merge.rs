@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::id::Digest;
 use identity::key::Sign as _;
@@ -219,11 +218,6 @@ impl Desk<'_> {
 
 /// The members' maps that heads among these entries name.
 pub fn maps_named(entries: &[SignedEntry], state_org: identity::id::OrgId) -> BTreeSet<Digest> {
-    let head = |signed: &SignedEntry| -> Option<Envelope> {
-        match &signed.entry.action {
-            Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. } => Some(head.clone()),
-            _ => None,
-        }
-    };
-    entries.iter().filter_map(head).filter_map(|head| head.peek::<Head>(Some(state_org)).ok()?.members).collect()
+    let heads = entries.iter().filter_map(|signed| signed.entry.action.head());
+    heads.filter_map(|head| head.peek::<Head>(Some(state_org)).ok()?.members).collect()
 }

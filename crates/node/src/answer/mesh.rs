@@ -18,6 +18,7 @@ use wire::permit::Ask;
 
 use crate::agent::trouble::describe;
 use crate::answer::desk::Desk;
+use crate::answer::fetch;
 use crate::answer::gateway::Gateway;
 use crate::answer::merge::{Merged, maps_named};
 use crate::answer::peers::lacking;
@@ -65,8 +66,13 @@ pub async fn keep(gateway: Arc<Gateway>, scope: Scope) {
         for (peer, doors) in others {
             let same = talks.get(&peer).is_some_and(|talk| talk.doors == doors);
             if !same {
-                let task = tokio::spawn(talk(Arc::clone(&gateway), scope.clone(), peer.clone(), doors.clone()));
-                talks.insert(peer, Talking { doors, task });
+                let with = || (Arc::clone(&gateway), scope.clone(), peer.clone(), doors.clone());
+                let (talk, files) = (with(), with());
+                let tasks = [
+                    tokio::spawn(self::talk(talk.0, talk.1, talk.2, talk.3)),
+                    tokio::spawn(fetch::keep(files.0, files.1, files.2, files.3)),
+                ];
+                talks.insert(peer, Talking { doors, tasks });
             }
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -75,12 +81,13 @@ pub async fn keep(gateway: Arc<Gateway>, scope: Scope) {
 
 struct Talking {
     doors: Vec<Door>,
-    task: JoinHandle<()>,
+    /// Entries, and files.
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl Drop for Talking {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -161,7 +168,7 @@ pub async fn catch_up(
     Ok(())
 }
 
-async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<Believed, ExchangeError> {
+pub async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<Believed, ExchangeError> {
     if doors.is_empty() {
         return Err(ExchangeError::NoAddress(peer.clone()));
     }

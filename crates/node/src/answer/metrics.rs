@@ -65,6 +65,7 @@ impl Watched {
             page.gauge("freehold_gateway_ledger_entries", "Entries in the ledger.", counts.entries);
             let help = "Machines that get no SVID because two use one key, or a disk was put back.";
             page.gauge("freehold_gateway_alarms", help, counts.alarms);
+            page.gauge("freehold_gateway_waiting", "Machines that wait for an operator's yes.", counts.waiting);
         }
     }
 

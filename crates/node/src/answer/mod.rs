@@ -4,6 +4,7 @@
 // How much an asker may take, what is counted, what holds the gateway back.
 pub mod limits;
 pub mod crowd;
+pub mod download;
 pub mod registry;
 pub mod tally;
 pub mod halt;
@@ -22,17 +23,20 @@ pub mod vouch;
 // Answers: a file for each request.
 pub mod issue;
 pub mod documents;
+pub mod files;
+pub mod approve;
 pub mod enroll;
 pub mod renew;
 pub mod sync;
 pub mod recover;
 pub mod show;
 pub mod stage;
-pub mod exchange;
 pub mod control;
 
 // Asking others.
 pub mod mesh;
+pub mod fetch;
+pub mod exchange;
 pub mod begin;
 
 // Connections.

@@ -21,12 +21,15 @@ use wire::tls::{self, EXPORTER_LABEL};
 use crate::agent;
 use crate::answer::conversation::Conversation;
 use crate::answer::crowd::{Crowd, Ticket};
+use crate::answer::download::{Minute, Progress};
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
+use crate::answer::files;
 use crate::answer::gateway::{Gateway, GatewayError};
 use crate::answer::limits::{Bounds, Limits};
 use crate::answer::mesh;
 use crate::answer::metrics::Watched;
 use crate::metrics::port::{self, NoPort};
+use crate::store::files::FilesError;
 use crate::store::gateway::{GatewayFolder, ServingFile};
 use crate::store::scope::{Scope, ScopeError};
 
@@ -36,7 +39,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Headers must arrive in this time; for members it is also how long a connection may rest.
 const STRANGER_HEADER_TIME: Duration = Duration::from_secs(10);
 const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
-/// A stranger has this long for everything.
+/// A stranger has this long for everything but downloads that go on.
 const STRANGER_TIME: Duration = Duration::from_mins(1);
 const MAX_HEADER_BYTES: usize = 16 << 10;
 const CATCH_UP_TIME: Duration = Duration::from_secs(10);
@@ -72,6 +75,8 @@ pub enum ServeError {
     #[error(transparent)]
     Tls(#[from] tls::TlsSetup),
     #[error(transparent)]
+    Files(#[from] FilesError),
+    #[error(transparent)]
     Metrics(#[from] NoPort),
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -89,6 +94,7 @@ pub async fn serve(
     let gateway = Arc::new(gateway);
     catch_up(&gateway, &folder.scope()).await;
     gateway.speak_first().await?;
+    files::put_root(&gateway)?;
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
     let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
     let judging = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
@@ -103,6 +109,7 @@ pub async fn serve(
     background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
     background.spawn(warn_early(Arc::clone(&gateway)));
     background.spawn(mesh::keep(Arc::clone(&gateway), folder.scope()));
+    background.spawn(files::keep_swept(Arc::clone(&gateway)));
     let agent = Arc::<agent::metrics::Tally>::default();
     background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), (local, Arc::clone(&agent)), stop.clone()));
 
@@ -218,10 +225,8 @@ impl Guest {
         };
         // A member gives it back.
         let _ticket = place.is_none().then_some(self.ticket);
-        let (header_time, whole_time) = match &place {
-            Some(_) => (MEMBER_HEADER_TIME, None),
-            None => (STRANGER_HEADER_TIME, Some(STRANGER_TIME)),
-        };
+        let header_time = if place.is_some() { MEMBER_HEADER_TIME } else { STRANGER_HEADER_TIME };
+        let downloads = Arc::clone(&conversation.downloads);
         let service = service_fn(move |request| {
             let conversation = Arc::clone(&conversation);
             async move { Ok::<_, std::convert::Infallible>(conversation.answer(request).await) }
@@ -238,20 +243,34 @@ impl Guest {
                 None => std::future::pending().await,
             }
         };
-        let too_long = async {
-            match whole_time {
-                Some(time) => tokio::time::sleep(time).await,
-                None => std::future::pending().await,
-            }
-        };
+        let over = minutes(&downloads, place.is_some());
         tokio::select! {
             _ = connection.as_mut() => {}
             () = cut => {}
-            () = too_long => {}
+            verdict = over => if verdict == Minute::SeenOut {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    _ = connection => {}
+                    _ = Box::pin(minutes(&downloads, true)) => {}
+                    () = stopped(&mut stop) => {}
+                }
+            },
             () = stopped(&mut stop) => {
                 connection.as_mut().graceful_shutdown();
                 let _ = timeout(DRAIN_TIME, connection).await;
             }
+        }
+    }
+}
+
+/// Waits until something has to become of a connection.
+async fn minutes(downloads: &Progress, has_time: bool) -> Minute {
+    loop {
+        let was_open = downloads.is_open();
+        tokio::time::sleep(STRANGER_TIME).await;
+        match downloads.after_a_minute(has_time, was_open) {
+            Minute::GoesOn => {}
+            verdict => return verdict,
         }
     }
 }

@@ -22,6 +22,10 @@ pub enum AskError {
     NotJoined,
     #[error("a join as `{begun}` was begun here and is not finished")]
     OtherWish { begun: identity::principal::NodeName },
+    #[error("an operator must approve this machine first")]
+    Waits { claim: identity::id::Digest },
+    #[error("nobody approved this machine in time")]
+    WaitedInVain(#[source] org::refusal::Refusal),
     #[error("no gateway is known")]
     NoGateway,
     #[error("what the gateway sent does not hold: {0}")]

@@ -1,16 +1,19 @@
 //! Joining: from an invite code to a member, whatever is lost on the way.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ground::{clock, random};
 use identity::bundle::{Bundle, Roots};
 use identity::envelope::Envelope;
+use identity::id::Digest;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
-use org::admission::{Claim, ClaimAuthority, Purpose, Transcript};
+use identity::time::Seconds;
+use org::admission::{Claim, Purpose, Transcript};
 use org::code::InviteCode;
 use org::refusal::Refusal;
+use org::words::Words;
 use wire::connect::{Anchor, Believed, CallError, Gateway};
 use wire::enroll::{Challenge, EnrollRequest, Issued};
 use wire::known::Known;
@@ -18,51 +21,128 @@ use wire::permit::Ask;
 use wire::tls::Expect;
 
 use crate::ask::call::{AskError, believe_one_of};
+use crate::ask::facts::facts;
 use crate::ask::svid::{Asking, check_offer};
 use crate::ask::sync;
 use crate::store::scope::{NodeFile, Scope, Wish};
+use crate::store::waiting::Waiting;
 
 /// Tries this often while gateways cannot be reached or break off.
 const ATTEMPTS: u32 = 6;
+/// Whoever waits for a person tries for ever, but no oftener than this while no gateway answers.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Asked again no sooner than this, whatever a gateway answers.
+const SHORTEST_ROUND: Duration = Duration::from_secs(1);
+/// Within a stranger's connection, with time to spare for what comes before.
+const ROUND: Seconds = Seconds(40);
 
-/// Joins and comes back as a member. Safe to run again at any point: the same node key gets the same answer.
+/// How a join gets on.
+#[derive(Debug, Clone, Copy)]
+pub enum Step<'a> {
+    Doing(&'a str),
+    /// A person must approve this machine. Told once.
+    Waits(&'a Waiting),
+}
+
+/// Joins and comes back as a member. Safe to run again at any point: the same node key gets the same answer. Waits for a
+/// person, if one must approve it, as long as `patience`; without one, as long as the invite lives.
 pub async fn join(
     scope: &Scope,
     code: &InviteCode,
     wish: &Wish,
-    mut tell: impl FnMut(&str),
+    patience: Option<Duration>,
+    mut tell: impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
     let fresh = !scope.path("node.key").exists();
     let wish = &settled(scope, wish)?;
-    let mut wait = Duration::from_millis(300);
-    let mut attempt = 1;
+    let begun = Instant::now();
+    let left = || patience.map_or(Duration::from_secs(ROUND.0), |patience| patience.saturating_sub(begun.elapsed()));
+    let (mut pause, mut attempt) = (Duration::from_millis(300), 1);
+    // What the last answer was: nothing so far, or that it waits. After a lost one, neither is known.
+    let (mut unheard, mut waits, mut told) = (true, scope.waiting()?.is_some(), false);
     let node = loop {
-        match try_join(scope, code, wish, &mut tell).await {
+        let round = Instant::now();
+        let wait = waits.then(|| ROUND.min(Seconds(left().as_secs())));
+        match try_join(scope, code, wish, wait, &mut tell).await {
             Ok(node) => break node,
-            Err(AskError::Call(why)) if why.is_worth_retrying() && attempt < ATTEMPTS => {
-                tell(&format!("{why}; trying again"));
-                tokio::time::sleep(wait).await;
-                (attempt, wait) = (attempt + 1, wait * 2);
-            }
-            Err(why) => {
-                // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
-                let unused = !scope.path("wish.json").exists();
-                let refused =
-                    attempt == 1 && matches!(&why, AskError::Call(CallError::Refused(refusal)) if is_a_no(refusal));
-                if fresh && (unused || refused) {
-                    let _ = scope.wipe();
+            Err(AskError::Waits { claim }) => {
+                let waiting = keep_waiting(scope, code, wish, claim)?;
+                if !std::mem::replace(&mut told, true) {
+                    tell(Step::Waits(&waiting));
                 }
-                return Err(why);
+                if wait.is_some() && left().is_zero() {
+                    return Err(AskError::Waits { claim });
+                }
+                if wait.is_some_and(|wait| wait.0 > 0) {
+                    tokio::time::sleep(SHORTEST_ROUND.saturating_sub(round.elapsed())).await;
+                }
+                (pause, attempt) = (Duration::from_millis(300), 1);
+                (unheard, waits) = (false, true);
             }
+            Err(AskError::Call(why))
+                if why.is_worth_retrying() && (attempt < ATTEMPTS || told && !left().is_zero()) =>
+            {
+                tell(Step::Doing(&format!("{why}; trying again")));
+                tokio::time::sleep(pause).await;
+                (attempt, pause) = (attempt.saturating_add(1), (pause * 2).min(LONGEST_PAUSE));
+                unheard = false;
+            }
+            Err(why) => return Err(give_up(scope, why, (fresh, unheard, waits))),
         }
     };
-    tell("admitted; coming back as a member");
+    tell(Step::Doing("admitted; coming back as a member"));
     come_back(scope, node).await
+}
+
+/// What a machine that waits remembers of it. Its own claim has the words, whatever the gateway says.
+fn keep_waiting(scope: &Scope, code: &InviteCode, wish: &Wish, claim: Digest) -> Result<Waiting, AskError> {
+    if let Some((known, _)) = scope.waiting()?.filter(|(known, _)| known.claim == claim) {
+        return Ok(known);
+    }
+    let waiting = Waiting {
+        org: code.name.clone(),
+        org_id: code.org,
+        name: wish.name.clone(),
+        claim,
+        words: Words::of(claim),
+        since: clock::now(),
+        gateways: code.gateways.clone(),
+    };
+    scope.save_waiting(&waiting, code)?;
+    Ok(waiting)
+}
+
+/// Leaves nothing behind that is of no use any more.
+fn give_up(scope: &Scope, why: AskError, (fresh, unheard, waits): (bool, bool, bool)) -> AskError {
+    let refusal = match &why {
+        AskError::Call(CallError::Refused(refusal)) => Some(refusal),
+        _ => None,
+    };
+    // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
+    let unused = !scope.path("wish.json").exists();
+    let refused = unheard && refusal.is_some_and(is_a_no);
+    let denied = matches!(refusal, Some(Refusal::Denied));
+    if denied || fresh && (unused || refused) {
+        let _ = scope.wipe();
+    }
+    match why {
+        AskError::Call(CallError::Refused(
+            refusal @ (Refusal::InviteExpired { .. } | Refusal::InviteRevoked | Refusal::InviteUsedUp { .. }),
+        )) if waits => {
+            // The next code is another one; the node key may stay.
+            let _ = scope.forget_waiting();
+            AskError::WaitedInVain(refusal)
+        }
+        why => why,
+    }
 }
 
 /// A clear no, in which nothing was spent. The others leave open what happened.
 const fn is_a_no(refusal: &Refusal) -> bool {
-    !matches!(refusal, Refusal::Busy { .. } | Refusal::Failed { .. } | Refusal::Waiting)
+    !matches!(
+        refusal,
+        Refusal::Busy { .. } | Refusal::Failed { .. } | Refusal::Waiting | Refusal::AwaitingApproval { .. }
+    )
 }
 
 /// A join that was interrupted goes on as what it began as.
@@ -91,6 +171,7 @@ pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, As
     }
     node.joined = true;
     scope.save_node(&node)?;
+    scope.forget_waiting()?;
     Ok(node)
 }
 
@@ -99,11 +180,12 @@ async fn try_join(
     scope: &Scope,
     code: &InviteCode,
     wish: &Wish,
-    tell: &mut impl FnMut(&str),
+    wait: Option<Seconds>,
+    tell: &mut impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
     let (mut unsure, mut last) = (None, AskError::NoGateway);
     for address in &code.gateways {
-        match try_join_at(scope, (code, Gateway::from(address.clone())), wish, tell).await {
+        match try_join_at(scope, (code, Gateway::from(address.clone())), wish, wait, tell).await {
             Ok(node) => return Ok(node),
             Err(AskError::Call(why)) if why.is_worth_retrying() => unsure = Some(why),
             Err(why) if is_only_here(&why) => last = why,
@@ -136,11 +218,13 @@ async fn try_join_at(
     scope: &Scope,
     (code, gateway): (&InviteCode, Gateway),
     wish: &Wish,
-    tell: &mut impl FnMut(&str),
+    wait: Option<Seconds>,
+    tell: &mut impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
     let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
     let (mut gateway, known) = believe_one_of(&[gateway], &Expect::Pin(code.endpoint_root), None, anchor).await?;
-    tell(&format!("believed the gateway at {}: mandated in head {}", gateway.address(), known.head.head.version));
+    let version = known.head.head.version;
+    tell(Step::Doing(&format!("believed the gateway at {}: mandated in head {version}", gateway.address())));
     let (identity, endpoint) = gateway.both_bundles(&known).await?;
 
     if known.founding.record.name != code.name {
@@ -151,18 +235,20 @@ async fn try_join_at(
     scope.save_wish(wish)?;
     let node_key = scope.node_key()?;
     let claim = Claim {
-        authority: ClaimAuthority::Invite(code.invite),
+        authority: code.ticket.authority(),
         node_key: node_key.public(),
         seal_key: scope.seal_key()?,
         name: wish.name.clone(),
         labels: wish.labels.clone(),
         roles: wish.roles.clone(),
+        host: None,
+        replaces: None,
     };
     let principal = Principal::node(&known.founding.record.name, &wish.name);
     let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };
     let pending = scope.seat(&principal).pending()?;
-    tell(&format!("proving the invite as `{}`", wish.name));
-    let issued = prove(&mut gateway, code, &claim, asking, &pending).await?;
+    tell(Step::Doing(&format!("proving the invite as `{}`", wish.name)));
+    let issued = prove(&mut gateway, (code, &claim), asking, &pending, wait).await?;
 
     let admitted = asking.check_admission(&issued)?;
     if admitted.claim != claim {
@@ -184,7 +270,7 @@ async fn try_join_at(
         org: known.founding.record.name.clone(),
         org_id: known.org(),
         name: wish.name.clone(),
-        invite: Some(code.invite),
+        invite: code.ticket.invite(),
         gateways: code.gateways.clone(),
         joined: false,
     };
@@ -201,23 +287,26 @@ fn not_behind(scope: &Scope, known: Known) -> Result<Known, AskError> {
     Ok(known)
 }
 
-/// The claim and the transcript, each signed by the invite's key and the node key.
+/// The claim and the transcript, each signed by the invite's key and the node key. Whoever is known to wait for a person
+/// also tells of itself, and lets the gateway wait.
 async fn prove(
     gateway: &mut Believed,
-    code: &InviteCode,
-    claim: &Claim,
+    (code, claim): (&InviteCode, &Claim),
     asking: Asking<'_>,
     pending: &crate::store::scope::Pending,
+    wait: Option<Seconds>,
 ) -> Result<Issued, AskError> {
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
-    let (invite_key, node_key): (_, &P256Key) = (code.secret.key(code.org, code.invite), asking.node_key);
+    let (invite_key, node_key): (_, &P256Key) = (code.ticket.key(code.org), asking.node_key);
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     check_offer(gateway, &challenge)?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
     let svid = asking.request(pending, challenge.not_after)?;
     let mut envelope = Envelope::seal(Some(asking.known.org()), claim).map_err(|why| bad(&why))?;
-    envelope.sign(&invite_key).map_err(|why| bad(&why))?;
+    if let Some(key) = &invite_key {
+        envelope.sign(key).map_err(|why| bad(&why))?;
+    }
     envelope.sign(node_key).map_err(|why| bad(&why))?;
     let nonce: [u8; 32] = random::bytes()?;
     let transcript = Transcript::new(
@@ -227,14 +316,24 @@ async fn prove(
         &svid.binding,
         gateway.exporter(),
     );
+    let by_invite = invite_key.as_ref().map(|key| transcript.sign(Purpose::Enroll, key));
+    let facts = wait.map(|_| Envelope::seal(Some(asking.known.org()), &facts(envelope.digest())));
+    let facts = facts.transpose().map_err(|why| bad(&why))?.map(|facts| facts.signed(node_key));
+    let digest = envelope.digest();
+    let wait = wait.unwrap_or(Seconds(0));
     let request = EnrollRequest {
+        facts: facts.transpose().map_err(|why| bad(&why))?,
+        wait,
         claim: envelope,
         nonce: Bytes(nonce.to_vec()),
-        by_invite: transcript.sign(Purpose::Enroll, &invite_key).map_err(|why| bad(&why))?,
+        by_invite: by_invite.transpose().map_err(|why| bad(&why))?,
         by_node: transcript.sign(Purpose::Enroll, node_key).map_err(|why| bad(&why))?,
         svid,
     };
-    Ok(gateway.ask(Ask::Enroll, &request).await?)
+    match gateway.ask_patiently(Ask::Enroll, &request, wait).await {
+        Err(CallError::Refused(Refusal::AwaitingApproval { .. })) => Err(AskError::Waits { claim: digest }),
+        answer => Ok(answer?),
+    }
 }
 
 /// What a machine knows about itself, if it is asked for no other name.

@@ -6,5 +6,6 @@ pub mod svid;
 pub mod renew;
 pub mod sync;
 pub mod tree;
+pub mod facts;
 pub mod enroll;
 pub mod weigh;

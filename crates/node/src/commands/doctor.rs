@@ -34,7 +34,7 @@ const ANEW: &str = "freehold-node leave --local, then freehold-node join with a 
 impl Doctor {
     pub async fn run(&self, common: &Common) -> Result<(), Failure> {
         let root = common.root();
-        let scopes = match (&common.org, all_below(&root)) {
+        let scopes = match (common.wanted(), all_below(&root)) {
             (Some(org), _) => Ok(vec![Scope::at(&root, org)]),
             (None, all) => all,
         };
@@ -128,6 +128,10 @@ fn membership(
     let (node, known) = match (node, known) {
         (Err(why), _) | (_, Err(why)) => return damaged(why),
         (Ok(Some(node)), Ok(Some(known))) => (node, known),
+        (Ok(None), Ok(_)) if matches!(scope.waiting(), Ok(Some(_))) => {
+            let cure = "an operator compares the words (freehold-node status) and says yes: freehold node approve";
+            return Finding::soon(subject, "this machine waits for an operator's approval", cure);
+        }
         (Ok(_), Ok(_)) => {
             let cure = "run the line of the invite again; or give it up: freehold-node leave --local";
             return Finding::wrong(subject, "a join was begun here and is not finished", cure);

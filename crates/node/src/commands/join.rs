@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ground::file::{self, Lock};
+use ground::file::{self, Access, Lock};
 use identity::label::Label;
 use identity::principal::{Name, NodeName, OrgName};
+use identity::time::Seconds;
 use org::code::InviteCode;
 use wire::connect::{CallError, Gateway};
 use zeroize::Zeroizing;
 
-use crate::agent::status::Status;
+use crate::agent::status::{Status, WaitingStatus};
 use crate::ask::call::{AskError, is_revoked};
-use crate::ask::enroll;
-use crate::commands::roots::Common;
-use crate::report::{Failure, show};
+use crate::ask::enroll::{self, Step};
+use crate::commands::roots::{Common, name_of};
+use crate::report::{Exit, Failure, show};
 use crate::store::scope::{NodeFile, Scope, ScopeError, Wish};
+use crate::store::waiting::Waiting;
 
 /// A join that must wait for another one gives up after this.
 const TURN_TIME: Duration = Duration::from_mins(1);
@@ -28,18 +30,20 @@ const AGENT_TIME: Duration = Duration::from_secs(90);
 #[command(after_help = "Examples:
   freehold-node join --name web-1 < code.txt        the code from a file or a pipe: it stays out of `ps`
   freehold-node join --invite-file /run/invite
-  freehold-node join                                asks for the code
+  freehold-node join                                asks for the code, or goes on with one that waits
+  freehold-node join --no-wait < code.txt           exit code 5 if an operator must approve it first
+  freehold-node join --as harbor-2 < code.txt       another org of the same name: its scope gets a name of its own
 
 Running it again is safe: the same machine gets the same answer, and one use is spent.")]
 pub struct Join {
     /// The invite code; others on this machine can see it while the command runs: prefer stdin or --invite-file
-    #[arg(long, value_name = "CODE", conflicts_with = "invite_file")]
+    #[arg(long, value_name = "CODE", env = "FREEHOLD_INVITE", hide_env_values = true, conflicts_with = "invite_file")]
     invite: Option<String>,
     /// Read the code from a file
     #[arg(long, value_name = "FILE")]
     invite_file: Option<PathBuf>,
     /// This machine's name in the org [default: its host name]
-    #[arg(long)]
+    #[arg(long, env = "FREEHOLD_NAME")]
     name: Option<NodeName>,
     /// A label that the invite allows, as KEY=VALUE; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE")]
@@ -47,47 +51,84 @@ pub struct Join {
     /// A role that the invite allows; may be repeated
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<Name>,
+    /// Write the name of the scope into FILE when this machine is a member: for scripts
+    #[arg(long, value_name = "FILE")]
+    tell: Option<PathBuf>,
+    /// Do not wait for an operator's approval, if one is needed; run this again, or `freehold-node run`, to go on
+    #[arg(long)]
+    no_wait: bool,
+    /// Wait so long at most for an operator's approval [default: as long as the invite can be used]
+    #[arg(long, value_name = "SPAN", conflicts_with = "no_wait")]
+    wait: Option<Seconds>,
 }
 
 impl Join {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not join";
-        let text = self.code_text(doing)?;
-        let code: InviteCode = text.parse().map_err(|why: org::code::BadCode| {
-            Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
-        })?;
+        let (code, wish) = match self.begun(common, doing)? {
+            Some((wish, code)) => (code, Some(wish)),
+            None => {
+                let code = self.code_text(doing)?.parse().map_err(|why: org::code::BadCode| {
+                    Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
+                })?;
+                (code, None)
+            }
+        };
         let doing = format!("could not join `{}`", code.name);
-        let scope = Scope::at(&common.root(), &code.name);
-        let _turn = take_turn(&common.root(), &code.name, &doing).await?;
+        let folder = common.scope.as_ref().unwrap_or(&code.name);
+        let scope = Scope::at(&common.root(), folder);
+        let _turn = take_turn(&common.root(), folder, &doing).await?;
+        let tell = self.tell.clone();
         if let Some(node) = scope.node().map_err(|why| Failure::new(&doing, &why))?
             && !is_over(&scope, &node, &code, &doing).await?
         {
-            return again(common, &scope, node, &code, &doing).await;
+            again(&scope, node, &code, &doing).await?;
+            return told(common, &scope, tell.as_deref(), &doing);
         }
-        let wish = Wish {
-            name: self.wanted_name(&doing)?,
-            labels: self.labels.into_iter().collect(),
-            roles: self.roles.into_iter().collect(),
+        let wish = match wish {
+            Some(wish) => wish,
+            None => Wish {
+                name: self.wanted_name(&doing)?,
+                labels: self.labels.into_iter().collect(),
+                roles: self.roles.into_iter().collect(),
+            },
         };
+        let patience = if self.no_wait { Some(Seconds(0)) } else { self.wait };
+        let patience = patience.map(|span| Duration::from_secs(span.0));
         let quiet = common.json || !std::io::stderr().is_terminal();
-        let tell = |step: &str| {
-            if !quiet {
-                eprintln!("  {step}");
+        let step = |step: Step<'_>| match step {
+            Step::Doing(step) if !quiet => eprintln!("  {step}"),
+            // It is told at the end.
+            Step::Waits(_) if self.no_wait => {}
+            Step::Doing(_) => {}
+            Step::Waits(waiting) if common.json => {
+                eprintln!("{}", serde_json::to_string(&WaitingStatus::of(waiting)).unwrap_or_default());
             }
+            Step::Waits(waiting) => eprintln!("{}", in_words(waiting)),
         };
-        enroll::join(&scope, &code, &wish, tell).await.map_err(|why| {
-            let failure = Failure::new(&doing, &why);
-            match why {
-                AskError::OtherWish { begun } => failure.hint(format!(
-                    "finish it: freehold-node join --name {begun}; or give it up: freehold-node leave --local"
-                )),
-                AskError::Call(why) if why.is_worth_retrying() => failure.hint(
-                    "is the gateway running, and can this machine reach it? Run this again later: nothing is lost",
-                ),
-                _ => failure,
-            }
-        })?;
-        told(common, &scope, &doing)
+        match enroll::join(&scope, &code, &wish, patience, step).await {
+            Ok(_) => told(common, &scope, tell.as_deref(), &doing),
+            Err(AskError::Waits { .. }) => Err(still_waits(common, &scope, &doing)),
+            Err(why) => Err(failed(&doing, why)),
+        }
+    }
+
+    /// Without a code: a join that waits here goes on.
+    fn begun(&self, common: &Common, doing: &str) -> Result<Option<(Wish, InviteCode)>, Failure> {
+        if self.invite.is_some() || self.invite_file.is_some() || self.name.is_some() {
+            return Ok(None);
+        }
+        let fits = |scope: &Scope| {
+            common.wanted().is_none_or(|org| scope.folder.file_name().is_some_and(|name| name == org.as_str()))
+        };
+        let mut begun = Vec::new();
+        for scope in Scope::all(&common.root()).into_iter().filter(fits) {
+            let waiting = scope.waiting().map_err(|why| Failure::new(doing, &why))?;
+            let wish = scope.wish().map_err(|why| Failure::new(doing, &why))?;
+            begun.extend(wish.zip(waiting.map(|(_, code)| code)));
+        }
+        // Several wait, or somebody has a code in hand: what is meant must be said.
+        if begun.len() > 1 || !nothing_to_read() { Ok(None) } else { Ok(begun.pop()) }
     }
 
     fn code_text(&self, doing: &str) -> Result<Zeroizing<String>, Failure> {
@@ -122,12 +163,79 @@ impl Join {
     }
 }
 
+/// Is stdin at its end, or a terminal at which nobody has typed anything? A pipe or a file with something in it is a code.
+fn nothing_to_read() -> bool {
+    use rustix::fs::FileType;
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return true;
+    }
+    let kind = rustix::fs::fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    !matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
+}
+
+fn failed(doing: &str, why: AskError) -> Failure {
+    let failure = Failure::new(doing, &why);
+    match why {
+        AskError::OtherWish { begun } => failure
+            .hint(format!("finish it: freehold-node join --name {begun}; or give it up: freehold-node leave --local")),
+        AskError::Call(why) if why.is_worth_retrying() => {
+            failure.hint("is the gateway running, and can this machine reach it? Run this again later: nothing is lost")
+        }
+        _ => failure,
+    }
+}
+
+/// A person must say yes, and this run has waited as long as it should.
+fn still_waits(common: &Common, scope: &Scope, doing: &str) -> Failure {
+    match scope.waiting() {
+        Ok(Some((waiting, _))) => {
+            show(common.json, &WaitingStatus::of(&waiting), || in_words(&waiting));
+            Failure::failed(format!("{doing} yet"), "an operator must approve this machine first")
+                .hint("then run this again, or freehold-node run: it goes on")
+                .exit(Exit::Waiting)
+        }
+        Ok(None) => Failure::failed(doing, "an operator must approve this machine first").exit(Exit::Waiting),
+        Err(why) => Failure::new(doing, &why),
+    }
+}
+
+/// For whoever sits at the machine.
+pub fn in_words(waiting: &Waiting) -> String {
+    let typed = waiting.words.iter().collect::<Vec<_>>().join(" ");
+    format!(
+        "`{}` waits for an operator of `{}`. Its words are:\n\n    {}\n\nThe operator compares them, and says yes: \
+         freehold node approve {typed}",
+        waiting.name, waiting.org, waiting.words
+    )
+}
+
+/// Goes on with a join that waits, for the agent.
+pub async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> Result<(), Failure> {
+    let doing = format!("could not join `{}`", code.name);
+    let folder = name_of(scope).parse().map_err(|why: identity::principal::BadName| Failure::new(&doing, &why))?;
+    let _turn = take_turn(&common.root(), &folder, &doing).await?;
+    if scope.node().map_err(|why| Failure::new(&doing, &why))?.is_some() {
+        return Ok(());
+    }
+    let wish = scope.wish().map_err(|why| Failure::new(&doing, &why))?;
+    let wish = wish.ok_or_else(|| Failure::failed(&doing, "what this machine wanted to be is lost"))?;
+    let tell = |step: Step<'_>| match step {
+        Step::Doing(step) => tracing::debug!("{step}"),
+        Step::Waits(waiting) => tracing::warn!(
+            name = %waiting.name, words = %waiting.words,
+            "this machine waits until an operator approves it: freehold node approve"
+        ),
+    };
+    enroll::join(scope, code, &wish, None, tell).await.map(drop).map_err(|why| failed(&doing, why))
+}
+
 /// One join of a scope at a time, or each would draw a node key of its own. The second waits, and finds the work done.
 /// The lock lies beside the scope, not in it: a join that comes to nothing leaves no scope.
-async fn take_turn(root: &Path, org: &OrgName, doing: &str) -> Result<Lock, Failure> {
+async fn take_turn(root: &Path, scope: &OrgName, doing: &str) -> Result<Lock, Failure> {
     let failed = |why: file::FileError| Failure::new(doing, &why);
     file::make_private_folder(root).map_err(failed)?;
-    let path = root.join(format!(".{org}.joining"));
+    let path = root.join(format!(".{scope}.joining"));
     let deadline = Instant::now() + TURN_TIME;
     loop {
         if let Some(lock) = Lock::take(&path).map_err(failed)? {
@@ -143,7 +251,7 @@ async fn take_turn(root: &Path, org: &OrgName, doing: &str) -> Result<Lock, Fail
 /// A fresh code on a machine whose key was revoked: the old keys are of no use to anybody, and go. Not a refusal's
 /// word counts but the signed head.
 async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str) -> Result<bool, Failure> {
-    if node.org_id != code.org || node.invite == Some(code.invite) {
+    if node.org_id != code.org || (node.invite.is_some() && node.invite == code.ticket.invite()) {
         return Ok(false);
     }
     let gateways: Vec<Gateway> = node.gateways.iter().chain(&code.gateways).cloned().map(Gateway::from).collect();
@@ -169,10 +277,10 @@ async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str)
 }
 
 /// A second run: finishes what was begun, touches nothing that is done.
-async fn again(common: &Common, scope: &Scope, node: NodeFile, code: &InviteCode, doing: &str) -> Result<(), Failure> {
+async fn again(scope: &Scope, node: NodeFile, code: &InviteCode, doing: &str) -> Result<(), Failure> {
     if node.org_id != code.org {
         let why = format!("this machine is already in another org that is also called `{}`", code.name);
-        return Err(Failure::refused(doing, why).hint("use another folder for it: --root DIR"));
+        return Err(Failure::refused(doing, why).hint("give the scope of this one a name of its own: --as NAME"));
     }
     let joined = node.joined;
     enroll::come_back(scope, node).await.map_err(|why| {
@@ -186,14 +294,19 @@ async fn again(common: &Common, scope: &Scope, node: NodeFile, code: &InviteCode
             }
         }
     })?;
-    told(common, scope, doing)
+    Ok(())
 }
 
-fn told(common: &Common, scope: &Scope, doing: &str) -> Result<(), Failure> {
+fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Result<(), Failure> {
     let status = Status::from_disk(scope).map_err(|why| Failure::new(doing, &why))?;
+    if let Some(path) = tell {
+        let name = format!("{}\n", name_of(scope));
+        file::write(path, name.as_bytes(), Access::Private).map_err(|why| Failure::new(doing, &why))?;
+    }
+    let scope_word = common.scope.as_ref().map(|name| format!(" --as {name}")).unwrap_or_default();
     show(common.json, &status, || {
         format!(
-            "`{}` is a member of `{}` as {}\nkeep it so: freehold-node run{}",
+            "`{}` is a member of `{}` as {}\nkeep it so: freehold-node run{scope_word}{}",
             status.name,
             status.org,
             status.spiffe_id,

@@ -10,7 +10,7 @@ use wire::connect::{CallError, Gateway};
 
 use crate::ask::call::AskError;
 use crate::ask::sync;
-use crate::commands::roots::Common;
+use crate::commands::roots::{Common, name_of};
 use crate::report::{Failure, show};
 use crate::store::scope::{Scope, ScopeError};
 
@@ -49,7 +49,7 @@ impl Leave {
             (scope, _) => scope?,
         };
         let node = scope.node().map_err(|why| failed(&why))?;
-        let org = scope.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let org = name_of(&scope);
         self.confirm(doing, &org)?;
         let told_gateway = match (&node, self.local) {
             (Some(node), false) => {
@@ -84,8 +84,8 @@ impl Leave {
 fn finish(common: &Common) -> Result<Option<String>, ScopeError> {
     let mut last = None;
     for scope in Scope::half_wiped(&common.root()) {
-        let org = scope.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if common.org.as_ref().is_none_or(|wanted| wanted.as_str() == org) {
+        let org = name_of(&scope);
+        if common.wanted().is_none_or(|wanted| wanted.as_str() == org) {
             scope.finish_wiping()?;
             last = Some(org);
         }

@@ -2,6 +2,7 @@
 
 pub mod join;
 pub mod run;
+pub mod service;
 pub mod status;
 pub mod countdown;
 pub mod sync;

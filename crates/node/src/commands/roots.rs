@@ -19,6 +19,9 @@ pub struct Common {
     /// Which org, if this machine is in several
     #[arg(long, global = true, value_name = "ORG", env = "FREEHOLD_ORG")]
     pub org: Option<OrgName>,
+    /// Which scope, by the name of its folder: the org's own, unless it was joined --as another
+    #[arg(long = "as", global = true, value_name = "SCOPE")]
+    pub scope: Option<OrgName>,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -29,11 +32,16 @@ impl Common {
         self.root.clone().unwrap_or_else(default_root)
     }
 
+    /// The name of the scope's folder, if one was given.
+    pub fn wanted(&self) -> Option<&OrgName> {
+        self.scope.as_ref().or(self.org.as_ref())
+    }
+
     /// The one scope that is meant. Looks in the other root too, to say which command to run.
     pub fn scope(&self, doing: &str) -> Result<Scope, Failure> {
         let root = self.root();
         let fits = |scope: &Scope| {
-            self.org.as_ref().is_none_or(|org| scope.folder.file_name().is_some_and(|name| name == org.as_str()))
+            self.wanted().is_none_or(|org| scope.folder.file_name().is_some_and(|name| name == org.as_str()))
         };
         let mut scopes: Vec<Scope> = Scope::all(&root).into_iter().filter(fits).collect();
         match scopes.len() {
@@ -57,6 +65,11 @@ impl Common {
             None => nowhere(doing, root).hint("join first: freehold-node join"),
         }
     }
+}
+
+/// A scope goes by the name of its folder: the org's, unless it was joined under another.
+pub fn name_of(scope: &Scope) -> String {
+    scope.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn nowhere(doing: &str, root: &Path) -> Failure {

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::agent::metrics::{self, Tally};
 use crate::agent::{self, AgentError, Options};
 use crate::ask::source::Source;
+use crate::commands::join::go_on;
 use crate::commands::roots::Common;
 use crate::metrics::port::{self, NoPort, Shown};
 use crate::report::{Exit, Failure};
@@ -56,7 +57,16 @@ impl Run {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "the agent stopped";
         let scope = common.scope("could not run the agent")?;
-        let stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
+        let mut stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
+        let failed = |why: ScopeError| Failure::new(doing, &why);
+        if scope.node().map_err(failed)?.is_none()
+            && let Some((_, code)) = scope.waiting().map_err(failed)?
+        {
+            tokio::select! {
+                joined = go_on(common, &scope, &code) => joined?,
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            }
+        }
         let tally = Arc::<Tally>::default();
         let shown = self.metrics.show(Arc::clone(&tally)).await;
         shown.map_err(|why| {

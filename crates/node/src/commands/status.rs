@@ -3,10 +3,12 @@
 use clap::Args;
 use identity::id::Digest;
 
-use crate::agent::status::Status as NodeStatus;
+use crate::agent::status::{Status as NodeStatus, WaitingStatus};
 use crate::apply::view::ApplyView;
+use crate::commands::join::in_words as told;
 use crate::commands::roots::Common;
 use crate::report::{Failure, show};
+use crate::store::scope::ScopeError;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -18,9 +20,16 @@ impl Status {
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
         let doing = "could not tell the status";
         let scope = common.scope(doing)?;
+        let failed = |why: ScopeError| Failure::new(doing, &why);
+        if scope.node().map_err(failed)?.is_none()
+            && let Some((waiting, _)) = scope.waiting().map_err(failed)?
+        {
+            show(common.json, &WaitingStatus::of(&waiting), || format!("state     waiting\n{}", told(&waiting)));
+            return Ok(());
+        }
         let status = match NodeStatus::from_agent(&scope) {
             Some(status) => status,
-            None => NodeStatus::from_disk(&scope).map_err(|why| Failure::new(doing, &why))?,
+            None => NodeStatus::from_disk(&scope).map_err(failed)?,
         };
         show(common.json, &status, || in_words(&status));
         Ok(())

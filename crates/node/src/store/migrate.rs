@@ -79,10 +79,15 @@ fn to_version_3(db: &Connection) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// What gateways tell each other of SVIDs, so that a clone shows itself whichever of them it asks.
+/// Machines that wait for a person. What gateways tell each other of SVIDs, so that a clone shows itself whichever of
+/// them it asks.
 fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
     db.execute_batch(
-        "CREATE TABLE issued (
+        "CREATE TABLE claims (
+             node_key TEXT PRIMARY KEY, digest TEXT NOT NULL, invite TEXT NOT NULL, claim TEXT NOT NULL, facts TEXT,
+             source TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL, until INTEGER NOT NULL
+         ) STRICT, WITHOUT ROWID;
+         CREATE TABLE issued (
              number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL, principal TEXT NOT NULL,
              counter INTEGER NOT NULL, request TEXT NOT NULL, teller TEXT NOT NULL, made INTEGER NOT NULL,
              value TEXT NOT NULL, UNIQUE (node_key, principal, counter, request)

@@ -2,10 +2,13 @@
 
 pub mod scope;
 pub mod refused;
+pub mod files;
+pub mod waiting;
 pub mod gateway;
 pub mod migrate;
 pub mod ledger;
 pub mod marks;
 pub mod published;
 pub mod exchange;
+pub mod claims;
 pub mod check;

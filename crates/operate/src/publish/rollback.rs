@@ -23,7 +23,7 @@ impl<D: Desk> Session<D> {
         let (sets, entries) = (self.known.signer_sets(), self.ledger().await?);
         let mut heads: BTreeMap<u64, Head> = BTreeMap::new();
         for entry in &entries {
-            if let Action::HeadPublish { head, .. } | Action::SignersInstall { head, .. } = &entry.entry.action
+            if let Some(head) = entry.entry.action.head()
                 && let Some(opened) = sets.iter().find_map(|set| SignedHead::open(set, head).ok())
             {
                 heads.entry(opened.head.version).or_insert(opened.head);

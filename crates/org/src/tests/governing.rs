@@ -118,8 +118,13 @@ fn an_invite_dies_with_the_signers_who_made_it() {
     let outdated = world.admit("gw-1", 3, 1, "mail");
     assert!(matches!(settled(&world).void.get(&outdated.digest), Some(Void::Unknown(_))));
     let claim = World::claim(4, 1, "new");
-    let attempt =
-        crate::enroll::Attempt { claim: &claim, source: [127, 0, 0, 1].into(), gateway: &node("gw-1"), now: NOW };
+    let attempt = crate::enroll::Attempt {
+        claim: &claim,
+        claimed: identity::id::Digest([0; 32]),
+        source: [127, 0, 0, 1].into(),
+        gateway: &node("gw-1"),
+        now: NOW,
+    };
     let refusal = crate::enroll::consider(world.view("gw-1"), attempt).unwrap_err();
     assert_eq!(refusal, Refusal::InviteOutdated);
 }
@@ -331,7 +336,13 @@ fn open_invites_wait_for_a_word_after_a_restore() {
         let claim = World::claim(4, 1, "new");
         let gateway = node("gw-1");
         let source = [127, 0, 0, 1].into();
-        let attempt = crate::enroll::Attempt { claim: &claim, source, gateway: &gateway, now: NOW };
+        let attempt = crate::enroll::Attempt {
+            claim: &claim,
+            claimed: identity::id::Digest([0; 32]),
+            source,
+            gateway: &gateway,
+            now: NOW,
+        };
         crate::enroll::consider(state, attempt).map(|_| ())
     };
     assert_eq!(consider(&state), Ok(()));

@@ -6,6 +6,7 @@ use identity::key::Sign;
 
 use super::world::{NOW, World, ed, node, node_key};
 use crate::admission::{Admission, BadAdmission};
+use crate::enroll::Verdict;
 use crate::entry::{Action, SignedEntry};
 use crate::grant::{Granted, KnownInvite, ProvenClaim};
 use crate::state::Void;
@@ -28,11 +29,13 @@ fn signed_claim(world: &World, n: u8, invite: u8, hands: &[&dyn Sign]) -> Envelo
 
 fn proven(world: &World, n: u8, invite: u8) -> ProvenClaim {
     let key = ed(&format!("invite {invite}"));
-    ProvenClaim::check(signed_claim(world, n, invite, &[&key, &node_key(n)]), world.founding.id, key.public()).unwrap()
+    let claim = signed_claim(world, n, invite, &[&key, &node_key(n)]);
+    ProvenClaim::check(claim, world.founding.id, &known(world, invite)).unwrap()
 }
 
 fn known(world: &World, invite: u8) -> KnownInvite {
-    world.view("gw-1").invite(InviteId([invite; 16])).unwrap().1.into()
+    let invite = world.view("gw-1").invite(InviteId([invite; 16])).unwrap().1;
+    KnownInvite::from(&Verdict::Admit { invite, approval: None })
 }
 
 fn granted(world: &World, n: u8) -> Granted {
@@ -67,6 +70,7 @@ fn a_grant_spares_no_other_bytes_the_check() {
     let forged = Admission {
         claim: signed_claim(&world, 1, 1, &[&node_key(1)]),
         invite: Some(world.invites[&1].clone()),
+        approval: None,
         gateway: node("gw-1"),
         at: NOW,
     };
@@ -81,14 +85,14 @@ fn a_claim_is_proven_by_both_keys_and_sealed_only_under_its_own_invite() {
     let world = invited();
     let (org, key) = (world.founding.id, ed("invite 1"));
     for hands in [&[&key as &dyn Sign] as &[&dyn Sign], &[&node_key(1)], &[&node_key(1), &ed("invite 2")]] {
-        assert!(ProvenClaim::check(signed_claim(&world, 1, 1, hands), org, key.public()).is_err());
+        assert!(ProvenClaim::check(signed_claim(&world, 1, 1, hands), org, &known(&world, 1)).is_err());
     }
     let by = (&node("gw-1"), &ed("gw-1") as &dyn Sign);
     let other_invite = Granted::seal(org, proven(&world, 1, 1), known(&world, 2), by, NOW);
     assert_eq!(other_invite, Err(BadAdmission::BeyondInvite));
     // Signed by the key of invite 2, while the claim names invite 1.
     let crossed = signed_claim(&world, 1, 1, &[&ed("invite 2"), &node_key(1)]);
-    let crossed = ProvenClaim::check(crossed, org, ed("invite 2").public()).unwrap();
+    let crossed = ProvenClaim::check(crossed, org, &known(&world, 2)).unwrap();
     for invite in [1, 2] {
         let found = Granted::seal(org, crossed.clone(), known(&world, invite), by, NOW);
         assert_eq!(found, Err(BadAdmission::BeyondInvite));

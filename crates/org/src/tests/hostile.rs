@@ -102,7 +102,8 @@ fn an_admission_needs_invite_key_node_key_and_voice() {
         if own {
             claim.sign(&node_key(2)).unwrap();
         }
-        let admission = Admission { claim, invite: Some(world.invites[&1].clone()), gateway: node("gw-1"), at };
+        let admission =
+            Admission { claim, invite: Some(world.invites[&1].clone()), approval: None, gateway: node("gw-1"), at };
         Action::NodeAdmit { admission: world.sealed(&admission, &["gw-1"]) }
     };
     let claim = World::claim(2, 1, "db");

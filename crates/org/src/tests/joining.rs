@@ -31,16 +31,18 @@ fn invited(change: impl FnOnce(&mut Invite)) -> World {
 enum Found {
     Admit,
     Again,
+    Wait,
 }
 
 fn ask(world: &World, claim: &Claim, (source, gateway): (&str, &str), now: Timestamp) -> Result<Found, Refusal> {
     let source: IpAddr = source.parse().unwrap();
     let state = world.fold().state;
-    let verdict = consider(&state, Attempt { claim, source, gateway: &node(gateway), now })?;
+    let verdict = consider(&state, Attempt { claim, claimed: Digest([0; 32]), source, gateway: &node(gateway), now })?;
     let ClaimAuthority::Invite(id) = claim.authority else { panic!("only invites get so far") };
     assert_eq!(verdict.invite().invite.id, id);
     Ok(match verdict {
         Verdict::Admit { .. } => Found::Admit,
+        Verdict::Wait { .. } => Found::Wait,
         Verdict::Again { member, .. } => {
             assert_eq!(member.claim(), claim);
             Found::Again
@@ -209,7 +211,7 @@ fn signers_authority_is_not_for_joiners() {
 #[test]
 fn a_name_in_use_is_refused_and_a_freed_one_is_free() {
     let mut world = invited(|_| {});
-    let free = |world: &World| check_name_is_free(&world.fold().state, &node("web"), None);
+    let free = |world: &World| check_name_is_free(&world.fold().state, &World::claim(9, 1, "web"), None);
     assert_eq!(free(&world), Ok(()));
     world.admit("gw-1", 1, 1, "web");
     assert_eq!(free(&world), Err(Refusal::NameTaken { name: node("web") }));
@@ -217,7 +219,7 @@ fn a_name_in_use_is_refused_and_a_freed_one_is_free() {
     assert_eq!(free(&world), Ok(()));
     // The operators published the name: for a machine that this ledger never heard of, or for the one that left.
     let state = world.fold().state;
-    let published = |key| check_name_is_free(&state, &node("web"), Some(key));
+    let published = |key| check_name_is_free(&state, &World::claim(9, 1, "web"), Some(key));
     assert_eq!(published(Digest([9; 32])), Err(Refusal::NameTaken { name: node("web") }));
     let left = *state.members.keys().next().unwrap();
     assert_eq!(published(left), Ok(()));

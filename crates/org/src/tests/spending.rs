@@ -183,12 +183,16 @@ impl Stage {
         let (state, claim) = (self.state(known), World::claim(n, INVITE, &self.name(n)));
         let here = node(GATEWAYS[gateway]);
         let source = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        match consider(&state, Attempt { claim: &claim, source, gateway: &here, now: NOW })? {
+        match consider(
+            &state,
+            Attempt { claim: &claim, claimed: identity::id::Digest([0; 32]), source, gateway: &here, now: NOW },
+        )? {
             Verdict::Again { member, .. } => {
                 let stands = |entry: &&usize| self.entries[**entry].digest == member.admission.entry_digest;
                 Ok(Some(*known.iter().find(stands).expect("it has what it gave")))
             }
-            Verdict::Admit { .. } => check_name_is_free(&state, &claim.name, None).map(|()| None),
+            Verdict::Admit { .. } => check_name_is_free(&state, &claim, None).map(|()| None),
+            Verdict::Wait { .. } => panic!("nobody must be asked here"),
         }
     }
 

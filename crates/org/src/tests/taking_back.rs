@@ -160,7 +160,7 @@ fn founder(world: &World, by: &[&str], at: Timestamp) -> Action {
     let claim = Claim { authority: ClaimAuthority::Signers, ..World::claim(1, 1, "gw-1") };
     let mut claim = world.sealed(&claim, by);
     claim.sign(&node_key(1)).unwrap();
-    let admission = Admission { claim, invite: None, gateway: node("gw-1"), at };
+    let admission = Admission { claim, invite: None, approval: None, gateway: node("gw-1"), at };
     Action::NodeAdmit { admission: world.sealed(&admission, &["gw-1"]) }
 }
 

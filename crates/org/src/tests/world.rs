@@ -15,7 +15,7 @@ use crate::admission::{Admission, Claim, ClaimAuthority, Leave, SealKey};
 use crate::entry::{Action, Cause, Entry, SignedEntry};
 use crate::fold::{Folded, fold_opened};
 use crate::founding::{Founding, FoundingRecord};
-use crate::invite::{Approval, Invite, Right, Uses};
+use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
 use crate::state::{MemberRecord, Standing, State};
 use crate::suspend::Suspension;
 
@@ -223,15 +223,19 @@ impl World {
             id: InviteId([n; 16]),
             label: String::new(),
             signers: self.signers(who).version,
-            key: ed(&format!("invite {n}")).public(),
+            kind: InviteKind::Token,
+            key: Some(ed(&format!("invite {n}")).public()),
             rights: GATEWAYS.into_iter().zip(uses).filter(|(_, uses)| *uses > 0).map(right).collect(),
             created_at: NOW,
             expires_at: NOW + Seconds::DAY,
             names: vec!["*".parse().unwrap()],
+            hosts: Vec::new(),
             networks: Vec::new(),
             labels: BTreeSet::new(),
             roles: BTreeSet::new(),
             approval: Approval::None,
+            approvers: 1,
+            files: BTreeSet::new(),
         }
     }
 
@@ -336,6 +340,8 @@ impl World {
             name: node(name),
             labels: BTreeSet::new(),
             roles: BTreeSet::new(),
+            host: None,
+            replaces: None,
         }
     }
 
@@ -343,7 +349,7 @@ impl World {
         let mut claim = self.sealed(&Self::claim(n, invite, name), &[&format!("invite {invite}")]);
         claim.sign(&node_key(n)).unwrap();
         let invite = Some(self.invites[&invite].clone());
-        let admission = Admission { claim, invite, gateway: node(gateway), at: NOW };
+        let admission = Admission { claim, invite, approval: None, gateway: node(gateway), at: NOW };
         Action::NodeAdmit { admission: self.sealed(&admission, &[gateway]) }
     }
 

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use ground::clock;
 use org::founding::Founding;
 use org::state::State;
 use rusqlite::{Connection, OpenFlags};
@@ -14,6 +15,8 @@ use crate::store::migrate;
 pub struct Counts {
     pub entries: i64,
     pub alarms: i64,
+    /// Machines that wait for a person.
+    pub waiting: i64,
     /// What holds the gateway back.
     pub behind: bool,
     pub restored: bool,
@@ -78,5 +81,7 @@ fn count(db: &Connection, path: &Path) -> Result<Counts, LedgerError> {
     let marks = if version == 1 { "SELECT key AS name FROM meta" } else { "SELECT name FROM marks" };
     let marked = |mark: &str| one(&format!("SELECT COUNT(*) FROM ({marks}) WHERE name = '{mark}'"));
     let (behind, restored) = (marked("behind")? > 0, marked("restored")? > 0);
-    Ok(Counts { entries, alarms: one("SELECT COUNT(*) FROM alarms")?, behind, restored, version })
+    let now = clock::now().unix();
+    let waiting = if version < 4 { 0 } else { one(&format!("SELECT COUNT(*) FROM claims WHERE until > {now}"))? };
+    Ok(Counts { entries, alarms: one("SELECT COUNT(*) FROM alarms")?, waiting, behind, restored, version })
 }

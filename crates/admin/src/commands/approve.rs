@@ -1,0 +1,315 @@
+//! `freehold node waiting | approve | deny`: a person looks at a machine before it is let in.
+
+use clap::Args;
+use ground::clock;
+use identity::principal::NodeName;
+use node::report::{Exit, Failure, plain, show};
+use operate::approve::{CutOff, Unclear, Waiting, pick};
+use org::approve::Verdict;
+use serde::Serialize;
+
+use crate::home::{Common, failure};
+use crate::words::{confirm, table};
+
+#[derive(Debug, Args)]
+pub struct List {}
+
+/// A machine that waits, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    name: &'a NodeName,
+    words: String,
+    claim: String,
+    node_key: String,
+    invite: String,
+    invite_label: &'a str,
+    hostname: Option<&'a str>,
+    os: Option<&'a str>,
+    arch: Option<&'a str>,
+    agent: Option<&'a str>,
+    facts: serde_json::Value,
+    /// By the gateway's word.
+    address: String,
+    since: String,
+    last_seen: String,
+    until: String,
+    approved_by: Vec<String>,
+    approvers: u8,
+}
+
+impl<'a> Told<'a> {
+    fn of(one: &'a Waiting) -> Self {
+        let facts = one.facts.as_ref();
+        Self {
+            name: &one.claim.name,
+            words: one.words.to_string(),
+            claim: one.digest.to_string(),
+            node_key: one.claim.node_key.to_string(),
+            invite: one.invite.id.to_string(),
+            invite_label: &one.invite.label,
+            hostname: facts.map(|facts| facts.hostname.as_str()),
+            os: facts.map(|facts| facts.os.as_str()),
+            arch: facts.map(|facts| facts.arch.as_str()),
+            agent: facts.map(|facts| facts.agent.as_str()),
+            facts: facts.map(|facts| serde_json::json!(facts.more)).unwrap_or_default(),
+            address: one.source.to_string(),
+            since: one.first_seen.to_string(),
+            last_seen: one.last_seen.to_string(),
+            until: one.invite.expires_at.to_string(),
+            approved_by: one.yes.iter().map(ToString::to_string).collect(),
+            approvers: one.invite.approvers,
+        }
+    }
+}
+
+impl List {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not list who waits";
+        let mut session = common.session(doing).await?;
+        let (waiting, odd) = session.waiting().await.map_err(|why| failure(doing, &why))?;
+        warn(&odd);
+        let told: Vec<_> = waiting.iter().map(Told::of).collect();
+        show(common.json, &told, || {
+            if waiting.is_empty() {
+                return "nobody waits for an operator".to_owned();
+            }
+            let rows: Vec<_> = waiting.iter().map(row).collect();
+            table(&["NAME", "WORDS", "HOST NAME", "ADDRESS", "INVITE", "SINCE", "UNTIL", ""], &rows)
+        });
+        Ok(())
+    }
+}
+
+fn row(one: &Waiting) -> Vec<String> {
+    let label = if one.invite.label.is_empty() { one.invite.id.to_string() } else { one.invite.label.clone() };
+    vec![
+        one.claim.name.to_string(),
+        one.words.to_string(),
+        one.facts.as_ref().map_or("-", |facts| &facts.hostname).to_owned(),
+        one.source.to_string(),
+        label,
+        one.first_seen.to_string(),
+        one.invite.expires_at.to_string(),
+        match (one.yes.len(), usize::from(one.invite.approvers)) {
+            (0, _) => String::new(),
+            (yes, needs) if yes >= needs => "approved; it has not come back yet".to_owned(),
+            (yes, needs) => format!("{yes} of {needs} approve"),
+        },
+    ]
+}
+
+fn warn(odd: &[String]) {
+    for line in odd {
+        eprintln!("warning: {}", plain(line));
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold node approve caribou ground phone camel leopard tennis pillow    the words that the machine shows
+  freehold node approve web-1                   if one machine of that name waits; then compare its words
+  freehold node approve web-1                   also: a member whose invite or gateway was taken back stays
+
+All seven words are the comparison. By anything less the machine is shown, and you compare before you say yes.")]
+pub struct Approve {
+    /// The claim's words, a machine's name, or the beginning of the claim's digest
+    #[arg(required = true, value_name = "CLAIM")]
+    claim: Vec<String>,
+    /// Do not ask; with all seven words, or the whole digest
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold node deny web-1
+  freehold node deny caribou ground phone camel leopard tennis pillow --yes
+
+One signer's no stands: this claim is never let in. The machine can ask again with new keys.")]
+pub struct Deny {
+    /// The claim's words, a machine's name, or the beginning of the claim's digest
+    #[arg(required = true, value_name = "CLAIM")]
+    claim: Vec<String>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Decided {
+    name: String,
+    /// Digest of the claim, or of the admission.
+    about: String,
+    words: Option<String>,
+    verdict: &'static str,
+    approved_by: Vec<String>,
+    approvers: usize,
+    done: bool,
+}
+
+impl Approve {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let said = self.claim.join(" ");
+        let doing = format!("could not approve `{said}`");
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let (waiting, odd) = session.waiting().await.map_err(|why| failure(&doing, &why))?;
+        warn(&odd);
+        let own = session.speaker(&keys).map_err(|why| failure(&doing, &why))?;
+        let (about, name, words, mut yes, needs) = match pick(&waiting, &said) {
+            Ok((one, certain)) => {
+                if self.yes && !certain {
+                    let why = "this takes all seven words, as the machine shows them, or your own look at them";
+                    return Err(Failure::usage(&doing, why).hint("leave --yes away, or give the words"));
+                }
+                if !common.json {
+                    eprintln!("{}", in_words(&one));
+                }
+                check_voice(&doing, one.yes.contains(&own), &own.to_string())?;
+                confirm(self.yes, &doing, "Are these the words that the machine shows? Then it is let in.")?;
+                (one.digest, one.claim.name, Some(one.words), one.yes, usize::from(one.invite.approvers))
+            }
+            Err(Unclear::Several(several)) => return Err(unclear(&doing, &several)),
+            Err(Unclear::Nobody) => {
+                let cut = match said.parse::<NodeName>() {
+                    Ok(name) => session.cut_off(&name).await.map_err(|why| failure(&doing, &why))?,
+                    Err(_) => None,
+                };
+                let cut = cut.ok_or_else(|| nobody(&doing))?;
+                check_cut_off(&doing, &cut)?;
+                let needs = session.known.signers.quorum.threshold();
+                if !common.json {
+                    eprintln!("{}", cut_in_words(&cut, needs));
+                }
+                check_voice(&doing, cut.yes.contains(&own), &own.to_string())?;
+                confirm(self.yes, &doing, "Let it stay?")?;
+                (cut.admission, cut.name, None, cut.yes, needs)
+            }
+        };
+        let decided = session.decide(&keys, (about, &name), Verdict::Approve).await;
+        decided.map_err(|why| failure(&doing, &why))?;
+        yes.push(own);
+        let told = Decided {
+            name: name.to_string(),
+            about: about.to_string(),
+            words: words.map(|words| words.to_string()),
+            verdict: "approve",
+            done: yes.len() >= needs,
+            approved_by: yes.iter().map(ToString::to_string).collect(),
+            approvers: needs,
+        };
+        show(common.json, &told, || {
+            if told.done {
+                return format!("approved `{}`", told.name);
+            }
+            let (said, by) = (told.approved_by.len(), told.approved_by.join(", "));
+            format!("`{}`: {said} of {needs} approve ({by}); another operator runs the same", told.name)
+        });
+        Ok(())
+    }
+}
+
+impl Deny {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let said = self.claim.join(" ");
+        let doing = format!("could not deny `{said}`");
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let (waiting, odd) = session.waiting().await.map_err(|why| failure(&doing, &why))?;
+        warn(&odd);
+        let (one, _) = pick(&waiting, &said).map_err(|why| match why {
+            Unclear::Nobody => nobody(&doing),
+            Unclear::Several(several) => unclear(&doing, &several),
+        })?;
+        if !common.json {
+            eprintln!("{}", in_words(&one));
+        }
+        confirm(self.yes, &doing, "Turn this machine away?")?;
+        let decided = session.decide(&keys, (one.digest, &one.claim.name), Verdict::Deny).await;
+        decided.map_err(|why| failure(&doing, &why))?;
+        let told = Decided {
+            name: one.claim.name.to_string(),
+            about: one.digest.to_string(),
+            words: Some(one.words.to_string()),
+            verdict: "deny",
+            approved_by: one.yes.iter().map(ToString::to_string).collect(),
+            approvers: usize::from(one.invite.approvers),
+            done: true,
+        };
+        show(common.json, &told, || format!("turned `{}` away: this claim is never let in", told.name));
+        Ok(())
+    }
+}
+
+fn check_voice(doing: &str, said: bool, own: &str) -> Result<(), Failure> {
+    if said { Err(Failure::refused(doing, format!("`{own}` has approved it already"))) } else { Ok(()) }
+}
+
+fn check_cut_off(doing: &str, cut: &CutOff) -> Result<(), Failure> {
+    if cut.outrun {
+        let why = format!("another machine has the name `{}`, and no approval changes that", cut.name);
+        return Err(Failure::refused(doing, why)
+            .hint("let it join again under another name: freehold-node leave --local, then freehold-node join"));
+    }
+    Ok(())
+}
+
+fn nobody(doing: &str) -> Failure {
+    Failure::failed(doing, "no such machine waits").exit(Exit::Refused).hint("see who does: freehold node waiting")
+}
+
+fn unclear(doing: &str, several: &[Waiting]) -> Failure {
+    let each: Vec<_> = several
+        .iter()
+        .map(|one| {
+            let host = one.facts.as_ref().map_or("-", |facts| &facts.hostname);
+            format!("\n    {}  `{}`, host name {host}, from {}", one.words, one.claim.name, one.source)
+        })
+        .collect();
+    let why = format!("{} machines fit:{}", several.len(), each.concat());
+    Failure::refused(doing, why).hint("give the words of the right one, as that machine shows them")
+}
+
+/// What a person looks at. Whose word each thing is stands beside it.
+fn in_words(one: &Waiting) -> String {
+    let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(" ") };
+    let key = one.claim.node_key.digest().to_string();
+    let mut lines = vec![
+        format!("machine    {}", one.claim.name),
+        format!("address    {} (the gateway says so)", one.source),
+        format!("since      {} (the gateway says so), last seen {}", one.first_seen, one.last_seen),
+    ];
+    match &one.facts {
+        None => lines.push("facts      it tells nothing of itself".to_owned()),
+        Some(facts) => {
+            let hostname = &facts.hostname;
+            lines.push(format!("host name  {hostname} (it says so itself; so do the next lines)"));
+            lines.push(format!("system     {} on {}, {}", facts.os, facts.arch, facts.agent));
+            lines.extend(facts.more.iter().map(|(what, value)| format!("{what:<10} {value}")));
+        }
+    }
+    lines.extend([
+        format!("labels     {}", list(one.claim.labels.iter().map(ToString::to_string).collect())),
+        format!("roles      {}", list(one.claim.roles.iter().map(ToString::to_string).collect())),
+        format!("invite     {} {:?}, until {}", one.invite.id, one.invite.label, one.invite.expires_at),
+        format!("node key   {key}"),
+        format!("claim      {}", one.digest),
+    ]);
+    if one.invite.expires_at.since(clock::now()).0 < 60 {
+        lines.push("           its invite ends within a minute".to_owned());
+    }
+    if let (Some(first), needs) = (one.yes.first(), one.invite.approvers) {
+        lines.push(format!("approved   by {first} and {} more, of {needs}", one.yes.len() - 1));
+    }
+    lines.push(format!("words      {}", one.words));
+    plain(&lines.join("\n"))
+}
+
+fn cut_in_words(cut: &CutOff, needs: usize) -> String {
+    let invite = cut.invite.map_or("none".to_owned(), |id| id.to_string());
+    let lines = [
+        format!("member     {} since {}, admitted by `{}` under invite {invite}", cut.name, cut.at, cut.gateway),
+        format!("node key   {}", cut.node_key.digest()),
+        "it waits because that invite or that gateway was taken back up to a point before it came".to_owned(),
+        format!("approved   by {} of {needs}", cut.yes.len()),
+    ];
+    plain(&lines.join("\n"))
+}

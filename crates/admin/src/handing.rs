@@ -1,0 +1,126 @@
+//! In which form an invite is handed to whoever runs the machine that joins.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use ground::file::{self, Access};
+use node::report::Failure;
+use operate::line::Line;
+use qrcode::render::unicode::Dense1x2;
+use qrcode::{EcLevel, QrCode};
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// One line to paste into a root shell
+    Line,
+    /// One line to paste into an administrator's PowerShell
+    Powershell,
+    /// User data for cloud-init
+    CloudInit,
+    /// Lines NAME=value, for a unit or a container
+    Env,
+    /// The code alone, into the file of --out
+    File,
+    /// The code as a picture for a camera
+    Qr,
+}
+
+#[derive(Debug, Args)]
+pub struct Handing {
+    /// In which form
+    #[arg(long, value_name = "FORM", default_value = "line")]
+    format: Format,
+    /// Write it into a new file that only you can read
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Handed {
+    /// Always there, whatever the form.
+    line: String,
+    format: Format,
+    /// In the form that was asked for; absent if it is in the file.
+    text: Option<String>,
+    file: Option<String>,
+    /// It brings the agent along.
+    installs: bool,
+}
+
+impl Handing {
+    /// Before anything is signed.
+    pub fn check(&self, has_kit: bool, doing: &str) -> Result<(), Failure> {
+        match &self.out {
+            _ if self.format == Format::Powershell && !has_kit => {
+                Err(Failure::failed(doing, "the org has no release that a line could install")
+                    .hint("add agents first: freehold release add FILE..."))
+            }
+            None if self.format == Format::File => {
+                Err(Failure::usage(doing, "the form `file` needs a file").hint("say which: --out FILE"))
+            }
+            Some(out) if out.exists() => Err(Failure::usage(doing, format!("`{}` is there already", out.display()))
+                .hint("move it away, or choose another name: --out FILE")),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn hand(&self, line: &Line<'_>, doing: &str) -> Result<Handed, Failure> {
+        let text = self.text(line, doing)?;
+        if let Some(out) = &self.out {
+            let text = Zeroizing::new(format!("{}\n", text.trim_end_matches('\n')));
+            file::write(out, text.as_bytes(), Access::Private).map_err(|why| Failure::new(doing, &why))?;
+        }
+        Ok(Handed {
+            line: line.shell().to_string(),
+            format: self.format,
+            text: self.out.is_none().then(|| text.to_string()),
+            file: self.out.as_ref().map(|out| out.display().to_string()),
+            installs: line.installs(),
+        })
+    }
+
+    fn text(&self, line: &Line<'_>, doing: &str) -> Result<Zeroizing<String>, Failure> {
+        match self.format {
+            Format::Line => Ok(line.shell()),
+            Format::Powershell => line.powershell().ok_or_else(|| {
+                Failure::failed(doing, "no gateway has an address that a plain download reaches")
+                    .hint("use another form: --format line")
+            }),
+            Format::CloudInit => Ok(line.cloud_init()),
+            Format::Env => Ok(line.env()),
+            Format::File => Ok(Zeroizing::new(line.code.to_owned())),
+            Format::Qr => draw(line.code).ok_or_else(|| {
+                Failure::failed(doing, "the code is too long for a picture").hint("use another form: --format line")
+            }),
+        }
+    }
+}
+
+/// For a dark terminal: what is light in the picture is drawn.
+fn draw(code: &str) -> Option<Zeroizing<String>> {
+    let picture = QrCode::with_error_correction_level(code, EcLevel::L).ok()?;
+    let drawn = picture.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build();
+    Some(Zeroizing::new(drawn))
+}
+
+impl Handed {
+    /// `before` says what was made, `at` where and when it is used, `after` what is left to do. A document that other
+    /// programs read stands alone on stdout.
+    pub fn tell(&self, before: &str, at: &str, after: Option<&str>) {
+        let hint = "freehold-node must be there already. To have the line install it: freehold release add FILE...";
+        let after = [(!self.installs).then_some(hint), after];
+        let after: String = after.into_iter().flatten().map(|words| format!("\n{words}\n")).collect();
+        match (&self.text, self.format) {
+            (Some(text), Format::Line | Format::Powershell) => println!("{before}\n{at}:\n\n  {text}\n{after}"),
+            (Some(text), Format::Qr) => println!("{before}\n{at}:\n\n{text}\n{after}"),
+            (Some(text), Format::CloudInit | Format::Env | Format::File) => {
+                eprintln!("{before}\n{at}:\n{after}");
+                println!("{}", text.trim_end());
+            }
+            (None, _) => println!("{before}\n{at}: what is in `{}`\n{after}", self.file.as_deref().unwrap_or_default()),
+        }
+    }
+}

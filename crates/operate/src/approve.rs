@@ -1,0 +1,217 @@
+//! Machines that wait for a person: all that is signed is checked here, where the key is; then one signer says yes or no.
+
+use std::net::IpAddr;
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::id::{Digest, InviteId};
+use identity::key::PublicKey;
+use identity::principal::{NodeName, SignerName};
+use identity::time::Timestamp;
+use org::admission::{Claim, Facts, open_invite};
+use org::approve::{Decision, Verdict};
+use org::entry::{Action, SignedEntry};
+use org::invite::{Approval, Invite};
+use org::state::{Standing, State};
+use org::words::{self, Words};
+use wire::control::{Answer, Call, WaitingView};
+
+use crate::desk::{Desk, DeskError};
+use crate::keys::{KeyError, SignerKeys};
+use crate::session::{OperateError, Session};
+
+/// A machine that waits. Everything but its address and its times was checked against signatures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    pub claim: Claim,
+    pub digest: Digest,
+    pub words: Words,
+    /// What it tells of itself; nothing, or nothing that holds, if absent.
+    pub facts: Option<Facts>,
+    pub invite: Invite,
+    /// By the gateway's word.
+    pub source: IpAddr,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
+    /// Signers of today who said yes.
+    pub yes: Vec<SignerName>,
+}
+
+/// A member whose admission does not count any more, because its invite or its gateway was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutOff {
+    pub name: NodeName,
+    pub node_key: PublicKey,
+    pub admission: Digest,
+    pub invite: Option<InviteId>,
+    pub gateway: NodeName,
+    pub at: Timestamp,
+    pub yes: Vec<SignerName>,
+    /// Another machine has its name: no yes changes that.
+    pub outrun: bool,
+}
+
+/// Why it is not clear which machine is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unclear {
+    Nobody,
+    Several(Vec<Waiting>),
+}
+
+/// The machine that an operator means, and whether that was said by all seven words or the whole digest: then it was
+/// compared already.
+pub fn pick(waiting: &[Waiting], said: &str) -> Result<(Waiting, bool), Unclear> {
+    let numbers = words::read(said).filter(|numbers| !numbers.is_empty());
+    let all = numbers.as_ref().is_some_and(|numbers| numbers.len() == Words::COUNT);
+    let digits = said.len() >= 8 && said.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let named = |fits: &dyn Fn(&&Waiting) -> bool| waiting.iter().filter(fits).cloned().collect::<Vec<_>>();
+    let by_words = |one: &&Waiting| numbers.as_ref().is_some_and(|numbers| one.words.begin_with(numbers));
+    let by_name = named(&|one| one.claim.name.as_str() == said);
+    let (mut found, certain) = if all {
+        (named(&by_words), true)
+    } else if !by_name.is_empty() {
+        (by_name, false)
+    } else if digits {
+        (named(&|one| one.digest.to_string().starts_with(&said.to_ascii_lowercase())), said.len() == 64)
+    } else if numbers.as_ref().is_some_and(|numbers| numbers.len() >= 3) {
+        (named(&by_words), false)
+    } else {
+        (Vec::new(), false)
+    };
+    match (found.pop(), found.is_empty()) {
+        (None, _) => Err(Unclear::Nobody),
+        (Some(one), true) => Ok((one, certain)),
+        (Some(one), false) => {
+            found.push(one);
+            Err(Unclear::Several(found))
+        }
+    }
+}
+
+impl<D: Desk> Session<D> {
+    /// Every machine that waits, and, in words, what the gateway showed that does not hold.
+    pub async fn waiting(&mut self) -> Result<(Vec<Waiting>, Vec<String>), OperateError> {
+        let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None);
+        loop {
+            let Answer::Waiting { waiting, next } = self.ask(Call::Waiting { after }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            for view in waiting {
+                match self.check_waiting(&view) {
+                    Ok((one, doubt)) => {
+                        odd.extend(doubt);
+                        all.push(one);
+                    }
+                    Err(why) => odd.push(format!("the gateway shows claim {}, but {why}", view.claim.digest())),
+                }
+            }
+            match next {
+                // Only forward, however the gateway counts.
+                Some(next) if after.is_none_or(|after| next > after) => after = Some(next),
+                _ => break,
+            }
+        }
+        all.sort_by(|a, b| (a.first_seen, &a.claim.name, a.digest).cmp(&(b.first_seen, &b.claim.name, b.digest)));
+        Ok((all, odd))
+    }
+
+    /// Nothing of it is the gateway's word but address and times.
+    fn check_waiting(&self, view: &WaitingView) -> Result<(Waiting, Option<String>), &'static str> {
+        let (org, digest) = (self.known.org(), view.claim.digest());
+        let sets = self.known.signer_sets();
+        let invite = open_invite(&view.invite, org, &sets).map_err(|_| "the operators did not sign its invite")?;
+        let current =
+            invite.signers == self.known.signers.version || self.known.signers.open::<Invite>(&view.invite).is_ok();
+        if !current || self.known.head.head.revocations.invite_is_revoked(invite.id) {
+            return Err("its invite is not good any more");
+        }
+        let named: Claim = view.claim.peek(Some(org)).map_err(|_| "it cannot be read")?;
+        let claim: Claim = view
+            .claim
+            .open_signed_by(Some(org), &named.keys(&invite))
+            .map_err(|_| "it is not signed by the machine's key and its invite's")?;
+        if invite.approval != Approval::Human || invite.check_covers(&claim, clock::now()).is_err() {
+            return Err("its invite does not cover it, or is over");
+        }
+        if self.known.head.head.revocations.node_keys.contains(&claim.node_key.digest()) {
+            return Err("its key was revoked");
+        }
+        let facts = view.facts.as_ref().map(|facts| facts.open_signed_by::<Facts>(Some(org), &[claim.node_key]));
+        let facts = facts.map(|facts| facts.ok().filter(|facts| facts.claim == digest && facts.is_plain()));
+        let doubt = matches!(facts, Some(None)).then(|| {
+            format!("what the gateway shows as the facts of `{}` is not what that machine signed", claim.name)
+        });
+        let yes = view.approval.as_ref().map(|said| self.voices(said, digest)).unwrap_or_default();
+        let waiting = Waiting {
+            digest,
+            words: Words::of(digest),
+            facts: facts.flatten(),
+            source: view.source,
+            first_seen: view.first_seen,
+            last_seen: view.last_seen,
+            yes,
+            invite,
+            claim,
+        };
+        Ok((waiting, doubt))
+    }
+
+    /// Today's signers who said yes in this envelope.
+    fn voices(&self, said: &Envelope, about: Digest) -> Vec<SignerName> {
+        let yes = Decision { about, verdict: Verdict::Approve };
+        if said.peek::<Decision>(Some(self.known.org())).ok() != Some(yes) {
+            return Vec::new();
+        }
+        let quorum = &self.known.signers.quorum;
+        let keys = said.signers_among(&quorum.keys());
+        let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
+        signed.map(|signer| signer.name.clone()).collect()
+    }
+
+    /// The machine of this name that was cut off, if there is one: by the ledger, folded here.
+    pub async fn cut_off(&mut self, name: &NodeName) -> Result<Option<CutOff>, OperateError> {
+        let mut state = State::of(&self.known.founding);
+        for envelope in self.entries().await? {
+            let _ = state.apply(&SignedEntry::open(self.known.org(), envelope)?);
+        }
+        let named = state.names.get(name).into_iter().flatten().filter_map(|key| state.members.get(key));
+        let Some(member) = named.into_iter().find(|member| state.standing(member) == Standing::Waiting) else {
+            return Ok(None);
+        };
+        let admission = &member.admission;
+        let said = state.decisions.get(&admission.digest).and_then(|words| words.get(&Verdict::Approve));
+        Ok(Some(CutOff {
+            name: name.clone(),
+            node_key: member.claim().node_key,
+            admission: admission.digest,
+            invite: admission.invite(),
+            gateway: admission.gateway.clone(),
+            at: admission.at,
+            yes: said.map(|said| self.voices(said, admission.digest)).unwrap_or_default(),
+            outrun: member.outrun,
+        }))
+    }
+
+    /// The signer who speaks here.
+    pub fn speaker(&self, keys: &SignerKeys) -> Result<SignerName, OperateError> {
+        let (own, _) = keys.author(self.signer(), &self.known.signers.quorum)?;
+        Ok(own.clone())
+    }
+
+    /// One signer's word about a claim, or about an admission that waits. Words add up in the ledger.
+    pub async fn decide(
+        &mut self,
+        keys: &SignerKeys,
+        (about, name): (Digest, &NodeName),
+        verdict: Verdict,
+    ) -> Result<(), OperateError> {
+        let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        self.check_clock(clock::now())?;
+        // By the signer in whose chain it stands.
+        let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
+        let decision = self.seal(&Decision { about, verdict })?.signed(key.as_ref()).map_err(KeyError::from)?;
+        self.hand_over(keys, Action::NodeApprove { decision, name: name.clone() }, correlation).await
+    }
+}

@@ -1,0 +1,176 @@
+//! A network, or a gateway, that changes what the line names: each change is refused before anything of it runs.
+
+use trials::place::{ended, stderr, stdout, succeeded};
+use trials::shelf::{Credential, Shelf, Way};
+
+use super::{Host, Stock, marking, script, write_program};
+
+/// The mark of a program that ran.
+fn ran(host: &Host) -> bool {
+    host.path("mark").exists()
+}
+
+fn stock(host: &Host) -> Stock {
+    Stock::of(&marking(&host.path("mark")))
+}
+
+/// What somebody would rather have run here.
+fn theirs(host: &Host) -> Vec<u8> {
+    [&marking(&host.path("mark"))[..], b"# theirs\n"].concat()
+}
+
+/// Nothing ran, nothing is installed, nothing is left that could be.
+fn refused(host: &Host, stock: &Stock, exit: i32, why: &str) {
+    let told = stock.run(host, &[], "code");
+    ended(&told, exit, why);
+    assert!(stderr(&told).contains("\nhint: "), "{}", stderr(&told));
+    assert!(!ran(host), "it ran: {}{}", stdout(&told), stderr(&told));
+    assert!(!host.agent().exists());
+}
+
+#[test]
+fn what_is_as_the_line_says_runs() {
+    // The other side of every refusal here: the mark is really left, if nothing is wrong.
+    let host = Host::new();
+    let stock = stock(&host);
+    succeeded(&stock.run(&host, &[], "code"));
+    assert_eq!(std::fs::read_to_string(host.path("mark")).unwrap(), "--version\njoin\n");
+}
+
+#[test]
+fn a_swapped_root_list_or_agent_is_refused() {
+    for (which, name) in [(0, "the org's root"), (1, "the list of agents"), (2, "the agent")] {
+        let host = Host::new();
+        let stock = stock(&host);
+        let digest = [&stock.root, &stock.list, &stock.agent][which];
+        let other = match which {
+            0 => Credential::make().root_pem.into_bytes(),
+            1 => {
+                format!("freehold-agents 1\nlinux x86_64 {} 9 9\n", stock.shelf.put(&theirs(&host), Way::AsItIs)).into()
+            }
+            _ => theirs(&host),
+        };
+        stock.shelf.give(digest, Way::Instead(other));
+        refused(&host, &stock, 3, &format!("{name} is not what the line names"));
+    }
+}
+
+#[test]
+fn an_agent_of_the_right_length_and_one_wrong_bit_is_refused() {
+    let host = Host::new();
+    let stock = stock(&host);
+    let mut agent = marking(&host.path("mark"));
+    *agent.last_mut().unwrap() ^= 1;
+    stock.shelf.give(&stock.agent, Way::Instead(agent));
+    refused(&host, &stock, 3, "the agent is not what the line names");
+    let left = std::fs::read_dir(host.path("bin")).unwrap().count();
+    assert_eq!(left, 0, "what was refused is not kept to go on with");
+}
+
+#[test]
+fn whoever_does_not_stand_under_the_root_is_not_asked_for_the_list() {
+    for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
+        let host = Host::with_only(&tools);
+        // It shows the org's root to everybody, and has no certificate under it.
+        let shelf = Shelf::serve(&Credential::make());
+        let stock = Stock::on(shelf, &Credential::make(), &marking(&host.path("mark")), "linux x86_64");
+        refused(&host, &stock, 1, "no gateway gave the list of agents");
+        assert_eq!(stock.shelf.asked(&stock.root), [None]);
+        assert_eq!(stock.shelf.asked(&stock.list), []);
+    }
+}
+
+#[test]
+fn a_root_that_this_machine_believes_for_other_things_is_not_believed() {
+    // As administrators tell curl and wget of a root of their company.
+    for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
+        let host = Host::with_only(&tools);
+        let company = Credential::make();
+        let stock =
+            Stock::on(Shelf::serve(&company), &Credential::make(), &marking(&host.path("mark")), "linux x86_64");
+        let file = host.path("company.pem");
+        std::fs::write(&file, &company.root_pem).unwrap();
+        std::fs::write(host.path(".curlrc"), "insecure\nlocation\n").unwrap();
+        std::fs::write(host.path(".wgetrc"), "check_certificate = off\n").unwrap();
+        let mut command = host.command(&stock.words(&stock.shelf.url(), &[]));
+        command.env("SSL_CERT_FILE", &file).env("CURL_CA_BUNDLE", &file).stdin(std::process::Stdio::null());
+        ended(&command.output().unwrap(), 1, "no gateway gave the list of agents");
+        assert!(!ran(&host) && stock.shelf.asked(&stock.list).is_empty());
+    }
+}
+
+#[test]
+fn a_download_that_is_cut_anywhere_runs_nothing() {
+    let whole = marking(std::path::Path::new("/nowhere")).len();
+    for length in [0, 1, 10, 40, 80, 4096, whole / 2, whole - 1] {
+        let host = Host::new();
+        let stock = stock(&host);
+        stock.shelf.give(&stock.agent, Way::ShortenedTo(length));
+        refused(&host, &stock, 1, "no gateway gave the agent");
+    }
+    for length in [0, 5, 17, 60] {
+        let host = Host::new();
+        let stock = stock(&host);
+        stock.shelf.give(&stock.list, Way::ShortenedTo(length));
+        let (exit, why) = if length == 0 { (1, "no gateway gave") } else { (3, "is not what the line names") };
+        refused(&host, &stock, exit, why);
+    }
+}
+
+#[test]
+fn a_download_without_an_end_is_ended() {
+    for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
+        for which in 0..3 {
+            let host = Host::with_only(&tools);
+            let stock = stock(&host);
+            stock.shelf.give([&stock.root, &stock.list, &stock.agent][which], Way::Endless);
+            refused(&host, &stock, 3, "is not what the line names");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_sent_elsewhere() {
+    for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
+        for which in 0..3 {
+            let host = Host::with_only(&tools);
+            let (stock, elsewhere) = (stock(&host), Shelf::serve(&Credential::make()));
+            let digest = [&stock.root, &stock.list, &stock.agent][which].clone();
+            stock.shelf.give(&digest, Way::Elsewhere(format!("{}/v1/file/{digest}", elsewhere.url())));
+            refused(&host, &stock, 1, "no gateway gave");
+            assert_eq!(elsewhere.asked(&digest), [], "it went there");
+        }
+    }
+}
+
+#[test]
+fn an_honest_gateway_serves_where_another_lies_or_is_gone() {
+    let host = Host::new();
+    let stock = stock(&host);
+    let liar = Shelf::serve(&Credential::make());
+    let agent = marking(&host.path("mark"));
+    let lied = liar.put(&agent, Way::Instead(theirs(&host)));
+    assert_eq!(lied, stock.agent);
+    let (first, last) = (liar.url(), stock.shelf.url());
+    let words = [&["--gateway", "https://127.0.0.1:9", "--gateway", &first][..], &stock.words(&last, &[])].concat();
+    succeeded(&host.run(&words, "code"));
+    assert!(host.agent().exists() && ran(&host));
+}
+
+#[test]
+fn a_script_that_was_cut_off_does_nothing() {
+    let whole = std::fs::read(script()).unwrap();
+    // At the ends of lines and between, and at each byte of the last line but one.
+    let cuts = (0..whole.len() - 10).step_by(397).chain(whole.len() - 12..whole.len() - 7);
+    let host = Host::new();
+    let stock = stock(&host);
+    for cut in cuts {
+        let part = host.path("part.sh");
+        write_program(&part, &whole[..cut]);
+        let mut command = host.shell();
+        command.arg(&part).args(stock.words(&stock.shelf.url(), &[])).stdin(std::process::Stdio::null());
+        let told = command.output().unwrap();
+        assert!(!ran(&host) && !host.path("bin").exists(), "cut at {cut}: {}", stderr(&told));
+        assert_eq!(stock.shelf.asked(&stock.root), [], "cut at {cut}");
+    }
+}

@@ -1,0 +1,83 @@
+# Run by a systemd that is the first process: from an invite to a service that outlives kill -9, and back to nothing.
+set -eu
+
+so() { # WORDS COMMAND ...
+    words=$1
+    shift
+    "$@" || {
+        echo "NOT SO: $words"
+        systemctl --no-pager status freehold-node@harbor || :
+        journalctl --no-pager -n 50 || :
+        exit 1
+    }
+    echo "so: $words"
+}
+until_so() {
+    words=$1
+    shift
+    for _ in $(seq 300); do
+        if "$@" 2>/dev/null; then
+            echo "so: $words"
+            return
+        fi
+        sleep 0.1
+    done
+    so "$words" false
+}
+freehold() { /trial/freehold "$@" --home /trial/home; }
+code() { freehold invite create --name "$1" --json | sed -n 's/.*"code": "\(.*\)".*/\1/p'; }
+pid() { systemctl show -P MainPID "freehold-node@$1"; }
+agent_runs() { freehold-node status --as "$1" --json | grep -q '"running": true'; }
+is_another() { [ "$(pid harbor)" != "$1" ] && [ "$(pid harbor)" != 0 ]; }
+line() {
+    none=$(printf '%064d' 0)
+    sh /trial/join.sh --gateway https://127.0.0.1:7443 --root "$none" --agents "$none" "$@"
+}
+
+freehold found harbor --unprotected --advertise 127.0.0.1:7443 >/dev/null
+systemd-run --quiet --unit=gateway /trial/freehold serve --listen 127.0.0.1:7443 --home /trial/home
+until_so 'the gateway answers' curl --insecure --silent --output /dev/null https://127.0.0.1:7443/
+
+umask 077
+code web-1 | line --name web-1
+so 'other programs may read the trust' test "$(stat -c %a /var/lib/freehold/harbor/trust/identity.pem)" = 644
+so 'the unit is there' test -f /etc/systemd/system/freehold-node@harbor.service
+so 'others may read it' test "$(stat -c %a /etc/systemd/system/freehold-node@harbor.service)" = 644
+so 'it runs' systemctl is-active --quiet freehold-node@harbor
+so 'it starts with the machine' systemctl is-enabled --quiet freehold-node@harbor
+until_so 'the agent answers' agent_runs harbor
+
+first=$(pid harbor)
+line --name web-1 </dev/null && so 'a second run without a code fails' false
+freehold-node service install --as harbor
+so 'a second install disturbs nobody' test "$(pid harbor)" = "$first"
+
+code web-2 | line --name web-2 --as harbor-2
+until_so 'the second scope has an agent of its own' agent_runs harbor-2
+so 'an agent sees its own scope alone' test "$(ls -A "/proc/$(pid harbor)/root/var/lib/freehold")" = harbor
+so 'it has no capability' grep -q '^CapBnd:[[:space:]]*0*$' "/proc/$(pid harbor)/status"
+so 'it may write its scope alone' sh -c "! touch /proc/$(pid harbor)/root/etc/x 2>/dev/null"
+
+kill -9 "$first"
+until_so 'another one took its place after kill -9' is_another "$first"
+until_so 'it answers' agent_runs harbor
+so 'the other scope did not notice' systemctl is-active --quiet freehold-node@harbor-2
+
+echo '# changed' >>/etc/systemd/system/freehold-node@harbor.service
+second=$(pid harbor)
+freehold-node service install --as harbor
+so 'a unit that was changed is put right, and its agent is a new one' is_another "$second"
+
+line --uninstall --as harbor-2 </dev/null
+so 'the unit is gone' test ! -e /etc/systemd/system/freehold-node@harbor-2.service
+so 'nothing of it runs' sh -c '! systemctl is-active --quiet freehold-node@harbor-2'
+so 'the other one runs' systemctl is-active --quiet freehold-node@harbor
+so 'the agent is still there' test -x /usr/local/bin/freehold-node
+
+freehold node revoke web-1 --yes >/dev/null
+until_so 'a revoked machine is not started again and again' systemctl is-failed --quiet freehold-node@harbor
+freehold-node leave --local --yes --as harbor
+sh /trial/join.sh --uninstall --as harbor </dev/null
+so 'nothing is left' test ! -e /usr/local/bin/freehold-node -a ! -e /etc/systemd/system/freehold-node@harbor.service
+so 'and no folder' test ! -e /var/lib/freehold
+echo 'ALL SO'

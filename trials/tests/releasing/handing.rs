@@ -1,0 +1,208 @@
+//! The line and the other forms of an invite: each is read by what it was made for.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use trials::place::{Place, Running, ended, mode, output, stderr, stdout, succeeded, text};
+
+use super::{agent, mach_o, made_up};
+
+fn released() -> (Place, Running) {
+    let place = Place::founded(&[]);
+    let gateway = place.serve();
+    succeeded(&place.freehold(&["release", "add", &made_up(&place, "mac", &mach_o(), "0.1.0")]));
+    (place, gateway)
+}
+
+/// Stands in the place of the script: tells what it was given.
+const TELLS: &str = "#!/bin/sh\necho \"told: $*\"\ncat\n";
+
+/// A gateway whose script is another one, under the hash of that one: only what runs the line is of interest.
+fn line_for(place: &Place, script: &str) -> String {
+    let line = text(&place.invite(&[]), "line");
+    let own = line.split("h=").nth(1).unwrap()[..64].to_owned();
+    let digest = identity::id::Digest::of(script.as_bytes()).to_string();
+    std::fs::write(place.org().join("gateway/files").join(&digest), script).unwrap();
+    line.replace(&own, &digest)
+}
+
+/// A folder with nothing but these programs.
+fn only(place: &Place, name: &str, programs: &[&str]) -> String {
+    let folder = place.path(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    for program in programs {
+        let found = output({
+            let mut which = Command::new("sh");
+            which.args(["-c", &format!("command -v {program}")]);
+            which
+        });
+        succeeded(&found);
+        let _ = std::os::unix::fs::symlink(stdout(&found).trim(), folder.join(program));
+    }
+    folder.to_string_lossy().into_owned()
+}
+
+const BASE: [&str; 6] = ["sh", "mktemp", "rm", "grep", "cat", "env"];
+
+#[test]
+fn the_line_runs_in_every_shell_with_either_download_and_each_hash_tool() {
+    let (place, _gateway) = released();
+    let line = line_for(&place, TELLS);
+    let temporary = place.path("tmp");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let shells: [&[&str]; 5] = [&["dash"], &["bash"], &["zsh", "-f"], &["ksh"], &["busybox", "ash"]];
+    for shell in shells {
+        for (n, tools) in [["curl", "sha256sum"], ["wget", "shasum"], ["wget", "openssl"]].iter().enumerate() {
+            let path = only(&place, &format!("bin-{}-{n}", shell[0]), &[&BASE[..], &tools[..], &shell[..1]].concat());
+            let mut command = Command::new(shell[0]);
+            command.args(&shell[1..]).args(["-c", &line]).env_clear().env("PATH", &path).env("TMPDIR", &temporary);
+            let told = output(command);
+            succeeded(&told);
+            let said = stdout(&told);
+            assert!(said.starts_with(&format!("told: --gateway https://{} --root ", place.address())), "{said}");
+            assert!(said.lines().nth(1).unwrap().starts_with("fh1_"), "{shell:?} {tools:?}: {said}");
+            assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{shell:?}: the folder stays behind");
+        }
+    }
+}
+
+#[test]
+fn another_script_than_the_line_names_is_not_run() {
+    let (place, _gateway) = released();
+    let line = line_for(&place, TELLS);
+    let digest = identity::id::Digest::of(TELLS.as_bytes()).to_string();
+    std::fs::write(place.org().join("gateway/files").join(&digest), "#!/bin/sh\ntouch ran; echo harm\n").unwrap();
+    for shell in ["dash", "bash", "zsh"] {
+        let mut command = Command::new(shell);
+        command.args(["-c", &line]);
+        let told = output(command);
+        ended(&told, 3, "the script is not the one that this line names");
+        assert!(!stdout(&told).contains("harm"));
+    }
+}
+
+#[test]
+fn no_list_of_processes_shows_the_code() {
+    let (place, _gateway) = released();
+    let waits = "#!/bin/sh\necho ready\nread code\nread more\n";
+    let (line, shown) = (line_for(&place, waits), place.path("shown"));
+    // Pasted, not an argument: the shell reads it.
+    for shell in ["dash", "bash", "zsh", "ksh"] {
+        let script = place.path("pasted");
+        std::fs::write(&script, format!("{line}\n")).unwrap();
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-e", "trace=execve", "-s", "4096", "-v", "-o"]).arg(&shown);
+        command.arg(shell).stdin(Stdio::from(std::fs::File::open(&script).unwrap()));
+        let _ = output(command);
+        let traced = std::fs::read_to_string(&shown).unwrap();
+        assert!(traced.contains("join.sh"), "{shell}: {traced}");
+        assert!(!traced.contains("fh1_"), "{shell} shows the code: {traced}");
+    }
+}
+
+#[test]
+fn without_a_release_the_line_needs_the_agent_and_says_so() {
+    let place = Place::founded(&[]);
+    let told = place.freehold(&["invite", "create"]);
+    succeeded(&told);
+    assert!(stdout(&told).contains("| freehold-node join"), "{}", stdout(&told));
+    assert!(stdout(&told).contains("freehold release add"), "{}", stdout(&told));
+    ended(&place.freehold(&["invite", "create", "--format", "powershell"]), 1, "the org has no release");
+    assert_eq!(place.facts(&["invite", "list"]).as_array().unwrap().len(), 1, "what was refused made no invite");
+    let _gateway = place.serve();
+    let line = text(&place.invite(&[]), "line");
+    let mut command = Command::new("dash");
+    let path = Path::new(&agent()).parent().unwrap().to_string_lossy().into_owned();
+    command.args(["-c", &format!("{line} --name web-1 --root {}", place.root("web-1").display())]).env("PATH", path);
+    succeeded(&output(command));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
+}
+
+#[test]
+fn cloud_init_takes_its_form_and_keeps_the_code_private() {
+    let (place, _gateway) = released();
+    for with_release in [true, false] {
+        let bare = Place::founded(&[]);
+        let at = if with_release { &place } else { &bare };
+        let out = at.path("user-data.yaml");
+        let told = at.invite(&["--format", "cloud-init", "--out", &out.to_string_lossy()]);
+        assert_eq!((mode(&out), &told["text"]), (0o600, &Value::Null));
+        let mut check = Command::new("cloud-init");
+        check.args(["schema", "-c"]).arg(&out);
+        let checked = output(check);
+        succeeded(&checked);
+        assert!(stdout(&checked).contains("Valid"), "{}{}", stdout(&checked), stderr(&checked));
+        let text_of = std::fs::read_to_string(&out).unwrap();
+        assert_eq!(text_of.matches(&text(&told, "code")).count(), 1);
+        let code = text_of.split("- path: ").find(|part| part.starts_with("/run/freehold/code")).unwrap();
+        assert!(code.contains("permissions: '0600'"), "{code}");
+        // What runs is a shell script that a shell can read.
+        let body = text_of.split("/run/freehold/join\n").nth(1).unwrap().split("content: |\n").nth(1).unwrap();
+        let body: String =
+            body.split("runcmd:").next().unwrap().lines().map(|line| format!("{}\n", line.trim())).collect();
+        let script = at.path("body");
+        std::fs::write(&script, body).unwrap();
+        let mut shell = Command::new("dash");
+        shell.arg("-n").arg(&script);
+        succeeded(&output(shell));
+    }
+}
+
+#[test]
+fn a_container_joins_by_its_environment() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let out = place.path("invite.env");
+    let told = place.invite(&["--format", "env", "--out", &out.to_string_lossy()]);
+    assert_eq!(mode(&out), 0o600);
+    let mut command = place.node_command("web-1", &["join", "--name", "web-1"]);
+    for line in std::fs::read_to_string(&out).unwrap().lines() {
+        let (name, value) = line.split_once('=').unwrap();
+        assert!(name.starts_with("FREEHOLD_"), "{name}");
+        command.env(name, value);
+    }
+    succeeded(&output(command));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
+    assert_eq!(place.spent(&text(&told, "id")), 1);
+}
+
+#[test]
+fn a_file_is_private_new_and_holds_the_code_alone() {
+    let place = Place::founded(&[]);
+    ended(&place.freehold(&["invite", "create", "--format", "file"]), 2, "needs a file");
+    let out = place.path("code").to_string_lossy().into_owned();
+    let told = place.invite(&["--format", "file", "--out", &out]);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), format!("{}\n", text(&told, "code")));
+    assert_eq!(mode(Path::new(&out)), 0o600);
+    ended(&place.freehold(&["invite", "create", "--format", "file", "--out", &out]), 2, "is there already");
+    assert_eq!(place.facts(&["invite", "list"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_camera_reads_the_picture() {
+    let place = Place::founded(&[]);
+    let told = place.invite(&["--format", "qr"]);
+    let drawn = text(&told, "text");
+    // Two rows in each line; what is drawn is light.
+    let mut rows: Vec<Vec<bool>> = Vec::new();
+    for line in drawn.lines() {
+        let light = |upper: bool| line.chars().map(|c| c == '█' || c == if upper { '▀' } else { '▄' }).collect();
+        rows.extend([light(true), light(false)]);
+    }
+    let (width, height) = (rows[0].len(), rows.len());
+    let at = |x: usize, y: usize| if rows[y / 4].get(x / 4) == Some(&true) { 255 } else { 0 };
+    let mut seen = rqrr::PreparedImage::prepare_from_greyscale(width * 4, height * 4, at);
+    let grids = seen.detect_grids();
+    assert_eq!(grids.len(), 1, "{drawn}");
+    assert_eq!(grids[0].decode().unwrap().1, text(&told, "code"));
+}
+
+#[test]
+fn a_node_that_is_replaced_gets_the_same_kind_of_line() {
+    let (place, _gateway) = released();
+    place.joined("web-1");
+    let told = place.facts(&["node", "replace", "web-1", "--yes"]);
+    let line = text(&told, "line");
+    assert!(line.starts_with("echo fh1_") && line.contains("--name web-1") && line.contains("sh join.sh"), "{line}");
+}
