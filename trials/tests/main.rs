@@ -33,6 +33,7 @@ mod compiling;
 mod forgetting;
 mod applying;
 mod kinds;
+mod gateways;
 mod line;
 mod releasing;
 mod approving;

@@ -139,7 +139,8 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
 pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
-    // A claim can take another key's place, and one to a name can unseat another's.
+    // A claim can take another key's place, one to a name can unseat another's, and two gateways may have given one key
+    // two names.
     let given = |key: Digest| state.members.get(&key).into_iter().flat_map(MemberRecord::admissions);
     let replaced = given(key).filter_map(|admission| Some(admission.claim.replaces?.digest()));
     let touched: BTreeSet<Digest> = replaced.chain([key]).collect();

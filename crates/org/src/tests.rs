@@ -15,3 +15,4 @@ mod granting;
 mod approving;
 mod spending;
 mod parsing;
+mod mandating;

@@ -11,7 +11,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use identity::bundle::{Bundle, Endpoint, Identity, InDomain};
 use identity::envelope::Envelope;
-use identity::head::Mandate;
+use identity::head::{Head, Mandate};
 use identity::id::OrgId;
 use identity::principal::Address;
 use identity::signers::SignersRef;
@@ -277,7 +277,12 @@ impl Believed {
 
     /// Is it still a gateway by what is known now? An open connection outlives no mandate.
     pub fn check(&self, known: &Known) -> Result<(), CallError> {
-        let still = self.endpoint.believe(&known.head.head, clock::now());
+        self.check_by(&known.head.head)
+    }
+
+    /// The same, by a head that was verified.
+    pub fn check_by(&self, head: &Head) -> Result<(), CallError> {
+        let still = self.endpoint.believe(head, clock::now());
         still.map(drop).map_err(|why| not_believed(self.conversation.address.clone(), why))
     }
 

@@ -4,6 +4,7 @@ pub mod permit;
 pub mod enroll;
 pub mod sync;
 pub mod control;
+pub mod exchange;
 pub mod tls;
 pub mod http;
 pub mod frame;

@@ -26,6 +26,8 @@ pub enum Ask {
     Sync,
     Renew,
     Leave,
+    /// Entries of the ledger, and what they name, for another gateway.
+    Exchange,
     Control,
 }
 
@@ -35,6 +37,8 @@ pub enum Caller {
     Stranger,
     /// Came with an SVID that the verifier believes, and an admission that the gateway knows.
     Member,
+    /// A member whose node has an active mandate.
+    Gateway,
     /// Signed the request and this connection with a current signer's key. Admitted only: the envelope inside
     /// carries the authority.
     Operator,
@@ -45,6 +49,7 @@ impl Caller {
         match self {
             Self::Stranger => "stranger",
             Self::Member => "member",
+            Self::Gateway => "gateway",
             Self::Operator => "operator",
         }
     }
@@ -57,7 +62,7 @@ pub enum Method {
 }
 
 impl Ask {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Founding,
         Self::Signers,
         Self::Head,
@@ -74,6 +79,7 @@ impl Ask {
         Self::Sync,
         Self::Renew,
         Self::Leave,
+        Self::Exchange,
         Self::Control,
     ];
 
@@ -91,6 +97,7 @@ impl Ask {
             | Self::Show
             | Self::Carry => Caller::Stranger,
             Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => Caller::Member,
+            Self::Exchange => Caller::Gateway,
             Self::Control => Caller::Operator,
         }
     }
@@ -107,6 +114,7 @@ impl Ask {
             | Self::Sync
             | Self::Renew
             | Self::Leave
+            | Self::Exchange
             | Self::Control => Method::Post,
         }
     }
@@ -130,6 +138,7 @@ impl Ask {
             Self::Sync => "/v1/sync",
             Self::Renew => "/v1/renew",
             Self::Leave => "/v1/leave",
+            Self::Exchange => "/v1/exchange",
             Self::Control => "/v1/control",
         }
     }
@@ -147,7 +156,7 @@ impl Ask {
             Self::Enroll | Self::Return | Self::Recover | Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => {
                 32 << 10
             }
-            Self::Show | Self::Control => 1 << 20,
+            Self::Show | Self::Exchange | Self::Control => 1 << 20,
         }
     }
 

@@ -26,7 +26,7 @@ use crate::answer::download::{self, Progress, Reply};
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::{approve, control, documents, enroll, recover, renew, reuse, show, sync};
+use crate::answer::{approve, control, documents, enroll, exchange, recover, renew, reuse, show, sync};
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -166,6 +166,7 @@ impl Conversation {
                 }
                 Box::pin(self.hear_member(ask, &body, &peer)).await
             }
+            Caller::Gateway => Box::pin(self.hear_gateway(&body)).await,
             Caller::Operator => Box::pin(self.hear_operator(&body)).await,
         }
     }
@@ -208,9 +209,14 @@ impl Conversation {
                 self.conclude(attempt, answer.await)
             }
             // A file has no body to be read first: it was handed out before. So was what is carried.
-            Ask::File | Ask::Carry | Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Control => {
-                Err(not_permitted(ask))
-            }
+            Ask::File
+            | Ask::Carry
+            | Ask::CheckIn
+            | Ask::Sync
+            | Ask::Renew
+            | Ask::Leave
+            | Ask::Exchange
+            | Ask::Control => Err(not_permitted(ask)),
         }
     }
 
@@ -239,8 +245,14 @@ impl Conversation {
             | Ask::Recover
             | Ask::Show
             | Ask::Carry
+            | Ask::Exchange
             | Ask::Control => Err(not_permitted(ask)),
         }
+    }
+
+    async fn hear_gateway(&self, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {
+        let peer = exchange::check(&self.gateway, &self.member().await?)?;
+        Ok(http::reply(&exchange::answer(&self.gateway, peer, http::parse(body)?).await?))
     }
 
     async fn hear_operator(&self, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {

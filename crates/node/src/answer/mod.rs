@@ -13,8 +13,10 @@ pub mod halt;
 // How something becomes durable.
 pub mod tips;
 pub mod jottings;
+pub mod peers;
 pub mod published;
 pub mod desk;
+pub mod merge;
 pub mod writer;
 pub mod gateway;
 pub mod vouch;
@@ -32,6 +34,12 @@ pub mod recover;
 pub mod show;
 pub mod stage;
 pub mod control;
+
+// Asking others.
+pub mod mesh;
+pub mod fetch;
+pub mod exchange;
+pub mod begin;
 
 // Connections.
 pub mod conversation;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::time::Seconds;
+use org::refusal::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -23,14 +24,16 @@ use crate::answer::files;
 use crate::answer::gateway::{Gateway, GatewayError};
 use crate::answer::guest::{DRAIN_TIME, Guest, stopped};
 use crate::answer::limits::{Bounds, Limits};
+use crate::answer::mesh;
 use crate::answer::metrics::Watched;
 use crate::metrics::port::{self, NoPort};
 use crate::store::files::FilesError;
 use crate::store::gateway::{GatewayFolder, ServingFile, loopback};
-use crate::store::scope::ScopeError;
+use crate::store::scope::{Scope, ScopeError};
 
 /// The ledger, the gateway's own calls, logs.
 const OTHER_FILES: usize = 64;
+const CATCH_UP_TIME: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 /// By the wall clock, so that neither sleep nor a clock that is set matters.
 const CERTIFICATE_EVERY: Duration = Duration::from_secs(5);
@@ -66,6 +69,8 @@ pub enum ServeError {
     Files(#[from] FilesError),
     #[error(transparent)]
     Metrics(#[from] NoPort),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 /// Serves until `stop` says so. `ready` is called once the port is open.
@@ -78,6 +83,8 @@ pub async fn serve(
     let mut gateway = open_patiently(folder).await?;
     gateway.limits = Arc::new(Limits::new(bounds));
     let gateway = Arc::new(gateway);
+    catch_up(&gateway, &folder.scope()).await;
+    gateway.speak_first().await?;
     files::put_root(&gateway)?;
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
     let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
@@ -94,6 +101,7 @@ pub async fn serve(
     let mut background = JoinSet::new();
     background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
     background.spawn(warn_early(Arc::clone(&gateway)));
+    background.spawn(mesh::keep(Arc::clone(&gateway), folder.scope()));
     background.spawn(files::keep_swept(Arc::clone(&gateway)));
     let agent = Arc::<agent::metrics::Tally>::default();
     background.spawn(run_own_agent(
@@ -172,6 +180,23 @@ async fn accept(listener: &TcpListener, own: Option<&TcpListener>) -> (io::Resul
             accepted = listener.accept() => (accepted, false),
             accepted = own.accept() => (accepted, true),
         },
+    }
+}
+
+/// Whoever slept, or is new, takes what the others have before it answers anybody; for a moment, for they may be gone.
+async fn catch_up(gateway: &Arc<Gateway>, scope: &Scope) {
+    let others = mesh::doors_of(&gateway.judgment.load().head, &gateway.about.node, clock::now());
+    for (peer, doors) in others {
+        let mut told = |_, _| {};
+        let caught_up = mesh::catch_up(gateway, (scope, &peer, &doors), &mut told);
+        match timeout(CATCH_UP_TIME, caught_up).await {
+            Ok(Ok(())) => return,
+            Ok(Err(why)) => {
+                let why = agent::trouble::describe(&why);
+                tracing::info!(gateway = %peer, why, "cannot exchange with another gateway yet");
+            }
+            Err(_) => tracing::info!(gateway = %peer, "another gateway does not answer yet"),
+        }
     }
 }
 
@@ -268,6 +293,11 @@ async fn run_own_agent(
     let door = Peer { address, dial: Some(local) };
     let options = agent::Options { doors: Some(vec![door]), tally, ..agent::Options::default() };
     while let Err(why) = agent::run(folder.scope(), options.clone(), stop.clone()).await {
+        if matches!(why, agent::AgentError::AlreadyRunning) {
+            // A machine that joined may have one running for itself.
+            tokio::time::sleep(LOOK_EVERY).await;
+            continue;
+        }
         tracing::error!(
             why = agent::trouble::describe(&why),
             "the gateway's own node stopped; starting it again in a minute"

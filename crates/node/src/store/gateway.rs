@@ -78,9 +78,18 @@ impl GatewayFolder {
         self.folder.join(name)
     }
 
-    /// The first node's own scope.
+    /// Of a machine that joined: inside its scope.
+    pub fn of_member(scope: &Scope) -> Self {
+        Self { folder: scope.path("gateway") }
+    }
+
+    /// The scope of the gateway's own node: inside, where the org was founded, else around it.
     pub fn scope(&self) -> Scope {
-        Scope { folder: self.path("node") }
+        let inside = self.path("node");
+        match self.folder.parent() {
+            Some(around) if !inside.exists() && around.join("node.key").exists() => Scope { folder: around.to_owned() },
+            _ => Scope { folder: inside },
+        }
     }
 
     /// Nothing if another process holds it.
