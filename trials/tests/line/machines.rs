@@ -132,6 +132,23 @@ fn whoever_is_not_root_is_told_so() {
 }
 
 #[test]
+fn whoever_is_not_root_can_have_it_for_themselves() {
+    let host = Host::new();
+    let stock = stock(&host);
+    std::os::unix::fs::chown(host.folder.path(), Some(65534), Some(65534)).unwrap();
+    std::os::unix::fs::chown(host.path("tmp"), Some(65534), Some(65534)).unwrap();
+    let url = stock.shelf.url();
+    let command = host.command(&stock.words(&url, &[]));
+    let mut setpriv = std::process::Command::new("setpriv");
+    setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(command.get_program());
+    setpriv.args(command.get_args()).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let told = setpriv.stdin(Stdio::null()).output().unwrap();
+    succeeded(&told);
+    assert!(stdout(&told).contains("No service was installed"), "{}", stdout(&told));
+    assert_eq!(std::fs::read_to_string(host.path("mark")).unwrap(), "--version\njoin\n");
+}
+
+#[test]
 fn a_full_disk_is_named_and_the_next_run_goes_on() {
     let host = Host::new();
     let agent = marking(&host.path("mark"));
