@@ -27,6 +27,7 @@ fn each_platform_gets_its_own_agent() {
         ("Linux", "x86_64", "linux x86_64"),
         ("Linux", "aarch64", "linux aarch64"),
         ("Linux", "armv7l", "linux armv7"),
+        ("Linux", "armv6l", "linux armv7"),
         ("Linux", "i586", "linux i686"),
         ("Linux", "riscv64", "linux riscv64"),
         ("Darwin", "arm64", "macos aarch64"),
