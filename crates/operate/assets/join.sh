@@ -246,7 +246,7 @@ platform() { # -> $os $arch
     case $arch in
         x86_64 | amd64 | i86pc) arch=x86_64 ;;
         aarch64 | arm64) arch=aarch64 ;;
-        armv7* | armv8l | earmv7*) arch=armv7 ;;
+        armv6* | armv7* | armv8l | earmv6* | earmv7*) arch=armv7 ;; # The list's word for all 32-bit ARM.
         i386 | i486 | i586 | i686) arch=i686 ;;
         riscv64) arch=riscv64 ;;
     esac

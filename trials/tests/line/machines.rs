@@ -27,6 +27,7 @@ fn each_platform_gets_its_own_agent() {
         ("Linux", "x86_64", "linux x86_64"),
         ("Linux", "aarch64", "linux aarch64"),
         ("Linux", "armv7l", "linux armv7"),
+        ("Linux", "armv6l", "linux armv7"),
         ("Linux", "i586", "linux i686"),
         ("Linux", "riscv64", "linux riscv64"),
         ("Darwin", "arm64", "macos aarch64"),
@@ -129,6 +130,23 @@ fn whoever_is_not_root_is_told_so() {
     let told = setpriv.output().unwrap();
     ended(&told, 1, "you are not root, and only root may write to /usr/local/bin");
     assert!(stderr(&told).contains("FREEHOLD_BIN"), "{}", stderr(&told));
+}
+
+#[test]
+fn whoever_is_not_root_can_have_it_for_themselves() {
+    let host = Host::new();
+    let stock = stock(&host);
+    std::os::unix::fs::chown(host.folder.path(), Some(65534), Some(65534)).unwrap();
+    std::os::unix::fs::chown(host.path("tmp"), Some(65534), Some(65534)).unwrap();
+    let url = stock.shelf.url();
+    let command = host.command(&stock.words(&url, &[]));
+    let mut setpriv = std::process::Command::new("setpriv");
+    setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(command.get_program());
+    setpriv.args(command.get_args()).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let told = setpriv.stdin(Stdio::null()).output().unwrap();
+    succeeded(&told);
+    assert!(stdout(&told).contains("No service was installed"), "{}", stdout(&told));
+    assert_eq!(std::fs::read_to_string(host.path("mark")).unwrap(), "--version\njoin\n");
 }
 
 #[test]
