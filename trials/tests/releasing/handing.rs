@@ -139,10 +139,9 @@ fn cloud_init_takes_its_form_and_keeps_the_code_private() {
         assert!(code.contains("permissions: '0600'"), "{code}");
         // What runs is a shell script that a shell can read.
         let body = text_of.split("/run/freehold/join\n").nth(1).unwrap().split("content: |\n").nth(1).unwrap();
-        let body: String =
-            body.split("runcmd:").next().unwrap().lines().map(|line| format!("{}\n", line.trim())).collect();
+        let body: Vec<_> = body.split("runcmd:").next().unwrap().lines().map(str::trim).collect();
         let script = at.path("body");
-        std::fs::write(&script, body).unwrap();
+        std::fs::write(&script, body.join("\n")).unwrap();
         let mut shell = Command::new("dash");
         shell.arg("-n").arg(&script);
         succeeded(&output(shell));
