@@ -135,7 +135,9 @@ impl Create {
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let (invite, code) = made.what;
         let (gateways, code) = (code.gateways.clone(), code.encode());
-        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name: None };
+        // If there is but one name to take, nobody need type it.
+        let name = if let [only] = invite.names.as_slice() { only.only() } else { None };
+        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
         if invite.kind == InviteKind::Pattern && !common.json {
             warn_of_low(invite.approval);
         }
