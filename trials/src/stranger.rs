@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a trial fails by panicking")]
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -187,6 +187,12 @@ impl Line {
         let head = format!("{method} {path} HTTP/1.1\r\nhost: gateway\r\ncontent-length: {length}\r\n{more}\r\n");
         self.send(&[head.as_bytes(), body].concat()).map_err(|why| cut(&why))?;
         self.reply()
+    }
+
+    /// Goes away without waiting for an answer; returns when the gateway has noticed.
+    pub fn hang_up(mut self) {
+        self.stream.sock.shutdown(Shutdown::Write).unwrap();
+        assert!(self.reply().is_err(), "answered one who was gone");
     }
 
     /// Reads one answer.

@@ -1,6 +1,7 @@
 //! The wrong one of two, a use that is gone, a claim in other hands.
 
 use org::words::Words;
+use rusqlite::Connection;
 use trials::joiner::{Ground, Joiner, prove};
 use trials::place::{Place, refused, stderr, succeeded, text};
 use trials::stranger::Dial;
@@ -48,6 +49,9 @@ fn a_yes_is_no_use() {
     let quick = begin(&place, "quick", "quick", &code);
     approve(&place, &words(&place, "quick"));
     joined(&place, quick, "quick");
+    let db = Connection::open(place.org().join("gateway/ledger.db")).unwrap();
+    let kept: i64 = db.query_row("SELECT COUNT(*) FROM claims", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 0, "nobody can come in by it any more");
     turned_away(late, "the invite is used up");
     assert_eq!(waiting(&place).len(), 0);
     refused(&place.freehold(&["node", "approve", &lates, "--yes"]), "no such machine waits");
