@@ -68,6 +68,7 @@ fn mandate(gateway: &str) -> Mandate {
         svid_ttl: Seconds::DAY,
         not_before: NOW,
         not_after: NOW + Seconds::DAY.times(90),
+        addresses: Vec::new(),
     }
 }
 

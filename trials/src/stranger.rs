@@ -89,14 +89,24 @@ impl<'a> Dial<'a> {
     }
 
     pub fn line_with(self, config: Arc<ClientConfig>) -> std::io::Result<Line> {
-        let mut stream = self.plain();
+        Line::over(self.plain(), config)
+    }
+
+    /// Over a connection on which something was said already.
+    pub fn line_over(self, stream: TcpStream) -> std::io::Result<Line> {
+        Line::over(stream, self.config())
+    }
+}
+
+impl Line {
+    fn over(mut stream: TcpStream, config: Arc<ClientConfig>) -> std::io::Result<Self> {
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let mut session = ClientConnection::new(config, name).unwrap();
         while session.is_handshaking() {
             session.complete_io(&mut stream)?;
         }
         let exporter = session.export_keying_material([0; 32], EXPORTER_LABEL, None).unwrap();
-        Ok(Line { stream: StreamOwned::new(session, stream), exporter })
+        Ok(Self { stream: StreamOwned::new(session, stream), exporter })
     }
 }
 

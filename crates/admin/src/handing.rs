@@ -131,7 +131,7 @@ impl Handed {
     pub fn tell(&self, before: &str, at: &str, after: Option<&str>) {
         let hint = "freehold-node must be there already. To have the line install it: freehold release add FILE...";
         let after = [(!self.installs).then_some(hint), after];
-        let after: String = after.into_iter().flatten().map(|words| format!("\n{words}\n")).collect();
+        let after = after.into_iter().flatten().map(|words| format!("\n{words}\n")).collect::<Vec<_>>().concat();
         match (&self.text, self.format) {
             (Some(text), Format::Line | Format::Powershell) => println!("{before}\n{at}:\n\n  {text}\n{after}"),
             (Some(text), Format::Qr) => println!("{before}\n{at}:\n\n{text}\n{after}"),

@@ -250,9 +250,14 @@ impl Common {
         let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let gateway = GatewayFolder::at(&self.home(), org);
         if self.gateway.is_some() || !gateway.folder.exists() {
-            let memory = OperatorFolder::at(&self.home(), org).memory().map_err(|why| failed(&why))?;
-            let addresses = self.gateway.clone().map_or(memory.gateways, |address| vec![address]);
+            let addresses = match &self.gateway {
+                Some(address) => vec![address.clone()],
+                None => self.everywhere(org, doing)?,
+            };
             return self.remote((org, keys), addresses.into_iter().map(Peer::from).collect(), doing, restored).await;
+        }
+        if let Some(desk) = self.elsewhere((org, keys), &gateway, doing, restored).await? {
+            return Ok(desk);
         }
         let mut last = Failure::failed(doing, "another process holds the gateway's folder and does not serve")
             .hint("wait for it, or stop it");
@@ -272,7 +277,7 @@ impl Common {
             }
             if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
                 let about = gateway.about().map_err(|why| failed(&why))?;
-                let dial = Some(node::answer::serve::loopback(serving.listen));
+                let dial = Some(serving.dial());
                 let door = about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
                 match self.remote((org, keys), door, doing, restored).await {
                     Ok(desk) => return Ok(desk),
@@ -285,6 +290,61 @@ impl Common {
                 return Err(last);
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Everywhere that a gateway may be, the first one first.
+    fn everywhere(&self, org: &OrgName, doing: &str) -> Result<Vec<Address>, Failure> {
+        let (folder, known) = self.operator(org, doing)?;
+        let memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+        let mut all = known.head.head.gateway_addresses(clock::now());
+        all.extend(memory.gateways.into_iter().filter(|address| !all.contains(address)).collect::<Vec<_>>());
+        Ok(all)
+    }
+
+    /// Another gateway than the one of this home, if that one does not come first, or sleeps. What is decided here alone
+    /// would reach the others only when this one serves.
+    async fn elsewhere(
+        &self,
+        (org, keys): (&OrgName, Option<&SignerKeys>),
+        local: &GatewayFolder,
+        doing: &str,
+        restored: bool,
+    ) -> Result<Option<AnyDesk>, Failure> {
+        // A home without an operator only looks at its own.
+        let Ok(known) = OperatorFolder::at(&self.home(), org).known() else { return Ok(None) };
+        let (head, now) = (&known.head.head, clock::now());
+        let about = local.about().map_err(|why| Failure::new(doing, &why))?;
+        let others = head.mandates.iter().filter(|mandate| mandate.gateway != about.node && mandate.is_active(now));
+        let mut doors: Vec<Peer> =
+            others.flat_map(|mandate| mandate.addresses.iter().cloned().map(Peer::from)).collect();
+        if doors.is_empty() || restored {
+            return Ok(None);
+        }
+        let serving = local.serving().map_err(|why| Failure::new(doing, &why))?;
+        if let Some(serving) = serving.filter(|_| head.active_mandate(&about.node, now).is_some()) {
+            let dial = Some(serving.dial());
+            let own = about.addresses.into_iter().take(1).map(|address| Peer { address, dial });
+            let place = if head.first_gateway() == Some(&about.node) { 0 } else { doors.len() };
+            doors.splice(place..place, own);
+        }
+        let mut last = None;
+        for door in doors {
+            match self.remote((org, keys), vec![door], doing, restored).await {
+                Ok(desk) => return Ok(Some(desk)),
+                Err(why) if why.exit == Exit::Usage => return Err(why),
+                Err(why) => last = Some(why),
+            }
+        }
+        // Held by a gateway that does not answer: nothing can be done in its folder either.
+        match (local.lock(), last) {
+            (Ok(None), Some(why)) => Err(why),
+            _ => {
+                eprintln!(
+                    "no other gateway can be reached: what is decided now reaches them when this one serves again"
+                );
+                Ok(None)
+            }
         }
     }
 

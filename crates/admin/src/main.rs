@@ -31,6 +31,7 @@ use crate::commands::doctor::Doctor;
 use crate::commands::epoch::EpochCommand;
 use crate::commands::fleet::FleetCommand;
 use crate::commands::found::Found;
+use crate::commands::gateway::GatewayCommand;
 use crate::commands::invite::InviteCommand;
 use crate::commands::landing::Landing;
 use crate::commands::mandate::MandateCommand;
@@ -122,6 +123,9 @@ enum Command {
     /// Hold opened keys: what `unlock` starts
     #[command(hide = true)]
     Agent(Agent),
+    /// Add, list, renew, move to and remove gateways
+    #[command(subcommand)]
+    Gateway(GatewayCommand),
     /// List and change what gateways may do
     #[command(subcommand)]
     Mandate(MandateCommand),
@@ -184,6 +188,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Access(access) => access.run(common),
         Command::Compile(compile) => compile.run(common),
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
+        Command::Gateway(gateway) => reminded(common, gateway.run(common).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,
         Command::Sign(sign) => sign.run(common),

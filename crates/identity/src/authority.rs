@@ -56,6 +56,18 @@ impl<D: InDomain> Authority<D> {
         Self::load(made.der().clone(), key)
     }
 
+    /// Certifies an issuing key that was made elsewhere: of the request, only its public key is used.
+    pub fn certify_request(
+        &self,
+        (org, gateway): (&OrgName, &NodeName),
+        key: &RequestedKey,
+        serial: Serial,
+        validity: Validity,
+    ) -> Result<CertificateDer<'static>, BadCertificate> {
+        let name = format!("{org} {} issued by {gateway}", D::DOMAIN.word());
+        self.sign(&certificate::draft_authority(&name, (0, None), serial, validity)?, &key.spki)
+    }
+
     pub const fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }

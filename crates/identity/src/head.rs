@@ -9,7 +9,7 @@ use crate::envelope::{BadEnvelope, Envelope, Payload};
 use crate::glob::NameGlob;
 use crate::id::{Digest, InviteId, KeyId, Serial};
 use crate::key::PublicKey;
-use crate::principal::{Author, Host, Kind, NodeName, Principal};
+use crate::principal::{Address, Author, Host, Kind, NodeName, Principal};
 use crate::signers::{SignerSet, SignersRef};
 use crate::text::BadText;
 use crate::text_form;
@@ -96,6 +96,9 @@ pub struct Mandate {
     pub svid_ttl: Seconds,
     pub not_before: Timestamp,
     pub not_after: Timestamp,
+    /// Where machines find it. They may be wrong: whoever reads them adds them to what it has, and drops nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Address>,
 }
 
 impl Mandate {
@@ -310,6 +313,28 @@ impl Head {
 
     pub fn mandate_for_voice(&self, voice: PublicKey) -> Option<&Mandate> {
         self.mandates.iter().find(|mandate| mandate.voice == voice)
+    }
+
+    /// The gateway that comes first: new invites go there, nodes and operators' tools try it before the others.
+    pub fn first_gateway(&self) -> Option<&NodeName> {
+        self.mandates.first().map(|mandate| &mandate.gateway)
+    }
+
+    /// The mandate of a machine, if it is a gateway now.
+    pub fn active_mandate(&self, gateway: &NodeName, now: Timestamp) -> Option<&Mandate> {
+        self.mandates.iter().find(|mandate| mandate.gateway == *gateway && mandate.is_active(now))
+    }
+
+    /// Where gateways are found, the first one's addresses first.
+    pub fn gateway_addresses(&self, now: Timestamp) -> Vec<Address> {
+        let active = self.mandates.iter().filter(|mandate| mandate.is_active(now));
+        let mut all = Vec::new();
+        for address in active.flat_map(|mandate| &mandate.addresses) {
+            if !all.contains(address) {
+                all.push(address.clone());
+            }
+        }
+        all
     }
 
     pub fn trusted_bundles(&self, domain: Domain) -> impl Iterator<Item = &TrustLine> {

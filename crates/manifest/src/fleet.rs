@@ -6,7 +6,7 @@ use identity::glob::NameGlob;
 use identity::host::HostGlob;
 use identity::id::OrgId;
 use identity::label::Label;
-use identity::principal::{Address, Name, NodeName, OrgName};
+use identity::principal::{Address, HostPort, Name, NodeName, OrgName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 
@@ -61,7 +61,7 @@ pub struct Policy {
 pub struct MachineSpec {
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,
-    pub address: Option<Address>,
+    pub address: Option<HostPort>,
     pub relay: bool,
     pub policy: Policy,
 }
@@ -75,7 +75,7 @@ pub struct ClassSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceSpec {
     pub at: Vec<At>,
-    pub addr: Address,
+    pub addr: HostPort,
     pub groups: BTreeSet<Name>,
     /// What the service itself may call.
     pub roles: BTreeSet<Name>,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use node::commands::csr::Csr;
 use node::commands::doctor::Doctor;
+use node::commands::gateway::GatewayCommand;
 use node::commands::join::Join;
 use node::commands::leave::Leave;
 use node::commands::pages::{Completions, Man};
@@ -14,6 +15,7 @@ use node::commands::service::Service;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
 use node::report::Failure;
+use tokio::runtime::Builder;
 
 /// Joins this machine to an org and keeps it there.
 #[derive(Debug, Parser)]
@@ -51,6 +53,9 @@ enum Command {
     Sync(Sync),
     /// Tell how this node stands
     Status(Status),
+    /// Be a gateway of the org: ask for it, take what the operators hand back, serve
+    #[command(subcommand)]
+    Gateway(GatewayCommand),
     /// Leave the org and wipe the keys
     Leave(Leave),
     /// Look at everything that can be wrong here, and say how to cure it
@@ -64,13 +69,21 @@ enum Command {
 /// How `freehold release add` reads the version of an agent without running it.
 static MARK: &str = concat!("freehold-node-version:", env!("CARGO_PKG_VERSION"), ";");
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     // Seen to be used, so that no linker drops it.
     std::hint::black_box(MARK);
     node::report::log_to_stderr();
     let cli = Cli::parse();
-    match run(cli.command, &cli.common).await {
+    // A gateway answers many at once; everything else is content with one thread.
+    let mut threads = match cli.command {
+        Command::Gateway(GatewayCommand::Serve(_)) => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    let done = match threads.enable_all().build() {
+        Ok(runtime) => runtime.block_on(run(cli.command, &cli.common)),
+        Err(why) => Err(Failure::new("could not start", &why)),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.finish(cli.common.json),
     }
@@ -84,6 +97,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Service(service) => service.run(common),
         Command::Sync(sync) => sync.run(common).await,
         Command::Status(status) => status.run(common),
+        Command::Gateway(gateway) => gateway.run(common).await,
         Command::Leave(leave) => leave.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),

@@ -83,6 +83,9 @@ fn because(cause: &Cause) -> String {
         Cause::NodeRevoke { name, .. } => format!(", to revoke the node that its maker calls `{name}`"),
         Cause::InviteRevoke { invite } => format!(", to revoke invite {invite}"),
         Cause::MandateChange { gateway } => format!(", to change the mandate of `{gateway}`"),
+        Cause::GatewayAdd { gateway } => format!(", to make `{gateway}` a gateway"),
+        Cause::GatewayMove { gateway } => format!(", to have `{gateway}` come first of the gateways"),
+        Cause::GatewayRemove { gateway } => format!(", to remove the gateway `{gateway}`"),
         Cause::Restore => ", to begin a new epoch after a restore".to_owned(),
         Cause::FleetPublish => ", to publish the fleet".to_owned(),
         Cause::FleetRollback { to } => format!(", to go back to what head {to} said of the fleet"),
@@ -108,6 +111,9 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
         lines.push(format!("goes back to what head {reverts} said"));
     }
     lines.extend(mandate_changes(&old.mandates, &new.mandates));
+    if let Some(first) = new.first_gateway().filter(|first| old.first_gateway() != Some(first)) {
+        lines.push(format!("has `{first}` come first: nodes, invites and operators' tools go there"));
+    }
     lines.extend(revoked(&old.revocations, &new.revocations));
     for line in new.trust.iter().filter(|line| !old.trust.contains(line)) {
         lines.push(format!("trusts bundle {} of `{}` as {:?}", line.version, line.domain.word(), line.state));
@@ -198,12 +204,14 @@ fn mandate_words(mandate: &Mandate) -> String {
     let names: Vec<_> = mandate.names.iter().map(ToString::to_string).collect();
     let hosts: Vec<_> = mandate.hosts.iter().map(ToString::to_string).collect();
     let kinds: Vec<_> = mandate.kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
+    let at: Vec<_> = mandate.addresses.iter().map(ToString::to_string).collect();
     format!(
-        "{} for the names {}, SVIDs of {}, as {}, issuing keys {} and {}, voice {}, from {} until {}",
+        "{} for the names {}, SVIDs of {}, as {}, found at {}, issuing keys {} and {}, voice {}, from {} until {}",
         kinds.join(", "),
         names.join(" "),
         mandate.svid_ttl,
         hosts.join(" "),
+        if at.is_empty() { "no address".to_owned() } else { at.join(" ") },
         mandate.identity_issuer,
         mandate.endpoint_issuer,
         mandate.voice,

@@ -41,6 +41,14 @@ impl<D: Desk> Session<D> {
             head.revocations.absorb(&opened.head.revocations);
             head.version = head.version.max(opened.head.version.saturating_add(1));
         }
+        // Two operators at two gateways published at once: what either revoked stays so.
+        for rival in &self.survey.rivals {
+            let sets = self.known.signer_sets();
+            let opened = sets.iter().find_map(|set| SignedHead::open(set, rival).ok());
+            if let Some(opened) = opened {
+                head.revocations.absorb(&opened.head.revocations);
+            }
+        }
     }
 
     /// Renews freshness and mandates; changes nothing else.

@@ -7,7 +7,7 @@ use identity::glob::NameGlob;
 use identity::head::InviteCut;
 use identity::id::Digest;
 use identity::label::Label;
-use identity::principal::Name;
+use identity::principal::{Address, Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use org::admission::open_invite;
@@ -34,6 +34,8 @@ pub struct InviteWish {
     pub networks: Vec<IpNet>,
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,
+    /// The gateways at which it can be used; the one that is asked, if none is named.
+    pub at: Vec<NodeName>,
     /// What its line downloads.
     pub files: BTreeSet<Digest>,
     pub approval: Approval,
@@ -71,7 +73,7 @@ impl<D: Desk> Session<D> {
                     signers: session.known.signers.version,
                     kind: wish.terms.kind.of_invite(),
                     key,
-                    rights: vec![Right { gateway: session.survey.gateway.clone(), uses: wish.uses }],
+                    rights: session.rights(&wish.at, wish.uses)?,
                     created_at: now,
                     expires_at: now + wish.ttl,
                     names: wish.names.clone(),
@@ -92,10 +94,43 @@ impl<D: Desk> Session<D> {
             signers_floor: self.known.signers.as_ref(),
             head_floor: self.known.head.head.version,
             endpoint_root: self.known.founding.endpoint_fingerprint(),
-            gateways: self.survey.addresses.clone(),
+            gateways: self.addresses_of(&made.what.rights),
             ticket,
         };
         Ok(Made { what: (made.what, code), pending: made.pending })
+    }
+
+    /// Uses are handed out among the gateways, so that no two spend the same.
+    fn rights(&self, at: &[NodeName], uses: Uses) -> Result<Vec<Right>, OperateError> {
+        let mut gateways: Vec<NodeName> = Vec::new();
+        for gateway in if at.is_empty() { std::slice::from_ref(&self.survey.gateway) } else { at } {
+            if !self.mandates().iter().any(|mandate| mandate.gateway == *gateway) {
+                return Err(OperateError::NoSuch { what: "gateway", name: gateway.to_string() });
+            }
+            if !gateways.contains(gateway) {
+                gateways.push(gateway.clone());
+            }
+        }
+        let count = u32::try_from(gateways.len()).unwrap_or(u32::MAX);
+        let share = |nth: u32| match uses {
+            Uses::Unlimited => Ok(Uses::Unlimited),
+            Uses::Limited(all) if all < count => Err(OperateError::Unwise(format!(
+                "{all} use(s) cannot be handed to {count} gateways: give more uses, or name fewer gateways"
+            ))),
+            Uses::Limited(all) => Ok(Uses::Limited(all / count + u32::from(nth < all % count))),
+        };
+        (0..).zip(gateways).map(|(nth, gateway)| Ok(Right { gateway, uses: share(nth)? })).collect()
+    }
+
+    /// Where an invite can be used: at gateways that have a right to it, and nowhere else.
+    fn addresses_of(&self, rights: &[Right]) -> Vec<Address> {
+        let of = |right: &Right| {
+            let mandate = self.mandates().iter().find(|mandate| mandate.gateway == right.gateway);
+            let listed = mandate.map(|mandate| mandate.addresses.clone()).unwrap_or_default();
+            let own = listed.is_empty() && right.gateway == self.survey.gateway;
+            if own { self.survey.addresses.clone() } else { listed }
+        };
+        rights.iter().flat_map(of).collect()
     }
 
     pub async fn invites(&mut self) -> Result<Vec<InviteView>, OperateError> {

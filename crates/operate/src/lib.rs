@@ -14,6 +14,7 @@ pub mod describe;
 pub mod desk;
 pub mod remote;
 pub mod distrust;
+pub mod refused;
 pub mod session;
 
 // What is decided: a file for each.
@@ -26,6 +27,8 @@ pub mod invite;
 pub mod node;
 pub mod approve;
 pub mod mandate;
+pub mod roots;
+pub mod gateway;
 pub mod replace;
 pub mod signers;
 pub mod suspend;

@@ -20,8 +20,8 @@ pub struct MandateWish {
 }
 
 /// The shortest and the longest life of an SVID, and of a mandate.
-const SVID_TTL: std::ops::RangeInclusive<Seconds> = Seconds(10)..=Seconds::DAY.times(90);
-const LASTS: std::ops::RangeInclusive<Seconds> = Seconds::HOUR..=Seconds::DAY.times(3_650);
+pub(crate) const SVID_TTL: std::ops::RangeInclusive<Seconds> = Seconds(10)..=Seconds::DAY.times(90);
+pub(crate) const LASTS: std::ops::RangeInclusive<Seconds> = Seconds::HOUR..=Seconds::DAY.times(3_650);
 
 impl MandateWish {
     /// The mandate as it would be.

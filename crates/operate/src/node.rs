@@ -1,6 +1,7 @@
 //! Nodes: listed, shown, revoked.
 
 use identity::id::Digest;
+use identity::key::PublicKey;
 use identity::principal::NodeName;
 use org::admission::{Admission, Admitted};
 use org::entry::{Action, Cause};
@@ -63,10 +64,24 @@ impl<D: Desk> Session<D> {
         let Answer::Document(envelope) = self.ask(Call::Admission { node_key }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
+        let Some(envelope) = envelope else { return Ok(None) };
         let (org, sets) = (self.known.org(), self.known.signer_sets());
-        let voices = self.known.head.head.mandates.iter().map(|mandate| mandate.voice);
-        let mut admitted = voices.filter_map(|voice| Admission::check(envelope.as_ref()?, org, voice, &sets).ok());
-        Ok(admitted.find(|admitted| admitted.claim.node_key.digest() == node_key))
+        let by = |voices: &[PublicKey]| {
+            let admitted = voices.iter().filter_map(|voice| Admission::check(&envelope, org, *voice, &sets).ok());
+            admitted.into_iter().find(|admitted| admitted.claim.node_key.digest() == node_key)
+        };
+        let now: Vec<_> = self.known.head.head.mandates.iter().map(|mandate| mandate.voice).collect();
+        if let Some(admitted) = by(&now) {
+            return Ok(Some(admitted));
+        }
+        // By a gateway that was removed since, perhaps.
+        let old = match self.old_voices.take() {
+            Some(old) => old,
+            None => self.voices_ever().await?,
+        };
+        let admitted = by(&old);
+        self.old_voices = Some(old);
+        Ok(admitted)
     }
 
     pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<Made<u64>, OperateError> {

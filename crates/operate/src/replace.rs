@@ -49,6 +49,7 @@ impl<D: Desk> Session<D> {
             labels: node.labels.iter().cloned().collect(),
             roles: node.roles.iter().cloned().collect(),
             terms: Terms::default(),
+            at: Vec::new(),
             files,
             approval: Approval::None,
             approvers: 1,

@@ -5,13 +5,12 @@ use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Head;
 use identity::id::Correlation;
+use identity::key::PublicKey;
 use identity::principal::{Author, SignerName};
 use identity::signers::{Quorum, SignerSet, Word};
 use identity::time::Timestamp;
 use org::entry::{Action, Cause, NotWritten, SignedEntry};
 use org::frontier::{Frontier, Place, Tip};
-use org::refusal::Refusal;
-use wire::connect::CallError;
 use wire::control::{Answer, Call, Survey};
 use wire::known::{BadKnowledge, Known};
 
@@ -20,6 +19,7 @@ use crate::distrust::Distrust;
 use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
+use crate::refused::{is_a_refusal, is_about_turn, is_farewell};
 use crate::timely::{self, ClockDoubt};
 
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +89,8 @@ pub struct Session<D> {
     behind: bool,
     /// The highest head that a member reports, if it is above the one in force.
     pub(crate) mark: Option<u64>,
+    /// Voices of gateways that are gone, once they were needed.
+    pub(crate) old_voices: Option<Vec<PublicKey>>,
     /// Marks that were not heeded, in words.
     pub odd_marks: Vec<String>,
 }
@@ -126,6 +128,7 @@ impl<D: Desk> Session<D> {
             forgives,
             behind: false,
             mark: None,
+            old_voices: None,
             odd_marks: Vec::new(),
         };
         session.compare()?;
@@ -190,7 +193,14 @@ impl<D: Desk> Session<D> {
         };
         // What was given up when the operators restored an older ledger is not missed.
         let remembered = self.memory.frontier.within(&known.head.head.epoch);
-        if !self.survey.frontier.covers_all(&remembered) {
+        // Of the other gateways' chains a part may still be on its way here.
+        let on_its_way = |author: &Author| match author {
+            Author::Gateway(name) => *name != self.survey.gateway,
+            Author::Signer(_) => false,
+        };
+        let owed = remembered.0.iter().filter(|(author, _)| !on_its_way(author));
+        let owed = Frontier(owed.map(|(author, place)| (author.clone(), *place)).collect());
+        if !self.survey.frontier.covers_all(&owed) {
             return Err(OperateError::LedgerBehind);
         }
         // An epoch begins with a head, so nothing is of a later one than the head says.
@@ -473,24 +483,4 @@ async fn ask_survey<D: Desk>(desk: &mut D, memory: &Memory) -> Result<Survey, Op
         Answer::Survey(survey) => Ok(*survey),
         _ => Err(DeskError::OtherAnswer.into()),
     }
-}
-
-pub(crate) fn refusal(why: &DeskError) -> Option<&Refusal> {
-    match why {
-        DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal)) => Some(refusal),
-        DeskError::Call(_) | DeskError::Key(_) | DeskError::OtherAnswer => None,
-    }
-}
-
-/// A clear no: the gateway did not take it.
-fn is_a_refusal(why: &DeskError) -> bool {
-    refusal(why).is_some_and(|refusal| !matches!(refusal, Refusal::Failed { .. } | Refusal::Busy { .. }))
-}
-
-fn is_farewell(action: &Action, why: &DeskError) -> bool {
-    matches!(action, Action::SignersInstall { .. }) && matches!(refusal(why), Some(Refusal::NotAnOperator))
-}
-
-fn is_about_turn(why: &DeskError) -> bool {
-    matches!(refusal(why), Some(Refusal::LedgerRefuses { .. }))
 }

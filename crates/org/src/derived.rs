@@ -139,7 +139,8 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
 pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
-    // A claim can take another key's place, and one to a name can unseat another's.
+    // A claim can take another key's place, one to a name can unseat another's, and two gateways may have given one key
+    // two names.
     let given = |key: Digest| state.members.get(&key).into_iter().flat_map(MemberRecord::admissions);
     let replaced = given(key).filter_map(|admission| Some(admission.claim.replaces?.digest()));
     let touched: BTreeSet<Digest> = replaced.chain([key]).collect();
@@ -266,34 +267,10 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
             let fits = envelope.digest() == digest && says::<Waiver>(state.org, &envelope, |_| true);
             state.waivers.insert(digest, fits.then_some(envelope)?);
         }
-        "heads" => {
-            let record: HeadRecord = read(value)?;
-            let fits = record.envelope.digest() == record.digest
-                && says::<Head>(state.org, &record.envelope, |signed| *signed == record.head)
-                && heads_key(record.head.version, &record.digest) == key;
-            state.heads.insert((record.head.version, record.digest), fits.then_some(record)?);
-        }
+        "heads" | "bundles" | "releases" | "invites" => restore_signed(state, (table, key, value))?,
         "revocations" => state.revocations = read::<Revocations>(value).filter(|_| key.is_empty())?,
-        "bundles" => {
-            let (digest, record) = (key.parse().ok()?, read::<BundleRecord>(value)?);
-            let fits = record.envelope.digest() == digest
-                && says::<BundleBody>(state.org, &record.envelope, |signed| *signed == record.body);
-            state.bundles.insert(digest, fits.then_some(record)?);
-        }
-        "releases" => {
-            let (digest, record) = (key.parse().ok()?, read::<ReleaseRecord>(value)?);
-            let fits = record.envelope.digest() == digest
-                && says::<Release>(state.org, &record.envelope, |signed| *signed == record.release);
-            state.releases.insert(digest, fits.then_some(record)?);
-        }
         "voices" => {
             state.voices.insert(key.parse().ok()?, read(value)?);
-        }
-        "invites" => {
-            let (digest, record) = (key.parse().ok()?, read::<InviteRecord>(value)?);
-            let fits = record.envelope.digest() == digest
-                && says::<Invite>(state.org, &record.envelope, |signed| *signed == record.invite);
-            state.invites.insert(digest, fits.then_some(record)?);
         }
         // Sorted after `invites`, so the invite is there.
         "spends" => {
@@ -314,6 +291,39 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
         }
         "void" => {
             state.void.insert(key.parse().ok()?, read(value)?);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// A row that holds one object with its signatures.
+fn restore_signed(state: &mut State, (table, key, value): (&str, &str, &str)) -> Option<()> {
+    match table {
+        "heads" => {
+            let record: HeadRecord = read(value)?;
+            let fits = record.envelope.digest() == record.digest
+                && says::<Head>(state.org, &record.envelope, |signed| *signed == record.head)
+                && heads_key(record.head.version, &record.digest) == key;
+            state.heads.insert((record.head.version, record.digest), fits.then_some(record)?);
+        }
+        "bundles" => {
+            let (digest, record) = (key.parse().ok()?, read::<BundleRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<BundleBody>(state.org, &record.envelope, |signed| *signed == record.body);
+            state.bundles.insert(digest, fits.then_some(record)?);
+        }
+        "releases" => {
+            let (digest, record) = (key.parse().ok()?, read::<ReleaseRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<Release>(state.org, &record.envelope, |signed| *signed == record.release);
+            state.releases.insert(digest, fits.then_some(record)?);
+        }
+        "invites" => {
+            let (digest, record) = (key.parse().ok()?, read::<InviteRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<Invite>(state.org, &record.envelope, |signed| *signed == record.invite);
+            state.invites.insert(digest, fits.then_some(record)?);
         }
         _ => return None,
     }

@@ -117,6 +117,18 @@ pub enum Cause {
     MandateChange {
         gateway: NodeName,
     },
+    /// A machine becomes a gateway.
+    GatewayAdd {
+        gateway: NodeName,
+    },
+    /// A gateway comes before the others.
+    GatewayMove {
+        gateway: NodeName,
+    },
+    /// A gateway is one no longer; what it writes beyond the cut is void.
+    GatewayRemove {
+        gateway: NodeName,
+    },
     /// The ledger was restored from an older copy: the head begins a new epoch.
     Restore,
     /// The fleet was compiled anew.

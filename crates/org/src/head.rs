@@ -3,7 +3,7 @@
 use identity::envelope::Envelope;
 use identity::head::{BadHead, SignedHead};
 use identity::id::Digest;
-use identity::principal::NodeName;
+use identity::principal::{Author, NodeName};
 use identity::time::{Seconds, Timestamp};
 
 use crate::entry::{Cause, SignedEntry};
@@ -42,7 +42,15 @@ impl State {
         let head = &opened.head;
         let does_it = match cause {
             Cause::Founding | Cause::Refresh | Cause::Restore => true,
-            Cause::MandateChange { gateway } => head.mandates.iter().any(|mandate| mandate.gateway == *gateway),
+            Cause::MandateChange { gateway } | Cause::GatewayAdd { gateway } => {
+                head.mandates.iter().any(|mandate| mandate.gateway == *gateway)
+            }
+            Cause::GatewayMove { gateway } => head.first_gateway() == Some(gateway),
+            Cause::GatewayRemove { gateway } => {
+                let author = Author::Gateway(gateway.clone());
+                head.mandates.iter().all(|mandate| mandate.gateway != *gateway)
+                    && head.revocations.authors.iter().any(|cut| cut.author == author)
+            }
             Cause::NodeRevoke { node_key, .. } => head.revocations.node_keys.contains(node_key),
             Cause::InviteRevoke { invite } => head.revocations.invite_is_revoked(*invite),
             Cause::FleetPublish => head.members.is_some() && head.reverts.is_none(),
@@ -60,6 +68,9 @@ impl State {
             | Cause::NodeRevoke { .. }
             | Cause::InviteRevoke { .. }
             | Cause::MandateChange { .. }
+            | Cause::GatewayAdd { .. }
+            | Cause::GatewayMove { .. }
+            | Cause::GatewayRemove { .. }
             | Cause::FleetPublish
             | Cause::FleetRollback { .. }
             | Cause::PrincipalRevoke { .. } => {

@@ -10,6 +10,7 @@ pub mod approve;
 pub mod admission;
 pub mod report;
 pub mod carried;
+pub mod gateway;
 pub mod executable;
 pub mod release;
 

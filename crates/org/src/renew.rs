@@ -98,6 +98,12 @@ pub fn check_counter(
     if is_next || is_retry { Ok(()) } else { Err(Refusal::CounterConflict { presented: counter, known }) }
 }
 
+/// Is the counter beyond the last issuance that is known here? Where other gateways issue, too, one of them may have
+/// made what lies between, and not told of it yet.
+pub fn is_ahead(last: Option<&Issuance>, counter: u64) -> bool {
+    counter > last.map_or(0, |last| last.counter)
+}
+
 /// The member that an SVID speaks for. Its node key must be admitted under this very name: else one admitted machine
 /// and a stolen issuing key could together speak for every other machine.
 pub fn member_behind<'a>(state: &'a State, node_key: &PublicKey, node: &NodeName) -> Result<&'a MemberRecord, Refusal> {

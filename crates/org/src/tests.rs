@@ -12,5 +12,7 @@ mod joining;
 mod kinds;
 mod replacing;
 mod granting;
+mod approving;
 mod spending;
 mod parsing;
+mod mandating;

@@ -115,6 +115,8 @@ pub enum Call {
     },
     /// Every yes that signers gave beforehand, as they signed it.
     Waivers {},
+    /// How this gateway stands with the others.
+    Peers {},
     /// The releases of agents, the newest first.
     Releases {},
     /// Which of these files the gateway does not have, and how much of each it does. Those that it has stay for a while.
@@ -205,6 +207,9 @@ pub enum Answer {
     Waivers {
         waivers: Vec<Envelope>,
     },
+    Peers {
+        peers: Vec<PeerView>,
+    },
     Waiting {
         waiting: Vec<WaitingView>,
         next: Option<Digest>,
@@ -265,6 +270,9 @@ pub struct Survey {
     /// The report of the node that has the highest head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Envelope>,
+    /// Heads that were published beside the one in force, and revoke what that one does not: the next one must.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<Envelope>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -378,4 +386,18 @@ pub struct DerivedRow {
     pub table: String,
     pub key: String,
     pub value: String,
+}
+
+/// How one gateway stands with another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerView {
+    pub gateway: NodeName,
+    /// When the two last spoke.
+    pub last_exchange: Option<Timestamp>,
+    /// Entries that the other has and this one not, and the other way round, as of then.
+    pub behind: u64,
+    pub ahead: u64,
+    /// What went wrong last, if it did.
+    pub problem: Option<String>,
 }

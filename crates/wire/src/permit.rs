@@ -20,10 +20,14 @@ pub enum Ask {
     /// What the caller knows and the gateway should: a newer head, a later word of its own.
     Show,
     CheckIn,
+    /// A WebSocket, inside which the caller begins anew.
+    Carry,
     /// Waits for news, and takes them.
     Sync,
     Renew,
     Leave,
+    /// Entries of the ledger, and what they name, for another gateway.
+    Exchange,
     Control,
 }
 
@@ -33,6 +37,8 @@ pub enum Caller {
     Stranger,
     /// Came with an SVID that the verifier believes, and an admission that the gateway knows.
     Member,
+    /// A member whose node has an active mandate.
+    Gateway,
     /// Signed the request and this connection with a current signer's key. Admitted only: the envelope inside
     /// carries the authority.
     Operator,
@@ -43,6 +49,7 @@ impl Caller {
         match self {
             Self::Stranger => "stranger",
             Self::Member => "member",
+            Self::Gateway => "gateway",
             Self::Operator => "operator",
         }
     }
@@ -55,7 +62,7 @@ pub enum Method {
 }
 
 impl Ask {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Founding,
         Self::Signers,
         Self::Head,
@@ -67,10 +74,12 @@ impl Ask {
         Self::Return,
         Self::Recover,
         Self::Show,
+        Self::Carry,
         Self::CheckIn,
         Self::Sync,
         Self::Renew,
         Self::Leave,
+        Self::Exchange,
         Self::Control,
     ];
 
@@ -85,15 +94,17 @@ impl Ask {
             | Self::Enroll
             | Self::Return
             | Self::Recover
-            | Self::Show => Caller::Stranger,
+            | Self::Show
+            | Self::Carry => Caller::Stranger,
             Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => Caller::Member,
+            Self::Exchange => Caller::Gateway,
             Self::Control => Caller::Operator,
         }
     }
 
     pub const fn method(self) -> Method {
         match self {
-            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::File => Method::Get,
+            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::File | Self::Carry => Method::Get,
             Self::Challenge
             | Self::Enroll
             | Self::Return
@@ -103,6 +114,7 @@ impl Ask {
             | Self::Sync
             | Self::Renew
             | Self::Leave
+            | Self::Exchange
             | Self::Control => Method::Post,
         }
     }
@@ -121,10 +133,12 @@ impl Ask {
             Self::Return => "/v1/return",
             Self::Recover => "/v1/recover",
             Self::Show => "/v1/show",
+            Self::Carry => "/v1/carry",
             Self::CheckIn => "/v1/check-in",
             Self::Sync => "/v1/sync",
             Self::Renew => "/v1/renew",
             Self::Leave => "/v1/leave",
+            Self::Exchange => "/v1/exchange",
             Self::Control => "/v1/control",
         }
     }
@@ -132,11 +146,17 @@ impl Ask {
     /// The largest body that is read.
     pub const fn max_body(self) -> usize {
         match self {
-            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::File | Self::Challenge => 1 << 10,
+            Self::Founding
+            | Self::Signers
+            | Self::Head
+            | Self::Trust(_)
+            | Self::File
+            | Self::Carry
+            | Self::Challenge => 1 << 10,
             Self::Enroll | Self::Return | Self::Recover | Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => {
                 32 << 10
             }
-            Self::Show | Self::Control => 1 << 20,
+            Self::Show | Self::Exchange | Self::Control => 1 << 20,
         }
     }
 

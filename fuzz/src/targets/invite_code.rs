@@ -10,7 +10,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let text = code(vec!["gw.example:7443".parse().expect("an address"), "[::1]:7443".parse().expect("an address")]);
     let text = text.encode();
     let body = from_base64url(&text["fh1_".len()..]).expect("base64url");
-    let hosts = format!(">gw.example:7443\n[fe80::1]:7443\n10.0.0.1:1\n{}.example:65535", "a".repeat(63));
+    let hosts = format!(
+        ">gw.example:7443\n[fe80::1]:7443\n10.0.0.1:1\nwss://gw.example/door\nsocks5://127.0.0.1:9050/gw.onion:7443\n{}.example:65535",
+        "a".repeat(63)
+    );
     let mut all =
         vec![format!(" {}\n", text.as_str()).into_bytes(), body[..body.len() - 4].to_vec(), hosts.into_bytes()];
     for ticket in tickets() {

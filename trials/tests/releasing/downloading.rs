@@ -100,8 +100,12 @@ fn one_address_has_its_share_of_downloads_and_others_theirs() {
     let path = format!("/v1/file/{}", Digest::of(&bytes));
     let request = format!("GET {path} HTTP/1.1\r\nhost: gateway\r\n\r\n");
     // Asked for, and never read.
-    let mut held: Vec<_> = (0..128).map(|_| Dial::to(place.port).line()).collect();
-    held.iter_mut().for_each(|line| line.send(request.as_bytes()).unwrap());
+    let ask = |_| {
+        let mut line = Dial::to(place.port).line();
+        line.send(request.as_bytes()).unwrap();
+        line
+    };
+    let held: Vec<_> = (0..128).map(ask).collect();
     let asked = || {
         let nothing = format!("/v1/file/{}", Digest::of(b"nothing"));
         Dial::to(place.port).line().request("GET", &nothing, b"").unwrap().code()

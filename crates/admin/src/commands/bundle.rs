@@ -62,6 +62,7 @@ impl Bounds {
     fn wish(self, name: &NodeName, kind: Kind, doing: &str) -> Result<InviteWish, Failure> {
         let only = name.as_str().parse().map_err(|_| Failure::usage(doing, "not a node's name"))?;
         Ok(InviteWish {
+            at: Vec::new(),
             label: format!("bundle for {name}"),
             uses: Uses::Limited(1),
             ttl: self.ttl,

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use ground::clock;
 use identity::glob::NameGlob;
 use identity::label::Label;
-use identity::principal::Name;
+use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use node::report::{Failure, plain, show};
@@ -83,6 +83,9 @@ pub struct Create {
     /// A role that a joiner may take; may be repeated
     #[arg(long = "give-role", value_name = "ROLE")]
     roles: Vec<Name>,
+    /// A gateway at which it can be used; may be repeated, and the uses are shared out [default: the one that is asked]
+    #[arg(long, value_name = "GATEWAY")]
+    at: Vec<NodeName>,
     /// What it is for, in your words
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
@@ -122,6 +125,7 @@ impl Create {
             networks: self.networks,
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
+            at: self.at,
             files: kit.iter().flat_map(Kit::files).collect(),
             approval: wanted.approval,
             approvers: wanted.approvers,

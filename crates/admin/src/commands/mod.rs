@@ -28,6 +28,7 @@ pub mod signer;
 pub mod recover;
 pub mod epoch;
 pub mod mandate;
+pub mod gateway;
 pub mod doctor;
 pub mod backup;
 pub mod check;

@@ -108,6 +108,7 @@ impl Add {
                 labels: BTreeSet::new(),
                 roles: BTreeSet::new(),
                 terms: Terms::default(),
+                at: Vec::new(),
                 files: kit.iter().flat_map(Kit::files).collect(),
                 approval: Approval::None,
                 approvers: 1,

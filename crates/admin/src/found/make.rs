@@ -268,6 +268,7 @@ impl Founder<'_> {
             svid_ttl: self.plan.svid_ttl,
             not_before: self.now - Seconds::HOUR,
             not_after: self.now + MANDATE,
+            addresses: self.plan.addresses.clone(),
         }
     }
 

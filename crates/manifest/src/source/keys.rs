@@ -124,7 +124,7 @@ static A_FILE: Shape = Shape::Section(&FILE);
 const POLICY: &[Key] = &[
     key(
         "gateways",
-        Shape::Texts(Form::Address),
+        Shape::Texts(Form::Gateway),
         "Where gateways answer. Nothing: where the node has found them so far.",
     ),
     key("lifetimes", Shape::Section(&LIFETIMES), "How long certificates live."),

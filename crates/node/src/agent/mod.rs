@@ -7,6 +7,7 @@ pub mod errand;
 pub mod socket;
 pub mod told;
 pub mod placed;
+pub mod doors;
 pub mod hear;
 
 use std::ops::Range;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use ground::file::Lock;
 use ground::{clock, random};
 use identity::id::Digest;
+use identity::principal::{Address, NodeName};
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 use org::report::Refused;
@@ -35,13 +37,14 @@ use crate::ask::call::{AskError, is_revoked};
 use crate::ask::source::Source;
 use crate::ask::{renew, sync};
 use crate::store::refused;
+use crate::store::scope::word::LastGood;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 #[derive(Debug, Clone)]
 pub struct Options {
     /// It lets a gateway keep it waiting for news no longer than this.
     pub check_in_every: Seconds,
-    /// Other ways to the gateways than the node's own list.
+    /// Other ways to gateways, tried before the node's own list.
     pub doors: Option<Vec<Gateway>>,
     /// A static tree, read instead of asking gateways. They are still asked for what a tree cannot give: the
     /// confirmation of a trial.
@@ -104,7 +107,12 @@ impl Ready {
         options.tally.starts_from(&scope)?;
         let engine = Engine::open(&scope.folder, clock::now())?;
         let refused = refused::load(&scope)?;
+        let known = scope.known()?;
+        let head = known.as_ref().map(|known| &known.head.head);
         let agent = Agent {
+            by_head: head.map(|head| head.gateway_addresses(clock::now())).unwrap_or_default(),
+            first: head.and_then(|head| head.first_gateway()).cloned(),
+            good: scope.last_good()?,
             scope,
             node,
             engine,
@@ -149,6 +157,11 @@ impl Ready {
 struct Agent {
     scope: Scope,
     node: NodeFile,
+    /// Where gateways are by the head that was heard last, and which of them comes first.
+    by_head: Vec<Address>,
+    first: Option<NodeName>,
+    /// Where one was met last.
+    good: Option<LastGood>,
     /// What this node should be, and what it is.
     engine: Engine,
     /// The head for which the listing is known.
@@ -181,6 +194,8 @@ struct Line {
     known: Known,
     /// What was obeyed when it was made.
     under: Option<Digest>,
+    /// The gateway that came first then.
+    first: Option<NodeName>,
 }
 
 impl Agent {
@@ -287,6 +302,7 @@ impl Agent {
             tracing::info!("renewed the SVID");
         }
         let known = line.known.clone();
+        self.learn(&known);
         // The new SVID goes with a new connection.
         self.line = (!due).then_some(line);
         self.plan_renewal(now, due)?;
@@ -343,6 +359,7 @@ impl Agent {
             // By a list that does not name it, it would not be found; and some trials want a new one.
             Some(line)
                 if by.iter().any(|gateway| gateway.address == *line.gateway.address())
+                    && line.first == self.first
                     && (line.under == self.engine.obeyed() || !self.engine.wants_new_line()) =>
             {
                 Ok(line)
@@ -350,7 +367,10 @@ impl Agent {
             Some(_) | None => {
                 let (gateway, known) = sync::connect(&self.scope, &by).await?;
                 self.listed = 0;
-                Ok(Line { gateway, known, under: self.engine.obeyed() })
+                let first = self.first.clone();
+                self.remember_good(gateway.address().clone());
+                self.learn(&known);
+                Ok(Line { gateway, known, under: self.engine.obeyed(), first })
             }
         }
     }
@@ -422,22 +442,6 @@ impl Agent {
     async fn is_revoked_for_certain(&self) -> bool {
         let gateways = self.gateways();
         is_revoked(&self.scope, &gateways).await.unwrap_or(false)
-    }
-
-    fn gateways(&self) -> Vec<Gateway> {
-        let declared = self.engine.current().map(|manifest| &manifest.runs.gateways).filter(|list| !list.is_empty());
-        if let Some(doors) = &self.options.doors {
-            return doors.clone();
-        }
-        // A trial is about the declared list alone. Later, where gateways once were is better than nowhere.
-        let joined = self.node.gateways.iter().filter(|_| declared.is_none() || !self.engine.is_on_trial());
-        let mut all: Vec<_> = declared.into_iter().flatten().collect();
-        for address in joined {
-            if !all.contains(&address) {
-                all.push(address);
-            }
-        }
-        all.into_iter().cloned().map(Gateway::from).collect()
     }
 
     /// A tenth earlier or later, different on each node.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::time::Duration;
 
 use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::Head;
+use identity::head::{Cut, Head};
 use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
@@ -13,7 +14,7 @@ use identity::time::{Seconds, Timestamp};
 use org::entry::Entry;
 use org::invite::{Approval, InviteKind};
 use org::refusal::Refusal;
-use org::state::{InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
+use org::state::{HeadRecord, InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
 use wire::control::{
     Answer, Call, DerivedRow, InviteView, JoinedView, NodeView, RecoveryView, SignedCall, Survey, SuspensionView,
 };
@@ -29,6 +30,9 @@ const MAX_LINEAGE: usize = 1_000;
 const RELEASES_SHOWN: usize = 100;
 /// Escaping can double it, and a reply is at most four times as long.
 const PAGE_BYTES: usize = 2 << 20;
+/// So long an operator waits until the other gateways have what was decided.
+const OTHERS_WAIT: Duration = Duration::from_secs(2);
+const MAX_RIVALS: usize = 8;
 
 /// Admits a call that a current signer signed for this very connection.
 pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
@@ -78,6 +82,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         }
         Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
+        Call::Peers {} => Ok(peers(gateway).await),
         Call::Releases {} => Ok(releases(&*gateway.state().await)),
         Call::FilesMissing { digests } => files::missing(gateway, digests).await,
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
@@ -113,12 +118,16 @@ async fn survey(
             .map(|(record, due_at)| RecoveryView { recovery: record.envelope.clone(), due_at })
             .collect(),
         mark,
+        rivals: rivals(&state, &head.head),
     })))
 }
 
 async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
     let org = gateway.about.org_id;
     check_times(org, &entries, clock::now())?;
+    let written = entries.iter().filter_map(|entry| entry.peek::<Entry>(Some(org)).ok());
+    let cut = |entry: Entry| Cut { author: entry.author, epoch: entry.epoch, seq: entry.seq };
+    let cuts: Vec<Cut> = written.map(cut).collect();
     files::check_named(gateway, org, &entries).await?;
     let node = gateway.about.node.clone();
     let append = move |desk: &mut Desk<'_>| {
@@ -126,7 +135,22 @@ async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Ref
         approve::forget_what_is_over(desk, &node, clock::now())
     };
     gateway.writer.run(append).await?;
+    // What operators decided is on two disks before they are told that it is so, if another gateway is there.
+    gateway.peers.wait_for(&cuts, OTHERS_WAIT).await;
     Ok(Answer::Appended {})
+}
+
+async fn peers(gateway: &Gateway) -> Answer {
+    let state = gateway.state().await;
+    let mandates = state.head().into_iter().flat_map(|record| &record.head.mandates);
+    let others = mandates.map(|mandate| mandate.gateway.clone()).filter(|name| *name != gateway.about.node);
+    Answer::Peers { peers: gateway.peers.views(&state.frontier, others) }
+}
+
+/// Heads beside the one in force that revoke what it does not.
+fn rivals(state: &State, head: &Head) -> Vec<Envelope> {
+    let rival = |record: &&HeadRecord| !head.revocations.includes(&record.head.revocations);
+    state.heads.values().rev().filter(rival).take(MAX_RIVALS).map(|record| record.envelope.clone()).collect()
 }
 
 /// What is dated in the future here was signed by a wrong clock, or this one is wrong: either way somebody must look,
@@ -161,14 +185,21 @@ fn page<K: Ord + Copy, V>(map: &BTreeMap<K, V>, after: Option<K>) -> (Vec<(&K, &
 }
 
 fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> {
+    let keys: Vec<_> =
+        page(&desk.state.members, after).0.into_iter().map(|(key, it)| (*key, it.claim().name.clone())).collect();
+    let mut last = BTreeMap::new();
+    for (key, name) in keys {
+        let principal = Principal::node(&desk.state.name, &name);
+        last.extend(desk.last_issuance(key, &principal)?.map(|row| (key, row)));
+    }
     let (page, next) = page(&desk.state.members, after);
     let mut views = Vec::with_capacity(page.len());
     for (key, member) in page {
         let claim = member.claim();
         let spiffe_id = Principal::node(&desk.state.name, &claim.name);
         let failed = |why: crate::store::ledger::LedgerError| Refusal::Failed { why: why.to_string() };
-        let issuance = desk.ledger.issuance(*key, &spiffe_id).map_err(failed)?;
-        let alarm = desk.ledger.alarm(*key).map_err(failed)?;
+        let issuance = last.remove(key);
+        let alarm = desk.ledger.alarm(*key).map_err(failed)?.filter(|alarm| desk.heeds(alarm));
         views.push(NodeView {
             name: claim.name.clone(),
             state: standing(desk.state, member, issuance.is_some()),

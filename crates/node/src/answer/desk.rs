@@ -25,12 +25,12 @@ use crate::store::ledger::{Alarm, Ledger, LedgerError};
 pub struct Desk<'a> {
     pub state: &'a mut State,
     pub ledger: &'a Ledger,
-    voice: &'a OwnVoice,
-    halt: &'a Halt,
+    pub(super) voice: &'a OwnVoice,
+    pub(super) halt: &'a Halt,
     closing: &'a Closing,
     staged: &'a mut Staged,
     /// Rows that wait to be written: what every entry of a batch changes again is written once.
-    rows: Rows,
+    pub(super) rows: Rows,
     pub(super) batch: Batch,
 }
 
@@ -47,19 +47,22 @@ pub(super) struct Batch {
     pub taken: Vec<Taken>,
     /// What a head of this batch publishes to nodes.
     pub published: Option<Published>,
+    /// Something was noted that other gateways want to know.
+    pub observed: bool,
 }
 
 /// An entry, and what spares its own author to check it again.
 #[derive(Debug)]
 pub(super) struct Taken {
-    signed: SignedEntry,
-    granted: Option<Granted>,
+    pub signed: SignedEntry,
+    pub granted: Option<Granted>,
 }
 
 impl Taken {
     /// True if the state took it.
     pub fn apply(&self, state: &mut State) -> bool {
-        matches!(apply(state, &self.signed, self.granted.as_ref()), Ok(Ok(())))
+        // What others wrote may be void, and stands all the same.
+        apply(state, &self.signed, self.granted.as_ref()).is_ok()
     }
 }
 
@@ -141,9 +144,13 @@ impl<'a> Desk<'a> {
             self.keep(|desk| desk.ledger.add_entry(&signed))?;
             self.batch.taken.push(Taken { signed, granted: None });
         }
+        self.measure_again()
+    }
+
+    /// Once a head says all that was shown, what was shown is history.
+    pub(super) fn measure_again(&mut self) -> Result<(), Refusal> {
         if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
             self.measure(&shown);
-            // Once a head says all that was shown, what was shown is history.
             if self.state.open_shown(&shown).is_none_or(|shown| !self.state.lacks(&shown.head)) {
                 self.keep(|desk| desk.ledger.forget_shown())?;
             }

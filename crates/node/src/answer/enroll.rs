@@ -142,8 +142,8 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
             }
         };
         let key = claim.node_key.digest();
-        let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;
-        check_turn(desk, key, last.as_ref(), &made.row, now)?;
+        let last = desk.last_issuance(key, &principal)?;
+        check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
         let admission = match (again, granted) {
             (Some(at), _) => stored_admission(desk, &at)?,
             (None, Some(granted)) => {
@@ -156,7 +156,7 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
             // What was known of this machine a moment ago is not known any more: let it ask again.
             (None, None) => return Err(Refusal::Busy { retry_after: Seconds(1) }),
         };
-        desk.keep(|desk| desk.ledger.log_issuance(key, &principal, &made.row))?;
+        desk.log_issuance(key, &principal, &made.row)?;
         Ok((admission, made.svid))
     });
     let ((admission, svid), tip) = written.await?;
@@ -178,27 +178,33 @@ fn grant(gateway: &Gateway, claim: ProvenClaim, invite: KnownInvite, at: Timesta
 /// A conflict of counters means a clone or a restored disk: refused, and an alarm that an operator must look at.
 pub fn check_turn(
     desk: &mut Desk<'_>,
-    key: Digest,
+    (key, principal): (Digest, &Principal),
     last: Option<&Issuance>,
     asked: &Issuance,
     now: Timestamp,
 ) -> Result<(), Refusal> {
     check_alarm(desk, key, asked.source, now)?;
+    if renew::is_ahead(last, asked.counter) && desk.may_be_from_elsewhere(key, principal, asked.counter)? {
+        // Another gateway made what lies between. If not, its notes will say so.
+        return Ok(());
+    }
     let restored_at = desk.state.restored_at();
     renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
-        let alarm = Alarm { why: refusal.to_string(), conflict: Some(Conflict::new(last, asked)) };
+        let alarm = Alarm { why: refusal.to_string(), conflict: Some(Conflict::new(last, asked)), told_by: None };
         tracing::error!(
             node_key = %key,
             source = asked.source.map(tracing::field::display),
             "{refusal}; this node key gets nothing more. Look: freehold node list; end it: freehold node replace NAME"
         );
         let _ = desk.raise_alarm(key, now, &alarm);
+        let _ = desk.note_asked((key, principal), asked, false);
     })
 }
 
 /// A node key with an alarm is suspended, whoever shows it, until operators end it.
 pub fn check_alarm(desk: &mut Desk<'_>, key: Digest, source: Option<IpAddr>, now: Timestamp) -> Result<(), Refusal> {
-    let Some(mut alarm) = desk.keep(|desk| desk.ledger.alarm(key))? else {
+    let alarm = desk.keep(|desk| desk.ledger.alarm(key))?;
+    let Some(mut alarm) = alarm.filter(|alarm| desk.heeds(alarm)) else {
         return Ok(());
     };
     // Evidence: one address means a disk that was put back, two mean a clone.
@@ -269,13 +275,13 @@ pub async fn log_and_issue(
         renew::check_standing(desk.state, member, now)?;
         let at = (member.admission.entry.clone(), member.admission.entry_digest);
         let key = node_key.digest();
-        let last = desk.keep(|desk| desk.ledger.issuance(key, &principal))?;
+        let last = desk.last_issuance(key, &principal)?;
         if returning {
             renew::check_absence(last.as_ref(), now)?;
         }
-        check_turn(desk, key, last.as_ref(), &made.row, now)?;
+        check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
         let admission = stored_admission(desk, &at)?;
-        desk.keep(|desk| desk.ledger.log_issuance(key, &principal, &made.row))?;
+        desk.log_issuance(key, &principal, &made.row)?;
         Ok((admission, made.svid))
     });
     let ((admission, svid), tip) = written.await?;

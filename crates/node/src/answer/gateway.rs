@@ -1,20 +1,22 @@
 //! The gateway itself: its keys, its state, its writer. Whoever holds its lock is the only opener.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ground::clock;
 use ground::file::Lock;
+use ground::{clock, random};
 use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
 use identity::head::Mandate;
 use identity::id::Digest;
 use identity::key::{PublicKey, Sign as _};
-use identity::principal::{Author, Principal};
+use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
+use org::entry::Action;
 use org::founding::Founding;
 use org::frontier::Tip;
 use org::refusal::Refusal;
@@ -28,6 +30,7 @@ use crate::answer::download::Shelves;
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
+use crate::answer::peers::Peers;
 use crate::answer::published::{Shelf, Staged};
 use crate::answer::registry::Registry;
 use crate::answer::tally::Tally;
@@ -53,6 +56,9 @@ pub struct Gateway {
     pub tally: Arc<Tally>,
     /// What is published to nodes.
     pub shelf: Arc<Shelf>,
+    /// How it stands with the other gateways.
+    pub peers: Arc<Peers>,
+    pub(super) tips_of_others: Mutex<BTreeMap<NodeName, Envelope>>,
     /// Files by their hash.
     pub shelves: Shelves,
     tips: Arc<Tips>,
@@ -145,6 +151,7 @@ impl Gateway {
         let jottings = Arc::new(Jottings::default());
         let shelf = Arc::new(Shelf::default());
         shelf.bring_up(&ledger, &ahead, None);
+        let peers = Arc::new(Peers::default());
         let take_effect = effect(Arc::clone(&judgment), Arc::clone(&registry), Arc::clone(&frozen));
         let scribe = Scribe {
             ledger,
@@ -157,6 +164,7 @@ impl Gateway {
             jottings: Arc::clone(&jottings),
             tally: Arc::clone(&tally),
             shelf: Arc::clone(&shelf),
+            peers: Arc::clone(&peers),
             staged: Staged::default(),
             take_effect,
         };
@@ -171,6 +179,8 @@ impl Gateway {
             registry,
             tally,
             shelf,
+            peers,
+            tips_of_others: Mutex::default(),
             shelves: Shelves::new(Files::at(folder.path("files"))),
             tips,
             jottings,
@@ -191,6 +201,11 @@ impl Gateway {
         let judgment = self.judgment.load();
         let mandate = judgment.head.mandate_for_voice(self.keys.voice.public()).cloned();
         mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
+    }
+
+    /// Are there other gateways with a mandate?
+    pub fn has_peers(&self) -> bool {
+        self.judgment.load().head.mandates.len() > 1
     }
 
     /// Why it cannot issue, with both times: a wrong clock looks like a mandate that ended.
@@ -343,6 +358,24 @@ fn judge_by(state: &State) -> Option<Judgment> {
 }
 
 impl Gateway {
+    /// A gateway vouches for its own chain: a new one begins it by writing down that its machine is there.
+    pub async fn speak_first(&self) -> Result<(), Refusal> {
+        let author = self.tips.voice().author.clone();
+        let key = {
+            let state = self.state().await;
+            if state.frontier.place_of(&author).is_some() {
+                return Ok(());
+            }
+            state.holder(&self.about.node).map(|member| member.claim().node_key.digest())
+        };
+        let (node_key, name) = (key.ok_or(Refusal::NotAdmitted)?, self.about.node.clone());
+        let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+        let begin = move |desk: &mut Desk<'_>| {
+            desk.append_own((Action::NodeJoin { node_key, name }, node_key), clock::now(), correlation)
+        };
+        self.writer.run(begin).await
+    }
+
     /// Logs an SVID that was made while founding, before any connection exists.
     pub async fn log_first(&self, node_key: PublicKey, principal: &Principal, row: Issuance) -> Result<(), Refusal> {
         let principal = principal.clone();

@@ -59,8 +59,8 @@ impl Jottings {
         was_empty
     }
 
-    /// Writes what waits, within the transaction that is open.
-    pub fn write(&self, ledger: &Ledger) -> Result<(), LedgerError> {
+    /// Writes what waits, within the transaction that is open. True if nodes said something of themselves.
+    pub fn write(&self, ledger: &Ledger) -> Result<bool, LedgerError> {
         let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for (node_key, at) in &waiting.seen {
             ledger.log_seen(*node_key, *at)?;
@@ -71,6 +71,6 @@ impl Jottings {
         if !waiting.refused.is_empty() {
             ledger.observe(&waiting.refused)?;
         }
-        Ok(())
+        Ok(!waiting.reports.is_empty())
     }
 }

@@ -5,6 +5,7 @@
 pub mod limits;
 pub mod crowd;
 pub mod download;
+pub mod door;
 pub mod registry;
 pub mod tally;
 pub mod halt;
@@ -12,8 +13,10 @@ pub mod halt;
 // How something becomes durable.
 pub mod tips;
 pub mod jottings;
+pub mod peers;
 pub mod published;
 pub mod desk;
+pub mod merge;
 pub mod writer;
 pub mod gateway;
 pub mod vouch;
@@ -32,8 +35,15 @@ pub mod show;
 pub mod stage;
 pub mod control;
 
+// Asking others.
+pub mod mesh;
+pub mod fetch;
+pub mod exchange;
+pub mod begin;
+
 // Connections.
 pub mod conversation;
+pub mod guest;
 pub mod endpoint;
 pub mod metrics;
 pub mod serve;

@@ -27,10 +27,15 @@ pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refus
             Ok(opened.head.version)
         };
         let version = gateway.writer.run(keep).await.inspect_err(|_| gateway.forget_news())?;
-        tracing::error!(
-            version,
-            "somebody holds a head that says more than this ledger: it was restored from an old copy, or entries were lost"
-        );
+        if gateway.has_peers() {
+            tracing::info!(version, "somebody holds a later head: another gateway has it");
+            gateway.peers.hurry();
+        } else {
+            tracing::error!(
+                version,
+                "somebody holds a head that says more than this ledger: it was restored from an old copy, or entries were lost"
+            );
+        }
     }
     gateway.confront(request.tip.as_ref()).await?;
     Ok(Done {})

@@ -1,6 +1,9 @@
 //! What operators hand in before a head names it, and what they read back: leaves, manifests, maps, reports.
 
+use std::collections::BTreeSet;
+
 use identity::id::Digest;
+use identity::members::Leaf;
 use identity::text::Bytes;
 use manifest::stored::MAX_BYTES;
 use org::refusal::Refusal;
@@ -86,6 +89,36 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
         }
     }
     Ok(Answer::Staged {})
+}
+
+/// A part of a map that a head names and this gateway does not have whole.
+pub fn keep_map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<(), Refusal> {
+    check_count(leaves)?;
+    if from.saturating_add(leaves.len() as u64) > MAX_LEAVES {
+        return Err(malformed("the map has too many leaves"));
+    }
+    desk.keep(|desk| desk.ledger.put_map(root, from, leaves))
+}
+
+/// Leaves of a map that are not here, as many as go into one question; if all are, manifests that they name.
+pub fn lacking(desk: &mut Desk<'_>, root: Digest) -> Result<Vec<Digest>, Refusal> {
+    let leaves = desk.keep(|desk| desk.ledger.map(root, 0, usize::MAX))?;
+    let (mut lacking, mut manifests) = (Vec::new(), BTreeSet::new());
+    for digest in leaves {
+        match desk.keep(|desk| desk.ledger.blob(digest))? {
+            None => lacking.push(digest),
+            Some(bytes) => manifests.extend(serde_json::from_slice::<Leaf>(&bytes).ok().map(|leaf| leaf.manifest())),
+        }
+    }
+    if lacking.is_empty() {
+        for digest in manifests {
+            if !desk.keep(|desk| desk.ledger.has_blob(digest))? {
+                lacking.push(digest);
+            }
+        }
+    }
+    lacking.truncate(DIGESTS_PER_CALL);
+    Ok(lacking)
 }
 
 pub fn read_map(desk: &mut Desk<'_>, root: Digest, from: u64) -> Result<Answer, Refusal> {

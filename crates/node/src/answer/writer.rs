@@ -19,6 +19,7 @@ use tokio::sync::{RwLock, oneshot};
 use crate::answer::desk::{Batch, Closing, Desk, describe};
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
+use crate::answer::peers::Peers;
 use crate::answer::published::{Shelf, Staged};
 use crate::answer::tally::Tally;
 use crate::answer::tips::Tips;
@@ -59,6 +60,8 @@ pub struct Scribe {
     pub jottings: Arc<Jottings>,
     pub tally: Arc<Tally>,
     pub shelf: Arc<Shelf>,
+    /// Other gateways wait for every entry.
+    pub peers: Arc<Peers>,
     /// A map that was handed in, read before a head names it.
     pub staged: Staged,
     /// Called after a commit that changed what operators decide.
@@ -168,6 +171,9 @@ impl Scribe {
                     (self.take_effect)(&state);
                     self.shelf.ring();
                 }
+                if !done.taken.is_empty() || done.observed {
+                    self.peers.ring();
+                }
                 // A gateway that is behind vouches for nothing, and an error of the key is nobody's loss: who waits
                 // for the tip is told that there is none.
                 let vouches = done.wants_tip && self.halt.check().is_ok();
@@ -196,10 +202,11 @@ impl Scribe {
 
     fn run_and_commit(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Batch, String> {
         self.ledger.begin().map_err(|why| describe(&why))?;
-        self.jottings.write(&self.ledger).map_err(|why| describe(&why))?;
+        let reported = self.jottings.write(&self.ledger).map_err(|why| describe(&why))?;
         self.staged.forget_old();
         let hands = (self.tips.voice(), self.halt.as_ref(), &self.closing);
         let mut desk = Desk::new((&mut self.ahead, &mut self.staged), &self.ledger, hands);
+        desk.batch.observed = reported;
         for job in batch {
             finishes.push(job(&mut desk));
             if let Some(why) = desk.batch.broken {

@@ -89,7 +89,7 @@ pub async fn join(
                 (unheard, waits) = (false, true);
             }
             Err(AskError::Call(why))
-                if why.is_worth_retrying() && (attempt < ATTEMPTS || told && !left().is_zero()) =>
+                if why.is_worth_retrying() && (attempt < ATTEMPTS || waits && !left().is_zero()) =>
             {
                 tell(Step::Doing(&format!("{why}; trying again")));
                 tokio::time::sleep(pause).await;
@@ -130,8 +130,13 @@ fn give_up(scope: &Scope, why: AskError, (fresh, unheard, waits): (bool, bool, b
     // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
     let unused = !scope.path("wish.json").exists();
     let refused = unheard && refusal.is_some_and(is_a_no);
-    let denied = matches!(refusal, Some(Refusal::Denied));
-    if denied || fresh && (unused || refused) {
+    // It was never let in, and as what it is it never will be.
+    let over = match refusal {
+        Some(Refusal::Denied) => true,
+        Some(Refusal::NameTaken { .. }) => waits,
+        _ => false,
+    };
+    if over || fresh && (unused || refused) {
         let _ = scope.wipe();
     }
     match why {
@@ -165,7 +170,7 @@ fn settled(scope: &Scope, wish: &Wish) -> Result<Wish, AskError> {
 
 /// The return over mTLS that makes a node a member; also finishes a join that was interrupted.
 pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, AskError> {
-    let gateways: Vec<Gateway> = node.gateways.iter().cloned().map(Gateway::from).collect();
+    let gateways: Vec<Gateway> = scope.addresses(&node, clock::now())?.into_iter().map(Gateway::from).collect();
     let mut wait = Duration::from_millis(300);
     let mut attempt = 1;
     loop {
@@ -184,6 +189,7 @@ pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, As
     Ok(node)
 }
 
+/// Asks each gateway of the code in turn, until one lets this machine in or says no for all of them.
 async fn try_join(
     scope: &Scope,
     shown: Shown<'_>,
@@ -191,10 +197,47 @@ async fn try_join(
     wait: Option<Seconds>,
     tell: &mut impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
+    let (mut unsure, mut last) = (None, AskError::NoGateway);
+    for address in &shown.code.gateways {
+        match try_join_at(scope, (shown, Gateway::from(address.clone())), wish, wait, tell).await {
+            Ok(node) => return Ok(node),
+            Err(AskError::Call(why)) if why.is_worth_retrying() => unsure = Some(why),
+            Err(why) if is_only_here(&why) => last = why,
+            Err(why) => return Err(why),
+        }
+    }
+    // Whoever could not be asked may be the one that has the right.
+    Err(unsure.map_or(last, AskError::Call))
+}
+
+/// Another gateway may have the right, or know more.
+const fn is_only_here(why: &AskError) -> bool {
+    let AskError::Call(call) = why else { return false };
+    match call {
+        CallError::Refused(refusal) => matches!(
+            refusal,
+            Refusal::InviteNotHere
+                | Refusal::InviteUsedUp { .. }
+                | Refusal::InviteUnknown { .. }
+                | Refusal::NoMandate
+                | Refusal::HeadStale { .. }
+                | Refusal::LedgerBehind
+                | Refusal::Restored
+        ),
+        _ => true,
+    }
+}
+
+async fn try_join_at(
+    scope: &Scope,
+    (shown, gateway): (Shown<'_>, Gateway),
+    wish: &Wish,
+    wait: Option<Seconds>,
+    tell: &mut impl FnMut(Step<'_>),
+) -> Result<NodeFile, AskError> {
     let code = shown.code;
-    let gateways: Vec<Gateway> = code.gateways.iter().cloned().map(Gateway::from).collect();
     let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
-    let (mut gateway, known) = believe_one_of(&gateways, &Expect::Pin(code.endpoint_root), None, anchor).await?;
+    let (mut gateway, known) = believe_one_of(&[gateway], &Expect::Pin(code.endpoint_root), None, anchor).await?;
     let version = known.head.head.version;
     tell(Step::Doing(&format!("believed the gateway at {}: mandated in head {version}", gateway.address())));
     let (identity, endpoint) = gateway.both_bundles(&known).await?;

@@ -62,8 +62,8 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
         gateway.exporter(),
     );
     let by_node = transcript.sign(Purpose::Return, &node_key).map_err(|why| bad(&why))?;
-    let request =
-        ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node, tip: scope.tip()? };
+    let tip = scope.tip_of(&gateway.mandate.gateway)?;
+    let request = ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node, tip };
     let issued: Issued = gateway.ask(Ask::Return, &request).await?;
     let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
     scope.save_tip(&issued.tip, &known)?;

@@ -56,7 +56,8 @@ pub async fn check_in(
     gateway: &mut Believed,
     known: &Known,
 ) -> Result<(Known, Option<String>), AskError> {
-    let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip: scope.tip()? };
+    let tip = scope.tip_of(&gateway.mandate.gateway)?;
+    let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip };
     let CheckedIn { signers, head, tip, recoveries } = gateway.ask(Ask::CheckIn, &question).await?;
     take_authority(scope, known, (&signers, head.as_ref()), (&tip, &recoveries))
 }
@@ -113,7 +114,7 @@ pub async fn sync(
         have: wants.have,
         waits_for: wants.waits_for,
         sighted: known.sighted.iter().map(|sighted| sighted.recovery.digest()).collect(),
-        tip: scope.tip()?,
+        tip: scope.tip_of(&gateway.mandate.gateway)?,
         wait: wants.wait,
         report: wants.report,
     };

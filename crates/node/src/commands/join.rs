@@ -81,17 +81,20 @@ pub struct Join {
     wait: Option<Seconds>,
 }
 
+/// With what a machine comes.
+struct In {
+    code: InviteCode,
+    /// Of a join that waits here.
+    wish: Option<Wish>,
+    /// For which a bundle was made.
+    name: Option<NodeName>,
+}
+
 impl Join {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not join";
         let old_key = self.old_key.as_deref().map(read_key).transpose().map_err(|why| Failure::new(doing, &why))?;
-        let (code, wish, name) = match self.begun(common, doing)? {
-            Some((wish, code)) => (code, Some(wish), None),
-            None => {
-                let (code, name) = self.code(doing)?;
-                (code, None, name)
-            }
-        };
+        let In { code, wish, name } = self.code(common, doing)?;
         let doing = format!("could not join `{}`", code.name);
         let folder = common.scope.as_ref().unwrap_or(&code.name);
         let scope = Scope::at(&common.root(), folder);
@@ -135,7 +138,24 @@ impl Join {
         }
     }
 
-    /// Without a code: a join that waits here goes on.
+    /// The code in hand; without one, that of a join that waits here, with what it wants to be.
+    fn code(&self, common: &Common, doing: &str) -> Result<In, Failure> {
+        if let Some(path) = &self.bundle {
+            let JoinBundle { code, name } = bundle::open(path, self.passphrase_file.as_deref(), doing)?;
+            return Ok(In { code, wish: None, name: Some(name) });
+        }
+        let begun = self.begun(common, doing)?;
+        let text = if begun.is_some() && nothing_to_read() { Zeroizing::default() } else { self.code_text(doing)? };
+        match begun {
+            Some((wish, code)) if text.trim().is_empty() => Ok(In { code, wish: Some(wish), name: None }),
+            _ => match text.parse() {
+                Ok(code) => Ok(In { code, wish: None, name: None }),
+                Err(why) => Err(not_a_code(doing, &why)),
+            },
+        }
+    }
+
+    /// The one join that waits here, if this one names no other.
     fn begun(&self, common: &Common, doing: &str) -> Result<Option<(Wish, InviteCode)>, Failure> {
         if self.invite.is_some() || self.invite_file.is_some() || self.bundle.is_some() || self.name.is_some() {
             return Ok(None);
@@ -149,20 +169,8 @@ impl Join {
             let wish = scope.wish().map_err(|why| Failure::new(doing, &why))?;
             begun.extend(wish.zip(waiting.map(|(_, code)| code)));
         }
-        // Several wait, or somebody has a code in hand: what is meant must be said.
-        if begun.len() > 1 || !nothing_to_read() { Ok(None) } else { Ok(begun.pop()) }
-    }
-
-    /// The code, and the name that a bundle was made for.
-    fn code(&self, doing: &str) -> Result<(InviteCode, Option<NodeName>), Failure> {
-        if let Some(path) = &self.bundle {
-            let JoinBundle { code, name } = bundle::open(path, self.passphrase_file.as_deref(), doing)?;
-            return Ok((code, Some(name)));
-        }
-        let code = self.code_text(doing)?.parse().map_err(|why: org::code::BadCode| {
-            Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
-        })?;
-        Ok((code, None))
+        // If several wait, what is meant must be said.
+        if begun.len() > 1 { Ok(None) } else { Ok(begun.pop()) }
     }
 
     /// Only where it is asked for: a host name that nobody asked for is nobody's business.
@@ -216,6 +224,10 @@ fn nothing_to_read() -> bool {
     }
     let kind = rustix::fs::fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
     !matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
+}
+
+fn not_a_code(doing: &str, why: &org::code::BadCode) -> Failure {
+    Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
 }
 
 fn failed(doing: &str, why: AskError) -> Failure {

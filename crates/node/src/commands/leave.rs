@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use clap::Args;
+use ground::clock;
 use org::refusal::Refusal;
 use serde::Serialize;
 use wire::connect::{CallError, Gateway};
@@ -52,7 +53,8 @@ impl Leave {
         self.confirm(doing, &org)?;
         let told_gateway = match (&node, self.local) {
             (Some(node), false) => {
-                let gateways: Vec<Gateway> = node.gateways.iter().cloned().map(Gateway::from).collect();
+                let addresses = scope.addresses(node, clock::now()).map_err(|why| failed(&why))?;
+                let gateways: Vec<Gateway> = addresses.into_iter().map(Gateway::from).collect();
                 match sync::leave(&scope, &gateways).await {
                     // Told in a run that was interrupted.
                     Ok(()) | Err(AskError::Call(CallError::Refused(Refusal::KeyLeft))) => true,

@@ -11,4 +11,5 @@ pub mod sync;
 pub mod leave;
 pub mod roots;
 pub mod doctor;
+pub mod gateway;
 pub mod pages;

@@ -37,6 +37,26 @@ pub struct GatewayFile {
 pub struct ServingFile {
     pub listen: SocketAddr,
     pub pid: u32,
+    /// Where this machine's own programs come in, if that is another port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<SocketAddr>,
+}
+
+impl ServingFile {
+    /// How this machine itself reaches it.
+    pub fn dial(&self) -> SocketAddr {
+        self.own.unwrap_or_else(|| loopback(self.listen))
+    }
+}
+
+/// How this machine itself reaches a listener.
+pub fn loopback(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        ip if ip.is_unspecified() && ip.is_ipv4() => std::net::Ipv4Addr::LOCALHOST.into(),
+        ip if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
 }
 
 /// Everything that a gateway signs with.
@@ -58,9 +78,18 @@ impl GatewayFolder {
         self.folder.join(name)
     }
 
-    /// The first node's own scope.
+    /// Of a machine that joined: inside its scope.
+    pub fn of_member(scope: &Scope) -> Self {
+        Self { folder: scope.path("gateway") }
+    }
+
+    /// The scope of the gateway's own node: inside, where the org was founded, else around it.
     pub fn scope(&self) -> Scope {
-        Scope { folder: self.path("node") }
+        let inside = self.path("node");
+        match self.folder.parent() {
+            Some(around) if !inside.exists() && around.join("node.key").exists() => Scope { folder: around.to_owned() },
+            _ => Scope { folder: inside },
+        }
     }
 
     /// Nothing if another process holds it.

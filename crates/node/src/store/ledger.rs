@@ -11,7 +11,7 @@ use std::time::Duration;
 use identity::envelope::Envelope;
 use identity::head::Cut;
 use identity::id::{Digest, OrgId};
-use identity::principal::Principal;
+use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use org::derived::{self, BadRow, Changes, Rows};
 use org::entry::{Entry, SignedEntry};
@@ -57,6 +57,9 @@ pub struct Alarm {
     pub why: String,
     /// Absent in what was written before evidence was kept.
     pub conflict: Option<Conflict>,
+    /// The gateway on whose word it rests, if not on this one's: it counts as long as that one has a mandate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_by: Option<NodeName>,
 }
 
 impl LedgerError {
@@ -201,6 +204,11 @@ impl Ledger {
         self.change_rows(&Changes { put, gone })
     }
 
+    /// Every row as the state says, after many entries at once.
+    pub fn derive_again(&self, state: &State) -> Result<(), LedgerError> {
+        self.replace_rows(&derived::rows(state))
+    }
+
     /// Every row of the derived tables.
     pub fn derived(&self) -> Result<Rows, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT tbl, key, value FROM derived")?;
@@ -342,7 +350,7 @@ impl Ledger {
     pub fn alarm(&self, node_key: Digest) -> Result<Option<Alarm>, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT why FROM alarms WHERE node_key = ?1")?;
         let text: Option<String> = query.query_row([node_key.to_string()], |row| row.get(0)).optional()?;
-        Ok(text.map(|text| serde_json::from_str(&text).unwrap_or(Alarm { why: text, conflict: None })))
+        Ok(text.map(|text| serde_json::from_str(&text).unwrap_or(Alarm { why: text, conflict: None, told_by: None })))
     }
 
     /// When, from where, what; the oldest beyond a bound are forgotten.

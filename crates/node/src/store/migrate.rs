@@ -79,7 +79,8 @@ fn to_version_3(db: &Connection) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// Machines that wait for a person, and bundles that another machine showed again.
+/// Machines that wait for a person, and bundles that another machine showed again. What gateways tell each other of
+/// SVIDs, so that a clone shows itself whichever of them it asks.
 fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
     db.execute_batch(
         "CREATE TABLE claims (
@@ -89,7 +90,12 @@ fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
          CREATE TABLE reuses (
              invite TEXT NOT NULL, node_key TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL,
              name TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (invite, node_key)
-         ) STRICT, WITHOUT ROWID;",
+         ) STRICT, WITHOUT ROWID;
+         CREATE TABLE issued (
+             number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL, principal TEXT NOT NULL,
+             counter INTEGER NOT NULL, request TEXT NOT NULL, teller TEXT NOT NULL, made INTEGER NOT NULL,
+             value TEXT NOT NULL, UNIQUE (node_key, principal, counter, request)
+         ) STRICT;",
     )?;
     Ok(())
 }

@@ -10,5 +10,6 @@ pub mod ledger;
 pub mod marks;
 pub mod published;
 pub mod reuse;
+pub mod exchange;
 pub mod claims;
 pub mod check;

@@ -13,15 +13,16 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::{InviteId, OrgId};
 use identity::key::{BadKey, P256Key};
-use identity::principal::{Address, Author, NodeName, OrgName, Principal};
+use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use org::admission::SealKey;
-use org::frontier::Tip;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::known::{BadKnowledge, Known, KnownFile};
 use wire::tls::OwnSvid;
 use zeroize::Zeroizing;
+
+pub mod word;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
@@ -179,45 +180,6 @@ impl Scope {
     /// The ratchet, on disk before anything is done by it.
     pub fn save_known(&self, known: &Known) -> Result<(), ScopeError> {
         self.write_json("known.json", &known.to_file())
-    }
-
-    pub fn tip(&self) -> Result<Option<Envelope>, ScopeError> {
-        self.read_json("tip.json")
-    }
-
-    /// Keeps the highest word that a gateway gave about its ledger. A lower or unsigned one does not replace it: it
-    /// is the evidence that confronts a gateway with its own future.
-    pub fn save_tip(&self, tip: &Envelope, known: &Known) -> Result<(), ScopeError> {
-        // A gateway speaks of its own chain: under another name its word would take the place of the evidence.
-        let read = |tip: &Envelope| {
-            known.head.head.mandates.iter().find_map(|mandate| {
-                let told: Tip = tip.open_signed_by(Some(known.org()), &[mandate.voice]).ok()?;
-                (told.author == Author::Gateway(mandate.gateway.clone())).then_some(told)
-            })
-        };
-        let Some(new) = read(tip) else {
-            tracing::warn!("a gateway's word about its ledger is not signed by a mandated gateway; it is not kept");
-            return Ok(());
-        };
-        let epoch = &known.head.head.epoch;
-        // What the operators gave up when an epoch began confronts nobody any more; what they kept does.
-        let ended = |old: &Tip| epoch.gave_up(&old.author, old.place.epoch, old.place.seq);
-        match self.tip()?.as_ref().and_then(read) {
-            Some(old)
-                if old.author == new.author
-                    && !ended(&old)
-                    && (old.place.seq > new.place.seq
-                        || (old.place.seq == new.place.seq && old.place.digest != new.place.digest)) =>
-            {
-                tracing::error!(
-                    told_before = old.place.seq,
-                    told_now = new.place.seq,
-                    "the gateway's ledger is not what it was: it was restored from an old copy, or it lies"
-                );
-                Ok(())
-            }
-            _ => self.write_json("tip.json", tip),
-        }
     }
 
     pub fn save_trust(&self, identity: &[Bundle<Identity>], endpoint: &[Bundle<Endpoint>]) -> Result<(), ScopeError> {

@@ -111,6 +111,8 @@ impl<D: Desk> Session<D> {
                 roles: spec.roles.clone(),
                 terms: Terms { kind: Kind::Pattern, hosts: spec.hosts.clone() },
                 files: BTreeSet::new(),
+                // A pattern is for machines that nobody handed a code: whichever gateway they find.
+                at: self.mandates().iter().map(|mandate| mandate.gateway.clone()).collect(),
                 approval: if spec.approvers.is_some() { Approval::Human } else { Approval::None },
                 approvers: spec.approvers.unwrap_or(1),
             };

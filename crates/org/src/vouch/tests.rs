@@ -158,6 +158,7 @@ fn head(pages: &[Page], caller: &Caller) -> Head {
         svid_ttl: Seconds::DAY,
         not_before: NOW - Seconds::DAY,
         not_after: if caller.mandated { NOW + Seconds::DAY } else { NOW },
+        addresses: Vec::new(),
     };
     let mut revocations = Revocations::default();
     revocations.node_keys.extend(page.revoked.iter().map(|number| key(*number).digest()));

@@ -95,6 +95,7 @@ impl Scene {
             svid_ttl: Seconds::DAY,
             not_before: NOW - Seconds::DAY,
             not_after: NOW + Seconds::DAY.times(90),
+            addresses: Vec::new(),
         };
         let head = Head {
             version: 1,

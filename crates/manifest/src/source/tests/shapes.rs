@@ -120,6 +120,13 @@ fleet.yaml:6:40: error: `services.wiki.groups` says nothing
 }
 
 #[test]
+fn only_gateways_are_reached_by_carriers() {
+    let told = broken("addr: '127.0.0.1:80'", "addr: wss://127.0.0.1");
+    assert!(told.contains("`wss://127.0.0.1` is not HOST:PORT"), "{told}");
+    assert!(told.contains("hint: only `gateways` are reached by WebSocket or proxy; here it is HOST:PORT"), "{told}");
+}
+
+#[test]
 fn a_text_of_the_wrong_form_says_which_form() {
     let told = broken("addr: '127.0.0.1:80'", "addr: 127.0.0.1");
     same(

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use identity::head::{Epoch, Head, Mandate, Place, Revocations};
 use identity::id::{Digest, KeyId, sha256};
 use identity::key::{EdKey, Sign as _};
+use identity::principal::Author;
 use identity::signers::{Quorum, Signer};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::founding::{Founding, FoundingRecord};
+use org::frontier::Tip;
 
 use super::*;
 
@@ -45,6 +47,7 @@ fn known(epoch: Epoch) -> Known {
         svid_ttl: Seconds::DAY,
         not_before: NOW,
         not_after: NOW + Seconds::DAY,
+        addresses: Vec::new(),
     };
     let head = Head {
         version: 1,

@@ -1,0 +1,449 @@
+//! `freehold gateway add | list | renew | move | remove`: which machines are gateways.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use ground::clock;
+use ground::file::{self, Access};
+use identity::envelope::Envelope;
+use identity::glob::NameGlob;
+use identity::head::Mandate;
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use node::report::{Failure, show};
+use operate::desk::Desk;
+use operate::gateway::{GatewayWish, OpenRoots};
+use operate::head::MANDATE;
+use operate::mandate::MandateWish;
+use operate::roots::{self, RootError};
+use operate::session::Session;
+use org::gateway::CheckedRequest;
+use serde::Serialize;
+use wire::control::{NodeView, PeerView};
+
+use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
+use crate::words::{confirm, or_dash, table};
+
+#[derive(Debug, Subcommand)]
+pub enum GatewayCommand {
+    /// Make a machine a gateway: it made its keys itself, and asks
+    Add(Add),
+    /// List the gateways, where they are, and how far each is
+    List(List),
+    /// Let a gateway's mandate last longer
+    Renew(Renew),
+    /// Have a gateway come before the others: nodes, invites and this tool go there
+    Move(Move),
+    /// Take a gateway's mandate away; nodes come back at another
+    Remove(Remove),
+}
+
+impl GatewayCommand {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Self::Add(add) => add.run(common).await,
+            Self::List(list) => list.run(common).await,
+            Self::Renew(renew) => renew.run(common).await,
+            Self::Move(to) => to.run(common).await,
+            Self::Remove(remove) => remove.run(common).await,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold gateway add vps.request --out vps.grant
+  freehold gateway add vps.request --name 'web-*' --name vps      it may issue for these names only
+
+On that machine before:  freehold-node gateway request --address vps.example:7443 --out vps.request
+and after:               freehold-node gateway install vps.grant && freehold-node gateway serve")]
+pub struct Add {
+    /// What `freehold-node gateway request` wrote
+    request: PathBuf,
+    /// Where to write what it takes home; there is no secret in it [default: NAME.grant here]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Names for which it may issue; may be repeated
+    #[arg(long = "name", value_name = "GLOB", default_value = "*")]
+    names: Vec<NameGlob>,
+    /// How long an SVID lives [default: as at the first gateway]
+    #[arg(long, value_name = "SPAN")]
+    svid_ttl: Option<Seconds>,
+    /// How long its mandate lasts [default: 365d]
+    #[arg(long, value_name = "SPAN")]
+    lasts: Option<Seconds>,
+    /// Where the root keys are [default: the operator's folder]
+    #[arg(long, value_name = "DIR")]
+    roots: Option<PathBuf>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Added {
+    gateway: String,
+    addresses: Vec<String>,
+    until: String,
+    grant: String,
+    pending: Option<Waiting>,
+}
+
+impl Add {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not add a gateway";
+        let bytes = file::read(&self.request).map_err(|why| Failure::new(doing, &why))?;
+        let request: Envelope = serde_json::from_slice(&bytes)
+            .map_err(|why| Failure::failed(doing, format!("`{}` is no request: {why}", self.request.display())))?;
+        let (mut session, keys) = common.signing_session(doing).await?;
+        let checked = session.check_gateway_request(&request).await;
+        let (checked, node) = checked.map_err(|why| failure(doing, &why))?;
+        let wish = GatewayWish { names: self.names, svid_ttl: self.svid_ttl, lasts: self.lasts };
+        let mandate = session.mandate_for(&checked, &wish, clock::now()).map_err(|why| failure(doing, &why))?;
+        if !common.json {
+            eprintln!("{}", who(&checked, &node, &mandate));
+        }
+        let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{}.grant", mandate.gateway)));
+        if out.exists() {
+            return Err(Failure::failed(doing, format!("`{}` is there already", out.display()))
+                .hint("move it away, or choose another name: --out FILE"));
+        }
+        confirm(self.yes, doing, "Make it a gateway?")?;
+        let opened = open_roots(common, &session, self.roots, doing)?;
+        let made = session.add_gateway(&keys, (&checked, &wish), &opened).await.map_err(|why| failure(doing, &why))?;
+        drop(opened);
+        let (mandate, grant) = made.what;
+        let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
+        file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let result = Added {
+            gateway: mandate.gateway.to_string(),
+            addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
+            until: mandate.not_after.to_string(),
+            grant: out.display().to_string(),
+            pending,
+        };
+        show(common.json, &result, || {
+            let take = format!(
+                "Bring `{0}` to `{1}`; there run:\n\n  freehold-node gateway install {0}\n  freehold-node gateway serve\n",
+                result.grant, result.gateway
+            );
+            let done = || format!("`{}` has a mandate until {}", result.gateway, result.until);
+            format!("{}\n{take}", told(result.pending.as_ref(), done))
+        });
+        Ok(())
+    }
+}
+
+fn who(checked: &CheckedRequest, node: &NodeView, mandate: &Mandate) -> String {
+    let request = &checked.request;
+    let list = |items: Vec<String>| items.join(" ");
+    let lines = [
+        format!("`{}` asks to be a gateway; it asked at {}", request.node, request.at),
+        format!("  its node key   {} (the member's)", request.node_key.digest()),
+        format!("  joined         {}, let in by `{}`", node.enrolled_at, node.admitted_by),
+        format!("  found at       {}", list(mandate.addresses.iter().map(ToString::to_string).collect())),
+        format!("  answers as     {}", list(mandate.hosts.iter().map(ToString::to_string).collect())),
+        format!("  its voice      {}", request.voice),
+        format!("  issuing keys   {} and {}", checked.identity.id, checked.endpoint.id),
+        format!(
+            "It may let machines in by invites that give it a right, and issue SVIDs of {} for the names {}, until {}.",
+            mandate.svid_ttl,
+            list(mandate.names.iter().map(ToString::to_string).collect()),
+            mandate.not_after
+        ),
+    ];
+    lines.join("\n")
+}
+
+fn open_roots<D: Desk>(
+    common: &Common,
+    session: &Session<D>,
+    folder: Option<PathBuf>,
+    doing: &str,
+) -> Result<OpenRoots, Failure> {
+    let folder = folder.unwrap_or_else(|| session.folder.folder.clone());
+    let org = &session.known.founding.record.name;
+    let asked = std::cell::OnceCell::new();
+    let ask = || match asked.get() {
+        Some(passphrase) => Ok(Clone::clone(passphrase)),
+        None => common.passphrase(&format!("passphrase of the root keys of `{org}`")).inspect(|typed| {
+            let _ = asked.set(typed.clone());
+        }),
+    };
+    let failed = |why: RootError| {
+        let failure = Failure::new(doing, &why);
+        match why {
+            RootError::NotHere(..) => {
+                failure.hint("say where the root keys are: --roots DIR; or run this where they are")
+            }
+            RootError::Passphrase(_) => failure.hint("give it with --passphrase-file FILE, or run this at a terminal"),
+            _ => failure,
+        }
+    };
+    Ok(OpenRoots {
+        identity: roots::open(&folder, ask).map_err(failed)?,
+        endpoint: roots::open(&folder, ask).map_err(failed)?,
+    })
+}
+
+#[derive(Debug, Args)]
+pub struct List {}
+
+#[derive(Serialize)]
+struct GatewayTold {
+    gateway: String,
+    first: bool,
+    asked: bool,
+    addresses: Vec<String>,
+    until: String,
+    last_exchange: Option<String>,
+    last_seen: Option<String>,
+    behind: u64,
+    ahead: u64,
+    state: String,
+    problem: Option<String>,
+}
+
+impl List {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not list the gateways";
+        let mut session = common.session(doing).await?;
+        let peers = session.peers().await.map_err(|why| failure(doing, &why))?;
+        let nodes = session.nodes().await.map_err(|why| failure(doing, &why))?;
+        let gateways: Vec<_> = session
+            .mandates()
+            .iter()
+            .enumerate()
+            .map(|(nth, it)| row(&session, nth == 0, it, (&peers, &nodes)))
+            .collect();
+        show(common.json, &gateways, || {
+            let cells = |it: &GatewayTold| {
+                vec![
+                    it.gateway.clone(),
+                    it.state.clone(),
+                    if it.addresses.is_empty() { "-".to_owned() } else { it.addresses.join(" ") },
+                    it.until.clone(),
+                    or_dash(it.last_seen.as_ref()),
+                    or_dash(it.last_exchange.as_ref()),
+                    if it.asked { "-".to_owned() } else { it.ahead.to_string() },
+                    or_dash(it.problem.as_ref()),
+                ]
+            };
+            let rows: Vec<_> = gateways.iter().map(cells).collect();
+            table(&["GATEWAY", "STATE", "AT", "MANDATE UNTIL", "SEEN", "EXCHANGED", "BEHIND", "PROBLEM"], &rows)
+        });
+        Ok(())
+    }
+}
+
+fn row<D>(
+    session: &Session<D>,
+    first: bool,
+    mandate: &Mandate,
+    (peers, nodes): (&[PeerView], &[NodeView]),
+) -> GatewayTold {
+    let now = clock::now();
+    let asked = mandate.gateway == session.survey.gateway;
+    let peer = peers.iter().find(|peer| peer.gateway == mandate.gateway);
+    let node = nodes.iter().rfind(|node| node.name == mandate.gateway);
+    let seen = node.and_then(|node| node.last_seen);
+    let problem = peer.and_then(|peer| peer.problem.clone());
+    let state = if !mandate.is_active(now) {
+        "over"
+    } else if asked {
+        "answers"
+    } else if problem.is_some() || peer.is_none_or(|peer| peer.last_exchange.is_none()) {
+        "apart"
+    } else {
+        "exchanging"
+    };
+    GatewayTold {
+        gateway: mandate.gateway.to_string(),
+        first,
+        asked,
+        addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
+        until: mandate.not_after.to_string(),
+        last_exchange: peer.and_then(|peer| peer.last_exchange).map(|at| at.to_string()),
+        last_seen: seen.map(|at| at.to_string()),
+        behind: peer.map_or(0, |peer| peer.behind),
+        ahead: peer.map_or(0, |peer| peer.ahead),
+        state: if first { format!("first, {state}") } else { state.to_owned() },
+        problem,
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold gateway renew vps --lasts 90d")]
+pub struct Renew {
+    /// The gateway's node name
+    node: NodeName,
+    /// How long its mandate lasts from now [default: 365d]
+    #[arg(long, value_name = "SPAN")]
+    lasts: Option<Seconds>,
+}
+
+#[derive(Serialize)]
+struct Renewed {
+    gateway: String,
+    until: String,
+    pending: Option<Waiting>,
+}
+
+impl Renew {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not renew the mandate of `{}`", self.node);
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let wish = MandateWish { lasts: Some(self.lasts.unwrap_or(MANDATE)), ..MandateWish::default() };
+        let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
+        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let result = Renewed { gateway: self.node.to_string(), until: made.what.not_after.to_string(), pending };
+        show(common.json, &result, || {
+            told(result.pending.as_ref(), || format!("`{}` has a mandate until {}", result.gateway, result.until))
+        });
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold gateway move vps               and wait until every node knows of it
+  freehold gateway move vps --no-wait
+
+The gateway that came first until now stays one, until it is removed: freehold gateway remove NAME")]
+pub struct Move {
+    /// The gateway's node name
+    node: NodeName,
+    /// Do not wait until every node knows of it
+    #[arg(long)]
+    no_wait: bool,
+    /// Wait this long at most
+    #[arg(long, value_name = "SPAN", default_value = "5m")]
+    wait: Seconds,
+}
+
+#[derive(Serialize)]
+struct Moved {
+    gateway: String,
+    head: u64,
+    /// Nodes that have not said yet that they know.
+    not_yet: Vec<String>,
+    pending: Option<Waiting>,
+}
+
+impl Move {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not move to `{}`", self.node);
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let made = session.move_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let mut not_yet = Vec::new();
+        if pending.is_none() {
+            let wait = if self.no_wait { Seconds(0) } else { self.wait };
+            not_yet = watch(&mut session, (made.what, wait), common.json, &doing).await?;
+        }
+        let not_yet = not_yet.iter().map(ToString::to_string).collect();
+        let result = Moved { gateway: self.node.to_string(), head: made.what, not_yet, pending };
+        show(common.json, &result, || {
+            told(result.pending.as_ref(), || {
+                let known = if result.not_yet.is_empty() {
+                    "every node knows".to_owned()
+                } else {
+                    format!(
+                        "these have not said yet that they know, and find it when they next ask the old one: {}",
+                        result.not_yet.join(" ")
+                    )
+                };
+                format!("`{}` comes first (head {}); {known}", result.gateway, result.head)
+            })
+        });
+        Ok(())
+    }
+}
+
+/// Waits until every node has said that it has the head; those who have not.
+async fn watch<D: Desk>(
+    session: &mut Session<D>,
+    (version, wait): (u64, Seconds),
+    quiet: bool,
+    doing: &str,
+) -> Result<Vec<NodeName>, Failure> {
+    let until = Instant::now() + Duration::from_secs(wait.0);
+    let mut told = usize::MAX;
+    loop {
+        let not_yet = session.not_yet_at(version).await.map_err(|why| failure(doing, &why))?;
+        if not_yet.is_empty() || Instant::now() >= until {
+            return Ok(not_yet);
+        }
+        if !quiet && not_yet.len() < told && std::io::stderr().is_terminal() {
+            told = not_yet.len();
+            eprintln!("waiting for {told} node(s): {}", first_names(&not_yet));
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+fn first_names(names: &[NodeName]) -> String {
+    let more = names.len().saturating_sub(5);
+    let some: Vec<_> = names.iter().take(5).map(ToString::to_string).collect();
+    if more > 0 { format!("{} and {more} more", some.join(" ")) } else { some.join(" ") }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold gateway remove laptop
+
+Everything that it issued is worth nothing at once; the nodes come back by their node keys at another gateway.
+What it wrote into the ledger until now stands. Invites that only it has a right to are of no use any more.")]
+pub struct Remove {
+    /// The gateway's node name
+    node: NodeName,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Removed {
+    gateway: String,
+    head: u64,
+    pending: Option<Waiting>,
+}
+
+impl Remove {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not remove the gateway `{}`", self.node);
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let peers = session.peers().await.map_err(|why| failure(&doing, &why))?;
+        if !common.json {
+            let peer = peers.iter().find(|peer| peer.gateway == self.node);
+            let apart = peer.filter(|peer| peer.problem.is_some() || peer.last_exchange.is_none() || peer.behind > 0);
+            if let Some(peer) = apart {
+                eprintln!(
+                    "`{}` last exchanged at {}: machines that it let in since then would have to join again.",
+                    self.node,
+                    or_dash(peer.last_exchange.as_ref())
+                );
+            }
+            eprintln!(
+                "Everything that `{}` issued is worth nothing at once; the nodes come back at another gateway. It cannot \
+                 become a gateway under this name again.",
+                self.node
+            );
+        }
+        confirm(self.yes, &doing, "Remove it?")?;
+        let made = session.remove_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let result = Removed { gateway: self.node.to_string(), head: made.what, pending };
+        show(common.json, &result, || {
+            told(result.pending.as_ref(), || {
+                format!("`{}` is no gateway any more (head {})", result.gateway, result.head)
+            })
+        });
+        Ok(())
+    }
+}

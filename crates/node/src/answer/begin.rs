@@ -1,0 +1,246 @@
+//! How a new gateway begins: its keys, what it asks of the operators, what it takes from them, and the whole ledger.
+
+use ground::file::{self, Access};
+use ground::{clock, random};
+use identity::bundle::Domain;
+use identity::certificate::{self, BadCertificate};
+use identity::envelope::{BadEnvelope, Envelope};
+use identity::key::{BadKey, EdKey, P256Key, Sign as _};
+use identity::principal::{Address, NodeName};
+use identity::text::Bytes;
+use identity::time::Seconds;
+use org::entry::SignedEntry;
+use org::founding::{BadFounding, Founding};
+use org::gateway::{GatewayGrant, GatewayRequest};
+use org::state::State;
+use pki_types::CertificateDer;
+use wire::connect::{Believed, CallError, Gateway as Door};
+use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have};
+use wire::known::Known;
+use wire::permit::Ask;
+
+use crate::answer::mesh::doors_of;
+use crate::answer::peers::lacking;
+use crate::ask::call::AskError;
+use crate::ask::sync;
+use crate::store::gateway::{GatewayFile, GatewayFolder};
+use crate::store::ledger::{Ledger, LedgerError};
+use crate::store::scope::{NodeFile, Scope, ScopeError, read_key};
+
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Certificate(#[from] BadCertificate),
+    #[error(transparent)]
+    Envelope(#[from] BadEnvelope),
+    #[error(transparent)]
+    Key(#[from] BadKey),
+    #[error(transparent)]
+    Founding(#[from] BadFounding),
+    #[error(transparent)]
+    NoRandomness(#[from] random::NoRandomness),
+    #[error("this machine is not a member yet")]
+    NotJoined,
+    #[error("this machine was not asked to be a gateway")]
+    NoKeys,
+    #[error("the grant is {0}")]
+    NotForUs(String),
+    #[error("no mandate in head {head} names this machine")]
+    NoMandate { head: u64 },
+    #[error("what the gateway handed over is not taken: {0}")]
+    NotTaken(String),
+}
+
+/// Makes the keys of a gateway, unless they are there, and asks for a mandate.
+pub fn request(scope: &Scope, addresses: Vec<Address>) -> Result<Envelope, BeginError> {
+    let node = scope.node()?.ok_or(BeginError::NotJoined)?;
+    let folder = GatewayFolder::of_member(scope);
+    file::make_private_folder(&folder.folder).map_err(ScopeError::from)?;
+    let write = |name: &str, bytes: &[u8]| -> Result<(), BeginError> {
+        Ok(file::write(&folder.path(name), bytes, Access::Private).map_err(ScopeError::from)?)
+    };
+    if !folder.path("voice.key").exists() {
+        write("voice.key", &random::ed25519()?.seed()[..])?;
+    }
+    for domain in [Domain::Identity, Domain::Endpoint] {
+        let name = issuer_key(domain);
+        if !folder.path(&name).exists() {
+            write(&name, random::p256()?.to_pem().as_bytes())?;
+        }
+    }
+    let (voice, node_key) = (voice(&folder)?, scope.node_key()?);
+    let mut hosts: Vec<_> = addresses.iter().map(|address| address.host.clone()).collect();
+    hosts.sort();
+    hosts.dedup();
+    let request =
+        |domain| -> Result<Bytes, BeginError> { Ok(Bytes(certificate::make_request(&issuer(&folder, domain)?)?)) };
+    let body = GatewayRequest {
+        node: node.name,
+        node_key: node_key.public(),
+        voice: voice.public(),
+        identity: request(Domain::Identity)?,
+        endpoint: request(Domain::Endpoint)?,
+        hosts,
+        addresses,
+        at: clock::now(),
+    };
+    Ok(Envelope::seal(Some(node.org_id), &body)?.signed(&node_key)?.signed(&voice)?)
+}
+
+fn issuer_key(domain: Domain) -> String {
+    format!("{}-issuer.key", domain.word())
+}
+
+fn voice(folder: &GatewayFolder) -> Result<EdKey, BeginError> {
+    let seed = file::read_secret(&folder.path("voice.key")).map_err(ScopeError::from)?;
+    let seed = seed.as_slice().try_into().map_err(|_| BeginError::NoKeys)?;
+    Ok(EdKey::from_seed(seed))
+}
+
+fn issuer(folder: &GatewayFolder, domain: Domain) -> Result<P256Key, BeginError> {
+    Ok(read_key(&folder.path(&issuer_key(domain)))?)
+}
+
+/// Takes what the operators handed back, if it is for the keys that were made here.
+pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, BeginError> {
+    let node = scope.node()?.ok_or(BeginError::NotJoined)?;
+    let folder = GatewayFolder::of_member(scope);
+    if !folder.path("voice.key").exists() {
+        return Err(BeginError::NoKeys);
+    }
+    check(&node, &folder, grant)?;
+    let founding = Founding::open_expecting(grant.founding.clone(), node.org_id)?;
+    if grant.endpoint_root.0 != founding.record.endpoint_root.0 && !is_trusted(scope, &grant.endpoint_root)? {
+        return Err(BeginError::NotForUs("under an endpoint root that this org does not have".to_owned()));
+    }
+    let readable = |name: &str, der: &Bytes| -> Result<(), BeginError> {
+        let pem = certificate::to_pem(&[CertificateDer::from(der.0.clone())]);
+        Ok(file::write(&folder.path(name), pem.as_bytes(), Access::Readable).map_err(ScopeError::from)?)
+    };
+    readable("identity-issuer.pem", &grant.identity_issuer)?;
+    readable("endpoint-issuer.pem", &grant.endpoint_issuer)?;
+    readable("endpoint-root.pem", &grant.endpoint_root)?;
+    // Reads them back, as the gateway will.
+    let _ = folder.keys()?;
+    if !folder.path("ledger.db").exists() {
+        drop(Ledger::create(&folder.path("ledger.db"), &founding)?);
+    }
+    let about = GatewayFile {
+        schema: 1,
+        org: node.org.clone(),
+        org_id: node.org_id,
+        node: node.name.clone(),
+        addresses: grant.addresses.clone(),
+    };
+    folder.save_about(&about)?;
+    let mut node = node;
+    node.gateways
+        .extend(grant.others.iter().filter(|address| !node.gateways.contains(address)).cloned().collect::<Vec<_>>());
+    scope.save_node(&node)?;
+    Ok(about)
+}
+
+fn is_trusted(scope: &Scope, root: &Bytes) -> Result<bool, BeginError> {
+    Ok(scope.endpoint_roots()?.certificates().iter().any(|trusted| trusted.as_ref() == root.0.as_slice()))
+}
+
+fn check(node: &NodeFile, folder: &GatewayFolder, grant: &GatewayGrant) -> Result<(), BeginError> {
+    let not = |why: &str| Err(BeginError::NotForUs(why.to_owned()));
+    if grant.freehold_grant != GatewayGrant::SCHEMA {
+        return not("of a newer freehold: upgrade it on this machine");
+    }
+    if grant.org_id != node.org_id {
+        return not("of another org");
+    }
+    if grant.gateway != node.name {
+        return not("for another machine");
+    }
+    if grant.voice != voice(folder)?.public() {
+        return not("for other keys than those that were made here: ask again");
+    }
+    let fits = |domain, der: &Bytes| -> Result<bool, BeginError> {
+        let key = certificate::key_id(issuer(folder, domain)?.public())?;
+        Ok(certificate::read(&CertificateDer::from(der.0.clone()))?.key == key)
+    };
+    if !fits(Domain::Identity, &grant.identity_issuer)? || !fits(Domain::Endpoint, &grant.endpoint_issuer)? {
+        return not("for other issuing keys than those that were made here: ask again");
+    }
+    Ok(())
+}
+
+/// Fetches the whole ledger from a gateway that is there already. `told` hears how many entries are here, and how many
+/// are left.
+pub async fn fetch_ledger(scope: &Scope, mut told: impl FnMut(u64, u64)) -> Result<(), BeginError> {
+    let folder = GatewayFolder::of_member(scope);
+    let (ledger, founding) = Ledger::open(&folder.path("ledger.db"))?;
+    let mut state = ledger.state(&founding)?;
+    let own = folder.about()?.node;
+    if state.head().is_some_and(|record| record.head.active_mandate(&own, clock::now()).is_some()) {
+        return Ok(());
+    }
+    let (mut line, known) = call_other(scope, &own).await?;
+    if known.head.head.active_mandate(&own, clock::now()).is_none() {
+        return Err(BeginError::NoMandate { head: known.head.head.version });
+    }
+    loop {
+        let frontier = state.frontier.clone();
+        let have = Have { frontier, issued: u64::MAX, reports: u64::MAX, tip: None, wait: Seconds(0) };
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::News(have)).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::News(news) = answer else {
+            return Err(BeginError::NotTaken("another answer than was asked for".to_owned()));
+        };
+        let more = news.more && !news.entries.is_empty();
+        take_page(&ledger, &mut state, news.entries)?;
+        told(state.frontier.0.values().map(|place| place.seq).sum(), lacking(&state.frontier, &news.frontier));
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+fn take_page(ledger: &Ledger, state: &mut State, entries: Vec<Envelope>) -> Result<(), BeginError> {
+    let not_taken = |why: &dyn std::fmt::Display| BeginError::NotTaken(why.to_string());
+    ledger.begin()?;
+    let write = || -> Result<(), BeginError> {
+        for envelope in entries {
+            let signed = SignedEntry::open(state.org, envelope).map_err(|why| not_taken(&why))?;
+            // One that is void stands without effect.
+            let _ = state.apply(&signed).map_err(|why| not_taken(&why))?;
+            ledger.add_entry(&signed)?;
+        }
+        ledger.derive_again(state)?;
+        Ok(ledger.commit()?)
+    };
+    let written = write();
+    written.inspect_err(|_| ledger.roll_back())
+}
+
+/// Any gateway but this one.
+async fn call_other(scope: &Scope, own: &NodeName) -> Result<(Believed, Known), BeginError> {
+    let node = scope.node()?.ok_or(BeginError::NotJoined)?;
+    let known = scope.known()?.ok_or(BeginError::NotJoined)?;
+    let others: Vec<Door> = doors_of(&known.head.head, own, clock::now()).into_values().flatten().collect();
+    let mine = |address: &Address| {
+        known.head.head.mandates.iter().any(|it| it.gateway == *own && it.addresses.contains(address))
+    };
+    let joined = node.gateways.iter().filter(|address| !mine(address)).cloned().map(Door::from);
+    let doors: Vec<Door> = others.into_iter().chain(joined).collect();
+    let mut last = None;
+    for door in doors {
+        match sync::connect(scope, std::slice::from_ref(&door)).await {
+            Ok((line, known)) if line.mandate.gateway != *own => return Ok((line, known)),
+            Ok((line, _)) => {
+                let why = "it is this very machine".to_owned();
+                last = Some(AskError::Call(CallError::Unreadable { address: line.address().clone(), why }));
+            }
+            Err(why) => last = Some(why),
+        }
+    }
+    Err(last.unwrap_or(AskError::NoGateway).into())
+}

@@ -1,0 +1,100 @@
+//! Another gateway asks for what it lacks. Whether it is one, the head of now says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ground::clock;
+use identity::principal::NodeName;
+use org::member::Member;
+use org::refusal::Refusal;
+use wire::control::{Answer, ReportView};
+use wire::exchange::{ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
+
+use crate::answer::desk::Desk;
+use crate::answer::gateway::Gateway;
+use crate::answer::{fetch, stage};
+
+/// A member whose node has an active mandate, and is not this one.
+pub fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
+    let judgment = gateway.judgment.load();
+    let mandate = judgment.head.active_mandate(peer.node(), clock::now());
+    let mandate = mandate.filter(|mandate| mandate.gateway != gateway.about.node);
+    let name = mandate.map(|mandate| mandate.gateway.clone());
+    name.ok_or_else(|| Refusal::NotPermitted { needed: "gateway".to_owned() })
+}
+
+pub async fn answer(
+    gateway: &Arc<Gateway>,
+    peer: NodeName,
+    request: ExchangeRequest,
+) -> Result<ExchangeAnswer, Refusal> {
+    match request {
+        ExchangeRequest::News(have) => Ok(ExchangeAnswer::News(Box::new(wait_for_news(gateway, peer, have).await?))),
+        ExchangeRequest::Map { root, from } => {
+            match gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await? {
+                Answer::Map { leaves, next } => Ok(ExchangeAnswer::Map { leaves, next }),
+                _ => Err(Refusal::NotFound { what: "map".to_owned() }),
+            }
+        }
+        ExchangeRequest::File { digest, from } => fetch::part(gateway, digest, from).await,
+        ExchangeRequest::Blobs { digests } => {
+            match gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await? {
+                Answer::Blobs { blobs } => Ok(ExchangeAnswer::Blobs { blobs }),
+                _ => Err(Refusal::NotFound { what: "manifest".to_owned() }),
+            }
+        }
+    }
+}
+
+async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, have: Have) -> Result<News, Refusal> {
+    // A gateway that is behind hands out nothing: what it lacks, others have.
+    gateway.confront(have.tip.as_ref()).await?;
+    gateway.peers.asked(&peer, have.frontier.clone(), clock::now());
+    let until = tokio::time::Instant::now() + Duration::from_secs(have.wait.min(LONGEST_EXCHANGE).0);
+    let mut closing = gateway.shelf.listen();
+    let mut bell = gateway.peers.listen();
+    loop {
+        bell.borrow_and_update();
+        let over = closing.borrow_and_update().closing || tokio::time::Instant::now() >= until;
+        let news = news_for(gateway, &have).await?;
+        let is_news = !news.entries.is_empty() || !news.issued.is_empty() || !news.reports.is_empty();
+        if over || is_news || news.more {
+            return Ok(news);
+        }
+        tokio::select! {
+            _ = tokio::time::timeout_at(until, bell.changed()) => {}
+            _ = closing.wait_for(|rung| rung.closing) => {}
+        }
+    }
+}
+
+async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> {
+    let (have, own) = (have.clone(), gateway.about.node.clone());
+    let gather = move |desk: &mut Desk<'_>| {
+        let frontier = desk.state.frontier.clone();
+        let (entries, mut more) = desk.keep(|desk| desk.ledger.beyond(&desk.state.frontier, &have.frontier))?;
+        let (mut issued, mut issued_until) = (Vec::new(), have.issued);
+        let (mut reports, mut reports_until) = (Vec::new(), have.reports);
+        // Whom it is about comes first.
+        if !more {
+            if have.issued == 0 {
+                desk.keep(|desk| desk.ledger.note_earlier(&own))?;
+            }
+            (issued, issued_until) = desk.keep(|desk| desk.ledger.issued_after(&own, have.issued))?;
+            let limit = u32::try_from(ENTRIES_PER_PAGE).unwrap_or(u32::MAX);
+            let rows = desk.keep(|desk| desk.ledger.reports(have.reports, limit))?;
+            more = issued.len() == ENTRIES_PER_PAGE || rows.len() == ENTRIES_PER_PAGE;
+            reports_until = rows.last().map_or(have.reports, |row| row.number);
+            let view = |row: crate::store::published::StoredReport| ReportView {
+                report: row.report,
+                received_at: row.received_at,
+            };
+            reports = rows.into_iter().map(view).collect();
+        }
+        Ok((entries, frontier, (issued, issued_until), (reports, reports_until), more))
+    };
+    // Entries of this batch are on disk when the answer leaves: the job's end waits for the commit.
+    let gathered = gateway.writer.run_for_tip(gather).await?;
+    let ((entries, frontier, (issued, issued_until), (reports, reports_until), more), tip) = gathered;
+    Ok(News { entries, frontier, issued, issued_until, reports, reports_until, more, tip })
+}

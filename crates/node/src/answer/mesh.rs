@@ -1,0 +1,316 @@
+//! Keeps exchanging with every other gateway: asks for what is lacking, waits for news, comes back after trouble.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::principal::{Author, NodeName};
+use identity::time::Seconds;
+use org::entry::SignedEntry;
+use org::refusal::Refusal;
+use tokio::task::JoinHandle;
+use wire::connect::{Believed, CallError, Gateway as Door};
+use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
+use wire::permit::Ask;
+
+use crate::agent::trouble::describe;
+use crate::answer::desk::Desk;
+use crate::answer::fetch;
+use crate::answer::gateway::Gateway;
+use crate::answer::merge::{Merged, maps_named};
+use crate::answer::peers::lacking;
+use crate::answer::published::Published;
+use crate::answer::stage;
+use crate::ask::call::{AskError, call_known};
+use crate::store::scope::Scope;
+
+/// So often it is looked whom there is to exchange with.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const SCOPE_EVERY: u64 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("this gateway has no certificate of its own at the moment")]
+    NoSvid,
+    #[error("`{0}` has no address in the head")]
+    NoAddress(NodeName),
+    #[error("what answers there is not `{wanted}`, but `{found}`")]
+    AnotherOne { wanted: NodeName, found: NodeName },
+    #[error("what it handed over is not taken: {0}")]
+    NotTaken(String),
+}
+
+/// Runs until it is dropped. One conversation for each other gateway.
+pub async fn keep(gateway: Arc<Gateway>, scope: Scope) {
+    let mut talks: BTreeMap<NodeName, Talking> = BTreeMap::new();
+    let mut later = BTreeMap::new();
+    for nth in 0_u64.. {
+        // What only this machine's own scope knows is looked up now and then.
+        if nth.is_multiple_of(SCOPE_EVERY) {
+            later = others(&gateway, Some(&scope));
+        }
+        let mut others = others(&gateway, None);
+        for (peer, doors) in &later {
+            others.entry(peer.clone()).or_insert_with(|| doors.clone());
+        }
+        talks.retain(|peer, _| others.contains_key(peer));
+        gateway.peers.forget(|peer| others.contains_key(peer));
+        for (peer, doors) in others {
+            let same = talks.get(&peer).is_some_and(|talk| talk.doors == doors);
+            if !same {
+                let with = || (Arc::clone(&gateway), scope.clone(), peer.clone(), doors.clone());
+                let (talk, files) = (with(), with());
+                let tasks = [
+                    tokio::spawn(self::talk(talk.0, talk.1, talk.2, talk.3)),
+                    tokio::spawn(fetch::keep(files.0, files.1, files.2, files.3)),
+                ];
+                talks.insert(peer, Talking { doors, tasks });
+            }
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+struct Talking {
+    doors: Vec<Door>,
+    /// Entries, and files.
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Drop for Talking {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// The other gateways with a mandate now, and where they are: by the head of the ledger, or by a later one that this
+/// machine has heard of.
+fn others(gateway: &Gateway, scope: Option<&Scope>) -> BTreeMap<NodeName, Vec<Door>> {
+    let (judgment, now) = (gateway.judgment.load(), clock::now());
+    let heard = scope.and_then(|scope| scope.known().ok().flatten());
+    match heard.filter(|known| known.head.head.version > judgment.head.version) {
+        Some(known) => doors_of(&known.head.head, &gateway.about.node, now),
+        None => doors_of(&judgment.head, &gateway.about.node, now),
+    }
+}
+
+pub fn doors_of(
+    head: &identity::head::Head,
+    own: &NodeName,
+    now: identity::time::Timestamp,
+) -> BTreeMap<NodeName, Vec<Door>> {
+    let active = head.mandates.iter().filter(|mandate| mandate.is_active(now) && mandate.gateway != *own);
+    let doors = |mandate: &identity::head::Mandate| {
+        (mandate.gateway.clone(), mandate.addresses.iter().cloned().map(Door::from).collect())
+    };
+    active.map(doors).collect()
+}
+
+async fn talk(gateway: Arc<Gateway>, scope: Scope, peer: NodeName, doors: Vec<Door>) {
+    let mut failures: u32 = 0;
+    let mut hurried = gateway.peers.hurried();
+    loop {
+        let talked = Box::pin(exchange(&gateway, (&scope, &peer, &doors), &mut |_, _| failures = 0)).await;
+        let Err(why) = talked else { continue };
+        let told = describe(&why);
+        if failures == 0 {
+            tracing::info!(gateway = %peer, why = told, "cannot exchange with another gateway; trying again");
+        }
+        gateway.peers.failed(&peer, told);
+        failures = failures.saturating_add(1);
+        let pause = pause(failures);
+        hurried.borrow_and_update();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = hurried.changed() => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Longer each time, and different at each gateway.
+fn pause(failures: u32) -> Duration {
+    let most = (Duration::from_millis(250) * (1 << failures.min(8))).min(LONGEST_PAUSE);
+    let [jitter] = random::bytes::<1>().unwrap_or([128]);
+    most * (128 + u32::from(jitter) / 2) / 256
+}
+
+/// One connection: pulls what is lacking, then waits for news, until something breaks. `told` hears how far it is, and
+/// how much is left.
+pub async fn exchange(
+    gateway: &Arc<Gateway>,
+    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
+    told: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<(), ExchangeError> {
+    let mut line = connect(scope, peer, doors).await?;
+    loop {
+        pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
+        // An open connection outlives no mandate.
+        line.check_by(&gateway.judgment.load().head).map_err(AskError::Call)?;
+    }
+}
+
+/// Takes everything that another gateway has, and then the rest of what it names; does not wait.
+pub async fn catch_up(
+    gateway: &Arc<Gateway>,
+    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
+    told: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<(), ExchangeError> {
+    let mut line = connect(scope, peer, doors).await?;
+    while pull(gateway, (&mut line, peer), Seconds(0), told).await? {}
+    Ok(())
+}
+
+pub async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<Believed, ExchangeError> {
+    if doors.is_empty() {
+        return Err(ExchangeError::NoAddress(peer.clone()));
+    }
+    let node = scope.node().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
+    let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
+    // Its own agent renews it.
+    let svid = svid.filter(|svid| svid.is_good(clock::now())).ok_or(ExchangeError::NoSvid)?;
+    let (line, _) = call_known(scope, doors, Some(&svid.own)).await?;
+    if line.mandate.gateway != *peer {
+        return Err(ExchangeError::AnotherOne { wanted: peer.clone(), found: line.mandate.gateway });
+    }
+    Ok(line)
+}
+
+/// One page, and what it names. True if there is more at once.
+async fn pull(
+    gateway: &Arc<Gateway>,
+    (line, peer): (&mut Believed, &NodeName),
+    wait: Seconds,
+    told: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<bool, ExchangeError> {
+    let from = peer.clone();
+    let (issued, reports) = gateway.writer.run(move |desk| desk.keep(|desk| desk.ledger.read_of(&from))).await?;
+    let frontier = gateway.state().await.frontier.clone();
+    let tip = gateway.tip_from(peer);
+    let have = Have { frontier, issued, reports, tip, wait };
+    let answer = line.ask_patiently(Ask::Exchange, &ExchangeRequest::News(have), wait).await.map_err(AskError::Call)?;
+    let ExchangeAnswer::News(news) = answer else { return Err(unexpected(line)) };
+    let more = news.more;
+    take(gateway, (line, peer), *news, told).await?;
+    Ok(more)
+}
+
+async fn take(
+    gateway: &Arc<Gateway>,
+    (line, peer): (&mut Believed, &NodeName),
+    news: News,
+    told: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<(), ExchangeError> {
+    let org = gateway.about.org_id;
+    let opened: Result<Vec<SignedEntry>, _> =
+        news.entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
+    let opened = opened.map_err(|why| ExchangeError::NotTaken(why.to_string()))?;
+    for root in maps_named(&opened, org) {
+        // A head is never held up: what it names can come later, from another.
+        if let Err(why) = fetch(gateway, line, root).await {
+            tracing::debug!(%root, why = describe(&why), "what is published could not be fetched yet");
+        }
+    }
+    let (from, issued, reports) = (peer.clone(), news.issued, news.reports);
+    let until = (news.issued_until, news.reports_until);
+    let merge = move |desk: &mut Desk<'_>| -> Result<Merged, Refusal> {
+        let merged = desk.merge(opened)?;
+        if merged.stopped.is_none() {
+            desk.merge_issued(&from, &issued, clock::now())?;
+            desk.merge_reports(&reports)?;
+            let (before, now) = (desk.keep(|desk| desk.ledger.read_of(&from))?, until);
+            if before != now {
+                desk.keep(|desk| desk.ledger.keep_read_of(&from, now))?;
+            }
+        }
+        Ok(merged)
+    };
+    let merged = gateway.writer.run(merge).await?;
+    gateway.keep_tip_from(peer, news.tip);
+    gateway.peers.answered(peer, news.frontier.clone(), clock::now());
+    let own = gateway.state().await.frontier.clone();
+    told(own.0.values().map(|place| place.seq).sum(), lacking(&own, &news.frontier));
+    if let Some(unfit) = merged.stopped {
+        let why = unfit.to_string();
+        let now = clock::now();
+        let observed = vec![(now, format!("gateway {peer}"), why.clone())];
+        gateway.writer.run(move |desk| desk.keep(|desk| desk.ledger.observe(&observed))).await?;
+        return Err(ExchangeError::NotTaken(why));
+    }
+    show_published(gateway, line).await
+}
+
+/// If what the head in force names is not here yet, it is asked for again.
+async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(), ExchangeError> {
+    let root = gateway.state().await.head().and_then(|record| record.head.members);
+    let shown = gateway.shelf.now().map(|published| published.root());
+    if let Some(root) = root.filter(|root| shown != Some(*root)) {
+        fetch(gateway, line, root).await?;
+        gateway.writer.run(|desk| Ok(desk.show_published())).await?;
+    }
+    Ok(())
+}
+
+/// Fetches a map, its leaves and their manifests, each by its digest.
+async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Result<(), ExchangeError> {
+    let whole = move |desk: &mut Desk<'_>| desk.keep(|desk| Published::is_whole(desk.ledger, root));
+    if gateway.writer.run(whole).await? {
+        return Ok(());
+    }
+    let mut from = 0;
+    loop {
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::Map { root, from }).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Map { leaves, next } = answer else { return Err(unexpected(line)) };
+        gateway.writer.run(move |desk| stage::keep_map(desk, root, (from, &leaves))).await?;
+        match next.filter(|next| *next > from) {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    loop {
+        let wanted = gateway.writer.run(move |desk| stage::lacking(desk, root)).await?;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let request = ExchangeRequest::Blobs { digests: wanted.clone() };
+        let answer = line.ask(Ask::Exchange, &request).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Blobs { blobs } = answer else { return Err(unexpected(line)) };
+        let asked = |blob: &identity::text::Bytes| wanted.contains(&Digest::of(&blob.0));
+        let blobs: Vec<_> = blobs.into_iter().filter(asked).collect();
+        if blobs.is_empty() {
+            return Err(ExchangeError::NotTaken(format!("it does not have all of the map {root}")));
+        }
+        gateway.writer.run(move |desk| stage::blobs(desk, &blobs)).await?;
+    }
+}
+
+fn unexpected(line: &Believed) -> ExchangeError {
+    let why = "another answer than was asked for".to_owned();
+    AskError::Call(CallError::Unreadable { address: line.address().clone(), why }).into()
+}
+
+impl Gateway {
+    /// The highest word that another gateway gave about its ledger: it is shown to it again.
+    fn tip_from(&self, peer: &NodeName) -> Option<Envelope> {
+        let tips = self.tips_of_others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tips.get(peer).cloned()
+    }
+
+    fn keep_tip_from(&self, peer: &NodeName, tip: Envelope) {
+        let judgment = self.judgment.load();
+        let told = judgment.head.mandates.iter().filter(|mandate| mandate.gateway == *peer).find_map(|mandate| {
+            tip.open_signed_by::<org::frontier::Tip>(Some(self.about.org_id), &[mandate.voice]).ok()
+        });
+        if told.is_some_and(|told| told.author == Author::Gateway(peer.clone())) {
+            let mut tips = self.tips_of_others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            tips.insert(peer.clone(), tip);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What gateways said of their ledgers, kept to be held against them; and where gateways are.
+
+use identity::envelope::Envelope;
+use identity::principal::{Address, Author, NodeName};
+use identity::time::Timestamp;
+use org::frontier::Tip;
+use serde::{Deserialize, Serialize};
+use wire::known::Known;
+
+use super::{NodeFile, Scope, ScopeError};
+
+/// The gateway that was last spoken to, and the one that came first by the head of then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastGood {
+    pub schema: u32,
+    pub address: Address,
+    pub first: Option<NodeName>,
+}
+
+impl Scope {
+    /// The last word that was given, whoever gave it.
+    pub fn tip(&self) -> Result<Option<Envelope>, ScopeError> {
+        self.read_json("tip.json")
+    }
+
+    /// The highest word of one gateway.
+    pub fn tip_of(&self, gateway: &NodeName) -> Result<Option<Envelope>, ScopeError> {
+        match self.read_json(&format!("tips/{gateway}.json"))? {
+            Some(tip) => Ok(Some(tip)),
+            // Written before each gateway had its own.
+            None => self.tip(),
+        }
+    }
+
+    /// Keeps the highest word that each gateway gave about its ledger. A lower or unsigned one does not replace it: it
+    /// is the evidence that confronts a gateway with its own future.
+    pub fn save_tip(&self, tip: &Envelope, known: &Known) -> Result<(), ScopeError> {
+        // A gateway speaks of its own chain: under another name its word would take the place of the evidence.
+        let read = |tip: &Envelope| {
+            known.head.head.mandates.iter().find_map(|mandate| {
+                let told: Tip = tip.open_signed_by(Some(known.org()), &[mandate.voice]).ok()?;
+                let own = told.author == Author::Gateway(mandate.gateway.clone());
+                own.then_some((mandate.gateway.clone(), told))
+            })
+        };
+        let Some((gateway, new)) = read(tip) else {
+            tracing::warn!("a gateway's word about its ledger is not signed by a mandated gateway; it is not kept");
+            return Ok(());
+        };
+        let epoch = &known.head.head.epoch;
+        // What the operators gave up when an epoch began confronts nobody any more; what they kept does.
+        let ended = |old: &Tip| epoch.gave_up(&old.author, old.place.epoch, old.place.seq);
+        let old = self.tip_of(&gateway)?.as_ref().and_then(read).map(|(_, old)| old);
+        match old.filter(|old| old.author == new.author && !ended(old)) {
+            Some(old)
+                if old.place.seq > new.place.seq
+                    || (old.place.seq == new.place.seq && old.place.digest != new.place.digest) =>
+            {
+                tracing::error!(
+                    told_before = old.place.seq,
+                    told_now = new.place.seq,
+                    "the gateway's ledger is not what it was: it was restored from an old copy, or it lies"
+                );
+                Ok(())
+            }
+            _ => {
+                // With one gateway there is nothing to keep apart.
+                if known.head.head.mandates.len() > 1 || self.path("tips").exists() {
+                    ground::file::make_private_folder(&self.path("tips"))?;
+                    self.write_json(&format!("tips/{gateway}.json"), tip)?;
+                }
+                self.write_json("tip.json", tip)
+            }
+        }
+    }
+
+    pub fn last_good(&self) -> Result<Option<LastGood>, ScopeError> {
+        self.read_json("last-good.json")
+    }
+
+    pub fn save_last_good(&self, good: &LastGood) -> Result<(), ScopeError> {
+        self.write_json("last-good.json", good)
+    }
+
+    /// Everywhere that a gateway may be: the last good one, those of the head, those from when the node joined. What is
+    /// wrong among them costs a moment, and nothing is dropped for it.
+    pub fn addresses(&self, node: &NodeFile, now: Timestamp) -> Result<Vec<Address>, ScopeError> {
+        let known = self.known()?;
+        let head = known.as_ref().map(|known| &known.head.head);
+        let first = head.and_then(|head| head.first_gateway()).cloned();
+        let good = self.last_good()?.filter(|good| good.first == first).map(|good| good.address);
+        let listed = head.map(|head| head.gateway_addresses(now)).unwrap_or_default();
+        Ok(in_turn(good.into_iter().chain(listed).chain(node.gateways.iter().cloned())))
+    }
+}
+
+/// Each once, in the order of its first place.
+pub fn in_turn(addresses: impl Iterator<Item = Address>) -> Vec<Address> {
+    let mut all = Vec::new();
+    for address in addresses {
+        if !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    all
+}

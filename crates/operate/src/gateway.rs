@@ -1,0 +1,293 @@
+//! Gateways: added, moved to, renewed, removed. Their keys are made where they serve.
+
+use std::collections::BTreeSet;
+
+use ground::random;
+use identity::authority::Authority;
+use identity::bundle::{Endpoint, Identity};
+use identity::certificate::Validity;
+use identity::envelope::Envelope;
+use identity::glob::NameGlob;
+use identity::head::{Cut, Mandate};
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::principal::{Author, Kind, NodeName};
+use identity::text::Bytes;
+use identity::time::Seconds;
+use org::admission::ClaimAuthority;
+use org::entry::{Action, Cause};
+use org::gateway::{CheckedRequest, GatewayGrant};
+use org::report::Report;
+use org::state::Standing;
+use wire::control::{Answer, Call, NodeView, PeerView};
+
+use crate::desk::{Desk, DeskError};
+use crate::head::MANDATE;
+use crate::keys::SignerKeys;
+use crate::mandate::{LASTS, SVID_TTL};
+use crate::session::{Made, OperateError, Session};
+
+/// A certified issuing key; when it ends, the gateway asks anew.
+const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
+
+/// The two roots, open.
+#[derive(Debug)]
+pub struct OpenRoots {
+    pub identity: Authority<Identity>,
+    pub endpoint: Authority<Endpoint>,
+}
+
+/// What a new gateway may do.
+#[derive(Debug, Clone)]
+pub struct GatewayWish {
+    pub names: Vec<NameGlob>,
+    /// As the first gateway's, if nothing is said.
+    pub svid_ttl: Option<Seconds>,
+    pub lasts: Option<Seconds>,
+}
+
+impl<D: Desk> Session<D> {
+    /// Whether the machine that asks is a member, and may be a gateway. The gateway's word is not enough for it.
+    pub async fn check_gateway_request(
+        &mut self,
+        envelope: &Envelope,
+    ) -> Result<(CheckedRequest, NodeView), OperateError> {
+        let unwise = |why: String| OperateError::Unwise(why);
+        let checked = CheckedRequest::open(self.known.org(), envelope).map_err(|why| unwise(why.to_string()))?;
+        let (name, key) = (checked.request.node.clone(), checked.request.node_key);
+        let node = self.node(&name).await?;
+        if node.node_key != key {
+            return Err(unwise(format!(
+                "`{name}` is another machine than the one that asks: its key is {}",
+                node.node_key
+            )));
+        }
+        if node.state != Standing::Member {
+            return Err(unwise(format!("`{name}` is not a member, but {}", node.state.word())));
+        }
+        let admitted = self.check_admission(&node).await?;
+        match admitted.claim.authority {
+            ClaimAuthority::Invite(_) | ClaimAuthority::Signers => {}
+            ClaimAuthority::Pattern => {
+                return Err(unwise(format!(
+                    "`{name}` was let in by a pattern, which anybody can forge: such a machine never becomes a gateway"
+                )));
+            }
+        }
+        self.check_free(&checked)?;
+        Ok((checked, node))
+    }
+
+    fn check_free(&self, checked: &CheckedRequest) -> Result<(), OperateError> {
+        let (name, head) = (&checked.request.node, &self.known.head.head);
+        let author = Author::Gateway(name.clone());
+        if head.revocations.authors.iter().any(|cut| cut.author == author) {
+            return Err(OperateError::Unwise(format!(
+                "`{name}` was a gateway once and was removed: what it writes under that name is void for ever. Let the \
+                 machine join under another name"
+            )));
+        }
+        if head.mandates.iter().any(|mandate| mandate.gateway == *name) {
+            return Err(OperateError::Unwise(format!("`{name}` is a gateway already")));
+        }
+        let used = |mandate: &Mandate| {
+            mandate.voice == checked.request.voice
+                || mandate.identity_issuer == checked.identity.id
+                || mandate.endpoint_issuer == checked.endpoint.id
+        };
+        if head.mandates.iter().any(used) {
+            return Err(OperateError::Unwise("its keys are another gateway's".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The mandate that it would get.
+    pub fn mandate_for(
+        &self,
+        checked: &CheckedRequest,
+        wish: &GatewayWish,
+        now: identity::time::Timestamp,
+    ) -> Result<Mandate, OperateError> {
+        let request = &checked.request;
+        let usual = self.mandates().first().map_or(Seconds::DAY, |mandate| mandate.svid_ttl);
+        let (ttl, lasts) = (wish.svid_ttl.unwrap_or(usual), wish.lasts.unwrap_or(MANDATE));
+        if !SVID_TTL.contains(&ttl) || !LASTS.contains(&lasts) {
+            let why = "an SVID lives between 10s and 90d, a mandate between 1h and 3650d";
+            return Err(OperateError::Unwise(why.to_owned()));
+        }
+        if !wish.names.iter().any(|glob| glob.matches(request.node.as_str())) {
+            let why = format!("`{0}` could not renew its own certificate: allow the name `{0}`, too", request.node);
+            return Err(OperateError::Unwise(why));
+        }
+        Ok(Mandate {
+            gateway: request.node.clone(),
+            voice: request.voice,
+            identity_issuer: checked.identity.id,
+            endpoint_issuer: checked.endpoint.id,
+            hosts: request.hosts.clone(),
+            kinds: BTreeSet::from([Kind::Node, Kind::User, Kind::Service]),
+            names: wish.names.clone(),
+            svid_ttl: ttl,
+            not_before: now - Seconds::HOUR,
+            not_after: now + lasts,
+            addresses: request.addresses.clone(),
+        })
+    }
+
+    /// Certifies both issuing keys, and gives the mandate. Worth nothing without the head.
+    pub async fn add_gateway(
+        &mut self,
+        keys: &SignerKeys,
+        (checked, wish): (&CheckedRequest, &GatewayWish),
+        roots: &OpenRoots,
+    ) -> Result<Made<(Mandate, GatewayGrant)>, OperateError> {
+        let made = self
+            .publish(keys, |session, now| {
+                session.check_free(checked)?;
+                let mandate = session.mandate_for(checked, wish, now)?;
+                let head = session.next_head(now, |head| {
+                    // Those that were there before addresses were in the head.
+                    for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
+                        if known.addresses.is_empty() {
+                            known.addresses.clone_from(&session.survey.addresses);
+                        }
+                    }
+                    head.mandates.push(mandate.clone());
+                });
+                let cause = Cause::GatewayAdd { gateway: mandate.gateway.clone() };
+                Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, mandate))
+            })
+            .await?;
+        let grant = self.grant(checked, roots)?;
+        Ok(Made { what: (made.what, grant), pending: made.pending })
+    }
+
+    fn grant(&self, checked: &CheckedRequest, roots: &OpenRoots) -> Result<GatewayGrant, OperateError> {
+        let not_made = |why: identity::certificate::BadCertificate| OperateError::Unwise(why.to_string());
+        let record = &self.known.founding.record;
+        let (who, now) = ((&record.name, &checked.request.node), ground::clock::now());
+        let life = || Validity::from_now(now, ISSUER_LIFE);
+        let identity = roots.identity.certify_request(who, &checked.identity, random::serial()?, life());
+        let endpoint = roots.endpoint.certify_request(who, &checked.endpoint, random::serial()?, life());
+        let others = self.known.head.head.mandates.iter().filter(|mandate| mandate.gateway != checked.request.node);
+        let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
+        others.extend(
+            self.survey.addresses.iter().filter(|address| !others.contains(address)).cloned().collect::<Vec<_>>(),
+        );
+        Ok(GatewayGrant {
+            freehold_grant: GatewayGrant::SCHEMA,
+            org: record.name.clone(),
+            org_id: self.known.org(),
+            gateway: checked.request.node.clone(),
+            voice: checked.request.voice,
+            identity_issuer: Bytes(identity.map_err(not_made)?.as_ref().to_vec()),
+            endpoint_issuer: Bytes(endpoint.map_err(not_made)?.as_ref().to_vec()),
+            endpoint_root: Bytes(roots.endpoint.certificate().as_ref().to_vec()),
+            founding: self.known.founding.envelope.clone(),
+            signers: self.known.chain.clone(),
+            addresses: checked.request.addresses.clone(),
+            others,
+        })
+    }
+
+    fn mandate_of(&self, gateway: &NodeName) -> Result<&Mandate, OperateError> {
+        let no_such = || OperateError::NoSuch { what: "gateway", name: gateway.to_string() };
+        self.mandates().iter().find(|mandate| mandate.gateway == *gateway).ok_or_else(no_such)
+    }
+
+    /// Has a gateway come before the others.
+    pub async fn move_gateway(&mut self, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<u64>, OperateError> {
+        self.mandate_of(gateway)?;
+        self.publish(keys, |session, now| {
+            if !session.mandate_of(gateway)?.is_active(now) {
+                return Err(OperateError::Unwise(format!("the mandate of `{gateway}` is over: renew it first")));
+            }
+            let head = session.next_head(now, |head| {
+                head.mandates.sort_by_key(|mandate| mandate.gateway != *gateway);
+                for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
+                    if known.addresses.is_empty() {
+                        known.addresses.clone_from(&session.survey.addresses);
+                    }
+                }
+            });
+            let cause = Cause::GatewayMove { gateway: gateway.clone() };
+            let version = head.version;
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+        })
+        .await
+    }
+
+    /// Takes the mandate away. What it wrote up to now stands; what it issued is worth nothing at once.
+    pub async fn remove_gateway(&mut self, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<u64>, OperateError> {
+        self.mandate_of(gateway)?;
+        self.publish(keys, |session, now| {
+            session.mandate_of(gateway)?;
+            let others = session.mandates().iter().filter(|mandate| mandate.gateway != *gateway);
+            if others.filter(|mandate| mandate.is_active(now)).count() == 0 {
+                let why = format!("`{gateway}` is the last gateway: without it nothing can join or renew");
+                return Err(OperateError::Unwise(why));
+            }
+            let author = Author::Gateway(gateway.clone());
+            let place = session.survey.frontier.place_of(&author);
+            let (epoch, seq) =
+                place.map_or((session.known.head.head.epoch.number, 0), |place| (place.epoch, place.seq));
+            let head = session.next_head(now, |head| {
+                head.mandates.retain(|mandate| mandate.gateway != *gateway);
+                head.revocations.authors.insert(Cut { author, epoch, seq });
+            });
+            let cause = Cause::GatewayRemove { gateway: gateway.clone() };
+            let version = head.version;
+            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+        })
+        .await
+    }
+
+    /// How the gateway that is asked stands with the others.
+    pub async fn peers(&mut self) -> Result<Vec<PeerView>, OperateError> {
+        match self.ask(Call::Peers {}).await? {
+            Answer::Peers { peers } => Ok(peers),
+            _ => Err(DeskError::OtherAnswer.into()),
+        }
+    }
+
+    /// Members whose own last word names an earlier head, or who never said anything.
+    pub async fn not_yet_at(&mut self, version: u64) -> Result<Vec<NodeName>, OperateError> {
+        let nodes = self.nodes().await?;
+        let members = nodes.into_iter().filter(|node| node.state == Standing::Member);
+        let mut waiting: Vec<(NodeName, PublicKey)> = members.map(|node| (node.name, node.node_key)).collect();
+        let (mut after, org) = (0, Some(self.known.org()));
+        loop {
+            let Answer::Reports { reports, last, more } = self.ask(Call::Reports { after }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            for view in reports {
+                waiting.retain(|(_, key)| {
+                    let said = view.report.open_signed_by::<Report>(org, &[*key]);
+                    !said.is_ok_and(|report| report.head.version >= version)
+                });
+            }
+            if !more || last <= after {
+                return Ok(waiting.into_iter().map(|(name, _)| name).collect());
+            }
+            after = last;
+        }
+    }
+
+    /// Every voice that a head of this org ever mandated: who was let in by a gateway that is gone is still a member.
+    pub(crate) async fn voices_ever(&mut self) -> Result<Vec<PublicKey>, OperateError> {
+        let sets = self.known.signer_sets();
+        let entries = self.ledger().await?;
+        let mut voices: BTreeSet<Digest> = BTreeSet::new();
+        let mut all = Vec::new();
+        for signed in entries {
+            let Some(head) = signed.entry.action.head() else { continue };
+            let opened = sets.iter().find_map(|set| identity::head::SignedHead::open(set, head).ok());
+            for mandate in opened.into_iter().flat_map(|opened| opened.head.mandates) {
+                if voices.insert(mandate.voice.digest()) {
+                    all.push(mandate.voice);
+                }
+            }
+        }
+        Ok(all)
+    }
+}

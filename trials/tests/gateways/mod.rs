@@ -1,0 +1,108 @@
+//! Several gateways: one is added, moved to, stopped, removed; nodes and operators go on.
+
+mod adding;
+mod moving;
+mod agreeing;
+mod attacked;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+use trials::place::{Place, Running, stdout, succeeded, until};
+
+/// An org with its first gateway on the operator's machine, and a second machine `vps` that can be one.
+pub struct Two {
+    pub place: Place,
+    /// Only its port is used.
+    spare: Place,
+}
+
+impl Two {
+    /// The second machine has joined.
+    pub fn joined() -> (Self, Running) {
+        let two = Self { place: Place::founded(&["--node", "laptop"]), spare: Place::new() };
+        let laptop = two.place.serve();
+        two.place.joined("vps");
+        (two, laptop)
+    }
+
+    /// The second machine serves, too.
+    pub fn serving() -> (Self, Running, Running) {
+        let (two, laptop) = Self::joined();
+        two.request();
+        succeeded(&two.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
+        two.install();
+        let vps = two.serve_vps();
+        (two, laptop, vps)
+    }
+
+    /// Where the second gateway answers.
+    pub fn address(&self) -> String {
+        self.spare.address()
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.spare.port
+    }
+
+    pub fn request(&self) {
+        let (file, address) = (self.file("vps.request"), self.address());
+        succeeded(&self.place.node("vps", &["gateway", "request", "--address", &address, "--out", &file], ""));
+    }
+
+    pub fn install(&self) {
+        succeeded(&self.place.node("vps", &["gateway", "install", &self.file("vps.grant")], ""));
+    }
+
+    pub fn file(&self, name: &str) -> String {
+        self.place.path(name).to_string_lossy().into_owned()
+    }
+
+    /// Starts the second gateway and waits until it listens.
+    pub fn serve_vps(&self) -> Running {
+        let listen = self.address();
+        let mut command = self.place.node_command("vps", &["gateway", "serve", "--json", "--listen", &listen]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
+        assert!(line.contains("\"ready\""), "the second gateway did not start: {line}");
+        Running(child)
+    }
+
+    /// What a command says at one gateway.
+    pub fn at(&self, address: &str, words: &[&str]) -> Value {
+        self.place.facts(&[words, &["--gateway", address]].concat())
+    }
+
+    /// The state of a node as a gateway tells it.
+    pub fn state_at(&self, address: &str, node: &str) -> Option<String> {
+        let nodes = self.at(address, &["node", "list"]);
+        let named = nodes.as_array()?.iter().rfind(|row| row["name"] == node)?;
+        named["state"].as_str().map(str::to_owned)
+    }
+
+    pub fn head_at(&self, address: &str) -> u64 {
+        self.at(address, &["gateway", "list"]);
+        let output = self.place.freehold(&["audit", "--json", "--gateway", address]);
+        stdout(&output).matches("\"head.").count() as u64
+    }
+
+    /// Waits until both gateways have the same entries.
+    pub fn settle(&self) {
+        let even = |address: &str| {
+            let listed = self.at(address, &["gateway", "list"]);
+            let rows = listed.as_array().unwrap().clone();
+            rows.iter().all(|row| {
+                row["asked"] == true || (row["behind"] == 0 && row["ahead"] == 0 && row["last_exchange"].is_string())
+            })
+        };
+        until("the gateways have exchanged everything", || even(&self.place.address()) && even(&self.address()));
+    }
+}
+
+/// Stops a process where it stands, as a closed lid does; `CONT` lets it go on.
+pub fn signal(running: &Running, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(&running.0);
+    rustix::process::kill_process(pid, signal).unwrap();
+}

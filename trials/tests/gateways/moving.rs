@@ -1,0 +1,58 @@
+//! The operator closes the laptop's lid: nobody is harmed. Then the laptop is removed.
+
+use rustix::process::Signal;
+use trials::place::{stderr, succeeded, text, until};
+
+use super::{Two, signal};
+
+#[test]
+fn a_closed_lid_harms_nothing_after_a_move() {
+    let (two, laptop, _vps) = Two::serving();
+    let (place, b) = (&two.place, two.address());
+    place.joined("web-1");
+    let _agent = place.agent("web-1");
+    two.settle();
+    succeeded(&place.freehold(&["gateway", "move", "vps"]));
+    // The node goes there by itself.
+    until("the node knows of the other gateway first", || {
+        place.status("web-1")["gateways"][0] == b.as_str() && place.status("web-1")["problem"].is_null()
+    });
+    signal(&laptop, Signal::STOP);
+    let before = place.status("web-1")["head"].as_u64().unwrap();
+    // Without a word about which gateway: the tool finds it.
+    let invite = place.invite(&["--name", "web-2"]);
+    succeeded(&place.join("web-2", &text(&invite, "code")));
+    succeeded(&place.freehold(&["refresh"]));
+    until("the node hears of what is decided", || place.status("web-1")["head"].as_u64().unwrap() > before);
+    succeeded(&place.freehold(&["node", "revoke", "web-2", "--yes"]));
+    // The lid is opened: the laptop catches up.
+    signal(&laptop, Signal::CONT);
+    let a = place.address();
+    until("the laptop has caught up", || two.state_at(&a, "web-2").as_deref() == Some("revoked"));
+    two.settle();
+    // And goes for good. What it issued is worth nothing; the node comes back by itself.
+    succeeded(&place.freehold(&["gateway", "remove", "laptop", "--yes"]));
+    let head = two.at(&b, &["gateway", "list"]);
+    assert_eq!(head.as_array().unwrap().len(), 1, "{head}");
+    drop(laptop);
+    let before = place.status("web-1")["head"].as_u64().unwrap();
+    succeeded(&place.freehold(&["refresh"]));
+    until("the node is there without the laptop", || {
+        let status = place.status("web-1");
+        status["head"].as_u64().unwrap() > before && status["problem"].is_null()
+    });
+    // Whoever was let in by a gateway that is gone can still be judged by operators.
+    succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
+}
+
+#[test]
+fn the_last_gateway_stays_and_a_removed_one_never_returns_under_its_name() {
+    let (two, _laptop, vps) = Two::serving();
+    let place = &two.place;
+    succeeded(&place.freehold(&["gateway", "remove", "vps", "--yes"]));
+    let told = place.freehold(&["gateway", "remove", "laptop", "--yes"]);
+    assert!(!told.status.success() && stderr(&told).contains("the last gateway"), "{}", stderr(&told));
+    vps.stop();
+    let told = place.freehold(&["gateway", "add", "vps.request", "--out", "again.grant", "--yes"]);
+    assert!(!told.status.success() && stderr(&told).contains("another name"), "{}", stderr(&told));
+}
