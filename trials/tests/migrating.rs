@@ -98,6 +98,7 @@ fn killed_at_any_step_the_ledger_is_of_the_old_version_or_of_the_new_one() {
                 3 => {
                     assert_eq!(number(&ledger(&place), "SELECT count(*) FROM sqlite_master WHERE name = 'blobs'"), 1);
                     assert_eq!(number(&ledger(&place), "SELECT count(*) FROM sqlite_master WHERE name = 'claims'"), 0);
+                    assert_eq!(number(&ledger(&place), "SELECT count(*) FROM sqlite_master WHERE name = 'reuses'"), 0);
                     between += 1;
                 }
                 CURRENT => {

@@ -140,8 +140,10 @@ fn a_machine_s_request_is_signed_and_good_for_that_machine_alone() {
 #[test]
 fn two_operators_sign_a_request_through_pending_files() {
     let place = Place::founded(&["--signers", "2-of-3", "--node", "quay"]);
-    let to = place.path("ben").to_string_lossy().into_owned();
-    succeeded(&place.freehold(&["signer", "hand-over", "ann-2", "--to", &to]));
+    for (signer, home) in [("ann-2", "ben"), ("ann-3", "cat")] {
+        let to = place.path(home).to_string_lossy().into_owned();
+        succeeded(&place.freehold(&["signer", "hand-over", signer, "--to", &to]));
+    }
     let _gateway = place.serve();
     let (request, bundle) =
         (place.path("r").to_string_lossy().into_owned(), place.path("b").to_string_lossy().into_owned());

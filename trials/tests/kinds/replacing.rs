@@ -26,7 +26,9 @@ fn the_old_key_keeps_the_name_and_is_over() {
     refused(&place.join("web-1", &code), "the name `web-1` belongs to another machine");
     succeeded(&place.node("web-1", &["join", "--name", "web-1", "--old-key", &key], &code));
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
-    succeeded(&place.node("web-1", &["sync"], ""));
+    assert!(!place.scope("web-1").join("old.key").exists(), "the old key is of no use any more");
+    // The map still names the old key: what was published for that is not for this one.
+    refused(&place.node("web-1", &["sync"], ""), "the map gives this node's name to another key");
     // What is left of the old machine is nothing any more.
     let ghost = place.node("ghost", &["sync"], "");
     assert!(!ghost.status.success(), "{}", trials::place::stdout(&ghost));

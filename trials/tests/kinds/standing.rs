@@ -88,8 +88,10 @@ fn a_pattern_that_says_too_little_or_too_much_is_complained_about() {
 fn several_operators_agree_on_a_pattern() {
     let scene = Scene::founded(&["--signers", "2-of-3", "--node", "quay"]);
     let place = &scene.place;
-    let to = place.path("ben").to_string_lossy().into_owned();
-    succeeded(&place.freehold(&["signer", "hand-over", "ann-2", "--to", &to]));
+    for (signer, home) in [("ann-2", "ben"), ("ann-3", "cat")] {
+        let to = place.path(home).to_string_lossy().into_owned();
+        succeeded(&place.freehold(&["signer", "hand-over", signer, "--to", &to]));
+    }
     let _gateway = place.serve();
     scene.declare(&fleet("invites:\n  lab: {names: lab-*, from: 127.0.0.0/8, approval: none}"));
     let told = scene.publish();
@@ -98,6 +100,7 @@ fn several_operators_agree_on_a_pattern() {
         succeeded(&place.operator("ben", &["sign", file, "--yes"]));
         succeeded(&place.operator("ben", &["send", file]));
     }
+    // Its code holds no secret: that of a pattern which nobody else has signed is as good.
     let made = place.invite(&["--pattern", "nobody-*", "--from", "192.0.2.0/24"]);
     succeeded(&place.join("lab-1", &text(&made, "code")));
 }
