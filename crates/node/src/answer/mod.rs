@@ -36,6 +36,7 @@ pub mod control;
 // Asking others.
 pub mod mesh;
 pub mod fetch;
+pub mod company;
 pub mod exchange;
 pub mod begin;
 
