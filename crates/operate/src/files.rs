@@ -9,8 +9,8 @@ use org::refusal::Refusal;
 use wire::control::{Answer, BYTES_PER_CALL, Call, MissingFile};
 
 use crate::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session};
 use crate::refused::refusal;
+use crate::session::{OperateError, Session};
 
 /// A gateway that keeps saying that it has less is not fed for ever.
 const TRIES: usize = 3;
