@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use serde_json::Value;
-use trials::place::{Place, Running, stdout, succeeded, until};
+use trials::place::{Place, Running, succeeded, until};
 
 /// An org with its first gateway on the operator's machine, and a second machine `vps` that can be one.
 pub struct Two {
@@ -40,10 +40,6 @@ impl Two {
     /// Where the second gateway answers.
     pub fn address(&self) -> String {
         self.spare.address()
-    }
-
-    pub const fn port(&self) -> u16 {
-        self.spare.port
     }
 
     pub fn request(&self) {
@@ -80,12 +76,6 @@ impl Two {
         let nodes = self.at(address, &["node", "list"]);
         let named = nodes.as_array()?.iter().rfind(|row| row["name"] == node)?;
         named["state"].as_str().map(str::to_owned)
-    }
-
-    pub fn head_at(&self, address: &str) -> u64 {
-        self.at(address, &["gateway", "list"]);
-        let output = self.place.freehold(&["audit", "--json", "--gateway", address]);
-        stdout(&output).matches("\"head.").count() as u64
     }
 
     /// Waits until both gateways have the same entries.

@@ -12,7 +12,8 @@ fn a_closed_lid_harms_nothing_after_a_move() {
     place.joined("web-1");
     let _agent = place.agent("web-1");
     two.settle();
-    succeeded(&place.freehold(&["gateway", "move", "vps"]));
+    let moved = place.facts(&["gateway", "move", "vps", "--wait", "30s"]);
+    assert_eq!(moved["not_yet"].as_array().map(Vec::len), Some(0), "{moved}");
     // The node goes there by itself.
     until("the node knows of the other gateway first", || {
         place.status("web-1")["gateways"][0] == b.as_str() && place.status("web-1")["problem"].is_null()

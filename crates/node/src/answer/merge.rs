@@ -12,7 +12,7 @@ use org::entry::{Action, SignedEntry};
 use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::renew::{Conflict, Issuance};
-use org::report::Report;
+use org::report::{Applied, Report};
 use org::state::{State, Unfit};
 use wire::control::ReportView;
 use wire::exchange::IssuedRow;
@@ -202,8 +202,8 @@ impl Desk<'_> {
                 continue;
             }
             let known = self.keep(|desk| desk.ledger.report_of(key.digest()))?;
-            let known = known.and_then(|known| known.peek::<Report>(org).ok());
-            if known.is_none_or(|known| known.at < report.at) {
+            let known = known.and_then(|known| Some(later(&known.peek::<Report>(org).ok()?, known.digest())));
+            if known < Some(later(&report, kept.digest())) {
                 let received = (view.received_at, report.head.version);
                 self.keep(|desk| desk.ledger.put_report(key.digest(), received, &kept))?;
             }
@@ -214,6 +214,17 @@ impl Desk<'_> {
         }
         Ok(())
     }
+}
+
+/// Which of a node's words is the later one: within one second, the one that goes further. The same at every gateway, or
+/// two of them would hand each other theirs for ever.
+const fn later(report: &Report, digest: Digest) -> (Timestamp, u64, u8, Digest) {
+    let further = match report.applied {
+        Applied::Nothing => 0,
+        Applied::OnTrial { .. } => 1,
+        Applied::Settled { .. } | Applied::RolledBack { .. } => 2,
+    };
+    (report.at, report.head.version, further, digest)
 }
 
 /// The members' maps that heads among these entries name.

@@ -1,24 +1,21 @@
-//! Keeps exchanging with every other gateway: asks for what is lacking, waits for news, comes back after trouble.
+//! Asks another gateway for what is lacking here, and for news.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ground::{clock, random};
+use ground::clock;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{Author, NodeName};
 use identity::time::Seconds;
 use org::entry::SignedEntry;
 use org::refusal::Refusal;
-use tokio::task::JoinHandle;
 use wire::connect::{Believed, CallError, Gateway as Door};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
 use wire::permit::Ask;
 
 use crate::agent::trouble::describe;
 use crate::answer::desk::Desk;
-use crate::answer::fetch;
 use crate::answer::gateway::Gateway;
 use crate::answer::merge::{Merged, maps_named};
 use crate::answer::peers::lacking;
@@ -26,11 +23,6 @@ use crate::answer::published::Published;
 use crate::answer::stage;
 use crate::ask::call::{AskError, call_known};
 use crate::store::scope::Scope;
-
-/// So often it is looked whom there is to exchange with.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-const SCOPE_EVERY: u64 = 10;
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
@@ -48,60 +40,7 @@ pub enum ExchangeError {
     NotTaken(String),
 }
 
-/// Runs until it is dropped. One conversation for each other gateway.
-pub async fn keep(gateway: Arc<Gateway>, scope: Scope) {
-    let mut talks: BTreeMap<NodeName, Talking> = BTreeMap::new();
-    let mut later = BTreeMap::new();
-    for nth in 0_u64.. {
-        // What only this machine's own scope knows is looked up now and then.
-        if nth.is_multiple_of(SCOPE_EVERY) {
-            later = others(&gateway, Some(&scope));
-        }
-        let mut others = others(&gateway, None);
-        for (peer, doors) in &later {
-            others.entry(peer.clone()).or_insert_with(|| doors.clone());
-        }
-        talks.retain(|peer, _| others.contains_key(peer));
-        gateway.peers.forget(|peer| others.contains_key(peer));
-        for (peer, doors) in others {
-            let same = talks.get(&peer).is_some_and(|talk| talk.doors == doors);
-            if !same {
-                let with = || (Arc::clone(&gateway), scope.clone(), peer.clone(), doors.clone());
-                let (talk, files) = (with(), with());
-                let tasks = [
-                    tokio::spawn(self::talk(talk.0, talk.1, talk.2, talk.3)),
-                    tokio::spawn(fetch::keep(files.0, files.1, files.2, files.3)),
-                ];
-                talks.insert(peer, Talking { doors, tasks });
-            }
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
-struct Talking {
-    doors: Vec<Door>,
-    /// Entries, and files.
-    tasks: [JoinHandle<()>; 2],
-}
-
-impl Drop for Talking {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
-    }
-}
-
-/// The other gateways with a mandate now, and where they are: by the head of the ledger, or by a later one that this
-/// machine has heard of.
-fn others(gateway: &Gateway, scope: Option<&Scope>) -> BTreeMap<NodeName, Vec<Door>> {
-    let (judgment, now) = (gateway.judgment.load(), clock::now());
-    let heard = scope.and_then(|scope| scope.known().ok().flatten());
-    match heard.filter(|known| known.head.head.version > judgment.head.version) {
-        Some(known) => doors_of(&known.head.head, &gateway.about.node, now),
-        None => doors_of(&judgment.head, &gateway.about.node, now),
-    }
-}
-
+/// The other gateways that a head mandates, and where each is.
 pub fn doors_of(
     head: &identity::head::Head,
     own: &NodeName,
@@ -112,34 +51,6 @@ pub fn doors_of(
         (mandate.gateway.clone(), mandate.addresses.iter().cloned().map(Door::from).collect())
     };
     active.map(doors).collect()
-}
-
-async fn talk(gateway: Arc<Gateway>, scope: Scope, peer: NodeName, doors: Vec<Door>) {
-    let mut failures: u32 = 0;
-    let mut hurried = gateway.peers.hurried();
-    loop {
-        let talked = Box::pin(exchange(&gateway, (&scope, &peer, &doors), &mut |_, _| failures = 0)).await;
-        let Err(why) = talked else { continue };
-        let told = describe(&why);
-        if failures == 0 {
-            tracing::info!(gateway = %peer, why = told, "cannot exchange with another gateway; trying again");
-        }
-        gateway.peers.failed(&peer, told);
-        failures = failures.saturating_add(1);
-        let pause = pause(failures);
-        hurried.borrow_and_update();
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            _ = hurried.changed() => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
-}
-
-/// Longer each time, and different at each gateway.
-fn pause(failures: u32) -> Duration {
-    let most = (Duration::from_millis(250) * (1 << failures.min(8))).min(LONGEST_PAUSE);
-    let [jitter] = random::bytes::<1>().unwrap_or([128]);
-    most * (128 + u32::from(jitter) / 2) / 256
 }
 
 /// One connection: pulls what is lacking, then waits for news, until something breaks. `told` hears how far it is, and

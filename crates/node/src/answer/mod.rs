@@ -38,6 +38,7 @@ pub mod control;
 // Asking others.
 pub mod mesh;
 pub mod fetch;
+pub mod company;
 pub mod exchange;
 pub mod begin;
 

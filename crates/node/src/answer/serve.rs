@@ -24,8 +24,8 @@ use crate::answer::files;
 use crate::answer::gateway::{Gateway, GatewayError};
 use crate::answer::guest::{DRAIN_TIME, Guest, stopped};
 use crate::answer::limits::{Bounds, Limits};
-use crate::answer::mesh;
 use crate::answer::metrics::Watched;
+use crate::answer::{company, mesh};
 use crate::metrics::port::{self, NoPort};
 use crate::store::files::FilesError;
 use crate::store::gateway::{GatewayFolder, ServingFile, loopback};
@@ -101,7 +101,7 @@ pub async fn serve(
     let mut background = JoinSet::new();
     background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
     background.spawn(warn_early(Arc::clone(&gateway)));
-    background.spawn(mesh::keep(Arc::clone(&gateway), folder.scope()));
+    background.spawn(company::keep(Arc::clone(&gateway), folder.scope()));
     background.spawn(files::keep_swept(Arc::clone(&gateway)));
     let agent = Arc::<agent::metrics::Tally>::default();
     background.spawn(run_own_agent(

@@ -24,6 +24,7 @@ use crate::ask::call::{AskError, believe_one_of};
 use crate::ask::facts::facts;
 use crate::ask::svid::{Asking, check_offer};
 use crate::ask::sync;
+use crate::store::scope::word::LastGood;
 use crate::store::scope::{NodeFile, Scope, Wish};
 use crate::store::waiting::Waiting;
 
@@ -176,7 +177,11 @@ pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, As
     loop {
         match sync::check_in_once(scope, &gateways).await {
             Ok(_) => break,
-            Err(AskError::Call(why)) if why.is_worth_retrying() && attempt < ATTEMPTS => {
+            // Another gateway may not have heard yet of whom the first one let in.
+            Err(AskError::Call(why))
+                if attempt < ATTEMPTS
+                    && (why.is_worth_retrying() || matches!(why, CallError::Refused(Refusal::NotAdmitted))) =>
+            {
                 tokio::time::sleep(wait).await;
                 (attempt, wait) = (attempt + 1, wait * 2);
             }
@@ -297,6 +302,11 @@ async fn try_join_at(
         gateways: code.gateways.clone(),
         joined: false,
     };
+    if known.head.head.mandates.len() > 1 {
+        // It knows this machine; the others hear of it a moment later.
+        let first = known.head.head.first_gateway().cloned();
+        scope.save_last_good(&LastGood { schema: 1, address: gateway.address().clone(), first })?;
+    }
     scope.save_node(&node)?;
     let _ = std::fs::remove_file(scope.path("wish.json"));
     scope.forget_old_key()?;
