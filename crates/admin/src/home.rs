@@ -337,15 +337,11 @@ impl Common {
             }
         }
         // Held by a gateway that does not answer: nothing can be done in its folder either.
-        match (local.lock(), last) {
-            (Ok(None), Some(why)) => Err(why),
-            _ => {
-                eprintln!(
-                    "no other gateway can be reached: what is decided now reaches them when this one serves again"
-                );
-                Ok(None)
-            }
+        if let (Ok(None), Some(why)) = (local.lock(), last) {
+            return Err(why);
         }
+        eprintln!("no other gateway can be reached: what is decided now reaches them when this one serves again");
+        Ok(None)
     }
 
     async fn remote(

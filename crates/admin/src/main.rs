@@ -163,7 +163,7 @@ enum Command {
 async fn main() -> ExitCode {
     node::report::log_to_stderr();
     let cli = Cli::parse();
-    match run(cli.command, &cli.common).await {
+    match Box::pin(run(cli.command, &cli.common)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.finish(cli.common.json),
     }
@@ -181,7 +181,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Audit(audit) => audit.run(common).await,
         Command::Plan(plan) => plan.run(common).await,
         Command::Publish(publish) => reminded(common, publish.run(common).await),
-        Command::Rollback(rollback) => rollback.run(common).await,
+        Command::Rollback(rollback) => Box::pin(rollback.run(common)).await,
         Command::Confirm(confirm) => confirm.run(common).await,
         Command::Fleet(fleet) => fleet.run(common),
         Command::Check(check) => check.run(common),
