@@ -12,7 +12,7 @@ use org::gateway::GatewayGrant;
 use serde::Serialize;
 
 use crate::answer::begin::{self, BeginError};
-use crate::answer::gateway::{Gateway, GatewayError};
+use crate::answer::gateway::Gateway;
 use crate::answer::limits::Bounds;
 use crate::answer::serve::{self, Options, ServeError};
 use crate::commands::roots::Common;
@@ -186,7 +186,6 @@ impl Serve {
         let json = common.json;
         serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
             let hint = match &why {
-                ServeError::Gateway(why @ GatewayError::Busy) => why.hint(),
                 ServeError::Gateway(why) => why.hint(),
                 ServeError::Listen { .. } => Some("choose another: --listen ADDR:PORT"),
                 ServeError::Metrics(why) => Some(why.hint()),
