@@ -14,12 +14,14 @@ use identity::time::{Seconds, Timestamp};
 use org::admission::{Admission, Claim, ClaimAuthority, Leave, SealKey};
 use org::entry::{Action, Cause, SignedEntry};
 use org::founding::{Founding, FoundingRecord};
-use org::invite::{Approval, Invite, Right, Uses};
+use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use org::state::State;
 
 use crate::cast::{self, GATEWAYS, NOW, SIGNERS, ed, node_key, public};
 
 pub const INVITE: InviteId = InviteId([1; 16]);
+pub const PATTERN: InviteId = InviteId([2; 16]);
+pub const MACHINE: InviteId = InviteId([3; 16]);
 
 /// Made once. Nothing in it depends on chance, so that a stored input means the same in every run.
 #[derive(Debug)]
@@ -100,16 +102,33 @@ pub fn invite(id: InviteId, uses: [u32; 2]) -> Invite {
         id,
         label: "rack 3".to_owned(),
         signers: 1,
-        key: public("invite-1"),
+        kind: InviteKind::Token,
+        key: Some(public("invite-1")),
         rights: GATEWAYS.into_iter().zip(uses).map(right).collect(),
         created_at: NOW,
         expires_at: NOW + Seconds::DAY,
         names: vec!["web-*".parse().expect("a pattern")],
+        hosts: Vec::new(),
         networks: vec!["10.0.0.0/8".parse().expect("a network")],
         labels: BTreeSet::from(["rack=3".parse().expect("a label")]),
         roles: BTreeSet::from(["backup".parse().expect("a name")]),
         approval: Approval::None,
+        approvers: 1,
+        files: BTreeSet::new(),
     }
+}
+
+/// A pattern of low assurance, for whoever claims such a host name.
+pub fn pattern() -> Invite {
+    let hosts = vec!["*.lab.example".parse().expect("a pattern")];
+    let (kind, names) = (InviteKind::Pattern, vec!["lab-*".parse().expect("a pattern")]);
+    Invite { kind, key: None, names, hosts, ..invite(PATTERN, [2, 1]) }
+}
+
+/// For the machine with the key `node-2`, whom a person must approve.
+pub fn machine() -> Invite {
+    let (kind, key) = (InviteKind::Machine, Some(public("node-2")));
+    Invite { kind, key, approval: Approval::Human, ..invite(MACHINE, [1, 0]) }
 }
 
 pub fn claim(n: u8, name: &str) -> Claim {
@@ -120,7 +139,15 @@ pub fn claim(n: u8, name: &str) -> Claim {
         name: node(name),
         labels: BTreeSet::from(["rack=3".parse().expect("a label")]),
         roles: BTreeSet::new(),
+        host: None,
+        replaces: None,
     }
+}
+
+/// The claim of a machine that fits the pattern.
+pub fn low_claim(n: u8) -> Claim {
+    let host = Some("lab-1.lab.example".parse().expect("a host name"));
+    Claim { authority: ClaimAuthority::Pattern, host, ..claim(n, "lab-1") }
 }
 
 impl Harbor {
@@ -139,6 +166,8 @@ impl Harbor {
             Action::HeadPublish { head: first, cause: Cause::Founding },
             Action::TrustPublish { bundle: harbor.sealed(&bundle(), &SIGNERS) },
             Action::InviteCreate { invite: harbor.invite.clone() },
+            Action::InviteCreate { invite: harbor.sealed(&pattern(), &SIGNERS) },
+            Action::InviteCreate { invite: harbor.sealed(&machine(), &SIGNERS) },
         ] {
             let signed = harbor.write("ann", action);
             harbor.log.push(signed);
@@ -187,7 +216,8 @@ impl Harbor {
     }
 
     pub fn admission(&self, gateway: &str, claim: Envelope) -> Admission {
-        Admission { claim, invite: Some(self.invite.clone()), gateway: node(gateway), at: NOW }
+        let (invite, gateway) = (Some(self.invite.clone()), node(gateway));
+        Admission { claim, invite, approval: None, gateway, at: NOW }
     }
 
     pub fn leave(n: u8) -> Leave {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a trial fails by panicking")]
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,14 +89,24 @@ impl<'a> Dial<'a> {
     }
 
     pub fn line_with(self, config: Arc<ClientConfig>) -> std::io::Result<Line> {
-        let mut stream = self.plain();
+        Line::over(self.plain(), config)
+    }
+
+    /// Over a connection on which something was said already.
+    pub fn line_over(self, stream: TcpStream) -> std::io::Result<Line> {
+        Line::over(stream, self.config())
+    }
+}
+
+impl Line {
+    fn over(mut stream: TcpStream, config: Arc<ClientConfig>) -> std::io::Result<Self> {
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let mut session = ClientConnection::new(config, name).unwrap();
         while session.is_handshaking() {
             session.complete_io(&mut stream)?;
         }
         let exporter = session.export_keying_material([0; 32], EXPORTER_LABEL, None).unwrap();
-        Ok(Line { stream: StreamOwned::new(session, stream), exporter })
+        Ok(Self { stream: StreamOwned::new(session, stream), exporter })
     }
 }
 
@@ -177,6 +187,12 @@ impl Line {
         let head = format!("{method} {path} HTTP/1.1\r\nhost: gateway\r\ncontent-length: {length}\r\n{more}\r\n");
         self.send(&[head.as_bytes(), body].concat()).map_err(|why| cut(&why))?;
         self.reply()
+    }
+
+    /// Goes away without waiting for an answer; returns when the gateway has noticed.
+    pub fn hang_up(mut self) {
+        self.stream.sock.shutdown(Shutdown::Write).unwrap();
+        assert!(self.reply().is_err(), "answered one who was gone");
     }
 
     /// Reads one answer.

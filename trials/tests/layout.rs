@@ -122,10 +122,13 @@ fn the_guide_names_every_refusal() {
     let names: Vec<_> = names.map(|line| line.split(|c: char| !c.is_alphanumeric()).next().unwrap()).collect();
     assert!(names.len() > 30, "the list was found");
     for name in names {
-        let code = name.chars().fold(String::new(), |code, c| match c.is_ascii_uppercase() && !code.is_empty() {
-            true => format!("{code}_{}", c.to_ascii_lowercase()),
-            false => format!("{code}{}", c.to_ascii_lowercase()),
-        });
+        let mut code = String::new();
+        for letter in name.chars() {
+            if letter.is_ascii_uppercase() && !code.is_empty() {
+                code.push('_');
+            }
+            code.push(letter.to_ascii_lowercase());
+        }
         assert!(guide.contains(&format!("`{code}`")), "when joining fails, what does `{code}` mean?");
     }
 }

@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use ground::file::{self, FileError};
+use ipnet::IpNet;
+use node::answer::door::Proxies;
 use node::answer::limits::Bounds;
 use node::answer::serve::Options;
 use node::metrics::port::{NoPort, Shown};
@@ -18,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 /// What was said on the command line.
-#[derive(Debug, Clone, Copy, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct Flags {
     /// Where to listen [default: all addresses, the advertised port]
@@ -42,6 +44,57 @@ pub struct Flags {
     /// Attempts of one asker that can be open at once [default: 4096]
     #[arg(long, value_name = "N")]
     pub max_unfinished_attempts: Option<NonZeroU32>,
+    /// A network of TCP proxies: their connections must begin with a PROXY header (version 1 or 2), which says whose
+    /// they are. Repeatable [default: none]
+    #[arg(long, value_name = "CIDR")]
+    pub proxy_protocol: Vec<Network>,
+    /// A network of web servers that carry WebSockets: for whom, their X-Forwarded-For says. Repeatable [default: none]
+    #[arg(long, value_name = "CIDR")]
+    pub forwarded: Vec<Network>,
+}
+
+/// A network, or one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Network(IpNet);
+
+impl FromStr for Network {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let one = || text.parse::<IpAddr>().map(IpNet::from);
+        let network = text.parse().or_else(|_| one());
+        network.map(Self).map_err(|_| format!("`{text}` is neither a network, as 10.0.0.0/8, nor an address"))
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// Networks: a list in the file, with commas between in a variable.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Networks(Vec<Network>);
+
+impl FromStr for Networks {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Networks {
+    fn said(flags: Vec<Network>) -> Option<Self> {
+        Some(flags).filter(|flags| !flags.is_empty()).map(Self)
+    }
+
+    fn nets(&self) -> Vec<IpNet> {
+        self.0.iter().map(|network| network.0).collect()
+    }
 }
 
 /// What counts, and why.
@@ -54,6 +107,8 @@ pub struct Settings {
     pub max_connections_per_address: Setting<NonZeroU32>,
     pub max_failed_attempts: Setting<NonZeroU32>,
     pub max_unfinished_attempts: Setting<NonZeroU32>,
+    pub proxy_protocol: Setting<Networks>,
+    pub forwarded: Setting<Networks>,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,7 +126,7 @@ pub enum Origin {
     Default,
 }
 
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 9] = [
     "listen",
     "metrics",
     "metrics_open",
@@ -79,6 +134,8 @@ const KEYS: [&str; 7] = [
     "max_connections_per_address",
     "max_failed_attempts",
     "max_unfinished_attempts",
+    "proxy_protocol",
+    "forwarded",
 ];
 
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +157,7 @@ impl Settings {
     pub fn of(folder: &GatewayFolder, about: &GatewayFile, flags: Flags) -> Result<Self, BadConfig> {
         let path = folder.path("serve.toml");
         let text = file::read_if_there(&path)?.unwrap_or_default();
-        let port = about.addresses.first().map_or(7443, |address| address.port);
+        let port = about.addresses.iter().find(|address| address.is_direct()).map_or(7443, |address| address.port);
         let listen = SocketAddr::new(any_address(), port);
         Self::settle(flags, |name| std::env::var_os(name), (&path, &String::from_utf8_lossy(&text)), listen)
     }
@@ -131,6 +188,8 @@ impl Settings {
                 flags.max_unfinished_attempts,
                 count(unfinished),
             )?,
+            proxy_protocol: layers.find("proxy_protocol", Networks::said(flags.proxy_protocol), Networks::default())?,
+            forwarded: layers.find("forwarded", Networks::said(flags.forwarded), Networks::default())?,
         })
     }
 
@@ -145,6 +204,10 @@ impl Settings {
                 unfinished: self.max_unfinished_attempts.value.get(),
                 failed: self.max_failed_attempts.value.get(),
             },
+            proxies: Proxies {
+                proxy_protocol: self.proxy_protocol.value.nets(),
+                forwarded: self.forwarded.value.nets(),
+            },
         })
     }
 
@@ -153,6 +216,11 @@ impl Settings {
         let listen = text(&self.listen, |listen| listen.to_string().into());
         let metrics = text(&self.metrics, |shown| String::from(*shown).into());
         let number = |setting| text(setting, |n: &NonZeroU32| Value::Integer(n.get().into()));
+        let networks = |setting| {
+            text(setting, |networks: &Networks| {
+                Value::Array(networks.nets().iter().map(|network| network.to_string().into()).collect())
+            })
+        };
         let values = [
             listen,
             metrics,
@@ -161,6 +229,8 @@ impl Settings {
             number(&self.max_connections_per_address),
             number(&self.max_failed_attempts),
             number(&self.max_unfinished_attempts),
+            networks(&self.proxy_protocol),
+            networks(&self.forwarded),
         ];
         KEYS.into_iter().zip(values).collect()
     }
@@ -285,7 +355,8 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
-        let file = "listen = \"[::1]:9\"\nmetrics = \"127.0.0.1:7444\"\nmetrics_open = true\nmax_connections = 7\n";
+        let file = "listen = \"[::1]:9\"\nmetrics = \"127.0.0.1:7444\"\nmetrics_open = true\nmax_connections = 7\n\
+                    proxy_protocol = [\"192.0.2.1\", \"10.0.0.0/8\"]\nforwarded = [\"fd00::/8\"]\n";
         let first = settle(Flags::default(), &[], file).unwrap();
         let printed = first.to_toml(Path::new("a\nmax_connections = 8"));
         let again = settle(Flags::default(), &[], &printed).unwrap();
@@ -319,7 +390,20 @@ mod tests {
         assert!(told(&[], "max_connections = 0").contains("max_connections: invalid value"));
         assert!(told(&[], "listen = 7443").contains("listen: invalid type"));
         assert!(told(&[], "metrics = \"here\"").contains("neither `off` nor an address"));
+        assert!(told(&[], "forwarded = [\"here\"]").contains("forwarded: `here` is neither a network"));
+        assert!(told(&[("FREEHOLD_FORWARDED", "::1,here")], "").contains("`here` is neither a network"));
         assert!(told(&[("FREEHOLD_LISTEN", "here")], "").contains("the variable FREEHOLD_LISTEN is `here`"));
+    }
+
+    #[test]
+    fn proxies_are_named_by_network_or_address() {
+        let flags = || Flags { forwarded: vec!["192.0.2.1".parse().unwrap()], ..Flags::default() };
+        let variables = [("FREEHOLD_FORWARDED", "::1"), ("FREEHOLD_PROXY_PROTOCOL", "10.0.0.0/8, 127.0.0.1")];
+        let proxies = settle(flags(), &variables, "").unwrap().options().unwrap().proxies;
+        let told = |networks: Vec<IpNet>| networks.iter().map(IpNet::to_string).collect::<Vec<_>>();
+        assert_eq!(told(proxies.forwarded), ["192.0.2.1/32"]);
+        assert_eq!(told(proxies.proxy_protocol), ["10.0.0.0/8", "127.0.0.1/32"]);
+        assert_eq!(settle(Flags::default(), &[], "").unwrap().options().unwrap().proxies, Proxies::default());
     }
 
     #[test]

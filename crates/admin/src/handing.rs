@@ -30,9 +30,9 @@ pub enum Format {
 
 #[derive(Debug, Args)]
 pub struct Handing {
-    /// In which form
-    #[arg(long, value_name = "FORM", default_value = "line")]
-    format: Format,
+    /// In which form [default: line; file for a key]
+    #[arg(long, value_name = "FORM")]
+    format: Option<Format>,
     /// Write it into a new file that only you can read
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -51,14 +51,24 @@ pub struct Handed {
 }
 
 impl Handing {
+    /// For a key, which is baked into an image: its file, unless another form was asked for.
+    #[must_use]
+    pub fn into_file(self) -> Self {
+        Self { format: self.format.or(Some(Format::File)), ..self }
+    }
+
+    fn format(&self) -> Format {
+        self.format.unwrap_or(Format::Line)
+    }
+
     /// Before anything is signed.
     pub fn check(&self, has_kit: bool, doing: &str) -> Result<(), Failure> {
         match &self.out {
-            _ if self.format == Format::Powershell && !has_kit => {
+            _ if self.format() == Format::Powershell && !has_kit => {
                 Err(Failure::failed(doing, "the org has no release that a line could install")
                     .hint("add agents first: freehold release add FILE..."))
             }
-            None if self.format == Format::File => {
+            None if self.format() == Format::File => {
                 Err(Failure::usage(doing, "the form `file` needs a file").hint("say which: --out FILE"))
             }
             Some(out) if out.exists() => Err(Failure::usage(doing, format!("`{}` is there already", out.display()))
@@ -71,11 +81,11 @@ impl Handing {
         let text = self.text(line, doing)?;
         if let Some(out) = &self.out {
             let text = Zeroizing::new(format!("{}\n", text.trim_end_matches('\n')));
-            file::write(out, text.as_bytes(), Access::Private).map_err(|why| Failure::new(doing, &why))?;
+            file::write_new(out, text.as_bytes(), Access::Private).map_err(|why| Failure::new(doing, &why))?;
         }
         Ok(Handed {
             line: line.shell().to_string(),
-            format: self.format,
+            format: self.format(),
             text: self.out.is_none().then(|| text.to_string()),
             file: self.out.as_ref().map(|out| out.display().to_string()),
             installs: line.installs(),
@@ -83,7 +93,7 @@ impl Handing {
     }
 
     fn text(&self, line: &Line<'_>, doing: &str) -> Result<Zeroizing<String>, Failure> {
-        match self.format {
+        match self.format() {
             Format::Line => Ok(line.shell()),
             Format::Powershell => line.powershell().ok_or_else(|| {
                 Failure::failed(doing, "no gateway has an address that a plain download reaches")
@@ -107,12 +117,21 @@ fn draw(code: &str) -> Option<Zeroizing<String>> {
 }
 
 impl Handed {
+    /// For what lies in a file alone: the line names the file.
+    #[must_use]
+    pub fn without_secret(mut self) -> Self {
+        if let Some(file) = &self.file {
+            self.line = format!("freehold-node join --invite-file {file}");
+        }
+        self
+    }
+
     /// `before` says what was made, `at` where and when it is used, `after` what is left to do. A document that other
     /// programs read stands alone on stdout.
     pub fn tell(&self, before: &str, at: &str, after: Option<&str>) {
         let hint = "freehold-node must be there already. To have the line install it: freehold release add FILE...";
         let after = [(!self.installs).then_some(hint), after];
-        let after: String = after.into_iter().flatten().map(|words| format!("\n{words}\n")).collect();
+        let after = after.into_iter().flatten().map(|words| format!("\n{words}\n")).collect::<Vec<_>>().concat();
         match (&self.text, self.format) {
             (Some(text), Format::Line | Format::Powershell) => println!("{before}\n{at}:\n\n  {text}\n{after}"),
             (Some(text), Format::Qr) => println!("{before}\n{at}:\n\n{text}\n{after}"),

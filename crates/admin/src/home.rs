@@ -277,7 +277,7 @@ impl Common {
             }
             if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
                 let about = gateway.about().map_err(|why| failed(&why))?;
-                let dial = Some(node::answer::serve::loopback(serving.listen));
+                let dial = Some(serving.dial());
                 let door = about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
                 match self.remote((org, keys), door, doing, restored).await {
                     Ok(desk) => return Ok(desk),
@@ -323,7 +323,7 @@ impl Common {
         }
         let serving = local.serving().map_err(|why| Failure::new(doing, &why))?;
         if let Some(serving) = serving.filter(|_| head.active_mandate(&about.node, now).is_some()) {
-            let dial = Some(node::answer::serve::loopback(serving.listen));
+            let dial = Some(serving.dial());
             let own = about.addresses.into_iter().take(1).map(|address| Peer { address, dial });
             let place = if head.first_gateway() == Some(&about.node) { 0 } else { doors.len() };
             doors.splice(place..place, own);
@@ -337,15 +337,11 @@ impl Common {
             }
         }
         // Held by a gateway that does not answer: nothing can be done in its folder either.
-        match (local.lock(), last) {
-            (Ok(None), Some(why)) => Err(why),
-            _ => {
-                eprintln!(
-                    "no other gateway can be reached: what is decided now reaches them when this one serves again"
-                );
-                Ok(None)
-            }
+        if let (Ok(None), Some(why)) = (local.lock(), last) {
+            return Err(why);
         }
+        eprintln!("no other gateway can be reached: what is decided now reaches them when this one serves again");
+        Ok(None)
     }
 
     async fn remote(

@@ -23,6 +23,7 @@ use node::report::Failure;
 use crate::commands::access::Access;
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
+use crate::commands::bundle::BundleCommand;
 use crate::commands::check::Check;
 use crate::commands::compile::Compile;
 use crate::commands::confirm::Confirm;
@@ -32,6 +33,7 @@ use crate::commands::fleet::FleetCommand;
 use crate::commands::found::Found;
 use crate::commands::gateway::GatewayCommand;
 use crate::commands::invite::InviteCommand;
+use crate::commands::landing::Landing;
 use crate::commands::mandate::MandateCommand;
 use crate::commands::node::NodeCommand;
 use crate::commands::org::OrgCommand;
@@ -78,6 +80,9 @@ enum Command {
     /// Make, list, show and revoke invites
     #[command(subcommand)]
     Invite(InviteCommand),
+    /// Make a file that lets one machine in, or sign a machine's request
+    #[command(subcommand)]
+    Bundle(BundleCommand),
     /// Say which agents machines install, and list them
     #[command(subcommand)]
     Release(ReleaseCommand),
@@ -141,6 +146,8 @@ enum Command {
     /// List the orgs of this home, and make an org's card
     #[command(subcommand)]
     Org(OrgCommand),
+    /// Write a page that tells newcomers what to do
+    Landing(Landing),
     /// Look at everything that can be wrong here, and say how to cure it
     Doctor(Doctor),
     /// Print a script that completes words in your shell
@@ -156,7 +163,7 @@ enum Command {
 async fn main() -> ExitCode {
     node::report::log_to_stderr();
     let cli = Cli::parse();
-    match run(cli.command, &cli.common).await {
+    match Box::pin(run(cli.command, &cli.common)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.finish(cli.common.json),
     }
@@ -167,13 +174,14 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Found(found) => found.run(common).await,
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => reminded(common, invite.run(common).await),
+        Command::Bundle(bundle) => reminded(common, bundle.run(common).await),
         Command::Release(release) => release.run(common).await,
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::User(user) => user.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
         Command::Plan(plan) => plan.run(common).await,
         Command::Publish(publish) => reminded(common, publish.run(common).await),
-        Command::Rollback(rollback) => rollback.run(common).await,
+        Command::Rollback(rollback) => Box::pin(rollback.run(common)).await,
         Command::Confirm(confirm) => confirm.run(common).await,
         Command::Fleet(fleet) => fleet.run(common),
         Command::Check(check) => check.run(common),
@@ -193,6 +201,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Lock(Lock {}) => Lock::run(common),
         Command::Token(token) => token.run(common),
         Command::Agent(agent) => agent.run().await,
+        Command::Landing(landing) => landing.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),
         // `freehold-node` is another program, and has a page of that name.

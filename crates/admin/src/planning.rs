@@ -57,6 +57,9 @@ pub fn plan_failure(doing: &str, why: &PlanError) -> Failure {
         PlanError::OtherOrg { .. } => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("say which org is meant: --org NAME; or which fleet: freehold plan DIR"),
+        PlanError::Low(_) => Failure::new(doing, why).exit(Exit::Refused).hint(
+            "place it elsewhere; or let that machine join anew with an invite that is proven: freehold node replace NAME",
+        ),
         PlanError::Published(_) => Failure::new(doing, why),
     }
 }
@@ -73,6 +76,7 @@ pub struct PlanTold {
     not_heard: Vec<String>,
     displaced: Vec<String>,
     gone: Vec<operate::publish::plan::Gone>,
+    patterns: Vec<operate::publish::patterns::PatternChange>,
 }
 
 pub fn as_facts(session: &Session<AnyDesk>, prepared: &Prepared) -> PlanTold {
@@ -87,6 +91,7 @@ pub fn as_facts(session: &Session<AnyDesk>, prepared: &Prepared) -> PlanTold {
         not_heard: schema.map(|schema| names(&schema.not_heard)).unwrap_or_default(),
         displaced: prepared.displaced.iter().map(|place| format!("{} on {}", place.principal, place.node)).collect(),
         gone: prepared.gone.clone(),
+        patterns: prepared.patterns.changes(),
     }
 }
 
@@ -107,6 +112,9 @@ pub fn in_words(session: &Session<AnyDesk>, prepared: &Prepared) -> String {
         if !schema.not_heard.is_empty() {
             lines.push(format!("never heard from: {}; they may be old, or not be running", listed(&schema.not_heard)));
         }
+    }
+    for changed in prepared.patterns.changes() {
+        lines.push(format!("pattern `{}` {}", changed.pattern, changed.change));
     }
     for place in &prepared.displaced {
         lines.push(format!(

@@ -70,6 +70,18 @@ pub fn leave_beside(
     leave_as(second, doing, known, pending)
 }
 
+/// Several more, each under a name of its own.
+pub fn leave_more(common: &Common, doing: &str, known: &Known, pending: &[Pending]) -> Result<Vec<Waiting>, Failure> {
+    let name = |nth: usize| {
+        common.pending.clone().map(|mut file| {
+            file.as_mut_os_string().push(format!(".{}", nth + 2));
+            file
+        })
+    };
+    let left = pending.iter().enumerate().map(|(nth, pending)| leave_as(name(nth), doing, known, Some(pending)));
+    Ok(left.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
 fn leave_as(
     file: Option<PathBuf>,
     doing: &str,

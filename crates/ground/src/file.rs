@@ -42,6 +42,23 @@ pub enum Access {
 
 /// Writes a file so that after a crash it is the old one or the new one, never a part.
 pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+    place(path, bytes, access, |draft, path| fs::rename(draft, path))
+}
+
+/// Writes a file that is not there yet; one that is there stays as it is, and that is an error.
+pub fn write_new(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+    place(path, bytes, access, |draft, path| {
+        fs::hard_link(draft, path)?;
+        fs::remove_file(draft)
+    })
+}
+
+fn place(
+    path: &Path,
+    bytes: &[u8],
+    access: Access,
+    settle: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> Result<(), FileError> {
     sweep(path);
     let folder = folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -60,7 +77,7 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
         }
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&draft, path)
+        settle(&draft, path)
     };
     write().map_err(|source| {
         let _ = fs::remove_file(&draft);
@@ -208,6 +225,18 @@ impl Lock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_file_takes_no_other_s_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write_new(&path, b"first", Access::Private).unwrap();
+        let why = write_new(&path, b"second", Access::Private).unwrap_err();
+        assert!(matches!(why, FileError::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists));
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+    }
 
     #[test]
     fn a_written_file_is_private_and_leaves_no_draft() {

@@ -19,6 +19,11 @@ impl NameGlob {
         self.0.bytes().all(|c| c == b'*')
     }
 
+    /// The one name that fits, if it is no pattern at all.
+    pub fn only(&self) -> Option<&str> {
+        (!self.0.contains('*')).then_some(&*self.0)
+    }
+
     /// Whether a name, already checked to be one, fits.
     pub fn matches(&self, name: &str) -> bool {
         fits(&self.0, name)

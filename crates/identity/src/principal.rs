@@ -20,6 +20,10 @@ pub enum BadName {
     NotAHost(String),
     #[error("`{0}` is not of the form HOST:PORT")]
     NotAnAddress(String),
+    #[error("`{0}` is not of the form HOST:PORT, wss://HOST[:PORT][/PATH] or socks5://PROXY:PORT/HOST:PORT")]
+    NotAWay(String),
+    #[error("the address `{0}…` is longer than 255 bytes")]
+    TooLong(String),
 }
 
 /// Words that mean a kind, and names that some file systems keep for devices.
@@ -248,14 +252,14 @@ impl FromStr for Host {
 
 text_form!(Host);
 
-/// Where a gateway answers: `HOST:PORT`, an IPv6 address in brackets.
+/// Where something listens: `HOST:PORT`, an IPv6 address in brackets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address {
+pub struct HostPort {
     pub host: Host,
     pub port: u16,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
             Host::Ip(std::net::IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
@@ -264,7 +268,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl FromStr for Address {
+impl FromStr for HostPort {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
         let bad = || BadName::NotAnAddress(text.chars().take(80).collect());
@@ -279,61 +283,145 @@ impl FromStr for Address {
     }
 }
 
-text_form!(Address);
+text_form!(HostPort);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Where a gateway answers, and the way there: `HOST:PORT`, `wss://HOST[:PORT][/PATH]` or
+/// `socks5://PROXY:PORT/HOST:PORT`. Whatever the way, TLS to the gateway is for `host`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    pub host: Host,
+    pub port: u16,
+    pub way: Way,
+}
 
-    #[test]
-    fn a_principal_is_exactly_org_kind_and_name() {
-        let ok: Principal = "spiffe://harbor/node/web-1".parse().unwrap();
-        assert_eq!((ok.org().as_str(), ok.kind(), ok.name()), ("harbor", Kind::Node, "web-1"));
-        assert_eq!(ok.to_string(), "spiffe://harbor/node/web-1");
-        for bad in [
-            "spiffe://harbor/node/",
-            "spiffe://harbor/node/web-1/",
-            "spiffe://harbor/node/web-1/x",
-            "spiffe://harbor/signer/ann",
-            "spiffe://HARBOR/node/web-1",
-            "spiffe://harbor/node/web_1",
-            "spiffe://harbor/node/../node/a",
-            "https://harbor/node/web-1",
-            "spiffe://harbor/node/web-1?x",
-            "spiffe://har%62or/node/web-1",
-            "",
-        ] {
-            assert!(bad.parse::<Principal>().is_err(), "{bad}");
-        }
-    }
+/// How bytes get to a gateway. Who carries them is not trusted with anything.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    Direct,
+    /// Inside a WebSocket, through whatever answers HTTPS at `host`.
+    WebSocket {
+        path: CarryPath,
+    },
+    /// By a proxy, which looks the name up.
+    Socks5 {
+        proxy: Box<HostPort>,
+    },
+}
 
-    #[test]
-    fn names_are_labels_and_never_reserved_words() {
-        for good in ["a", "web-1", "0", &"x".repeat(63)] {
-            assert!(good.parse::<NodeName>().is_ok(), "{good}");
-        }
-        for bad in ["", "-a", "a-", "A", "a.b", "a b", "nul", "node", "é", &"x".repeat(64), "a\n", "../a"] {
-            assert!(bad.parse::<NodeName>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_machine_is_named_by_the_first_part_of_its_host_name() {
-        for (host, name) in [("web-1", "web-1"), ("Web-1.Example.COM", "web-1"), ("web-1.", "web-1")] {
-            assert_eq!(NodeName::of_host(host).unwrap().as_str(), name);
-        }
-        for bad in ["", ".example.com", "web_1.example.com", "localhost.localdomain", "con.example.com"] {
-            assert!(NodeName::of_host(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn addresses_print_as_they_parse() {
-        for text in ["gw.example:7443", "127.0.0.1:1", "[::1]:7443"] {
-            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
-        }
-        for bad in ["gw.example", "gw.example:", "gw.example:99999", "::1:7443", "[gw]:1", "-gw:1", ":1"] {
-            assert!(bad.parse::<Address>().is_err(), "{bad}");
+impl Way {
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::WebSocket { .. } => "WebSocket",
+            Self::Socks5 { .. } => "SOCKS5",
         }
     }
 }
+
+/// The path under which a carrier hands on WebSockets: plain parts, no query.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CarryPath(Box<str>);
+
+impl CarryPath {
+    /// Where a gateway itself takes them.
+    pub const GATEWAY: &'static str = "/v1/carry";
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for CarryPath {
+    fn default() -> Self {
+        Self(Self::GATEWAY.into())
+    }
+}
+
+impl Address {
+    const HTTPS: u16 = 443;
+    /// An invite code has no room for more.
+    const LONGEST: usize = 255;
+
+    pub const fn direct(host: Host, port: u16) -> Self {
+        Self { host, port, way: Way::Direct }
+    }
+
+    pub const fn is_direct(&self) -> bool {
+        matches!(self.way, Way::Direct)
+    }
+
+    /// The host and port alone, without the way there.
+    pub fn host_port(&self) -> HostPort {
+        HostPort { host: self.host.clone(), port: self.port }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.way {
+            Way::Direct => write!(f, "{}", self.host_port()),
+            Way::Socks5 { proxy } => write!(f, "socks5://{proxy}/{}", self.host_port()),
+            Way::WebSocket { path } => {
+                match &self.host {
+                    Host::Ip(std::net::IpAddr::V6(ip)) => write!(f, "wss://[{ip}]")?,
+                    host => write!(f, "wss://{host}")?,
+                }
+                if self.port != Self::HTTPS {
+                    write!(f, ":{}", self.port)?;
+                }
+                if path.as_str() == CarryPath::GATEWAY { Ok(()) } else { f.write_str(path.as_str()) }
+            }
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let short = || text.chars().take(80).collect::<String>();
+        if text.len() > 2 * Self::LONGEST {
+            return Err(BadName::TooLong(short()));
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            let HostPort { host, port } = text.parse()?;
+            return Ok(Self { host, port, way: Way::Direct });
+        };
+        let carried = match scheme {
+            "wss" => websocket(rest),
+            "socks5" => socks5(rest),
+            _ => None,
+        };
+        let carried = carried.ok_or_else(|| BadName::NotAWay(short()))?;
+        if carried.to_string().len() > Self::LONGEST { Err(BadName::TooLong(short())) } else { Ok(carried) }
+    }
+}
+
+fn websocket(rest: &str) -> Option<Address> {
+    let (at, path) = rest.find('/').map_or((rest, CarryPath::GATEWAY), |at| rest.split_at(at));
+    let path = if path == "/" { CarryPath::GATEWAY } else { path };
+    let plain = |part: &str| {
+        !part.is_empty()
+            && !matches!(part, "." | "..")
+            && part.bytes().all(|c| c.is_ascii_alphanumeric() || b"-._~".contains(&c))
+    };
+    if !path.split('/').skip(1).all(plain) {
+        return None;
+    }
+    let HostPort { host, port } = at
+        .parse()
+        .or_else(|_| format!("{at}:{}", Address::HTTPS).parse::<HostPort>())
+        .ok()
+        .filter(|at| at.port != 0)?;
+    Some(Address { host, port, way: Way::WebSocket { path: CarryPath(path.into()) } })
+}
+
+fn socks5(rest: &str) -> Option<Address> {
+    let (proxy, at) = rest.split_once('/')?;
+    let (proxy, HostPort { host, port }) = (proxy.parse().ok()?, at.parse().ok()?);
+    Some(Address { host, port, way: Way::Socks5 { proxy: Box::new(proxy) } })
+}
+
+text_form!(Address);
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::glob::NameGlob;
+use identity::host::HostGlob;
 use identity::id::OrgId;
 use identity::label::Label;
-use identity::principal::{Address, Name, NodeName, OrgName};
+use identity::principal::{Address, HostPort, Name, NodeName, OrgName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 
@@ -60,7 +61,7 @@ pub struct Policy {
 pub struct MachineSpec {
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,
-    pub address: Option<Address>,
+    pub address: Option<HostPort>,
     pub relay: bool,
     pub policy: Policy,
 }
@@ -74,7 +75,7 @@ pub struct ClassSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceSpec {
     pub at: Vec<At>,
-    pub addr: Address,
+    pub addr: HostPort,
     pub groups: BTreeSet<Name>,
     /// What the service itself may call.
     pub roles: BTreeSet<Name>,
@@ -93,10 +94,13 @@ pub struct UserSpec {
     pub nodes: Vec<At>,
 }
 
-/// A standing pattern by which machines may join.
+/// A standing pattern by which machines may join: by their names, or by their full host names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InviteSpec {
     pub names: Vec<NameGlob>,
+    pub hosts: Vec<HostGlob>,
+    /// How many operators must say yes to each machine; nobody, if it says so.
+    pub approvers: Option<u8>,
     pub networks: Vec<IpNet>,
     pub labels: BTreeSet<Label>,
     pub roles: BTreeSet<Name>,

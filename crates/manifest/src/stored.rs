@@ -10,7 +10,7 @@ use std::str::FromStr;
 use identity::glob::NameGlob;
 use identity::id::Digest;
 use identity::label::Label;
-use identity::principal::{Address, Kind, Name, NodeName, Principal};
+use identity::principal::{Address, HostPort, Kind, Name, NodeName, Principal};
 use identity::text::{BadText, Bytes};
 use identity::text_form;
 use identity::time::Seconds;
@@ -44,7 +44,7 @@ pub struct Runs {
     pub apply: ApplyPolicy,
     pub labels: BTreeSet<Label>,
     /// Where other nodes reach this one.
-    pub address: Option<Address>,
+    pub address: Option<HostPort>,
     /// Carries traffic for nodes without an address.
     pub relay: bool,
     /// Services that listen here, and that this node may hold an SVID for.
@@ -99,7 +99,7 @@ pub enum Confirm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    pub addr: Address,
+    pub addr: HostPort,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,9 +113,9 @@ pub struct Check {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Probe {
     /// Something accepts connections there.
-    Tcp(Address),
+    Tcp(HostPort),
     /// A GET over plain HTTP answers with this status.
-    Http { at: Address, path: String, status: u16 },
+    Http { at: HostPort, path: String, status: u16 },
     /// A program, without a shell, ends with 0.
     Command(Vec<String>),
 }
@@ -170,7 +170,7 @@ pub struct Access {
     /// Services that principals here may call.
     pub targets: BTreeMap<Name, Target>,
     /// Nodes that carry traffic for those without an address.
-    pub relays: BTreeMap<NodeName, Address>,
+    pub relays: BTreeMap<NodeName, HostPort>,
 }
 
 /// One row of an access table.
@@ -215,7 +215,7 @@ pub struct Target {
 #[serde(deny_unknown_fields)]
 pub struct Dial {
     pub at: Place,
-    pub address: Option<Address>,
+    pub address: Option<HostPort>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

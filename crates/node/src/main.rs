@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use node::commands::csr::Csr;
 use node::commands::doctor::Doctor;
 use node::commands::gateway::GatewayCommand;
 use node::commands::join::Join;
@@ -41,6 +42,8 @@ struct Cli {
 enum Command {
     /// Join an org with an invite code
     Join(Join),
+    /// Make this machine's keys, and a request for an operator to sign
+    Csr(Csr),
     /// Run the agent: renew, check in, answer `status`
     Run(Run),
     /// Let systemd keep the agent running
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
 async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Join(join) => join.run(common).await,
+        Command::Csr(csr) => csr.run(common),
         Command::Run(run) => run.run(common).await,
         Command::Service(service) => service.run(common),
         Command::Sync(sync) => sync.run(common).await,

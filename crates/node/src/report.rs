@@ -184,6 +184,7 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
             CallError::NotAccepted { .. }
             | CallError::NotBelieved { .. }
             | CallError::ClocksApart { .. }
+            | CallError::Tampered { .. }
             | CallError::Knowledge { .. },
         ) => Exit::Refused,
         _ => Exit::Failed,

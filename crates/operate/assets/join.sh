@@ -213,12 +213,11 @@ pick_fetcher() {
 }
 
 make_work() {
-    work=${TMPDIR:-/tmp}/freehold-join.$$
-    # mkdir follows no link and takes no folder that is there: nobody else can have made it.
-    if ! mkdir -m 700 "$work" 2>/dev/null; then
-        why="no folder of one's own can be made in ${TMPDIR:-/tmp}"
-        work=''
-        die 1 "$why" 'make room there, or name another place: export TMPDIR=/some/folder'
+    # Either follows no link and takes no folder that is there: nobody else can have made it.
+    if ! work=$(mktemp -d "${TMPDIR:-/tmp}/freehold-join.XXXXXX" 2>/dev/null); then
+        work=${TMPDIR:-/tmp}/freehold-join.$$
+        mkdir -m 700 "$work" 2>/dev/null || die 1 "no folder of one's own can be made in ${TMPDIR:-/tmp}" \
+            'make room there, or name another place: export TMPDIR=/some/folder'
     fi
     trap 'rm -rf "$work"' EXIT
     trap 'exit 129' HUP
@@ -247,7 +246,7 @@ platform() { # -> $os $arch
     case $arch in
         x86_64 | amd64 | i86pc) arch=x86_64 ;;
         aarch64 | arm64) arch=aarch64 ;;
-        armv7* | armv8l | earmv7*) arch=armv7 ;;
+        armv6* | armv7* | armv8l | earmv6* | earmv7*) arch=armv7 ;; # The list's word for all 32-bit ARM.
         i386 | i486 | i586 | i686) arch=i686 ;;
         riscv64) arch=riscv64 ;;
     esac
@@ -295,7 +294,8 @@ pull() { # URL FILE LIMIT quiet|shown
     fi
     "$@" </dev/null 2>"$work/said" || code=$?
     [ "$code" != 0 ] || return 0
-    said=$(cat "$work/said")
+    # A reason may be in a stranger's words: nothing in them moves the cursor.
+    said=$(tr -cd '\n -~' <"$work/said")
     note "$said"
     case $said in
         *' 503'*) busy=yes ;;

@@ -8,7 +8,7 @@ use identity::head::{FleetRef, Head, Mandate, Revocations};
 use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
 use org::entry::{Action, Cause};
-use org::invite::Invite;
+use org::invite::{Approval, Invite, InviteKind};
 use org::release::{Agent, Release};
 use org::restore::Confirmation;
 use wire::known::Known;
@@ -263,12 +263,27 @@ fn invite_lines(invite: &Invite) -> Vec<String> {
     let rights = invite.rights.iter().map(|right| format!("{} at `{}`", right.uses, right.gateway)).collect();
     vec![
         format!("lets machines join with invite {}", invite.id),
+        format!("kind: {}{}", invite.kind, proof(invite)),
         format!("uses: {}", list(rights, "none")),
         format!("until {}", invite.expires_at),
         format!("names: {}", list(invite.names.iter().map(ToString::to_string).collect(), "none")),
         format!("from: {}", list(invite.networks.iter().map(ToString::to_string).collect(), "anywhere")),
         format!("labels: {}", list(invite.labels.iter().map(ToString::to_string).collect(), "none")),
         format!("roles: {}", list(invite.roles.iter().map(ToString::to_string).collect(), "none")),
+        format!("hosts: {}", list(invite.hosts.iter().map(ToString::to_string).collect(), "any")),
+        match invite.approval {
+            Approval::None => "nobody need look at the machines".to_owned(),
+            Approval::Human => format!("{} operator(s) must look at each machine", invite.approvers),
+        },
         format!("its maker calls it: {:?}", invite.label),
     ]
+}
+
+/// What a signer should know about what it takes to get in.
+fn proof(invite: &Invite) -> String {
+    match (invite.kind, invite.key) {
+        (InviteKind::Pattern, _) => ", LOW ASSURANCE: whoever claims such a name, which proves nothing".to_owned(),
+        (InviteKind::Machine, Some(key)) => format!(", for the machine with the node key {}", key.digest()),
+        _ => String::new(),
+    }
 }

@@ -6,20 +6,23 @@ use ground::random;
 use identity::glob::NameGlob;
 use identity::head::InviteCut;
 use identity::id::Digest;
-use identity::key::Sign as _;
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use org::admission::open_invite;
-use org::code::{InviteCode, InviteSecret, Ticket};
+use org::code::InviteCode;
 use org::entry::{Action, Cause};
-use org::invite::{Approval, Invite, InviteKind, Right, Uses};
+use org::invite::{Approval, Invite, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
+
+pub mod kinds;
+
+use kinds::Terms;
 
 /// What an operator asks for.
 #[derive(Debug, Clone)]
@@ -37,6 +40,7 @@ pub struct InviteWish {
     pub files: BTreeSet<Digest>,
     pub approval: Approval,
     pub approvers: u8,
+    pub terms: Terms,
 }
 
 /// The longest that an invite may live.
@@ -58,22 +62,22 @@ impl<D: Desk> Session<D> {
         if wish.approvers == 0 || usize::from(wish.approvers) > signers {
             return Err(OperateError::Unwise(format!("between 1 and {signers} signers can approve")));
         }
-        let secret = InviteSecret::new(random::bytes()?);
+        wish.check_kind()?;
         let id = random::invite_id()?;
-        let key = secret.key(self.known.org(), id).public();
+        let (key, ticket) = wish.terms.kind.draw(self.known.org(), id)?;
         let made = self
             .publish(keys, |session, now| {
                 let invite = Invite {
                     id,
                     label: wish.label.clone(),
                     signers: session.known.signers.version,
-                    kind: InviteKind::Token,
-                    key: Some(key),
+                    kind: wish.terms.kind.of_invite(),
+                    key,
                     rights: session.rights(&wish.at, wish.uses)?,
                     created_at: now,
                     expires_at: now + wish.ttl,
                     names: wish.names.clone(),
-                    hosts: Vec::new(),
+                    hosts: wish.terms.hosts.clone(),
                     networks: wish.networks.clone(),
                     labels: wish.labels.clone(),
                     roles: wish.roles.clone(),
@@ -91,7 +95,7 @@ impl<D: Desk> Session<D> {
             head_floor: self.known.head.head.version,
             endpoint_root: self.known.founding.endpoint_fingerprint(),
             gateways: self.addresses_of(&made.what.rights),
-            ticket: Ticket::Token { invite: id, secret },
+            ticket,
         };
         Ok(Made { what: (made.what, code), pending: made.pending })
     }

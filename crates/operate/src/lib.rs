@@ -32,6 +32,7 @@ pub mod gateway;
 pub mod replace;
 pub mod signers;
 pub mod suspend;
+pub mod waive;
 pub mod recover;
 pub mod restore;
 pub mod principal;
@@ -42,6 +43,7 @@ pub mod fleet;
 
 // What is looked at and kept.
 pub mod card;
+pub mod landing;
 pub mod audit;
 pub mod inside;
 pub mod backup;

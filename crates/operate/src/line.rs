@@ -114,7 +114,7 @@ impl Line<'_> {
              2>/dev/null | grep -q $h || { echo 'freehold: the script is not the one that this line names' >&2; exit 3; }"
                 .to_owned(),
         );
-        let gateways: String = urls.iter().map(|url| format!(" --gateway {url}")).collect();
+        let gateways = urls.iter().map(|url| format!(" --gateway {url}")).collect::<Vec<_>>().concat();
         let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
         steps.push(format!("sh join.sh{gateways} --root {} --agents {}{name}", kit.root, kit.release.list));
         Some(steps.join(and))

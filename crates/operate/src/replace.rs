@@ -11,6 +11,7 @@ use wire::control::NodeView;
 
 use crate::desk::Desk;
 use crate::invite::InviteWish;
+use crate::invite::kinds::Terms;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -47,6 +48,7 @@ impl<D: Desk> Session<D> {
             networks: Vec::new(),
             labels: node.labels.iter().cloned().collect(),
             roles: node.roles.iter().cloned().collect(),
+            terms: Terms::default(),
             at: Vec::new(),
             files,
             approval: Approval::None,

@@ -139,13 +139,15 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
 pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
     let mut out = Rows::new();
     let mut add = |table: &str, key: String, value: String| out.insert((table.to_owned(), key), value);
-    if let Some(member) = state.members.get(&key) {
-        // A claim to a name can unseat another's, and two gateways may have given one key two names.
-        let names: BTreeSet<_> = member.admissions().map(|admission| &admission.claim.name).collect();
-        for rival in names.into_iter().filter_map(|name| state.names.get(name)).flatten() {
-            if let Some(record) = state.members.get(rival) {
-                add("members", rival.to_string(), json(record));
-            }
+    // A claim can take another key's place, one to a name can unseat another's, and two gateways may have given one key
+    // two names.
+    let given = |key: Digest| state.members.get(&key).into_iter().flat_map(MemberRecord::admissions);
+    let replaced = given(key).filter_map(|admission| Some(admission.claim.replaces?.digest()));
+    let touched: BTreeSet<Digest> = replaced.chain([key]).collect();
+    let names: BTreeSet<_> = touched.iter().flat_map(|key| given(*key)).map(|given| &given.claim.name).collect();
+    for rival in names.into_iter().filter_map(|name| state.names.get(name)).flatten() {
+        if let Some(record) = state.members.get(rival) {
+            add("members", rival.to_string(), json(record));
         }
     }
     // Whatever it spent is named by one of its admissions.
@@ -159,8 +161,10 @@ pub fn rows_about(state: &State, signed: &SignedEntry, key: Digest) -> Rows {
             add("spends", format!("{digest} {key}"), json(spends));
         }
     }
-    if let Some(cuts) = state.endings.get(&key) {
-        add("endings", key.to_string(), json(cuts));
+    for key in &touched {
+        if let Some(cuts) = state.endings.get(key) {
+            add("endings", key.to_string(), json(cuts));
+        }
     }
     if let Some(place) = state.frontier.place_of(&signed.entry.author) {
         add("frontier", signed.entry.author.to_string(), json(place));
@@ -263,34 +267,10 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
             let fits = envelope.digest() == digest && says::<Waiver>(state.org, &envelope, |_| true);
             state.waivers.insert(digest, fits.then_some(envelope)?);
         }
-        "heads" => {
-            let record: HeadRecord = read(value)?;
-            let fits = record.envelope.digest() == record.digest
-                && says::<Head>(state.org, &record.envelope, |signed| *signed == record.head)
-                && heads_key(record.head.version, &record.digest) == key;
-            state.heads.insert((record.head.version, record.digest), fits.then_some(record)?);
-        }
+        "heads" | "bundles" | "releases" | "invites" => restore_signed(state, (table, key, value))?,
         "revocations" => state.revocations = read::<Revocations>(value).filter(|_| key.is_empty())?,
-        "bundles" => {
-            let (digest, record) = (key.parse().ok()?, read::<BundleRecord>(value)?);
-            let fits = record.envelope.digest() == digest
-                && says::<BundleBody>(state.org, &record.envelope, |signed| *signed == record.body);
-            state.bundles.insert(digest, fits.then_some(record)?);
-        }
-        "releases" => {
-            let (digest, record) = (key.parse().ok()?, read::<ReleaseRecord>(value)?);
-            let fits = record.envelope.digest() == digest
-                && says::<Release>(state.org, &record.envelope, |signed| *signed == record.release);
-            state.releases.insert(digest, fits.then_some(record)?);
-        }
         "voices" => {
             state.voices.insert(key.parse().ok()?, read(value)?);
-        }
-        "invites" => {
-            let (digest, record) = (key.parse().ok()?, read::<InviteRecord>(value)?);
-            let fits = record.envelope.digest() == digest
-                && says::<Invite>(state.org, &record.envelope, |signed| *signed == record.invite);
-            state.invites.insert(digest, fits.then_some(record)?);
         }
         // Sorted after `invites`, so the invite is there.
         "spends" => {
@@ -311,6 +291,39 @@ fn restore_row(state: &mut State, (table, key, value): (&str, &str, &str)) -> Op
         }
         "void" => {
             state.void.insert(key.parse().ok()?, read(value)?);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// A row that holds one object with its signatures.
+fn restore_signed(state: &mut State, (table, key, value): (&str, &str, &str)) -> Option<()> {
+    match table {
+        "heads" => {
+            let record: HeadRecord = read(value)?;
+            let fits = record.envelope.digest() == record.digest
+                && says::<Head>(state.org, &record.envelope, |signed| *signed == record.head)
+                && heads_key(record.head.version, &record.digest) == key;
+            state.heads.insert((record.head.version, record.digest), fits.then_some(record)?);
+        }
+        "bundles" => {
+            let (digest, record) = (key.parse().ok()?, read::<BundleRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<BundleBody>(state.org, &record.envelope, |signed| *signed == record.body);
+            state.bundles.insert(digest, fits.then_some(record)?);
+        }
+        "releases" => {
+            let (digest, record) = (key.parse().ok()?, read::<ReleaseRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<Release>(state.org, &record.envelope, |signed| *signed == record.release);
+            state.releases.insert(digest, fits.then_some(record)?);
+        }
+        "invites" => {
+            let (digest, record) = (key.parse().ok()?, read::<InviteRecord>(value)?);
+            let fits = record.envelope.digest() == digest
+                && says::<Invite>(state.org, &record.envelope, |signed| *signed == record.invite);
+            state.invites.insert(digest, fits.then_some(record)?);
         }
         _ => return None,
     }

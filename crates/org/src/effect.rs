@@ -224,8 +224,10 @@ impl State {
         let Some(old) = claim.replaces.map(|key| key.digest()) else {
             return Ok(None);
         };
-        let had = |member: &&MemberRecord| member.is_known_to(signed.past()) && member.claim().name == claim.name;
-        match self.members.get(&old).filter(had) {
+        // Only what lies in its own past: which of two admissions stands may turn out later.
+        let past = signed.past();
+        let named = |given: &AdmissionRecord| past.holds(&given.entry) && given.claim.name == claim.name;
+        match self.members.get(&old).filter(|member| member.admissions().any(named)) {
             Some(_) if old != claim.node_key.digest() => Ok(Some(old)),
             _ => Err(Void::Unknown(format!("node key {old} as `{}`", claim.name))),
         }

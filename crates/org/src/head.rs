@@ -132,7 +132,7 @@ impl State {
     }
 
     /// Decides anew who holds a name, from all claims to it: whoever is lowest in history, and each later one in
-    /// whose own past all earlier ones had ended.
+    /// whose own past all earlier ones had ended, or that ended them itself by taking their place.
     pub(crate) fn settle_name(&mut self, name: &NodeName) {
         let claimed = self.names.get(name).into_iter().flatten();
         let claimed = claimed.filter_map(|key| self.members.get_key_value(key));
@@ -142,7 +142,7 @@ impl State {
         for (key, member) in rivals {
             let gone = |earlier: &Digest| {
                 let endings = self.endings.get(earlier);
-                endings.is_some_and(|endings| endings.iter().any(|at| member.admission.has_seen(at)))
+                endings.is_some_and(|endings| endings.iter().any(|at| member.admission.is_after(at)))
             };
             let outrun = !standing.iter().all(gone);
             if !outrun {

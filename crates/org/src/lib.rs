@@ -9,6 +9,7 @@ pub mod words;
 pub mod approve;
 pub mod admission;
 pub mod report;
+pub mod carried;
 pub mod gateway;
 pub mod executable;
 pub mod release;

@@ -184,6 +184,11 @@ impl AdmissionRecord {
         self.pattern.or_else(|| self.claim.authority.invite())
     }
 
+    /// It knew of that entry, or is that entry.
+    pub(crate) fn is_after(&self, at: &Cut) -> bool {
+        *at == self.entry || self.has_seen(at)
+    }
+
     pub fn has_seen(&self, at: &Cut) -> bool {
         if at.author == self.entry.author {
             at.epoch <= self.entry.epoch && at.seq < self.entry.seq

@@ -13,7 +13,7 @@ use identity::bundle::{Bundle, Endpoint, Identity, InDomain};
 use identity::envelope::Envelope;
 use identity::head::{Head, Mandate};
 use identity::id::OrgId;
-use identity::principal::{Address, Host};
+use identity::principal::Address;
 use identity::signers::SignersRef;
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{ProvisionalEndpoint, Untrusted};
@@ -22,7 +22,6 @@ use org::refusal::Refusal;
 use pki_types::ServerName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -31,8 +30,8 @@ use crate::known::{BadKnowledge, Known};
 use crate::permit::{Ask, Method};
 use crate::sync::{Documents, Done, ShowRequest};
 use crate::tls::{self, EXPORTER_LABEL, Expect, OwnSvid, TlsSetup};
+use crate::way::{self, NoWay};
 
-const CONNECT_TIME: Duration = Duration::from_secs(10);
 const REPLY_TIME: Duration = Duration::from_secs(30);
 
 /// Why a gateway could not be asked, or said no.
@@ -44,6 +43,14 @@ pub enum CallError {
         #[source]
         source: std::io::Error,
     },
+    #[error("cannot reach the gateway at {address} by {}", address.way.word())]
+    NotCarried {
+        address: Address,
+        #[source]
+        source: Box<NoWay>,
+    },
+    #[error("what is said to and by the gateway at {address} is changed on the way: {why}")]
+    Tampered { address: Address, why: String },
     #[error("the gateway at {address} did not answer in time")]
     Silent { address: Address },
     #[error("the gateway at {address} is not one of this org's: {why}")]
@@ -59,7 +66,7 @@ pub enum CallError {
     BrokenOff { address: Address },
     #[error("what the gateway at {address} says of the org does not hold")]
     Knowledge {
-        address: Address,
+        address: Box<Address>,
         #[source]
         source: BadKnowledge,
     },
@@ -82,7 +89,11 @@ impl CallError {
     /// True if another gateway, or a later moment, may do better.
     pub const fn is_worth_retrying(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Silent { .. } | Self::BrokenOff { .. } => true,
+            Self::Unreachable { .. }
+            | Self::NotCarried { .. }
+            | Self::Tampered { .. }
+            | Self::Silent { .. }
+            | Self::BrokenOff { .. } => true,
             Self::Refused(refusal) => {
                 matches!(refusal, Refusal::Busy { .. } | Refusal::TooManyAttempts { .. } | Refusal::Failed { .. })
             }
@@ -147,19 +158,13 @@ impl Provisional {
     pub async fn dial(gateway: &Gateway, expect: &Expect, own: Option<&OwnSvid>) -> Result<Self, CallError> {
         let address = &gateway.address;
         let silent = |_| CallError::Silent { address: address.clone() };
-        timeout(CONNECT_TIME, Self::dial_unbounded(gateway, expect, own)).await.map_err(silent)?
+        timeout(way::patience(&address.way), Self::dial_unbounded(gateway, expect, own)).await.map_err(silent)?
     }
 
     async fn dial_unbounded(gateway: &Gateway, expect: &Expect, own: Option<&OwnSvid>) -> Result<Self, CallError> {
         let address = gateway.address.clone();
         let failed = |source| explain(source, &address, own.is_some());
-        let stream = match (gateway.dial, &address.host) {
-            (Some(dial), _) => TcpStream::connect(dial).await,
-            (None, Host::Ip(ip)) => TcpStream::connect((*ip, address.port)).await,
-            (None, Host::Dns(name)) => TcpStream::connect((name.as_str(), address.port)).await,
-        }
-        .map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
+        let stream = way::open(&address, gateway.dial).await.map_err(|why| no_way(why, &address))?;
         let config = tls::client(expect.clone(), address.host.clone(), own)?;
         let unreadable = |why: &str| CallError::Unreadable { address: address.clone(), why: why.to_owned() };
         let name = ServerName::try_from(address.host.to_string()).map_err(|_| unreadable("its name"))?;
@@ -257,7 +262,7 @@ impl Provisional {
     }
 
     fn wrong(&self, why: impl Into<BadKnowledge>) -> CallError {
-        CallError::Knowledge { address: self.conversation.address.clone(), source: why.into() }
+        CallError::Knowledge { address: Box::new(self.conversation.address.clone()), source: why.into() }
     }
 }
 
@@ -356,7 +361,7 @@ impl Conversation {
         let request = hyper::Request::builder()
             .method(method)
             .uri(ask.path())
-            .header(hyper::header::HOST, address.to_string())
+            .header(hyper::header::HOST, address.host_port().to_string())
             .header(hyper::header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
             .map_err(|why| unreadable(why.to_string()))?;
@@ -400,6 +405,15 @@ fn explain(source: std::io::Error, address: &Address, own: bool) -> CallError {
     }
 }
 
+fn no_way(why: NoWay, address: &Address) -> CallError {
+    let address = address.clone();
+    match why {
+        NoWay::Unreachable(source) => CallError::Unreachable { address, source },
+        NoWay::Setup(setup) => CallError::Setup(setup),
+        source => CallError::NotCarried { address, source: Box::new(source) },
+    }
+}
+
 /// A certificate under the right root that is good at another time says more of the clocks than of the gateway, which
 /// renews it at half its life.
 fn not_believed(address: Address, why: Untrusted) -> CallError {
@@ -420,6 +434,13 @@ fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Option<CallErr
         rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other)) => {
             let why = other.0.downcast_ref::<Untrusted>()?.clone();
             Some(not_believed(address, why))
+        }
+        rustls::Error::DecryptError | rustls::Error::AlertReceived(Alert::BadRecordMac | Alert::DecryptError) => {
+            Some(CallError::Tampered { address, why: tls.to_string() })
+        }
+        // Directly, something else than a gateway may answer; what a carrier hands on has been a gateway's.
+        rustls::Error::InvalidMessage(_) | rustls::Error::PeerSentOversizedRecord if !address.is_direct() => {
+            Some(CallError::Tampered { address, why: tls.to_string() })
         }
         rustls::Error::AlertReceived(alert) if own => {
             let (why, alert) = match *alert {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
+use identity::host::HostGlob;
 use identity::id::{Digest, InviteId, Serial};
 use identity::key::PublicKey;
 use identity::label::Label;
@@ -11,7 +12,7 @@ use identity::principal::{Address, Name, NodeName, Principal, SignerName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::frontier::Frontier;
-use org::invite::Uses;
+use org::invite::{InviteKind, Uses};
 use org::refusal::Refusal;
 use org::renew::Conflict;
 use org::state::Standing;
@@ -112,6 +113,8 @@ pub enum Call {
     Reports {
         after: u64,
     },
+    /// Every yes that signers gave beforehand, as they signed it.
+    Waivers {},
     /// How this gateway stands with the others.
     Peers {},
     /// The releases of agents, the newest first.
@@ -200,6 +203,9 @@ pub enum Answer {
         /// The number to ask after next time.
         last: u64,
         more: bool,
+    },
+    Waivers {
+        waivers: Vec<Envelope>,
     },
     Peers {
         peers: Vec<PeerView>,
@@ -308,12 +314,34 @@ pub struct NodeView {
     pub alarm: Option<String>,
     /// What the alarm rests on.
     pub conflict: Option<Conflict>,
+    /// Let in on a host name and an address, which can be forged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub low: bool,
+    /// Other machines that showed the bundle which this one joined with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reused: Vec<Reuse>,
+}
+
+/// Somebody showed a bundle that another machine had joined with. It was turned away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reuse {
+    pub at: Timestamp,
+    pub source: IpAddr,
+    /// The name that it wanted, and its key.
+    pub name: NodeName,
+    pub node_key: Digest,
+    /// How often it tried.
+    pub times: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InviteView {
     pub id: InviteId,
+    /// Absent for a token.
+    #[serde(default, skip_serializing_if = "is_token")]
+    pub kind: InviteKind,
     pub label: String,
     pub uses: Uses,
     pub spent: u32,
@@ -324,10 +352,22 @@ pub struct InviteView {
     /// Made before the ledger was restored, and not confirmed since.
     pub unconfirmed: bool,
     pub names: Vec<NameGlob>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostGlob>,
     pub networks: Vec<String>,
     pub labels: Vec<Label>,
     pub roles: Vec<Name>,
+    /// How many signers must say yes to each machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<u8>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reused: Vec<Reuse>,
     pub joined: Vec<JoinedView>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_token(kind: &InviteKind) -> bool {
+    *kind == InviteKind::Token
 }
 
 /// One line of an invite's lineage.

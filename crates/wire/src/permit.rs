@@ -20,6 +20,8 @@ pub enum Ask {
     /// What the caller knows and the gateway should: a newer head, a later word of its own.
     Show,
     CheckIn,
+    /// A WebSocket, inside which the caller begins anew.
+    Carry,
     /// Waits for news, and takes them.
     Sync,
     Renew,
@@ -60,7 +62,7 @@ pub enum Method {
 }
 
 impl Ask {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Founding,
         Self::Signers,
         Self::Head,
@@ -72,6 +74,7 @@ impl Ask {
         Self::Return,
         Self::Recover,
         Self::Show,
+        Self::Carry,
         Self::CheckIn,
         Self::Sync,
         Self::Renew,
@@ -91,7 +94,8 @@ impl Ask {
             | Self::Enroll
             | Self::Return
             | Self::Recover
-            | Self::Show => Caller::Stranger,
+            | Self::Show
+            | Self::Carry => Caller::Stranger,
             Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => Caller::Member,
             Self::Exchange => Caller::Gateway,
             Self::Control => Caller::Operator,
@@ -100,7 +104,7 @@ impl Ask {
 
     pub const fn method(self) -> Method {
         match self {
-            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::File => Method::Get,
+            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::File | Self::Carry => Method::Get,
             Self::Challenge
             | Self::Enroll
             | Self::Return
@@ -129,6 +133,7 @@ impl Ask {
             Self::Return => "/v1/return",
             Self::Recover => "/v1/recover",
             Self::Show => "/v1/show",
+            Self::Carry => "/v1/carry",
             Self::CheckIn => "/v1/check-in",
             Self::Sync => "/v1/sync",
             Self::Renew => "/v1/renew",
@@ -141,7 +146,13 @@ impl Ask {
     /// The largest body that is read.
     pub const fn max_body(self) -> usize {
         match self {
-            Self::Founding | Self::Signers | Self::Head | Self::Trust(_) | Self::File | Self::Challenge => 1 << 10,
+            Self::Founding
+            | Self::Signers
+            | Self::Head
+            | Self::Trust(_)
+            | Self::File
+            | Self::Carry
+            | Self::Challenge => 1 << 10,
             Self::Enroll | Self::Return | Self::Recover | Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => {
                 32 << 10
             }

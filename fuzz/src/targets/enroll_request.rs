@@ -4,16 +4,17 @@ use std::sync::LazyLock;
 
 use identity::binding::{Binding, Terms};
 use identity::certificate::{make_request, read_request};
-use identity::id::KeyId;
+use identity::id::{Digest, KeyId};
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::admission::{Claim, Purpose, Transcript};
+use org::admission::{Claim, ClaimAuthority, Purpose, Transcript};
+use org::invite::Approval;
 use org::enroll::{Attempt, Verdict, check_name_is_free, consider};
 use wire::enroll::{EnrollRequest, SvidRequest};
 
 use crate::cast::{NOW, ed, node_key, public};
-use crate::harbor::{HARBOR, claim};
+use crate::harbor::{HARBOR, MACHINE, claim, low_claim};
 use crate::laws::{is_an_envelope, opens_only_as_itself};
 use crate::sealing::{self, Text, name_of};
 
@@ -27,12 +28,19 @@ static PROVED: LazyLock<EnrollRequest> =
     LazyLock::new(|| serde_json::from_str(include_str!("enroll_request.json")).expect("a stored request"));
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let bare = EnrollRequest { by_invite: Bytes(vec![]), by_node: Bytes(vec![]), ..PROVED.clone() };
-    let mut text = Text::default();
-    text.add(Some(HARBOR.founding.id), &claim(1, "web-1"), "invite-1 node-1", &[]);
-    let json = serde_json::to_string(&bare).expect("JSON");
-    text.add_raw("request", &json.replace(&name_of(&bare.claim, 0).0, "\"@0\""));
-    vec![serde_json::to_vec(&*PROVED).expect("JSON"), text.bytes()]
+    let machine = Claim { authority: ClaimAuthority::Invite(MACHINE), ..claim(2, "web-2") };
+    let claims = [(claim(1, "web-1"), "invite-1 node-1"), (low_claim(1), "node-1"), (machine, "node-2")];
+    let mut all = vec![serde_json::to_vec(&*PROVED).expect("JSON")];
+    for (claim, hands) in claims {
+        let sealed = HARBOR.sealed(&claim, &hands.split(' ').collect::<Vec<_>>());
+        let bare = EnrollRequest { claim: sealed, by_invite: None, by_node: Bytes(vec![]), ..PROVED.clone() };
+        let mut text = Text::default();
+        text.add(Some(HARBOR.founding.id), &claim, hands, &[]);
+        let json = serde_json::to_string(&bare).expect("JSON");
+        text.add_raw("request", &json.replace(&name_of(&bare.claim, 0).0, "\"@0\""));
+        all.push(text.bytes());
+    }
+    all
 }
 
 /// A request with its proof, on a connection whose challenge and exporter are known: how the stored one was made.
@@ -47,9 +55,9 @@ pub fn proved() -> EnrollRequest {
     let claim = HARBOR.claim(1, "web-1");
     let svid = SvidRequest { request: Bytes(request), binding, counter: 1 };
     let mut made =
-        EnrollRequest { claim, nonce: Bytes(vec![5; 32]), svid, by_invite: Bytes(vec![]), by_node: Bytes(vec![]) };
+        EnrollRequest { claim, nonce: Bytes(vec![5; 32]), svid, by_invite: None, by_node: Bytes(vec![]), facts: None, wait: Seconds(0) };
     let transcript = transcript(&made).expect("a nonce of 32 bytes");
-    made.by_invite = transcript.sign(Purpose::Enroll, &ed("invite-1")).expect("a key");
+    made.by_invite = Some(transcript.sign(Purpose::Enroll, &ed("invite-1")).expect("a key"));
     made.by_node = transcript.sign(Purpose::Enroll, &node).expect("a key");
     made
 }
@@ -89,7 +97,7 @@ fn hear(json: &[u8]) -> bool {
     if let Ok(key) = &key {
         check_binding(&request, &claim, key.id);
     }
-    check_verdict(&claim) || proof
+    check_verdict(&claim, request.claim.digest()) || proof
 }
 
 /// A proof that holds is the one that was made: for this claim, nonce, request and binding.
@@ -98,7 +106,8 @@ fn check_proof(request: &EnrollRequest) -> bool {
         return false;
     };
     let (invite, node) = (public("invite-1"), public("node-1"));
-    let holds = found.is_signed(Purpose::Enroll, invite, &request.by_invite)
+    let by_invite = request.by_invite.as_ref();
+    let holds = by_invite.is_some_and(|signature| found.is_signed(Purpose::Enroll, invite, signature))
         || found.is_signed(Purpose::Enroll, node, &request.by_node);
     if holds {
         let made = transcript(&PROVED).expect("a nonce");
@@ -119,16 +128,19 @@ fn check_binding(request: &EnrollRequest, claim: &Claim, svid_key: KeyId) {
 }
 
 /// Whoever would be let in stays within the invite.
-fn check_verdict(claim: &Claim) -> bool {
+fn check_verdict(claim: &Claim, claimed: Digest) -> bool {
     let gateway = "gw-1".parse().expect("a name");
     let source = "10.1.2.3".parse().expect("an address");
-    match consider(&HARBOR.state, Attempt { claim, source, gateway: &gateway, now: NOW }) {
-        Ok(Verdict::Admit { invite }) => {
-            let bounds = &invite.invite;
+    match consider(&HARBOR.state, Attempt { claim, claimed, source, gateway: &gateway, now: NOW }) {
+        Ok(verdict @ (Verdict::Admit { .. } | Verdict::Wait { .. })) => {
+            let bounds = &verdict.invite().invite;
+            assert_eq!(matches!(verdict, Verdict::Wait { .. }), bounds.approval == Approval::Human);
+            assert_eq!(claim.is_low(), !bounds.kind.is_proven());
             assert!(claim.labels.is_subset(&bounds.labels) && claim.roles.is_subset(&bounds.roles));
-            assert!(claim.name.as_str().starts_with("web-"));
-            assert_eq!(check_name_is_free(&HARBOR.state, &claim.name, None), Ok(()));
-            let late = Attempt { claim, source, gateway: &gateway, now: bounds.expires_at };
+            assert!(claim.name.as_str().starts_with(if claim.is_low() { "lab-" } else { "web-" }));
+            assert_eq!(claim.replaces, None, "nobody is here who could be replaced");
+            assert_eq!(check_name_is_free(&HARBOR.state, claim, None), Ok(()));
+            let late = Attempt { claim, claimed, source, gateway: &gateway, now: bounds.expires_at };
             assert!(consider(&HARBOR.state, late).is_err(), "an invite dies at its expiry second");
             let away = Attempt { source: "192.0.2.1".parse().expect("an address"), ..late };
             assert!(consider(&HARBOR.state, Attempt { now: NOW, ..away }).is_err(), "from another network");

@@ -4,14 +4,30 @@ use identity::id::{Digest, Fingerprint, InviteId, OrgId, sha256};
 use identity::principal::Address;
 use identity::signers::SignersRef;
 use identity::text::{base64url, from_base64url};
-use org::code::{InviteCode, InviteSecret};
+use org::code::{InviteCode, InviteSecret, InviteSeed, Ticket};
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let text = code(vec!["gw.example:7443".parse().expect("an address"), "[::1]:7443".parse().expect("an address")]);
     let text = text.encode();
     let body = from_base64url(&text["fh1_".len()..]).expect("base64url");
-    let hosts = format!(">gw.example:7443\n[fe80::1]:7443\n10.0.0.1:1\n{}.example:65535", "a".repeat(63));
-    vec![format!(" {}\n", text.as_str()).into_bytes(), body[..body.len() - 4].to_vec(), hosts.into_bytes()]
+    let hosts = format!(
+        ">gw.example:7443\n[fe80::1]:7443\n10.0.0.1:1\nwss://gw.example/door\nsocks5://127.0.0.1:9050/gw.onion:7443\n{}.example:65535",
+        "a".repeat(63)
+    );
+    let mut all =
+        vec![format!(" {}\n", text.as_str()).into_bytes(), body[..body.len() - 4].to_vec(), hosts.into_bytes()];
+    for ticket in tickets() {
+        let text = InviteCode { ticket, ..code(vec!["gw.example:7443".parse().expect("an address")]) }.encode();
+        let body = from_base64url(&text["fh1_".len()..]).expect("base64url");
+        all.push(body[..body.len() - 4].to_vec());
+    }
+    all
+}
+
+/// Every kind but the token, which `code` has.
+fn tickets() -> [Ticket; 3] {
+    let invite = InviteId([3; 16]);
+    [Ticket::Key { invite, seed: InviteSeed::new([5; 32]) }, Ticket::Machine { invite }, Ticket::Pattern]
 }
 
 fn code(gateways: Vec<Address>) -> InviteCode {
@@ -22,8 +38,7 @@ fn code(gateways: Vec<Address>) -> InviteCode {
         head_floor: 7,
         endpoint_root: Fingerprint([2; 32]),
         gateways,
-        invite: InviteId([3; 16]),
-        secret: InviteSecret::new([4; 16]),
+        ticket: Ticket::Token { invite: InviteId([3; 16]), secret: InviteSecret::new([4; 16]) },
     }
 }
 
@@ -56,7 +71,12 @@ fn reads(text: &str) -> bool {
     let read: InviteCode = written.parse().expect("and read again");
     same(&read, &code);
     assert_eq!(read.encode(), written, "one written form");
-    assert!(format!("{code:?}").contains("InviteSecret(hidden)"), "a secret must not be printed");
+    let hides = match code.ticket {
+        Ticket::Token { .. } => "InviteSecret(hidden)",
+        Ticket::Key { .. } => "InviteSeed(hidden)",
+        Ticket::Machine { .. } | Ticket::Pattern => "",
+    };
+    assert!(format!("{code:?}").contains(hides), "a secret must not be printed");
     // Any cut is noticed.
     for end in [0, 3, written.len() / 2, written.len() - 1] {
         assert!(written[..end].parse::<InviteCode>().is_err(), "cut at {end}");
@@ -65,9 +85,9 @@ fn reads(text: &str) -> bool {
 }
 
 fn same(one: &InviteCode, other: &InviteCode) {
-    assert_eq!((one.org, &one.name, one.invite), (other.org, &other.name, other.invite));
+    assert_eq!((one.org, &one.name, one.ticket.authority()), (other.org, &other.name, other.ticket.authority()));
     assert_eq!((one.signers_floor, one.head_floor), (other.signers_floor, other.head_floor));
     assert_eq!((one.endpoint_root, &one.gateways), (other.endpoint_root, &other.gateways));
-    let public = |code: &InviteCode| identity::key::Sign::public(&code.secret.key(code.org, code.invite));
+    let public = |code: &InviteCode| code.ticket.key(code.org).map(|key| identity::key::Sign::public(&key));
     assert_eq!(public(one), public(other), "the same secret");
 }

@@ -6,6 +6,7 @@ use identity::head::{InviteCut, Revocations};
 use identity::principal::{Author, NodeName};
 use identity::signers::{Recovery, SignersRef, Succession};
 use identity::time::Seconds;
+use org::admission::{Admission, Claim};
 use org::derived::{restore, rows, rows_after};
 use org::entry::{Action, Cause, Entry, SignedEntry};
 use org::fold::fold_opened;
@@ -15,12 +16,12 @@ use org::state::State;
 use org::suspend::Suspension;
 
 use crate::cast::{GATEWAYS, NOW, SIGNERS, public};
-use crate::harbor::{HARBOR, Harbor, INVITE, claim, head, quorum};
+use crate::harbor::{HARBOR, Harbor, INVITE, claim, head, low_claim, pattern, quorum};
 use crate::laws::opens_only_as_itself;
 use crate::sealing::{self, Text, digest_of, name_of};
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    vec![joins(), twice(), takes_back(), succeeds(), recovers(), suspends(), restores(), forks(), goes_too_far()]
+    vec![joins(), replaces(), low(), twice(), takes_back(), succeeds(), recovers(), suspends(), restores(), forks(), goes_too_far()]
 }
 
 /// Writes entries as a text; what is inside them becomes parts of its own.
@@ -64,6 +65,30 @@ fn joins() -> Vec<u8> {
     story.entry("gw-1", Action::NodeJoin { node_key, name });
     let leave = story.object(&Harbor::leave(1), "node-1");
     story.entry("gw-1", Action::NodeLeave { leave, name: "web-1".parse().expect("a name") });
+    story.text.bytes()
+}
+
+/// A machine was reinstalled: its old key signs that a new one takes its place.
+fn replaces() -> Vec<u8> {
+    let mut story = Story::new();
+    story.admit("gw-1", 1, "web-1");
+    let next = Claim { replaces: Some(public("node-1")), ..claim(2, "web-1") };
+    let claimed = story.object(&next, "invite-1 node-1 node-2");
+    let admission = story.harbor.admission("gw-2", claimed);
+    let admission = story.object(&admission, "gw-2");
+    story.entry("gw-2", Action::NodeAdmit { admission });
+    assert!(story.harbor.state.is_gone(public("node-1").digest()));
+    story.text.bytes()
+}
+
+/// Let in by a pattern, on a host name that proves nothing.
+fn low() -> Vec<u8> {
+    let mut story = Story::new();
+    let invite = story.object(&pattern(), "ann ben");
+    let claimed = story.object(&low_claim(1), "node-1");
+    let admission = Admission { invite: Some(invite), ..story.harbor.admission("gw-1", claimed) };
+    let admission = story.object(&admission, "gw-1");
+    story.entry("gw-1", Action::NodeAdmit { admission });
     story.text.bytes()
 }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use identity::bundle::Domain;
-use identity::id::Correlation;
+use identity::id::{Correlation, Digest};
 use identity::principal::{Author, NodeName};
 use org::derived::{Rows, restore, rows};
 use org::enroll::{Attempt, consider};
@@ -77,7 +77,13 @@ fn ask(state: &State) {
         let claim = claim(1, "web-1");
         let _ = consider(
             state,
-            Attempt { claim: &claim, source: IpAddr::from([10, 0, 0, 1]), gateway: &gateway, now: NOW },
+            Attempt {
+                claim: &claim,
+                claimed: Digest([0; 32]),
+                source: IpAddr::from([10, 0, 0, 1]),
+                gateway: &gateway,
+                now: NOW,
+            },
         );
     }
 }

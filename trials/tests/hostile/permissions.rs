@@ -23,7 +23,7 @@ fn a_stranger_may_read_what_is_signed_and_nothing_else() {
             (Ask::Enroll | Ask::Return, _) => "no_challenge",
             // Nothing is named: see `releasing`.
             (Ask::File, _) => "not_found",
-            (Ask::Control | Ask::Recover | Ask::Show, _) => "malformed",
+            (Ask::Control | Ask::Recover | Ask::Show | Ask::Carry, _) => "malformed",
             (_, Caller::Stranger) => "ok",
             (_, Caller::Member | Caller::Gateway | Caller::Operator) => "not_permitted",
         };
@@ -43,7 +43,7 @@ fn a_member_gets_no_further_than_its_own_questions() {
         let expected = match ask {
             Ask::Enroll | Ask::Return | Ask::Renew => "no_challenge",
             Ask::File => "not_found",
-            Ask::Recover | Ask::Show | Ask::CheckIn | Ask::Sync | Ask::Leave | Ask::Control => "malformed",
+            Ask::Recover | Ask::Show | Ask::Carry | Ask::CheckIn | Ask::Sync | Ask::Leave | Ask::Control => "malformed",
             Ask::Exchange => "not_permitted",
             Ask::Founding | Ask::Signers | Ask::Head | Ask::Trust(_) | Ask::Challenge => "ok",
         };

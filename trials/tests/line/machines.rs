@@ -27,6 +27,7 @@ fn each_platform_gets_its_own_agent() {
         ("Linux", "x86_64", "linux x86_64"),
         ("Linux", "aarch64", "linux aarch64"),
         ("Linux", "armv7l", "linux armv7"),
+        ("Linux", "armv6l", "linux armv7"),
         ("Linux", "i586", "linux i686"),
         ("Linux", "riscv64", "linux riscv64"),
         ("Darwin", "arm64", "macos aarch64"),
@@ -132,6 +133,23 @@ fn whoever_is_not_root_is_told_so() {
 }
 
 #[test]
+fn whoever_is_not_root_can_have_it_for_themselves() {
+    let host = Host::new();
+    let stock = stock(&host);
+    std::os::unix::fs::chown(host.folder.path(), Some(65534), Some(65534)).unwrap();
+    std::os::unix::fs::chown(host.path("tmp"), Some(65534), Some(65534)).unwrap();
+    let url = stock.shelf.url();
+    let command = host.command(&stock.words(&url, &[]));
+    let mut setpriv = std::process::Command::new("setpriv");
+    setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(command.get_program());
+    setpriv.args(command.get_args()).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let told = setpriv.stdin(Stdio::null()).output().unwrap();
+    succeeded(&told);
+    assert!(stdout(&told).contains("No service was installed"), "{}", stdout(&told));
+    assert_eq!(std::fs::read_to_string(host.path("mark")).unwrap(), "--version\njoin\n");
+}
+
+#[test]
 fn a_full_disk_is_named_and_the_next_run_goes_on() {
     let host = Host::new();
     let agent = marking(&host.path("mark"));
@@ -139,6 +157,7 @@ fn a_full_disk_is_named_and_the_next_run_goes_on() {
     let disk = SmallDisk::at(host.path("bin"), "1m");
     disk.leave(40 << 10);
     assert!(told(&host, &stock, 1, "is full").contains("KiB are free"));
+    assert_eq!(stock.shelf.asked(&stock.agent), [], "what has no room is not fetched");
     disk.make_room();
     succeeded(&stock.run(&host, &[], "code"));
     assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
@@ -159,9 +178,13 @@ fn a_disk_that_fills_up_meanwhile_is_named() {
 
 #[test]
 fn a_full_or_missing_temporary_folder_is_named() {
-    let host = Host::new();
+    // The first has no mktemp, the others do.
+    let (without, host) = (Host::with_only(&["curl", "sha256sum"]), Host::new());
     let stock = stock(&host);
     let url = stock.shelf.url();
+    let mut command = without.command(&stock.words(&url, &[]));
+    command.env("TMPDIR", host.path("nowhere")).stdin(Stdio::null());
+    ended(&command.output().unwrap(), 1, "no folder of one's own can be made in");
     let mut command = host.command(&stock.words(&url, &[]));
     command.env("TMPDIR", host.path("nowhere")).stdin(Stdio::null());
     ended(&command.output().unwrap(), 1, "no folder of one's own can be made in");

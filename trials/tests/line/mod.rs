@@ -1,6 +1,7 @@
 //! The line to paste: its script, run by real shells on machines that lack this or that, against servers that lie.
 
 mod hostile;
+mod interrupted;
 mod kept;
 mod machines;
 mod resuming;
@@ -30,9 +31,9 @@ const SHELLS: [&[&str]; 9] = [
 ];
 
 /// What the script may count on beside a fetcher and a hasher.
-const BASE: [&str; 16] = [
-    "sh", "cat", "chmod", "df", "env", "id", "kill", "mkdir", "mv", "rm", "rmdir", "sleep", "sync", "uname", "wc",
-    "printf",
+const BASE: [&str; 17] = [
+    "sh", "cat", "chmod", "df", "env", "id", "kill", "mkdir", "mv", "rm", "rmdir", "sleep", "sync", "tr", "uname",
+    "wc", "printf",
 ];
 
 fn script() -> PathBuf {

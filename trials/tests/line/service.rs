@@ -5,8 +5,6 @@ use std::process::{Command, Output, Stdio};
 
 use trials::place::{Place, binary, ended, output, stderr, stdout, succeeded};
 
-use super::script;
-
 /// What runs inside, as a service of the container's systemd. Each `so` is a line of the test.
 const WALK: &str = include_str!("walk.sh");
 
@@ -18,10 +16,8 @@ mount -t tmpfs tmpfs over
 mkdir over/upper over/work
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/over/upper,workdir=$1/over/work" root
 mkdir root/trial
-cp walk.sh join.sh root/trial
-mkdir -p root/usr/local/bin
-install -m 755 "$2" root/usr/local/bin/freehold-node
-cp "$3" root/trial/freehold
+cp walk.sh freehold-node root/trial
+cp "$2" root/trial/freehold
 rm -f root/etc/machine-id
 : >root/etc/machine-id
 cat >root/etc/systemd/system/trial.service <<END
@@ -48,12 +44,10 @@ fn systemd_keeps_the_agent_running_and_lets_it_go() {
         std::fs::create_dir(folder.path().join(name)).unwrap();
     }
     std::fs::write(folder.path().join("walk.sh"), WALK).unwrap();
-    std::fs::copy(script(), folder.path().join("join.sh")).unwrap();
-    let agent = folder.path().join("freehold-node");
-    std::fs::write(&agent, super::real_agent()).unwrap();
+    std::fs::write(folder.path().join("freehold-node"), super::real_agent()).unwrap();
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", CONTAINER, "sh"]).arg(folder.path());
-    command.arg(agent).arg(binary("freehold")).stdin(Stdio::null());
+    command.arg(binary("freehold")).stdin(Stdio::null());
     let told = output(command);
     let log = stdout(&told);
     assert!(log.trim_end().ends_with("ALL SO"), "{log}{}", stderr(&told));

@@ -75,6 +75,32 @@ fn every_shell_refuses_an_agent_that_was_swapped() {
 }
 
 #[test]
+fn every_shell_understands_every_word() {
+    for shell in SHELLS {
+        let host = Host::with_shell(shell);
+        let stock = Stock::of(&super::marking(&host.path("mark")));
+        let said = |words: &[&str], what: &str| {
+            let told = stock.run(&host, words, "code");
+            assert!(told.status.success(), "{shell:?} {words:?}: {}{}", stdout(&told), stderr(&told));
+            assert!(stdout(&told).contains(what), "{shell:?} {words:?}: {}", stdout(&told));
+        };
+        said(&["--dry-run"], "Nothing was changed.");
+        said(&[], "freehold-node run --as harbor");
+        said(&["--reinstall", "--as", "quarry", "--label", "a=b c"], "Fetching freehold-node 0.1.0");
+        std::fs::create_dir_all(host.path("orgs/harbor")).unwrap();
+        std::fs::write(host.path("orgs/harbor/node.key"), "").unwrap();
+        said(&["--reinstall"], "are untouched");
+        said(&["--uninstall", "--dry-run"], "would leave: freehold-node leave --as harbor");
+        said(&["--uninstall"], "Freehold is removed");
+        assert!(!host.agent().exists(), "{shell:?}");
+        let ran = std::fs::read_to_string(host.path("mark")).unwrap();
+        assert_eq!(ran.lines().last(), Some("leave"), "{shell:?}: {ran}");
+        let told = host.run(&["--root", "12"], "");
+        assert_eq!(told.status.code(), Some(2), "{shell:?}: {}", stderr(&told));
+    }
+}
+
+#[test]
 fn the_code_is_in_no_argument_environment_or_file() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();

@@ -25,21 +25,27 @@ until_so() {
     so "$words" false
 }
 freehold() { /trial/freehold "$@" --home /trial/home; }
-code() { freehold invite create --name "$1" --json | sed -n 's/.*"code": "\(.*\)".*/\1/p'; }
 pid() { systemctl show -P MainPID "freehold-node@$1"; }
 agent_runs() { freehold-node status --as "$1" --json | grep -q '"running": true'; }
 is_another() { [ "$(pid harbor)" != "$1" ] && [ "$(pid harbor)" != 0 ]; }
-line() {
-    none=$(printf '%064d' 0)
-    sh /trial/join.sh --gateway https://127.0.0.1:7443 --root "$none" --agents "$none" "$@"
+# The line itself, with more words for its script.
+line() { # NAME WORD ...
+    rm -f /trial/line
+    freehold invite create --name "$1" --format line --out /trial/line >/dev/null
+    shift
+    sed -i "s|)\$| $*)|" /trial/line
+    sh /trial/line
 }
 
 freehold found harbor --unprotected --advertise 127.0.0.1:7443 >/dev/null
 systemd-run --quiet --unit=gateway /trial/freehold serve --listen 127.0.0.1:7443 --home /trial/home
 until_so 'the gateway answers' curl --insecure --silent --output /dev/null https://127.0.0.1:7443/
 
+freehold release add /trial/freehold-node >/dev/null
+
 umask 077
-code web-1 | line --name web-1
+line web-1 --name web-1
+so 'the agent is there' test "$(stat -c %a /usr/local/bin/freehold-node)" = 755
 so 'other programs may read the trust' test "$(stat -c %a /var/lib/freehold/harbor/trust/identity.pem)" = 644
 so 'the unit is there' test -f /etc/systemd/system/freehold-node@harbor.service
 so 'others may read it' test "$(stat -c %a /etc/systemd/system/freehold-node@harbor.service)" = 644
@@ -48,11 +54,11 @@ so 'it starts with the machine' systemctl is-enabled --quiet freehold-node@harbo
 until_so 'the agent answers' agent_runs harbor
 
 first=$(pid harbor)
-line --name web-1 </dev/null && so 'a second run without a code fails' false
+sh /trial/line
 freehold-node service install --as harbor
-so 'a second install disturbs nobody' test "$(pid harbor)" = "$first"
+so 'neither a second paste nor a second install disturbs anybody' test "$(pid harbor)" = "$first"
 
-code web-2 | line --name web-2 --as harbor-2
+line web-2 --name web-2 --as harbor-2
 until_so 'the second scope has an agent of its own' agent_runs harbor-2
 so 'an agent sees its own scope alone' test "$(ls -A "/proc/$(pid harbor)/root/var/lib/freehold")" = harbor
 so 'it has no capability' grep -q '^CapBnd:[[:space:]]*0*$' "/proc/$(pid harbor)/status"
@@ -68,7 +74,12 @@ second=$(pid harbor)
 freehold-node service install --as harbor
 so 'a unit that was changed is put right, and its agent is a new one' is_another "$second"
 
-line --uninstall --as harbor-2 </dev/null
+second=$(pid harbor)
+line web-3 --reinstall
+so 'after a new agent was put in, it is the new one that runs' is_another "$second"
+until_so 'it answers, as before' agent_runs harbor
+
+line web-3 --uninstall --as harbor-2
 so 'the unit is gone' test ! -e /etc/systemd/system/freehold-node@harbor-2.service
 so 'nothing of it runs' sh -c '! systemctl is-active --quiet freehold-node@harbor-2'
 so 'the other one runs' systemctl is-active --quiet freehold-node@harbor
@@ -77,7 +88,7 @@ so 'the agent is still there' test -x /usr/local/bin/freehold-node
 freehold node revoke web-1 --yes >/dev/null
 until_so 'a revoked machine is not started again and again' systemctl is-failed --quiet freehold-node@harbor
 freehold-node leave --local --yes --as harbor
-sh /trial/join.sh --uninstall --as harbor </dev/null
+line web-3 --uninstall --as harbor
 so 'nothing is left' test ! -e /usr/local/bin/freehold-node -a ! -e /etc/systemd/system/freehold-node@harbor.service
 so 'and no folder' test ! -e /var/lib/freehold
 echo 'ALL SO'

@@ -5,7 +5,7 @@ use serde_json::Value;
 use trials::place::{Place, json, output, succeeded, until};
 use trials::stranger::Dial;
 
-use super::{Curl, agent, files, hash_of};
+use super::{Curl, agent, files, hash_of, mach_o};
 
 #[test]
 fn a_stranger_gets_a_file_whole_or_from_a_place_on() {
@@ -63,10 +63,10 @@ fn what_is_not_there_and_what_is_no_file_is_not_found() {
 fn many_download_at_once_and_the_gateway_stays_small() {
     let place = Place::founded(&[]);
     let gateway = place.serve();
-    // Thirty of them whole in memory would be gigabytes.
+    // Thirty of them whole in memory would be more than a gigabyte.
     let large = place.path("large");
-    let mut bytes = std::fs::read(agent()).unwrap();
-    bytes.resize(bytes.len().max(96 << 20), 7);
+    let mut bytes = [mach_o(), b"freehold-node-version:0.1.0;".to_vec()].concat();
+    bytes.resize(48 << 20, 7);
     std::fs::write(&large, &bytes).unwrap();
     succeeded(&place.freehold(&["release", "add", &large.to_string_lossy()]));
     let digest = Digest::of(&bytes).to_string();
@@ -93,15 +93,19 @@ fn one_address_has_its_share_of_downloads_and_others_theirs() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     let large = place.path("large");
-    let mut bytes = std::fs::read(agent()).unwrap();
-    bytes.resize(bytes.len().max(64 << 20), 7);
+    let mut bytes = [mach_o(), b"freehold-node-version:0.1.0;".to_vec()].concat();
+    bytes.resize(24 << 20, 7);
     std::fs::write(&large, &bytes).unwrap();
     succeeded(&place.freehold(&["release", "add", &large.to_string_lossy()]));
     let path = format!("/v1/file/{}", Digest::of(&bytes));
     let request = format!("GET {path} HTTP/1.1\r\nhost: gateway\r\n\r\n");
     // Asked for, and never read.
-    let mut held: Vec<_> = (0..128).map(|_| Dial::to(place.port).line()).collect();
-    held.iter_mut().for_each(|line| line.send(request.as_bytes()).unwrap());
+    let ask = |_| {
+        let mut line = Dial::to(place.port).line();
+        line.send(request.as_bytes()).unwrap();
+        line
+    };
+    let held: Vec<_> = (0..128).map(ask).collect();
     let asked = || {
         let nothing = format!("/v1/file/{}", Digest::of(b"nothing"));
         Dial::to(place.port).line().request("GET", &nothing, b"").unwrap().code()

@@ -112,7 +112,7 @@ fn without_a_release_the_line_needs_the_agent_and_says_so() {
     assert_eq!(place.facts(&["invite", "list"]).as_array().unwrap().len(), 1, "what was refused made no invite");
     let _gateway = place.serve();
     let line = text(&place.invite(&[]), "line");
-    let mut command = Command::new("dash");
+    let mut command = Command::new("/bin/dash");
     let path = Path::new(&agent()).parent().unwrap().to_string_lossy().into_owned();
     command.args(["-c", &format!("{line} --name web-1 --root {}", place.root("web-1").display())]).env("PATH", path);
     succeeded(&output(command));
@@ -139,10 +139,9 @@ fn cloud_init_takes_its_form_and_keeps_the_code_private() {
         assert!(code.contains("permissions: '0600'"), "{code}");
         // What runs is a shell script that a shell can read.
         let body = text_of.split("/run/freehold/join\n").nth(1).unwrap().split("content: |\n").nth(1).unwrap();
-        let body: String =
-            body.split("runcmd:").next().unwrap().lines().map(|line| format!("{}\n", line.trim())).collect();
+        let body: Vec<_> = body.split("runcmd:").next().unwrap().lines().map(str::trim).collect();
         let script = at.path("body");
-        std::fs::write(&script, body).unwrap();
+        std::fs::write(&script, body.join("\n")).unwrap();
         let mut shell = Command::new("dash");
         shell.arg("-n").arg(&script);
         succeeded(&output(shell));

@@ -70,7 +70,7 @@ fn the_gateway_sweeps_by_itself_and_leaves_what_is_young() {
     succeeded(&place.freehold(&["release", "add", &young]));
     let newest = made_up(&place, "newest", &mach_o(), "0.3.0");
     succeeded(&place.freehold(&["release", "add", &newest]));
-    let month = SystemTime::now() - Duration::from_secs(30 * 24 * 3600);
+    let month = SystemTime::now() - Duration::from_hours(30 * 24);
     for digest in [&old, &hash_of(&newest)] {
         File::options().write(true).open(files(&place).join(digest)).unwrap().set_modified(month).unwrap();
     }

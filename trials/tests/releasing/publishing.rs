@@ -21,7 +21,7 @@ fn a_release_grows_by_platform_and_the_head_names_it() {
     // Without a gateway process, and through one.
     let first = place.facts(&["release", "add", &agent()])["release"].clone();
     let own = format!("linux {} {}", std::env::consts::ARCH, env!("CARGO_PKG_VERSION"));
-    assert_eq!(platforms(&first), [own.clone()]);
+    assert_eq!(platforms(&first), [own.as_str()]);
     assert_eq!(first["agents"][0]["sha256"], hash_of(&agent()));
     let _gateway = place.serve();
     let (mac, windows) = (made_up(&place, "mac", &mach_o(), "0.1.0"), made_up(&place, "windows.exe", &pe(), "0.1.1"));

@@ -2,10 +2,14 @@
 
 use clap::Args;
 use ground::clock;
-use identity::principal::NodeName;
+use identity::id::Digest;
+use identity::principal::{NodeName, SignerName};
 use node::report::{Exit, Failure, plain, show};
 use operate::approve::{CutOff, Unclear, Waiting, pick};
+use operate::desk::Desk;
+use operate::session::Session;
 use org::approve::Verdict;
+use org::words::Words;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
@@ -147,54 +151,38 @@ struct Decided {
     done: bool,
 }
 
+/// What a yes would be about, and who has said it before.
+struct Asked {
+    about: Digest,
+    name: NodeName,
+    words: Option<Words>,
+    yes: Vec<SignerName>,
+    needs: usize,
+    question: &'static str,
+}
+
 impl Approve {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let said = self.claim.join(" ");
         let doing = format!("could not approve `{said}`");
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let (waiting, odd) = session.waiting().await.map_err(|why| failure(&doing, &why))?;
-        warn(&odd);
         let own = session.speaker(&keys).map_err(|why| failure(&doing, &why))?;
-        let (about, name, words, mut yes, needs) = match pick(&waiting, &said) {
-            Ok((one, certain)) => {
-                if self.yes && !certain {
-                    let why = "this takes all seven words, as the machine shows them, or your own look at them";
-                    return Err(Failure::usage(&doing, why).hint("leave --yes away, or give the words"));
-                }
-                if !common.json {
-                    eprintln!("{}", in_words(&one));
-                }
-                check_voice(&doing, one.yes.contains(&own), &own.to_string())?;
-                confirm(self.yes, &doing, "Are these the words that the machine shows? Then it is let in.")?;
-                (one.digest, one.claim.name, Some(one.words), one.yes, usize::from(one.invite.approvers))
-            }
-            Err(Unclear::Several(several)) => return Err(unclear(&doing, &several)),
-            Err(Unclear::Nobody) => {
-                let cut = match said.parse::<NodeName>() {
-                    Ok(name) => session.cut_off(&name).await.map_err(|why| failure(&doing, &why))?,
-                    Err(_) => None,
-                };
-                let cut = cut.ok_or_else(|| nobody(&doing))?;
-                check_cut_off(&doing, &cut)?;
-                let needs = session.known.signers.quorum.threshold();
-                if !common.json {
-                    eprintln!("{}", cut_in_words(&cut, needs));
-                }
-                check_voice(&doing, cut.yes.contains(&own), &own.to_string())?;
-                confirm(self.yes, &doing, "Let it stay?")?;
-                (cut.admission, cut.name, None, cut.yes, needs)
-            }
-        };
-        let decided = session.decide(&keys, (about, &name), Verdict::Approve).await;
+        let asked = self.find(common, &mut session, (&doing, &said)).await?;
+        if asked.yes.contains(&own) {
+            return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
+        }
+        confirm(self.yes, &doing, asked.question)?;
+        let decided = session.decide(&keys, (asked.about, &asked.name), Verdict::Approve).await;
         decided.map_err(|why| failure(&doing, &why))?;
-        yes.push(own);
+        let (yes, needs) = (asked.yes.iter().chain([&own]), asked.needs);
+        let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
         let told = Decided {
-            name: name.to_string(),
-            about: about.to_string(),
-            words: words.map(|words| words.to_string()),
+            name: asked.name.to_string(),
+            about: asked.about.to_string(),
+            words: asked.words.map(|words| words.to_string()),
             verdict: "approve",
-            done: yes.len() >= needs,
-            approved_by: yes.iter().map(ToString::to_string).collect(),
+            done: approved_by.len() >= needs,
+            approved_by,
             approvers: needs,
         };
         show(common.json, &told, || {
@@ -205,6 +193,44 @@ impl Approve {
             format!("`{}`: {said} of {needs} approve ({by}); another operator runs the same", told.name)
         });
         Ok(())
+    }
+
+    /// A machine that waits, or else a member that was cut off; shown to the person who decides.
+    async fn find(
+        &self,
+        common: &Common,
+        session: &mut Session<impl Desk>,
+        (doing, said): (&str, &str),
+    ) -> Result<Asked, Failure> {
+        let (waiting, odd) = session.waiting().await.map_err(|why| failure(doing, &why))?;
+        warn(&odd);
+        match pick(&waiting, said) {
+            Ok((one, certain)) => {
+                if self.yes && !certain {
+                    let why = "this takes all seven words, as the machine shows them, or your own look at them";
+                    return Err(Failure::usage(doing, why).hint("leave --yes away, or give the words"));
+                }
+                if !common.json {
+                    eprintln!("{}", in_words(&one));
+                }
+                let question = "Are these the words that the machine shows? Then it is let in.";
+                let (words, needs) = (Some(one.words), usize::from(one.invite.approvers));
+                Ok(Asked { about: one.digest, name: one.claim.name, words, yes: one.yes, needs, question })
+            }
+            Err(Unclear::Several(several)) => Err(unclear(doing, &several)),
+            Err(Unclear::Nobody) => {
+                let name: NodeName = said.parse().map_err(|_| nobody(doing))?;
+                let cut = session.cut_off(&name).await.map_err(|why| failure(doing, &why))?;
+                let cut = cut.ok_or_else(|| nobody(doing))?;
+                check_cut_off(doing, &cut)?;
+                let needs = session.known.signers.quorum.threshold();
+                if !common.json {
+                    eprintln!("{}", cut_in_words(&cut, needs));
+                }
+                let (words, question) = (None, "Let it stay?");
+                Ok(Asked { about: cut.admission, name: cut.name, words, yes: cut.yes, needs, question })
+            }
+        }
     }
 }
 
@@ -237,10 +263,6 @@ impl Deny {
         show(common.json, &told, || format!("turned `{}` away: this claim is never let in", told.name));
         Ok(())
     }
-}
-
-fn check_voice(doing: &str, said: bool, own: &str) -> Result<(), Failure> {
-    if said { Err(Failure::refused(doing, format!("`{own}` has approved it already"))) } else { Ok(()) }
 }
 
 fn check_cut_off(doing: &str, cut: &CutOff) -> Result<(), Failure> {

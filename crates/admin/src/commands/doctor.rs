@@ -11,11 +11,10 @@ use identity::key::Sign as _;
 use identity::principal::{Address, OrgName};
 use identity::time::Timestamp;
 use node::agent::trouble::describe;
-use node::answer::serve::loopback;
 use node::doctor::standing::{self, Who};
 use node::doctor::{Finding, Patient, files, reach, tell};
 use node::report::Failure;
-use node::store::gateway::{GatewayFile, GatewayFolder, ServingFile};
+use node::store::gateway::{GatewayFile, GatewayFolder, ServingFile, loopback};
 use node::store::ledger::{Counts, Ledger, LedgerError};
 use node::store::migrate;
 use node::store::scope::ScopeError;
@@ -264,7 +263,7 @@ impl Examination {
     }
 
     async fn own_port(&mut self, about: &GatewayFile, known: Option<&Known>, serving: &ServingFile) {
-        let ServingFile { listen, pid } = serving;
+        let ServingFile { listen, pid, .. } = serving;
         let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         if program.to_string_lossy().ends_with(" (deleted)") {
             self.push(Finding::soon(
@@ -276,7 +275,7 @@ impl Examination {
         let (Some(address), Some(known)) = (about.addresses.first().cloned(), known) else {
             return;
         };
-        let door = Gateway { address, dial: Some(loopback(*listen)) };
+        let door = Gateway { address, dial: Some(serving.dial()) };
         let finding = match reach::reach(&door, &roots(known), known, None).await {
             Ok(_) => Finding::ok("port", format!("{listen} is held by this gateway, process {pid}")),
             Err(why) => {

@@ -26,8 +26,9 @@ The three recovery phrases are shown once. Write them down and keep them apart: 
 pub struct Found {
     /// The org's name, and its SPIFFE trust domain
     name: OrgName,
-    /// Where machines reach this gateway; may be repeated [default: this machine's host name and localhost, port 7443]
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Where machines reach this gateway: HOST:PORT, wss://HOST or socks5://PROXY:PORT/HOST:PORT; may be repeated
+    /// [default: this machine's host name and localhost, port 7443]
+    #[arg(long, value_name = "ADDRESS")]
     advertise: Vec<Address>,
     /// How many signers there are, and how many must agree
     #[arg(long, value_name = "K-of-N", default_value = "1-of-1")]
@@ -172,7 +173,7 @@ impl Found {
 
 fn default_addresses(host: &str) -> Vec<Address> {
     let hosts = [host.parse().ok(), Some(Host::Dns("localhost".to_owned()))];
-    hosts.into_iter().flatten().map(|host| Address { host, port: DEFAULT_PORT }).collect()
+    hosts.into_iter().flatten().map(|host| Address::direct(host, DEFAULT_PORT)).collect()
 }
 
 fn signer_names(user: &Name, count: usize) -> Result<Vec<SignerName>, identity::principal::BadName> {

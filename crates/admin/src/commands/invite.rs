@@ -1,6 +1,6 @@
 //! `freehold invite create | list | show | revoke`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use ground::clock;
 use identity::glob::NameGlob;
 use identity::label::Label;
@@ -10,10 +10,12 @@ use ipnet::IpNet;
 use node::report::{Failure, plain, show};
 use operate::invite::InviteWish;
 use operate::line::{Kit, Line};
-use org::invite::{Approval, Uses};
+use org::invite::{InviteKind, Uses};
 use serde::Serialize;
-use wire::control::InviteView;
+use wire::control::{InviteView, Reuse};
 
+use crate::commands::terms::{TermsArgs, warn_of_low};
+use crate::commands::waive::{Approve, Waivers};
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
 use crate::waiting::{self, Waiting, leave};
@@ -31,6 +33,10 @@ pub enum InviteCommand {
     Revoke(Revoke),
     /// Make invites good again after the ledger was restored
     Confirm(Confirm),
+    /// Say yes beforehand to machines of such names, whose proof holds
+    Approve(Approve),
+    /// List what was approved beforehand
+    Waivers(Waivers),
 }
 
 impl InviteCommand {
@@ -41,6 +47,8 @@ impl InviteCommand {
             Self::Show(show) => show.run(common).await,
             Self::Revoke(revoke) => revoke.run(common).await,
             Self::Confirm(confirm) => confirm.run(common).await,
+            Self::Approve(approve) => approve.run(common).await,
+            Self::Waivers(waivers) => waivers.run(common).await,
         }
     }
 }
@@ -51,18 +59,20 @@ impl InviteCommand {
   freehold invite create --uses 3 --ttl 1h --name 'web-*'
   freehold invite create --uses unlimited --ttl 30d --from 10.0.0.0/8 --label 'rack 3'
   freehold invite create --format cloud-init --out user-data.yaml
+  freehold invite create --kind key --out image.invite --uses unlimited --ttl 90d --name 'web-*' --approval human
+  freehold invite create --pattern '*.web.example.com' --from 10.0.0.0/8
 
 The line installs the agent of the org's release, if there is one: freehold release add. The code in it holds a secret:
-whoever has it can join within these bounds.")]
+whoever has it can join within these bounds. That of a pattern holds none, and proves nothing.")]
 pub struct Create {
-    /// How many machines may join: a number, or `unlimited`
-    #[arg(long, default_value = "1")]
-    uses: Uses,
-    /// How long it can be used
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
-    ttl: Seconds,
-    /// Names that a joiner may take, `*` stands for anything; may be repeated
-    #[arg(long = "name", value_name = "GLOB", default_value = "*")]
+    /// How many machines may join: a number, or `unlimited` [default: 1; unlimited with --pattern]
+    #[arg(long)]
+    uses: Option<Uses>,
+    /// How long it can be used [default: 1h; 24h if a person must say yes]
+    #[arg(long, value_name = "SPAN")]
+    ttl: Option<Seconds>,
+    /// Names that a joiner may take, `*` stands for anything; may be repeated [default: any]
+    #[arg(long = "name", value_name = "GLOB")]
     names: Vec<NameGlob>,
     /// Networks from which it can be used; may be repeated [default: any]
     #[arg(long = "from", alias = "network", value_name = "CIDR")]
@@ -81,35 +91,17 @@ pub struct Create {
     label: String,
     #[command(flatten)]
     handing: Handing,
-    /// Whether an operator must look at each machine first
-    #[arg(long, value_enum, default_value = "none")]
-    approval: WantedApproval,
-    /// How many operators must approve each machine
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    approvers: u8,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum WantedApproval {
-    /// The code is enough
-    None,
-    /// Somebody compares its words and says yes: freehold node approve
-    Human,
-}
-
-impl From<WantedApproval> for Approval {
-    fn from(wanted: WantedApproval) -> Self {
-        match wanted {
-            WantedApproval::None => Self::None,
-            WantedApproval::Human => Self::Human,
-        }
-    }
+    #[command(flatten)]
+    terms: TermsArgs,
 }
 
 #[derive(Serialize)]
 struct Created {
     id: String,
-    code: String,
+    kind: InviteKind,
+    /// Absent if it is a key, which lies in its file alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
     #[serde(flatten)]
     handed: Handed,
     uses: serde_json::Value,
@@ -120,31 +112,42 @@ struct Created {
 impl Create {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not create an invite";
+        let wanted = self.terms.wanted(self.names, (self.uses, self.ttl), doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let kit = session.line_kit().await.map_err(|why| failure(doing, &why))?;
-        self.handing.check(kit.is_some(), doing)?;
+        let handing = if wanted.is_key() { self.handing.into_file() } else { self.handing };
+        handing.check(kit.is_some(), doing)?;
         let wish = InviteWish {
             label: self.label,
-            uses: self.uses,
-            ttl: self.ttl,
-            names: self.names,
+            uses: wanted.uses,
+            ttl: wanted.ttl,
+            names: wanted.names,
             networks: self.networks,
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
             at: self.at,
             files: kit.iter().flat_map(Kit::files).collect(),
-            approval: self.approval.into(),
-            approvers: self.approvers,
+            approval: wanted.approval,
+            approvers: wanted.approvers,
+            terms: wanted.terms,
         };
         let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let (invite, code) = made.what;
         let (gateways, code) = (code.gateways.clone(), code.encode());
-        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name: None };
+        // If there is but one name to take, nobody need type it.
+        let name = if let [only] = invite.names.as_slice() { only.only() } else { None };
+        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
+        if invite.kind == InviteKind::Pattern && !common.json {
+            warn_of_low(invite.approval);
+        }
+        let handed = handing.hand(&line, doing)?;
+        let secret = invite.kind == InviteKind::Key;
         let created = Created {
             id: invite.id.to_string(),
-            handed: self.handing.hand(&line, doing)?,
-            code: code.to_string(),
+            kind: invite.kind,
+            handed: if secret { handed.without_secret() } else { handed },
+            code: (!secret).then(|| code.to_string()),
             uses: uses_json(invite.uses()),
             expires_at: invite.expires_at.to_string(),
             pending,
@@ -186,24 +189,32 @@ impl List {
                 let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
                 vec![
                     invite.id.to_string(),
+                    invite.kind.to_string(),
                     state(invite).to_owned(),
                     format!("{} of {}", invite.spent, invite.uses),
                     invite.expires_at.to_string(),
                     names.join(" "),
-                    invite.label.clone(),
+                    remark(invite),
                 ]
             };
             let rows: Vec<_> = invites.iter().map(row).collect();
-            table(&["INVITE", "STATE", "SPENT", "EXPIRES", "NAMES", "LABEL"], &rows)
+            table(&["INVITE", "KIND", "STATE", "SPENT", "EXPIRES", "NAMES", "LABEL"], &rows)
         });
         Ok(())
     }
+}
+
+/// What it is for, and what a person should not overlook.
+fn remark(invite: &InviteView) -> String {
+    let alarm = if invite.reused.is_empty() { "" } else { "ALARM: shown again by another machine " };
+    format!("{alarm}{}", invite.label).trim_end().to_owned()
 }
 
 /// An invite with its state in one word, and its uses as `create` tells them.
 fn told(invite: &InviteView) -> serde_json::Value {
     let mut told = serde_json::to_value(invite).unwrap_or_default();
     if let Some(fields) = told.as_object_mut() {
+        fields.insert("kind".to_owned(), invite.kind.word().into());
         fields.insert("state".to_owned(), state(invite).into());
         fields.insert("uses".to_owned(), uses_json(invite.uses));
     }
@@ -241,16 +252,22 @@ fn in_words(invite: &InviteView) -> String {
     let strings = |items: &[Label]| items.iter().map(ToString::to_string).collect();
     let mut lines = vec![
         format!("invite    {}", invite.id),
+        format!("kind      {}", invite.kind),
         format!("state     {}", state(invite)),
         format!("label     {}", invite.label),
         format!("uses      {} of {} spent", invite.spent, invite.uses),
         format!("created   {} by {}", invite.created_at, invite.created_by),
         format!("expires   {}", invite.expires_at),
         format!("names     {}", list(invite.names.iter().map(ToString::to_string).collect(), "none")),
+        format!("approval  {}", invite.approvers.map_or("none".to_owned(), |n| format!("by {n} operator(s)"))),
         format!("networks  {}", list(invite.networks.clone(), "any")),
         format!("labels    {}", list(strings(&invite.labels), "none")),
         format!("roles     {}", list(invite.roles.iter().map(ToString::to_string).collect(), "none")),
     ];
+    if !invite.hosts.is_empty() {
+        lines.push(format!("hosts     {}", list(invite.hosts.iter().map(ToString::to_string).collect(), "any")));
+    }
+    lines.extend(invite.reused.iter().map(reused));
     if invite.joined.is_empty() {
         lines.push("joined    nobody yet".to_owned());
     }
@@ -258,6 +275,14 @@ fn in_words(invite: &InviteView) -> String {
         lines.push(format!("joined    {} at {}, now {}", joined.name, joined.at, joined.state.word()));
     }
     lines.join("\n")
+}
+
+/// Whoever showed a bundle that another machine had joined with.
+pub fn reused(reuse: &Reuse) -> String {
+    format!(
+        "ALARM     shown again by another machine, from {} at {} ({} time(s)), as `{}` with the key {}; it was refused",
+        reuse.source, reuse.at, reuse.times, reuse.name, reuse.node_key
+    )
 }
 
 #[derive(Debug, Args)]

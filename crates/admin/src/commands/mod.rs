@@ -2,7 +2,10 @@
 
 pub mod found;
 pub mod serve;
+pub mod terms;
+pub mod waive;
 pub mod invite;
+pub mod bundle;
 pub mod approve;
 pub mod node;
 pub mod replace;
@@ -17,6 +20,7 @@ pub mod release;
 pub mod unlock;
 pub mod token;
 pub mod org;
+pub mod landing;
 pub mod sign;
 pub mod send;
 pub mod suspend;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use wire::control::NodeView;
 
 use crate::commands::approve;
+use crate::commands::invite::reused;
 use crate::commands::replace::{Replace, evidence};
 use crate::commands::user::people_on;
 use crate::home::{Common, failure};
@@ -108,10 +109,13 @@ fn remark(listed: &Listed) -> String {
     let suspended = node.suspensions.iter().find(|suspension| clock::now() < suspension.until);
     let alarmed = node.alarm.is_some() && node.state != Standing::Revoked;
     match suspended {
-        _ if alarmed => format!("ALARM: see `freehold node show {}`", node.name),
+        _ if alarmed || !node.reused.is_empty() => format!("ALARM: see `freehold node show {}`", node.name),
         Some(suspension) => format!("suspended until {}", suspension.until),
         None if node.state == Standing::Waiting => format!("let it stay: freehold node approve {}", node.name),
-        None => refused.map_or(String::new(), |refused| format!("refused at {}: {}", refused.at, refused.why)),
+        None => refused.map_or_else(
+            || if node.low { "low assurance".to_owned() } else { String::new() },
+            |refused| format!("refused at {}: {}", refused.at, refused.why),
+        ),
     }
 }
 
@@ -169,6 +173,7 @@ fn in_words(listed: &Listed) -> String {
         format!("id         {}", node.spiffe_id),
         format!("state      {state}"),
         format!("invite     {}", node.invite.map_or("none: admitted by the signers".to_owned(), |id| id.to_string())),
+        format!("assurance  {}", if node.low { "LOW: it showed a host name and an address" } else { "proven" }),
         format!("enrolled   {} by the gateway `{}`", node.enrolled_at, node.admitted_by),
         format!("last seen  {}", or_dash(node.last_seen.as_ref())),
         format!(
@@ -187,6 +192,7 @@ fn in_words(listed: &Listed) -> String {
         let (by, until) = (&suspension.by, suspension.until);
         lines.push(format!("suspended  until {until}, by {by}{over}: {:?}", suspension.reason));
     }
+    lines.extend(node.reused.iter().map(reused));
     if let Some(alarm) = &node.alarm {
         lines.push(format!("ALARM      {alarm}"));
         lines.extend(evidence(&node.name, node.conflict.as_ref()));

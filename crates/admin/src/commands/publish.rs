@@ -19,7 +19,7 @@ use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::planning;
 use crate::tree;
-use crate::waiting::{self, Waiting, leave};
+use crate::waiting::{self, Waiting, leave, leave_more};
 use crate::watching::{self, Fates, NodeTold};
 use crate::words::confirm;
 
@@ -86,6 +86,7 @@ impl Publish {
             fleet: git.fleet,
             freshness: fleet.org.freshness,
             svid_life: fleet.org.svid_life,
+            closes: prepared.patterns.closes.keys().copied().collect(),
             raises_floor: raises_floor(prepared.published.as_ref(), &prepared.compiled),
         };
         let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
@@ -93,8 +94,11 @@ impl Publish {
         let made =
             session.publish_fleet(&keys, &prepared.compiled, &draft).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let opened = session.open_patterns(&keys, &prepared.patterns).await;
+        let opened = opened.map_err(|why| failure("it is published, but its patterns are not open", &why))?;
+        let patterns = leave_more(common, doing, &session.known, &opened)?;
         let sent = pending.is_none();
-        let outcome = Outcome { doing, head: made.what, pending, prepared, how: self.how };
+        let outcome = Outcome { doing, head: made.what, pending, patterns, prepared, how: self.how };
         let to = self.to.filter(|_| sent);
         if let Some(to) = &to {
             // Before it is watched: nodes that read the tree are not.
@@ -144,6 +148,8 @@ pub struct Outcome<'a> {
     pub doing: &'a str,
     pub head: Head,
     pub pending: Option<Waiting>,
+    /// Patterns that other operators must sign, too.
+    pub patterns: Vec<Waiting>,
     pub prepared: Prepared,
     pub how: How,
 }
@@ -162,11 +168,13 @@ struct Told {
     /// What each node has made of it; empty if nobody watched.
     nodes: Vec<NodeTold>,
     pending: Option<Waiting>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pending_patterns: Vec<Waiting>,
 }
 
 /// Watches if there is something to watch, prints, and ends as it went.
 pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Outcome<'_>) -> Result<(), Failure> {
-    let Outcome { doing, head, pending, prepared, how } = outcome;
+    let Outcome { doing, head, pending, patterns, prepared, how } = outcome;
     let served = matches!(session.desk(), AnyDesk::Remote(_));
     let watched = pending.is_none() && !how.no_wait && served;
     let mut fates = Fates::new();
@@ -193,16 +201,19 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
         summary: prepared.plan.summary.clone(),
         nodes: NodeTold::all(&fates),
         pending,
+        pending_patterns: patterns,
     };
     show(common.json, &told, || {
-        waiting::told(told.pending.as_ref(), || {
-            let how = match (watched, served) {
-                (true, _) => watching::counts(&fates),
-                (false, true) => "not watched; see what nodes make of it: freehold node list".to_owned(),
-                (false, false) => "no gateway serves: nodes get it when one does: freehold serve".to_owned(),
-            };
-            format!("published head {}, fresh until {}\n{how}", told.head, told.fresh_until)
-        })
+        let more: Vec<_> = told.pending_patterns.iter().map(Waiting::in_words).collect();
+        more.iter().fold(String::new(), |all, words| all + "\n" + words)
+            + &waiting::told(told.pending.as_ref(), || {
+                let how = match (watched, served) {
+                    (true, _) => watching::counts(&fates),
+                    (false, true) => "not watched; see what nodes make of it: freehold node list".to_owned(),
+                    (false, false) => "no gateway serves: nodes get it when one does: freehold serve".to_owned(),
+                };
+                format!("published head {}, fresh until {}\n{how}", told.head, told.fresh_until)
+            })
     });
     watching::ended_well(doing, told.head, &fates)
 }

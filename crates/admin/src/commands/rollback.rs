@@ -57,7 +57,12 @@ impl Rollback {
         let made = session.roll_back(&keys, (&prepared.compiled, &to), planned).await;
         let made = made.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
-        finish(common, &mut session, Outcome { doing, head: made.what, pending, prepared, how: self.how }).await
+        finish(
+            common,
+            &mut session,
+            Outcome { doing, head: made.what, pending, patterns: Vec::new(), prepared, how: self.how },
+        )
+        .await
     }
 
     /// Nothing is signed.

@@ -22,6 +22,7 @@ use crate::reminder;
   freehold serve                              on the advertised port, on all addresses
   freehold serve --listen 127.0.0.1:7443
   freehold serve --metrics 127.0.0.1:7444     shows numbers to Prometheus
+  freehold serve --proxy-protocol 10.0.0.4    HAProxy at 10.0.0.4 says whose connections it passes on
   freehold serve --print-config               what counts, and why
 
 What is set under `Configuration` can also be a variable, as FREEHOLD_LISTEN for --listen,

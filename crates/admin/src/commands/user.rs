@@ -10,6 +10,7 @@ use manifest::fleet::Fleet;
 use node::report::{Failure, show};
 use operate::fleet::FleetFolder;
 use operate::invite::InviteWish;
+use operate::invite::kinds::Terms;
 use operate::line::{Kit, Line};
 use operate::publish::published::Published;
 use org::invite::{Approval, Uses};
@@ -106,6 +107,7 @@ impl Add {
                 networks: Vec::new(),
                 labels: BTreeSet::new(),
                 roles: BTreeSet::new(),
+                terms: Terms::default(),
                 at: Vec::new(),
                 files: kit.iter().flat_map(Kit::files).collect(),
                 approval: Approval::None,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use identity::principal::{Address, Name, NodeName, Principal};
+use identity::principal::{HostPort, Name, NodeName, Principal};
 use identity::time::Seconds;
 
 use super::places::{Home, Places};
@@ -20,7 +20,7 @@ pub(super) struct Press<'a> {
     pub places: Places<'a>,
     reach: Reach<'a>,
     /// Nodes that carry for others, and where.
-    relays: BTreeMap<&'a NodeName, &'a Address>,
+    relays: BTreeMap<&'a NodeName, &'a HostPort>,
     /// What each user and service may call; many have the same roles.
     allowed: HashMap<&'a BTreeSet<Name>, Rc<[Nth]>>,
 }

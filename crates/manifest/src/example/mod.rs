@@ -1,7 +1,7 @@
 //! An example fleet whose comments are the documentation: what `freehold fleet init` writes.
 
 use identity::id::OrgId;
-use identity::principal::{Address, Name, NodeName, OrgName};
+use identity::principal::{Address, HostPort, Name, NodeName, OrgName};
 
 use crate::source::{SourceFile, schema};
 
@@ -45,7 +45,7 @@ impl Setting {
         let free = |name: &str| !TAKEN.contains(&name) && !name.starts_with("web-");
         let node = Some(self.node.as_str()).filter(|name| free(name)).unwrap_or("gw-1");
         let operator = Some(self.operator.as_str()).filter(|name| free(name) && *name != node).unwrap_or("ann");
-        let host = Address { port: 7444, host: self.gateway.host.clone() }.to_string();
+        let host = HostPort { port: 7444, host: self.gateway.host.clone() }.to_string();
         let written = |text: &str| {
             let text = text.replace("@ORG@", self.org.as_str()).replace("@ID@", &format!("\"{}\"", self.id));
             let text = text.replace("@GATEWAY@", &self.gateway.to_string()).replace("@HOST@:7444", &host);

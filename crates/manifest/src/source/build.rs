@@ -176,6 +176,11 @@ fn people(notes: &mut Notes<'_>, names: &Names, declared: &Declared<'_>, fleet: 
         let Ok(name) = entry.key.parse::<Name>() else { continue };
         let invite = InviteSpec {
             names: all_parsed(&entry.value, "names"),
+            hosts: all_parsed(&entry.value, "hosts"),
+            approvers: match parsed::<String>(&entry.value, "approval").as_deref() {
+                Some("none") => None,
+                _ => Some(parsed(&entry.value, "approvers").unwrap_or(1)),
+            },
             networks: all_parsed(&entry.value, "from"),
             labels: labels(&entry.value),
             roles: names.roles(notes, entry.value.get("roles"), Whom::Other),

@@ -1,9 +1,10 @@
 //! The forms that texts in a fleet have: how each is checked, what people call it, what an editor may match.
 
 use identity::glob::NameGlob;
+use identity::host::HostGlob;
 use identity::id::OrgId;
 use identity::label::Label;
-use identity::principal::{Address, BadName, Host, Name, NodeName, OrgName};
+use identity::principal::{Address, BadName, Host, HostPort, Name, NodeName, OrgName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 
@@ -22,8 +23,12 @@ pub enum Form {
     /// A name, or `node`.
     Role,
     Glob,
+    /// A pattern of full host names.
+    HostGlob,
     Network,
     Address,
+    /// A gateway's address: it may name a way there.
+    Gateway,
     Url,
     Span {
         least: Seconds,
@@ -56,8 +61,10 @@ impl Form {
             Self::Name => "a name",
             Self::Role => "a role",
             Self::Glob => "a name pattern (like `web-*`)",
+            Self::HostGlob => "a host name pattern (like `*.web.example.com`)",
             Self::Network => "a network (like 10.0.0.0/8)",
             Self::Address => "HOST:PORT",
+            Self::Gateway => "HOST:PORT, wss://HOST[:PORT][/PATH] or socks5://PROXY:PORT/HOST:PORT",
             Self::Url => "a URL (like http://127.0.0.1:8080/health)",
             Self::Span { .. } => "a span of time (like 90s, 15m, 24h or 30d)",
             Self::LabelPart => "1 to 63 letters, digits, `-`, `_` and `.`",
@@ -73,8 +80,10 @@ impl Form {
             Self::OrgId => Some("^[0-9a-f]{64}$"),
             Self::Machine => Some("^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$"),
             Self::Glob => Some("^[a-z0-9*-]{1,63}$"),
+            Self::HostGlob => Some("^[a-z0-9*-]+(\\.[a-z0-9*-]+)+$"),
             Self::Network => Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
             Self::Address => Some("^.+:[0-9]{1,5}$"),
+            Self::Gateway => Some("^(wss://.+|(socks5://.+/)?.+:[0-9]{1,5})$"),
             Self::Url => Some("^http://[^/ ]+(/[!-~]*)?$"),
             Self::Span { .. } => Some("^[0-9]+[smhd]$"),
             Self::LabelPart => Some("^[A-Za-z0-9._-]{1,63}$"),
@@ -103,11 +112,26 @@ impl Form {
                 }),
                 Ok(_) => Ok(()),
             },
+            Self::HostGlob => match text.parse::<HostGlob>() {
+                Ok(_) if !text.contains('.') => Err(Wrong {
+                    hint: Some("a full host name has dots; patterns of bare names stand under `names`".to_owned()),
+                    ..plainly()
+                }),
+                Ok(_) => Ok(()),
+                Err(_) => Err(plainly()),
+            },
             Self::Network => text.parse::<IpNet>().map(drop).map_err(|_| plainly()),
-            Self::Address => match text.parse::<Address>() {
-                Ok(Address { port: 0, .. }) => {
-                    Err(Wrong { message: format!("`{text}` has no port that could be reached"), hint: None })
+            Self::Address => match text.parse::<HostPort>() {
+                Ok(HostPort { port: 0, .. }) => Err(no_port(text)),
+                Ok(_) => Ok(()),
+                Err(_) if text.contains("://") => {
+                    let hint = "only `gateways` are reached by WebSocket or proxy; here it is HOST:PORT";
+                    Err(Wrong { hint: Some(hint.to_owned()), ..plainly() })
                 }
+                Err(_) => Err(plainly()),
+            },
+            Self::Gateway => match text.parse::<Address>() {
+                Ok(Address { port: 0, .. }) => Err(no_port(text)),
                 Ok(_) => Ok(()),
                 Err(_) => Err(plainly()),
             },
@@ -153,8 +177,12 @@ fn name_wrong(text: &str, why: &BadName) -> Wrong {
     Wrong { message: why.to_string(), hint }
 }
 
+fn no_port(text: &str) -> Wrong {
+    Wrong { message: format!("`{text}` has no port that could be reached"), hint: None }
+}
+
 /// A URL of plain HTTP: where, and what to ask for.
-pub(crate) fn url(text: &str) -> Result<(Address, String), Wrong> {
+pub(crate) fn url(text: &str) -> Result<(HostPort, String), Wrong> {
     let wrong =
         |message: String| Wrong { message, hint: Some("write it like http://127.0.0.1:8080/health".to_owned()) };
     let Some(rest) = text.strip_prefix("http://") else {
@@ -166,7 +194,7 @@ pub(crate) fn url(text: &str) -> Result<(Address, String), Wrong> {
     } else {
         format!("{host}:80")
     };
-    let Ok(address) = with_port.parse::<Address>() else {
+    let Ok(address) = with_port.parse::<HostPort>() else {
         return Err(wrong(format!("`{}` is not HOST or HOST:PORT", short(host))));
     };
     if path.len() > 1000 || !path.bytes().all(|c| c.is_ascii_graphic() && c != b'#') {

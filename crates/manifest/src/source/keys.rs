@@ -124,7 +124,7 @@ static A_FILE: Shape = Shape::Section(&FILE);
 const POLICY: &[Key] = &[
     key(
         "gateways",
-        Shape::Texts(Form::Address),
+        Shape::Texts(Form::Gateway),
         "Where gateways answer. Nothing: where the node has found them so far.",
     ),
     key("lifetimes", Shape::Section(&LIFETIMES), "How long certificates live."),
@@ -270,12 +270,30 @@ static ROLE: Section =
 static GROUP: Section =
     section("a group", &[&[key("about", Shape::Text(Form::Free { most: 1000 }), "For people: what it is for.")]]);
 
-static INVITE: Section = section(
-    "an invite",
-    &[&[
-        needed("names", Shape::Texts(Form::Glob), "Patterns of the names that may join."),
-        key("from", Shape::Texts(Form::Network), "The networks from which they may come. Nothing: from anywhere."),
-        key("labels", Shape::Map(Form::LabelPart, &Shape::Text(Form::LabelPart)), "Labels that a joiner may take."),
-        key("roles", Shape::Texts(Form::Role), "Roles that a joiner may take."),
-    ]],
-);
+static INVITE: Section = Section {
+    one_of: &["names", "hosts"],
+    ..section(
+        "an invite",
+        &[&[
+            key("names", Shape::Texts(Form::Glob), "Patterns of the names that may join."),
+            key("hosts", Shape::Texts(Form::HostGlob), "Patterns of the full host names that may join."),
+            needed(
+                "from",
+                Shape::Texts(Form::Network),
+                "The networks from which they may come. If really anywhere: 0.0.0.0/0 and ::/0.",
+            ),
+            key(
+                "approval",
+                Shape::Choice(&["human", "none"]),
+                "human: an operator looks at each machine. none: nobody does. human if nothing is said.",
+            ),
+            key(
+                "approvers",
+                Shape::Whole { least: 1, most: 16 },
+                "How many operators must say yes. 1 if nothing is said.",
+            ),
+            key("labels", Shape::Map(Form::LabelPart, &Shape::Text(Form::LabelPart)), "Labels that a joiner may take."),
+            key("roles", Shape::Texts(Form::Role), "Roles that a joiner may take."),
+        ]],
+    )
+};

@@ -20,10 +20,41 @@ pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     listeners(notes, fleet, spots);
     reachable(notes, fleet, spots, &reach);
     operators(notes, fleet, spots);
+    patterns(notes, fleet, spots);
     // While something is wrong, what seems to have no effect may only be misspelled.
     if !notes.has_errors() {
         without_effect(notes, fleet, spots, &reach);
         machines_without_effect(notes, fleet, spots);
+    }
+}
+
+/// A name or host name that somebody claims proves nothing: such machines provide nothing and speak for nobody.
+fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+    for (name, invite) in &fleet.invites {
+        let Some(at) = spots.names.invites.get(name).copied() else { continue };
+        if invite.names.iter().any(NameGlob::is_any) {
+            let draft = error(at, format!("the pattern `{name}` fits any name: it lets in whoever asks"));
+            notes.push(draft.hint("say which names: `names: web-*`"));
+        }
+        let serves = |class: &Name| {
+            let here = |at: &At| matches!(at, At::Class(it) if it == class);
+            fleet.services.values().any(|it| it.at.iter().any(here))
+                || fleet.users.values().any(|it| it.nodes.iter().any(here))
+        };
+        let shared = |class: &&Name| {
+            let names = fleet.classes.get(*class).into_iter().flat_map(|class| &class.names);
+            names.into_iter().any(|glob| invite.names.iter().any(|own| own.shared_name(glob).is_some()))
+        };
+        if let Some(class) = fleet.classes.keys().filter(shared).find(|class| serves(class)) {
+            let message =
+                format!("the pattern `{name}` lets in machines of the class `{class}`, which has services or users");
+            let draft = error(at, message);
+            notes.push(
+                draft.hint(
+                    "a claimed name proves nothing: let such machines join with an invite that lists their names",
+                ),
+            );
+        }
     }
 }
 

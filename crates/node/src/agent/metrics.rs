@@ -55,12 +55,13 @@ const REASONS: [&str; 9] = [
 fn reason(why: &AskError) -> &'static str {
     match why {
         AskError::Call(call) => match call {
-            CallError::Unreachable { .. } => "unreachable",
+            CallError::Unreachable { .. } | CallError::NotCarried { .. } => "unreachable",
             CallError::Silent { .. } => "silent",
             CallError::BrokenOff { .. } => "broken_off",
-            CallError::NotBelieved { .. } | CallError::ClocksApart { .. } | CallError::Knowledge { .. } => {
-                "not_believed"
-            }
+            CallError::NotBelieved { .. }
+            | CallError::ClocksApart { .. }
+            | CallError::Tampered { .. }
+            | CallError::Knowledge { .. } => "not_believed",
             CallError::NotAccepted { .. } => "not_accepted",
             CallError::Refused(_) => "refused",
             CallError::Unreadable { .. } => "unreadable",

@@ -29,17 +29,18 @@ const MOST: i64 = 2_048;
 const LONGEST: usize = 16 << 10;
 const VIEWS_PER_PAGE: u32 = 64;
 
-/// Has nobody said yes or no yet, and can it still come in?
-pub async fn still_waits(gateway: &Gateway, claim: &Envelope, source: IpAddr) -> bool {
-    let Ok(body) = claim.peek::<Claim>(Some(gateway.about.org_id)) else {
-        return false;
-    };
+/// While nobody has said yes or no, and it can still come in: until when, unless somebody does.
+pub async fn waits_until(gateway: &Gateway, claim: &Envelope, source: IpAddr) -> Option<Timestamp> {
+    let body: Claim = claim.peek(Some(gateway.about.org_id)).ok()?;
     let published = gateway.shelf.now().and_then(|published| published.key_of(&body.name));
     let state = gateway.state().await;
     let attempt =
         Attempt { claim: &body, claimed: claim.digest(), source, gateway: &gateway.about.node, now: clock::now() };
-    matches!(enroll::consider(&state, attempt), Ok(Verdict::Wait { .. }))
-        && enroll::check_name_is_free(&state, &body, published).is_ok()
+    enroll::check_name_is_free(&state, &body, published).ok()?;
+    match enroll::consider(&state, attempt) {
+        Ok(Verdict::Wait { invite }) => Some(invite.invite.expires_at),
+        Ok(Verdict::Admit { .. } | Verdict::Again { .. }) | Err(_) => None,
+    }
 }
 
 /// What a joiner tells of itself counts only by its own key, of this very claim, and only if it is short.
@@ -124,14 +125,16 @@ pub fn forget_what_is_over(desk: &mut Desk<'_>, node: &NodeName, now: Timestamp)
     Ok(())
 }
 
-/// Admitted, denied, or under an invite that lets nobody in any more. One that was approved stays until it has come.
+/// Admitted, denied, under a name that another has by now, or under an invite that lets nobody in any more. One that was
+/// approved stays until it has come.
 fn is_over(state: &State, row: &WaitingClaim, node: &NodeName, now: Timestamp) -> bool {
     let Ok(claim) = row.claim.peek::<Claim>(Some(state.org)) else {
         return true;
     };
     let attempt = Attempt { claim: &claim, claimed: row.claim.digest(), source: row.source, gateway: node, now };
     match enroll::consider(state, attempt) {
-        Ok(Verdict::Wait { .. } | Verdict::Admit { .. }) | Err(Refusal::InviteUnconfirmed) => false,
+        Ok(Verdict::Wait { .. } | Verdict::Admit { .. }) => enroll::check_name_is_free(state, &claim, None).is_err(),
+        Err(Refusal::InviteUnconfirmed) => false,
         Ok(Verdict::Again { .. }) | Err(_) => true,
     }
 }

@@ -11,8 +11,8 @@ use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
 use identity::time::{Seconds, Timestamp};
-use org::admission::ClaimAuthority;
 use org::entry::Entry;
+use org::invite::{Approval, InviteKind};
 use org::refusal::Refusal;
 use org::state::{HeadRecord, InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
 use wire::control::{
@@ -62,7 +62,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Append { entries } => append(gateway, entries).await,
         Call::Nodes { after } => gateway.writer.run(move |desk| nodes(desk, after)).await,
         Call::Admission { node_key } => gateway.writer.run(move |desk| admission(desk, node_key)).await,
-        Call::Invites { after } => Ok(invites(&*gateway.state().await, after)),
+        Call::Invites { after } => gateway.writer.run(move |desk| invites(desk, after)).await,
         Call::Recover { recovery } => {
             let due_at = recover::begin(gateway, recovery).await?;
             Ok(Answer::Recovering { due_at })
@@ -88,6 +88,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
         Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
         Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
+        Call::Waivers {} => Ok(Answer::Waivers { waivers: gateway.state().await.waivers.values().cloned().collect() }),
         Call::Waiting { after } => {
             let node = gateway.about.node.clone();
             gateway.writer.run(move |desk| approve::page(desk, &node, after)).await
@@ -203,10 +204,7 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
             name: claim.name.clone(),
             state: standing(desk.state, member, issuance.is_some()),
             spiffe_id,
-            invite: match claim.authority {
-                ClaimAuthority::Invite(id) => Some(id),
-                ClaimAuthority::Signers | ClaimAuthority::Pattern => None,
-            },
+            invite: member.admission.invite(),
             enrolled_at: member.admission.at,
             last_seen: desk.ledger.seen(*key).map_err(failed)?,
             svid_expires_at: issuance.as_ref().map(|row| row.not_after),
@@ -220,6 +218,11 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
             suspensions: desk.state.suspensions_of(*key).iter().map(suspension_view).collect(),
             conflict: alarm.as_ref().and_then(|alarm| alarm.conflict.clone()),
             alarm: alarm.map(|alarm| alarm.why),
+            low: claim.is_low(),
+            reused: match member.admission.invite() {
+                Some(invite) => desk.ledger.reuses(invite).map_err(failed)?,
+                None => Vec::new(),
+            },
         });
     }
     Ok(Answer::Nodes { nodes: views, next })
@@ -229,11 +232,16 @@ fn suspension_view(record: &SuspensionRecord) -> SuspensionView {
     SuspensionView { by: record.by.clone(), at: record.at, until: record.until, reason: record.reason.clone() }
 }
 
-fn invites(state: &State, after: Option<InviteId>) -> Answer {
+fn invites(desk: &mut Desk<'_>, after: Option<InviteId>) -> Result<Answer, Refusal> {
+    let state = &*desk.state;
     let (page, next) = page(&state.invite_ids, after);
     let records =
         page.into_iter().flat_map(|(_, digests)| digests.iter().filter_map(|digest| state.invites.get(digest)));
-    Answer::Invites { invites: records.map(|record| invite_view(state, record)).collect(), next }
+    let mut invites: Vec<InviteView> = records.map(|record| invite_view(state, record)).collect();
+    for view in invites.iter_mut().filter(|view| view.kind == InviteKind::Bundle) {
+        view.reused = desk.ledger.reuses(view.id).map_err(|why| Refusal::Failed { why: why.to_string() })?;
+    }
+    Ok(Answer::Invites { invites, next })
 }
 
 fn releases(state: &State) -> Answer {
@@ -262,6 +270,7 @@ fn invite_view(state: &State, record: &InviteRecord) -> InviteView {
     joined.sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
     InviteView {
         id: invite.id,
+        kind: invite.kind,
         label: invite.label.clone(),
         uses: invite.uses(),
         spent: record.spent_at.values().sum(),
@@ -271,9 +280,12 @@ fn invite_view(state: &State, record: &InviteRecord) -> InviteView {
         unconfirmed: state.is_unconfirmed(record),
         revoked: state.revocations.invite_is_revoked(invite.id),
         names: invite.names.clone(),
+        hosts: invite.hosts.clone(),
         networks: invite.networks.iter().map(ToString::to_string).collect(),
         labels: invite.labels.iter().cloned().collect(),
         roles: invite.roles.iter().cloned().collect(),
+        approvers: (invite.approval == Approval::Human).then_some(invite.approvers),
+        reused: Vec::new(),
         joined,
     }
 }

@@ -9,21 +9,24 @@ use ground::clock;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::RANGE;
+use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response};
 use identity::verifier::{BelievedSvid, ProvenSvid, Side, Untrusted};
 use org::member::Member;
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::enroll::{EnrollRequest, Issued, LONGEST_APPROVAL_WAIT};
-use wire::http;
 use wire::permit::{self, Ask, Caller};
 use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswer, SyncRequest};
+use wire::{carry, http};
 
+use crate::answer::crowd::Ticket;
+use crate::answer::door::Door;
 use crate::answer::download::{self, Progress, Reply};
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::{Asker, Attempt};
-use crate::answer::{approve, control, documents, enroll, exchange, recover, renew, show, sync};
+use crate::answer::{approve, control, documents, enroll, exchange, recover, renew, reuse, show, sync};
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -40,6 +43,17 @@ pub struct Conversation {
     /// It dies with the connection, and an attempt that was not finished has failed.
     challenge: Mutex<Option<(OpenChallenge, Attempt)>>,
     pub downloads: Arc<Progress>,
+    /// Where others that this one carries come in; nothing if it is carried itself.
+    door: Option<Arc<Door>>,
+    carriage: Mutex<Option<Carriage>>,
+}
+
+/// A WebSocket that was agreed on: inside it the caller begins anew.
+#[derive(Debug)]
+pub struct Carriage {
+    pub upgrade: OnUpgrade,
+    pub source: IpAddr,
+    pub ticket: Option<Ticket>,
 }
 
 impl Conversation {
@@ -55,7 +69,29 @@ impl Conversation {
         let proven = gateway.vouched.take(chain);
         let proven = proven.or_else(|| ProvenSvid::prove(chain, Side::Client, judgment.standard(), now).ok());
         let peer = proven.filter(|proven| proven.believe(judgment.standard(), now).is_ok());
-        Self { gateway, source, exporter, post_quantum, peer, challenge: Mutex::new(None), downloads: Arc::default() }
+        let (challenge, carriage) = (Mutex::new(None), Mutex::new(None));
+        Self {
+            gateway,
+            source,
+            exporter,
+            post_quantum,
+            peer,
+            challenge,
+            downloads: Arc::default(),
+            door: None,
+            carriage,
+        }
+    }
+
+    /// The same, with a door for what it may carry.
+    #[must_use]
+    pub fn behind(self, door: Option<Arc<Door>>) -> Self {
+        Self { door, ..self }
+    }
+
+    /// What it became, when it is over as a conversation.
+    pub fn take_carriage(&self) -> Option<Carriage> {
+        self.carriage.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The member's node key, for the registry.
@@ -78,6 +114,7 @@ impl Conversation {
                 Box::pin(download::hand_out(&self.gateway.shelves, (digest, range), (self.source, &self.downloads)))
                     .await
             }
+            None if ask == Ask::Carry => self.carry(request).map(|response| response.map(Either::Left)),
             None => self.hear(ask, request).await.map(|response| response.map(Either::Left)),
         };
         match answer {
@@ -91,6 +128,20 @@ impl Conversation {
                 http::refuse(&refusal).map(Either::Left)
             }
         }
+    }
+
+    /// Agrees to carry another connection. Who calls inside is asked there, as of everybody.
+    fn carry(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal> {
+        let malformed = |why: &str| Refusal::Malformed { why: why.to_owned() };
+        let door = self.door.as_ref().ok_or_else(|| malformed("what is carried carries no other"))?;
+        if self.peer.is_some() {
+            return Err(malformed("a member's connection carries no other: come without a certificate"));
+        }
+        let agreed = carry::agree(request.headers()).map_err(malformed)?;
+        let (source, ticket) = door.hand_on(self.source, request.headers())?;
+        let upgrade = hyper::upgrade::on(request);
+        *self.carriage.lock().unwrap_or_else(PoisonError::into_inner) = Some(Carriage { upgrade, source, ticket });
+        Ok(agreed)
     }
 
     async fn hear(&self, ask: Ask, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal> {
@@ -132,6 +183,11 @@ impl Conversation {
                 let (setting, mut attempt) = self.take_challenge()?;
                 let answer = async { self.enroll(http::parse(body)?, setting, &mut attempt).await };
                 let answer = answer.await;
+                if answer.is_err()
+                    && let Ok(request) = http::parse(body)
+                {
+                    reuse::notice(gateway, &request, setting).await;
+                }
                 self.conclude(attempt, answer)
             }
             Ask::Return => {
@@ -152,10 +208,15 @@ impl Conversation {
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
-            // A file has no body to be read first: it was handed out before.
-            Ask::File | Ask::CheckIn | Ask::Sync | Ask::Renew | Ask::Leave | Ask::Exchange | Ask::Control => {
-                Err(not_permitted(ask))
-            }
+            // A file has no body to be read first: it was handed out before. So was what is carried.
+            Ask::File
+            | Ask::Carry
+            | Ask::CheckIn
+            | Ask::Sync
+            | Ask::Renew
+            | Ask::Leave
+            | Ask::Exchange
+            | Ask::Control => Err(not_permitted(ask)),
         }
     }
 
@@ -183,6 +244,7 @@ impl Conversation {
             | Ask::Return
             | Ask::Recover
             | Ask::Show
+            | Ask::Carry
             | Ask::Exchange
             | Ask::Control => Err(not_permitted(ask)),
         }
@@ -220,12 +282,19 @@ impl Conversation {
         };
         attempt.excuse();
         loop {
-            if !approve::still_waits(&self.gateway, &request.claim, self.source).await {
-                return enroll::enroll(&self.gateway, request, setting).await;
-            }
+            let Some(ends) = approve::waits_until(&self.gateway, &request.claim, self.source).await else {
+                let answer = enroll::enroll(&self.gateway, request, setting).await;
+                if answer.is_ok() {
+                    // Others may have waited for the same name, or for the same use.
+                    self.gateway.shelf.ring();
+                }
+                return answer;
+            };
             if bell.borrow_and_update().closing || tokio::time::Instant::now() >= until {
                 return Err(waits);
             }
+            let left = Duration::from_secs(ends.since(clock::now()).0 + 1);
+            let until = until.min(tokio::time::Instant::now() + left);
             let _ = tokio::time::timeout_at(until, bell.changed()).await;
         }
     }

@@ -7,6 +7,7 @@ use identity::envelope::Envelope;
 use identity::head::Cut;
 use identity::id::Digest;
 use identity::key::{PublicKey, Sign};
+use identity::members::ClassLeaf;
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::admission::{Claim, Purpose, Transcript};
@@ -125,7 +126,9 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
                 let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
                 // A person who looked at this machine knows what it will be.
                 let meant = approval.is_some() || invite.invite.lists(&claim.name);
-                if let Some(leaf) = class.filter(|_| !meant) {
+                // Whoever proved nothing serves nobody and speaks for nobody, whoever says yes.
+                let closed = |leaf: &ClassLeaf| claim.is_low() && published.as_ref().is_some_and(|it| it.carries(leaf));
+                if let Some(leaf) = class.filter(|leaf| !meant || closed(leaf)) {
                     // A class carries services, users and files: whoever is let in as one of it was meant to be.
                     return Err(Refusal::NameUnlisted { name: claim.name.clone(), class: leaf.class.clone() });
                 }

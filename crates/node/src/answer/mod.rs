@@ -5,6 +5,7 @@
 pub mod limits;
 pub mod crowd;
 pub mod download;
+pub mod door;
 pub mod registry;
 pub mod tally;
 pub mod halt;
@@ -26,6 +27,7 @@ pub mod documents;
 pub mod files;
 pub mod approve;
 pub mod enroll;
+pub mod reuse;
 pub mod renew;
 pub mod sync;
 pub mod recover;
@@ -42,6 +44,7 @@ pub mod begin;
 
 // Connections.
 pub mod conversation;
+pub mod guest;
 pub mod endpoint;
 pub mod metrics;
 pub mod serve;

@@ -194,6 +194,12 @@ impl Published {
         self.classes.iter().find(|leaf| leaf.names.iter().any(|glob| glob.matches(name.as_str())))
     }
 
+    /// Do services listen, or users live, on each machine of this class?
+    pub fn carries(&self, class: &ClassLeaf) -> bool {
+        let manifest = self.manifest(class.manifest).and_then(|bytes| Manifest::read(bytes, class.manifest).ok());
+        manifest.is_none_or(|manifest| !manifest.runs.services.is_empty() || !manifest.runs.users.is_empty())
+    }
+
     /// The key that has this name, by the operators' word.
     pub fn key_of(&self, name: &NodeName) -> Option<Digest> {
         self.nodes.get(name).map(|leaf| leaf.node_key)

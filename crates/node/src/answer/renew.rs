@@ -23,6 +23,8 @@ pub async fn renew(
         return Err(Refusal::NoChallenge);
     }
     let principal = request.principal;
+    // A machine that proved nothing provides nothing, whatever was published.
+    let is_low = gateway.state().await.member(&peer.node_key()).is_some_and(|member| member.claim().is_low());
     let placed = match principal.kind() {
         Kind::Node => principal == *peer.principal(),
         Kind::User | Kind::Service => {
@@ -31,7 +33,9 @@ pub async fn renew(
             let by_head = |place: &Placement| place.principal == principal && place.node == *peer.node();
             let by_fleet = || gateway.shelf.now().is_some_and(|published| published.places(node, &principal));
             // The fleet may name for a while whom operators have revoked; other programs would believe a new SVID.
-            !judgment.head.revocations.principals.contains(&principal)
+            let serves_low = principal.kind() == Kind::Service && is_low;
+            !serves_low
+                && !judgment.head.revocations.principals.contains(&principal)
                 && (judgment.head.placements.iter().any(by_head) || by_fleet())
         }
     };

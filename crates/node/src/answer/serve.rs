@@ -1,61 +1,52 @@
 //! The gateway's port: takes connections, bounds them, and ends in good order.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use identity::time::Seconds;
 use org::refusal::Refusal;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use wire::connect::Gateway as Peer;
-use wire::tls::{self, EXPORTER_LABEL};
+use wire::tls;
 
 use crate::agent;
-use crate::answer::conversation::Conversation;
-use crate::answer::crowd::{Crowd, Ticket};
-use crate::answer::download::{Minute, Progress};
+use crate::answer::crowd::Crowd;
+use crate::answer::door::{Door, Proxies};
 use crate::answer::endpoint::{EndpointCertificate, NoCertificate};
 use crate::answer::files;
 use crate::answer::gateway::{Gateway, GatewayError};
+use crate::answer::guest::{DRAIN_TIME, Guest, stopped};
 use crate::answer::limits::{Bounds, Limits};
 use crate::answer::metrics::Watched;
 use crate::answer::{company, mesh};
 use crate::metrics::port::{self, NoPort};
 use crate::store::files::FilesError;
-use crate::store::gateway::{GatewayFolder, ServingFile};
+use crate::store::gateway::{GatewayFolder, ServingFile, loopback};
 use crate::store::scope::{Scope, ScopeError};
 
 /// The ledger, the gateway's own calls, logs.
 const OTHER_FILES: usize = 64;
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Headers must arrive in this time; for members it is also how long a connection may rest.
-const STRANGER_HEADER_TIME: Duration = Duration::from_secs(10);
-const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
-/// A stranger has this long for everything but downloads that go on.
-const STRANGER_TIME: Duration = Duration::from_mins(1);
-const MAX_HEADER_BYTES: usize = 16 << 10;
 const CATCH_UP_TIME: Duration = Duration::from_secs(10);
-const DRAIN_TIME: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 /// By the wall clock, so that neither sleep nor a clock that is set matters.
 const CERTIFICATE_EVERY: Duration = Duration::from_secs(5);
 const WATCH_EVERY: Duration = Duration::from_hours(1);
 
 /// How to serve.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     pub listen: SocketAddr,
     /// Where to show metrics.
     pub metrics: Option<SocketAddr>,
     pub bounds: Bounds,
+    pub proxies: Proxies,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +76,7 @@ pub enum ServeError {
 /// Serves until `stop` says so. `ready` is called once the port is open.
 pub async fn serve(
     folder: &GatewayFolder,
-    Options { listen, metrics, bounds }: Options,
+    Options { listen, metrics, bounds, proxies }: Options,
     mut stop: watch::Receiver<bool>,
     ready: impl FnOnce(&Gateway, SocketAddr),
 ) -> Result<(), ServeError> {
@@ -102,7 +93,9 @@ pub async fn serve(
     let listener = TcpListener::bind(listen).await.map_err(|source| ServeError::Listen { address: listen, source })?;
     let local = listener.local_addr().map_err(|source| ServeError::Listen { address: listen, source })?;
     let metrics = port::listen(metrics).await?;
-    folder.save_serving(&ServingFile { listen: local, pid: std::process::id() })?;
+    let own = own_door(&proxies, local).await?;
+    let serving = ServingFile { listen: local, pid: std::process::id(), own: own.as_ref().and_then(address_of) };
+    folder.save_serving(&serving)?;
     ready(&gateway, local);
 
     let mut background = JoinSet::new();
@@ -111,11 +104,17 @@ pub async fn serve(
     background.spawn(company::keep(Arc::clone(&gateway), folder.scope()));
     background.spawn(files::keep_swept(Arc::clone(&gateway)));
     let agent = Arc::<agent::metrics::Tally>::default();
-    background.spawn(run_own_agent(Arc::clone(&gateway), folder.clone(), (local, Arc::clone(&agent)), stop.clone()));
+    background.spawn(run_own_agent(
+        Arc::clone(&gateway),
+        folder.clone(),
+        (serving.dial(), Arc::clone(&agent)),
+        stop.clone(),
+    ));
 
     let places = places(bounds.connections);
-    let (slots, crowd) =
-        (Arc::new(Semaphore::new(places)), Arc::new(Crowd::new(places, bounds.connections_per_address)));
+    let slots = Arc::new(Semaphore::new(places));
+    let crowd = Arc::new(Crowd::new(places, bounds.connections_per_address));
+    let door = Arc::new(Door { proxies, crowd });
     if let Some(listener) = metrics {
         let (gateway, free, ledger) = (Arc::clone(&gateway), Arc::clone(&slots), folder.path("ledger.db"));
         let watched = Watched { gateway, certificate, agent, ledger, places, free };
@@ -125,13 +124,18 @@ pub async fn serve(
     loop {
         tokio::select! {
             () = stopped(&mut stop) => break,
-            accepted = listener.accept() => match accepted {
+            (accepted, is_own) = accept(&listener, own.as_ref()) => match accepted {
                 Ok((stream, source)) => {
+                    let source = source.ip().to_canonical();
                     // No slot, or more than an address's share: closed at once, before it can cost anything.
-                    let ticket = crowd.enter(source.ip());
-                    if let (Ok(slot), Some(ticket)) = (Arc::clone(&slots).try_acquire_owned(), ticket) {
-                        let guest = Guest { gateway: Arc::clone(&gateway), source, ticket, _slot: slot };
-                        connections.spawn(guest.entertain(stream, acceptor.clone(), stop.clone()));
+                    if let (Ok(slot), Ok(ticket)) = (Arc::clone(&slots).try_acquire_owned(), door.enter(source)) {
+                        let guest = Guest::new((Arc::clone(&gateway), Arc::clone(&door)), source, ticket, slot);
+                        let (acceptor, stop) = (acceptor.clone(), stop.clone());
+                        if !is_own && door.proxies.speaks_proxy(source) {
+                            connections.spawn(guest.introduce(stream, acceptor, stop));
+                        } else {
+                            connections.spawn(guest.entertain(stream, acceptor, stop));
+                        }
                     } else {
                         gateway.tally.turned_away();
                     }
@@ -144,13 +148,39 @@ pub async fn serve(
             Some(_) = connections.join_next() => {}
         }
     }
-    drop(listener);
+    drop((listener, own));
     gateway.shelf.close();
     background.shutdown().await;
     let _ = timeout(DRAIN_TIME, async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;
     folder.forget_serving();
     Ok(())
+}
+
+/// Where this machine's own programs come in if what calls from here must say for whom: they speak for themselves.
+async fn own_door(proxies: &Proxies, local: SocketAddr) -> Result<Option<TcpListener>, ServeError> {
+    let here = loopback(local).ip();
+    if !proxies.speaks_proxy(here) {
+        return Ok(None);
+    }
+    let address = SocketAddr::new(here, 0);
+    let opened = TcpListener::bind(address).await;
+    opened.map(Some).map_err(|source| ServeError::Listen { address, source })
+}
+
+fn address_of(listener: &TcpListener) -> Option<SocketAddr> {
+    listener.local_addr().ok()
+}
+
+/// The next connection, and whether it came by the machine's own door.
+async fn accept(listener: &TcpListener, own: Option<&TcpListener>) -> (io::Result<(TcpStream, SocketAddr)>, bool) {
+    match own {
+        None => (listener.accept().await, false),
+        Some(own) => tokio::select! {
+            accepted = listener.accept() => (accepted, false),
+            accepted = own.accept() => (accepted, true),
+        },
+    }
 }
 
 /// Whoever slept, or is new, takes what the others have before it answers anybody; for a moment, for they may be gone.
@@ -189,94 +219,6 @@ async fn open_patiently(folder: &GatewayFolder) -> Result<Gateway, GatewayError>
         }
     }
     Gateway::open_to_serve(folder)
-}
-
-/// One connection, from TCP to its end.
-struct Guest {
-    gateway: Arc<Gateway>,
-    source: SocketAddr,
-    ticket: Ticket,
-    _slot: OwnedSemaphorePermit,
-}
-
-impl Guest {
-    async fn entertain(self, stream: TcpStream, acceptor: TlsAcceptor, mut stop: watch::Receiver<bool>) {
-        let _ = stream.set_nodelay(true);
-        // Boxed, both of them: thousands of connections rest here, and none has room to spare for a handshake that is
-        // over, or for a second place where its stream once was.
-        let Ok(Ok(stream)) = Box::pin(timeout(HANDSHAKE_TIME, acceptor.accept(stream))).await else {
-            return;
-        };
-        let stream = Box::new(stream);
-        let session = stream.get_ref().1;
-        let Ok(exporter) = session.export_keying_material([0; 32], EXPORTER_LABEL, None) else {
-            return;
-        };
-        let chain = session.peer_certificates().unwrap_or_default();
-        let post_quantum = tls::is_post_quantum(session);
-        let source = self.source.ip().to_canonical();
-        let conversation =
-            Arc::new(Conversation::new(Arc::clone(&self.gateway), source, exporter, post_quantum, chain));
-        let place = match conversation.node_key().map(|key| self.gateway.registry.enter(key)) {
-            None => None,
-            Some(Some(place)) => Some(place),
-            // More than one machine has use for.
-            Some(None) => return,
-        };
-        // A member gives it back.
-        let _ticket = place.is_none().then_some(self.ticket);
-        let header_time = if place.is_some() { MEMBER_HEADER_TIME } else { STRANGER_HEADER_TIME };
-        let downloads = Arc::clone(&conversation.downloads);
-        let service = service_fn(move |request| {
-            let conversation = Arc::clone(&conversation);
-            async move { Ok::<_, std::convert::Infallible>(conversation.answer(request).await) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(header_time)
-            .max_buf_size(MAX_HEADER_BYTES)
-            .serve_connection(TokioIo::new(stream), service);
-        tokio::pin!(connection);
-        let cut = async {
-            match &place {
-                Some(place) => place.cut.notified().await,
-                None => std::future::pending().await,
-            }
-        };
-        let over = minutes(&downloads, place.is_some());
-        tokio::select! {
-            _ = connection.as_mut() => {}
-            () = cut => {}
-            verdict = over => if verdict == Minute::SeenOut {
-                connection.as_mut().graceful_shutdown();
-                tokio::select! {
-                    _ = connection => {}
-                    _ = Box::pin(minutes(&downloads, true)) => {}
-                    () = stopped(&mut stop) => {}
-                }
-            },
-            () = stopped(&mut stop) => {
-                connection.as_mut().graceful_shutdown();
-                let _ = timeout(DRAIN_TIME, connection).await;
-            }
-        }
-    }
-}
-
-/// Waits until something has to become of a connection.
-async fn minutes(downloads: &Progress, has_time: bool) -> Minute {
-    loop {
-        let was_open = downloads.is_open();
-        tokio::time::sleep(STRANGER_TIME).await;
-        match downloads.after_a_minute(has_time, was_open) {
-            Minute::GoesOn => {}
-            verdict => return verdict,
-        }
-    }
-}
-
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertificate>) {
@@ -348,7 +290,7 @@ async fn run_own_agent(
     let Some(address) = gateway.about.addresses.first().cloned() else {
         return;
     };
-    let door = Peer { address, dial: Some(loopback(local)) };
+    let door = Peer { address, dial: Some(local) };
     let options = agent::Options { doors: Some(vec![door]), tally, ..agent::Options::default() };
     while let Err(why) = agent::run(folder.scope(), options.clone(), stop.clone()).await {
         if matches!(why, agent::AgentError::AlreadyRunning) {
@@ -362,14 +304,4 @@ async fn run_own_agent(
         );
         tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-/// How this machine itself reaches a listener.
-pub fn loopback(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        ip if ip.is_unspecified() && ip.is_ipv4() => std::net::Ipv4Addr::LOCALHOST.into(),
-        ip if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
 }

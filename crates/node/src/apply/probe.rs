@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
-use identity::principal::{Address, Name};
+use identity::principal::{HostPort, Name};
 use identity::time::Seconds;
 use manifest::stored::{Check, Probe};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -64,12 +64,12 @@ async fn one(check: &Check, files: &Path) -> Result<(), String> {
     tokio::time::timeout(Duration::from_secs(limit.0), probe).await.unwrap_or_else(late)
 }
 
-async fn connect(at: &Address) -> Result<TcpStream, String> {
+async fn connect(at: &HostPort) -> Result<TcpStream, String> {
     let stream = TcpStream::connect((at.host.to_string(), at.port)).await;
     stream.map_err(|why| format!("cannot connect to {at}: {why}"))
 }
 
-async fn get(at: &Address, path: &str, wanted: u16) -> Result<(), String> {
+async fn get(at: &HostPort, path: &str, wanted: u16) -> Result<(), String> {
     let failed = |why: &dyn std::fmt::Display| format!("http://{at}{path}: {why}");
     let stream = connect(at).await?;
     let client =

@@ -11,7 +11,7 @@ use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::admission::{Claim, Purpose, Transcript};
-use org::code::InviteCode;
+use org::code::{InviteCode, Ticket};
 use org::refusal::Refusal;
 use org::words::Words;
 use wire::connect::{Anchor, Believed, CallError, Gateway};
@@ -37,6 +37,14 @@ const SHORTEST_ROUND: Duration = Duration::from_secs(1);
 /// Within a stranger's connection, with time to spare for what comes before.
 const ROUND: Seconds = Seconds(40);
 
+/// What the machine shows beside its own key: the code, and its old node key if it was reinstalled; that is kept until it
+/// is a member, so that it need not be shown twice.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    pub code: &'a InviteCode,
+    pub old_key: Option<&'a P256Key>,
+}
+
 /// How a join gets on.
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'a> {
@@ -49,11 +57,12 @@ pub enum Step<'a> {
 /// person, if one must approve it, as long as `patience`; without one, as long as the invite lives.
 pub async fn join(
     scope: &Scope,
-    code: &InviteCode,
+    shown: Shown<'_>,
     wish: &Wish,
     patience: Option<Duration>,
     mut tell: impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
+    let code = shown.code;
     let fresh = !scope.path("node.key").exists();
     let wish = &settled(scope, wish)?;
     let begun = Instant::now();
@@ -64,7 +73,7 @@ pub async fn join(
     let node = loop {
         let round = Instant::now();
         let wait = waits.then(|| ROUND.min(Seconds(left().as_secs())));
-        match try_join(scope, code, wish, wait, &mut tell).await {
+        match try_join(scope, shown, wish, wait, &mut tell).await {
             Ok(node) => break node,
             Err(AskError::Waits { claim }) => {
                 let waiting = keep_waiting(scope, code, wish, claim)?;
@@ -81,7 +90,7 @@ pub async fn join(
                 (unheard, waits) = (false, true);
             }
             Err(AskError::Call(why))
-                if why.is_worth_retrying() && (attempt < ATTEMPTS || told && !left().is_zero()) =>
+                if why.is_worth_retrying() && (attempt < ATTEMPTS || waits && !left().is_zero()) =>
             {
                 tell(Step::Doing(&format!("{why}; trying again")));
                 tokio::time::sleep(pause).await;
@@ -122,8 +131,13 @@ fn give_up(scope: &Scope, why: AskError, (fresh, unheard, waits): (bool, bool, b
     // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
     let unused = !scope.path("wish.json").exists();
     let refused = unheard && refusal.is_some_and(is_a_no);
-    let denied = matches!(refusal, Some(Refusal::Denied));
-    if denied || fresh && (unused || refused) {
+    // It was never let in, and as what it is it never will be.
+    let over = match refusal {
+        Some(Refusal::Denied) => true,
+        Some(Refusal::NameTaken { .. }) => waits,
+        _ => false,
+    };
+    if over || fresh && (unused || refused) {
         let _ = scope.wipe();
     }
     match why {
@@ -183,14 +197,14 @@ pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, As
 /// Asks each gateway of the code in turn, until one lets this machine in or says no for all of them.
 async fn try_join(
     scope: &Scope,
-    code: &InviteCode,
+    shown: Shown<'_>,
     wish: &Wish,
     wait: Option<Seconds>,
     tell: &mut impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
     let (mut unsure, mut last) = (None, AskError::NoGateway);
-    for address in &code.gateways {
-        match try_join_at(scope, (code, Gateway::from(address.clone())), wish, wait, tell).await {
+    for address in &shown.code.gateways {
+        match try_join_at(scope, (shown, Gateway::from(address.clone())), wish, wait, tell).await {
             Ok(node) => return Ok(node),
             Err(AskError::Call(why)) if why.is_worth_retrying() => unsure = Some(why),
             Err(why) if is_only_here(&why) => last = why,
@@ -221,11 +235,12 @@ const fn is_only_here(why: &AskError) -> bool {
 
 async fn try_join_at(
     scope: &Scope,
-    (code, gateway): (&InviteCode, Gateway),
+    (shown, gateway): (Shown<'_>, Gateway),
     wish: &Wish,
     wait: Option<Seconds>,
     tell: &mut impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
+    let code = shown.code;
     let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
     let (mut gateway, known) = believe_one_of(&[gateway], &Expect::Pin(code.endpoint_root), None, anchor).await?;
     let version = known.head.head.version;
@@ -236,7 +251,15 @@ async fn try_join_at(
         return Err(AskError::BadAnswer("the org is called otherwise than the code says".to_owned()));
     }
     let known = not_behind(scope, known)?;
+    if matches!(code.ticket, Ticket::Machine { .. }) {
+        scope.take_requested()?;
+    }
     scope.make_keys()?;
+    if let Some(key) = shown.old_key {
+        scope.keep_old_key(key)?;
+    }
+    let old_key = wish.replaces.is_some().then(|| scope.old_key()).transpose()?;
+    let shown = Shown { code, old_key: old_key.as_ref() };
     scope.save_wish(wish)?;
     let node_key = scope.node_key()?;
     let claim = Claim {
@@ -246,14 +269,14 @@ async fn try_join_at(
         name: wish.name.clone(),
         labels: wish.labels.clone(),
         roles: wish.roles.clone(),
-        host: None,
-        replaces: None,
+        host: wish.host.clone(),
+        replaces: wish.replaces,
     };
     let principal = Principal::node(&known.founding.record.name, &wish.name);
     let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };
     let pending = scope.seat(&principal).pending()?;
     tell(Step::Doing(&format!("proving the invite as `{}`", wish.name)));
-    let issued = prove(&mut gateway, (code, &claim), asking, &pending, wait).await?;
+    let issued = prove(&mut gateway, (shown, &claim), asking, &pending, wait).await?;
 
     let admitted = asking.check_admission(&issued)?;
     if admitted.claim != claim {
@@ -286,6 +309,10 @@ async fn try_join_at(
     }
     scope.save_node(&node)?;
     let _ = std::fs::remove_file(scope.path("wish.json"));
+    scope.forget_old_key()?;
+    if matches!(code.ticket, Ticket::Machine { .. }) {
+        scope.forget_requested()?;
+    }
     Ok(node)
 }
 
@@ -301,13 +328,13 @@ fn not_behind(scope: &Scope, known: Known) -> Result<Known, AskError> {
 /// also tells of itself, and lets the gateway wait.
 async fn prove(
     gateway: &mut Believed,
-    (code, claim): (&InviteCode, &Claim),
+    (shown, claim): (Shown<'_>, &Claim),
     asking: Asking<'_>,
     pending: &crate::store::scope::Pending,
     wait: Option<Seconds>,
 ) -> Result<Issued, AskError> {
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
-    let (invite_key, node_key): (_, &P256Key) = (code.ticket.key(code.org), asking.node_key);
+    let (invite_key, node_key): (_, &P256Key) = (shown.code.ticket.key(shown.code.org), asking.node_key);
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     check_offer(gateway, &challenge)?;
     let challenge_bytes: [u8; 32] =
@@ -318,6 +345,9 @@ async fn prove(
         envelope.sign(key).map_err(|why| bad(&why))?;
     }
     envelope.sign(node_key).map_err(|why| bad(&why))?;
+    if let Some(key) = shown.old_key {
+        envelope.sign(key).map_err(|why| bad(&why))?;
+    }
     let nonce: [u8; 32] = random::bytes()?;
     let transcript = Transcript::new(
         (challenge_bytes, nonce),

@@ -1,5 +1,6 @@
 //! What a node asks of gateways.
 
+pub mod host;
 pub mod source;
 pub mod call;
 pub mod svid;

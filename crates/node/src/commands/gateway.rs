@@ -8,10 +8,12 @@ use clap::{Args, Subcommand};
 use ground::clock;
 use ground::file::{self, Access};
 use identity::principal::Address;
+use ipnet::IpNet;
 use org::gateway::GatewayGrant;
 use serde::Serialize;
 
 use crate::answer::begin::{self, BeginError};
+use crate::answer::door::Proxies;
 use crate::answer::gateway::Gateway;
 use crate::answer::limits::Bounds;
 use crate::answer::serve::{self, Options, ServeError};
@@ -151,6 +153,20 @@ pub struct Serve {
     /// Let the metrics be on an address that other machines can reach
     #[arg(long, env = "FREEHOLD_METRICS_OPEN")]
     metrics_open: bool,
+    /// A network of TCP proxies: their connections must begin with a PROXY header, which says whose they are. Repeatable
+    #[arg(long, value_name = "CIDR", env = "FREEHOLD_PROXY_PROTOCOL", value_delimiter = ',', value_parser = network)]
+    proxy_protocol: Vec<IpNet>,
+    /// A network of web servers that carry WebSockets: for whom, their X-Forwarded-For says. Repeatable
+    #[arg(long, value_name = "CIDR", env = "FREEHOLD_FORWARDED", value_delimiter = ',', value_parser = network)]
+    forwarded: Vec<IpNet>,
+}
+
+/// A network, or one address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let one = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse()
+        .or_else(|_| one())
+        .map_err(|_| format!("`{text}` is neither a network, like 10.0.0.0/8, nor an address"))
 }
 
 #[derive(Serialize)]
@@ -182,7 +198,8 @@ impl Serve {
         let mut progress = Progress::new(common.json);
         let fetched = begin::fetch_ledger(&scope, |here, left| progress.tell(here, left)).await;
         fetched.map_err(|why| failure(doing, &why))?;
-        let options = Options { listen, metrics, bounds: Bounds::default() };
+        let proxies = Proxies { proxy_protocol: self.proxy_protocol, forwarded: self.forwarded };
+        let options = Options { listen, metrics, bounds: Bounds::default(), proxies };
         let json = common.json;
         serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
             let hint = match &why {

@@ -6,19 +6,24 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ground::file::{self, Access, Lock};
+use identity::host::HostName;
+use identity::key::Sign;
 use identity::label::Label;
 use identity::principal::{Name, NodeName, OrgName};
 use identity::time::Seconds;
-use org::code::InviteCode;
+use org::carried::JoinBundle;
+use org::code::{InviteCode, Ticket};
 use wire::connect::{CallError, Gateway};
 use zeroize::Zeroizing;
 
 use crate::agent::status::{Status, WaitingStatus};
 use crate::ask::call::{AskError, is_revoked};
 use crate::ask::enroll::{self, Step};
+use crate::ask::host::own_full_name;
+use crate::commands::bundle;
 use crate::commands::roots::{Common, name_of};
 use crate::report::{Exit, Failure, show};
-use crate::store::scope::{NodeFile, Scope, ScopeError, Wish};
+use crate::store::scope::{NodeFile, Scope, ScopeError, Wish, read_key};
 use crate::store::waiting::Waiting;
 
 /// A join that must wait for another one gives up after this.
@@ -32,6 +37,8 @@ const AGENT_TIME: Duration = Duration::from_secs(90);
   freehold-node join --invite-file /run/invite
   freehold-node join                                asks for the code, or goes on with one that waits
   freehold-node join --no-wait < code.txt           exit code 5 if an operator must approve it first
+  freehold-node join --bundle web-1.bundle          a bundle that an operator issued or signed
+  freehold-node join --old-key node.key < code.txt  reinstalled: the old key proves it, and the name stays
   freehold-node join --as harbor-2 < code.txt       another org of the same name: its scope gets a name of its own
 
 Running it again is safe: the same machine gets the same answer, and one use is spent.")]
@@ -40,8 +47,20 @@ pub struct Join {
     #[arg(long, value_name = "CODE", env = "FREEHOLD_INVITE", hide_env_values = true, conflicts_with = "invite_file")]
     invite: Option<String>,
     /// Read the code from a file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", visible_alias = "pattern-file")]
     invite_file: Option<PathBuf>,
+    /// Join with a bundle: an encrypted file, or what an operator made of this machine's request
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["invite", "invite_file"])]
+    bundle: Option<PathBuf>,
+    /// Read the bundle's passphrase from a file instead of asking
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    passphrase_file: Option<PathBuf>,
+    /// The full host name to claim, where a pattern asks for one [default: this machine's]
+    #[arg(long, value_name = "HOST")]
+    host: Option<HostName>,
+    /// The node key that this machine had before it was reinstalled: it keeps its name, with a new key
+    #[arg(long, value_name = "FILE")]
+    old_key: Option<PathBuf>,
     /// This machine's name in the org [default: its host name]
     #[arg(long, env = "FREEHOLD_NAME")]
     name: Option<NodeName>,
@@ -62,18 +81,20 @@ pub struct Join {
     wait: Option<Seconds>,
 }
 
+/// With what a machine comes.
+struct In {
+    code: InviteCode,
+    /// Of a join that waits here.
+    wish: Option<Wish>,
+    /// For which a bundle was made.
+    name: Option<NodeName>,
+}
+
 impl Join {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not join";
-        let (code, wish) = match self.begun(common, doing)? {
-            Some((wish, code)) => (code, Some(wish)),
-            None => {
-                let code = self.code_text(doing)?.parse().map_err(|why: org::code::BadCode| {
-                    Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
-                })?;
-                (code, None)
-            }
-        };
+        let old_key = self.old_key.as_deref().map(read_key).transpose().map_err(|why| Failure::new(doing, &why))?;
+        let In { code, wish, name } = self.code(common, doing)?;
         let doing = format!("could not join `{}`", code.name);
         let folder = common.scope.as_ref().unwrap_or(&code.name);
         let scope = Scope::at(&common.root(), folder);
@@ -85,10 +106,13 @@ impl Join {
             again(&scope, node, &code, &doing).await?;
             return told(common, &scope, tell.as_deref(), &doing);
         }
+        let host = self.wanted_host(&code);
         let wish = match wish {
             Some(wish) => wish,
             None => Wish {
-                name: self.wanted_name(&doing)?,
+                name: self.wanted_name(name, host.as_ref(), &doing)?,
+                host,
+                replaces: old_key.as_ref().map(Sign::public),
                 labels: self.labels.into_iter().collect(),
                 roles: self.roles.into_iter().collect(),
             },
@@ -106,16 +130,34 @@ impl Join {
             }
             Step::Waits(waiting) => eprintln!("{}", in_words(waiting)),
         };
-        match enroll::join(&scope, &code, &wish, patience, step).await {
+        let shown = enroll::Shown { code: &code, old_key: old_key.as_ref() };
+        match enroll::join(&scope, shown, &wish, patience, step).await {
             Ok(_) => told(common, &scope, tell.as_deref(), &doing),
             Err(AskError::Waits { .. }) => Err(still_waits(common, &scope, &doing)),
             Err(why) => Err(failed(&doing, why)),
         }
     }
 
-    /// Without a code: a join that waits here goes on.
+    /// The code in hand; without one, that of a join that waits here, with what it wants to be.
+    fn code(&self, common: &Common, doing: &str) -> Result<In, Failure> {
+        if let Some(path) = &self.bundle {
+            let JoinBundle { code, name } = bundle::open(path, self.passphrase_file.as_deref(), doing)?;
+            return Ok(In { code, wish: None, name: Some(name) });
+        }
+        let begun = self.begun(common, doing)?;
+        let text = if begun.is_some() && nothing_to_read() { Zeroizing::default() } else { self.code_text(doing)? };
+        match begun {
+            Some((wish, code)) if text.trim().is_empty() => Ok(In { code, wish: Some(wish), name: None }),
+            _ => match text.parse() {
+                Ok(code) => Ok(In { code, wish: None, name: None }),
+                Err(why) => Err(not_a_code(doing, &why)),
+            },
+        }
+    }
+
+    /// The one join that waits here, if this one names no other.
     fn begun(&self, common: &Common, doing: &str) -> Result<Option<(Wish, InviteCode)>, Failure> {
-        if self.invite.is_some() || self.invite_file.is_some() || self.name.is_some() {
+        if self.invite.is_some() || self.invite_file.is_some() || self.bundle.is_some() || self.name.is_some() {
             return Ok(None);
         }
         let fits = |scope: &Scope| {
@@ -127,8 +169,17 @@ impl Join {
             let wish = scope.wish().map_err(|why| Failure::new(doing, &why))?;
             begun.extend(wish.zip(waiting.map(|(_, code)| code)));
         }
-        // Several wait, or somebody has a code in hand: what is meant must be said.
-        if begun.len() > 1 || !nothing_to_read() { Ok(None) } else { Ok(begun.pop()) }
+        // If several wait, what is meant must be said.
+        if begun.len() > 1 { Ok(None) } else { Ok(begun.pop()) }
+    }
+
+    /// Only where it is asked for: a host name that nobody asked for is nobody's business.
+    fn wanted_host(&self, code: &InviteCode) -> Option<HostName> {
+        match (&self.host, &code.ticket) {
+            (Some(host), _) => Some(host.clone()),
+            (None, Ticket::Pattern) => own_full_name(),
+            (None, Ticket::Token { .. } | Ticket::Key { .. } | Ticket::Machine { .. }) => None,
+        }
     }
 
     fn code_text(&self, doing: &str) -> Result<Zeroizing<String>, Failure> {
@@ -150,9 +201,10 @@ impl Join {
         Ok(text)
     }
 
-    fn wanted_name(&self, doing: &str) -> Result<NodeName, Failure> {
-        if let Some(name) = &self.name {
-            return Ok(name.clone());
+    fn wanted_name(&self, given: Option<NodeName>, host: Option<&HostName>, doing: &str) -> Result<NodeName, Failure> {
+        let of_host = || NodeName::of_host(host?.as_str()).ok();
+        if let Some(name) = self.name.clone().or(given).or_else(of_host) {
+            return Ok(name);
         }
         let uname = rustix::system::uname();
         let host = uname.nodename().to_string_lossy();
@@ -172,6 +224,10 @@ fn nothing_to_read() -> bool {
     }
     let kind = rustix::fs::fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
     !matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
+}
+
+fn not_a_code(doing: &str, why: &org::code::BadCode) -> Failure {
+    Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
 }
 
 fn failed(doing: &str, why: AskError) -> Failure {
@@ -227,7 +283,8 @@ pub async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> Result<
             "this machine waits until an operator approves it: freehold node approve"
         ),
     };
-    enroll::join(scope, code, &wish, None, tell).await.map(drop).map_err(|why| failed(&doing, why))
+    let shown = enroll::Shown { code, old_key: None };
+    enroll::join(scope, shown, &wish, None, tell).await.map(drop).map_err(|why| failed(&doing, why))
 }
 
 /// One join of a scope at a time, or each would draw a node key of its own. The second waits, and finds the work done.

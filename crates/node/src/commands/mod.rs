@@ -1,6 +1,8 @@
 //! The commands of `freehold-node`: each parses, calls one function, prints.
 
+pub mod bundle;
 pub mod join;
+pub mod csr;
 pub mod run;
 pub mod service;
 pub mod status;

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use identity::bundle::{Endpoint, Roots};
 use identity::certificate;
-use identity::principal::Host;
+use identity::principal::Way;
 use identity::time::Timestamp;
 use org::refusal::Refusal;
 use pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use wire::connect::{Anchor, CallError, Gateway, Provisional};
 use wire::known::Known;
 use wire::tls::{self, Expect, OwnSvid};
+use wire::way;
 
 use crate::agent::trouble::describe;
 use crate::doctor::Finding;
@@ -51,17 +51,14 @@ pub async fn reach(
 /// Its certificate's end and its clock, from one plain request.
 async fn glimpse(gateway: &Gateway, expect: Expect) -> io::Result<(Option<Timestamp>, Option<Timestamp>)> {
     let host = &gateway.address.host;
-    let stream = match (gateway.dial, host) {
-        (Some(dial), _) => TcpStream::connect(dial).await?,
-        (None, Host::Ip(ip)) => TcpStream::connect((*ip, gateway.address.port)).await?,
-        (None, Host::Dns(name)) => TcpStream::connect((name.as_str(), gateway.address.port)).await?,
-    };
+    let stream = way::open(&gateway.address, gateway.dial).await.map_err(io::Error::other)?;
     let config = tls::client(expect, host.clone(), None).map_err(io::Error::other)?;
     let name = ServerName::try_from(host.to_string()).map_err(io::Error::other)?;
     let mut stream = TlsConnector::from(config).connect(name, stream).await?;
     let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let until = leaf.and_then(|leaf| certificate::read(leaf).ok()).map(|read| read.validity.not_after);
-    let request = format!("GET /v1/head HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", gateway.address);
+    let request =
+        format!("GET /v1/head HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", gateway.address.host_port());
     stream.write_all(request.as_bytes()).await?;
     let mut reply = Vec::new();
     stream.take(MAX_HEADERS).read_to_end(&mut reply).await?;
@@ -83,15 +80,30 @@ pub fn finding(gateway: &Gateway, outcome: &Result<Seen, CallError>) -> Finding 
     let address = &gateway.address;
     match outcome {
         Ok(seen) => {
-            Finding::ok("gateway", format!("{address} answers, is one of this org's, and has head {}", seen.head))
+            let way = way_in_words(gateway);
+            Finding::ok("gateway", format!("{address} answers {way}, is one of this org's, and has head {}", seen.head))
         }
         Err(why) => Finding::wrong("gateway", describe(why), cure(why)),
+    }
+}
+
+fn way_in_words(gateway: &Gateway) -> String {
+    match &gateway.address.way {
+        _ if gateway.dial.is_some() => "directly".to_owned(),
+        Way::Direct => "directly".to_owned(),
+        Way::WebSocket { .. } => "inside a WebSocket".to_owned(),
+        Way::Socks5 { proxy } => format!("by the SOCKS5 proxy at {proxy}"),
     }
 }
 
 fn cure(why: &CallError) -> String {
     match why {
         CallError::Unreachable { address, source } => unreachable(address.port, source),
+        CallError::NotCarried { source, .. } => source.hint().to_owned(),
+        CallError::Tampered { .. } => {
+            "something between changes bytes: take another way (another gateway address), or mend what carries them"
+                .to_owned()
+        }
         CallError::Silent { .. } => {
             "a firewall or a router swallows it: open the port on every way there; the name may also lead elsewhere".to_owned()
         }

@@ -37,6 +37,26 @@ pub struct GatewayFile {
 pub struct ServingFile {
     pub listen: SocketAddr,
     pub pid: u32,
+    /// Where this machine's own programs come in, if that is another port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<SocketAddr>,
+}
+
+impl ServingFile {
+    /// How this machine itself reaches it.
+    pub fn dial(&self) -> SocketAddr {
+        self.own.unwrap_or_else(|| loopback(self.listen))
+    }
+}
+
+/// How this machine itself reaches a listener.
+pub fn loopback(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        ip if ip.is_unspecified() && ip.is_ipv4() => std::net::Ipv4Addr::LOCALHOST.into(),
+        ip if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
 }
 
 /// Everything that a gateway signs with.

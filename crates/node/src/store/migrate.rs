@@ -79,13 +79,17 @@ fn to_version_3(db: &Connection) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// Machines that wait for a person. What gateways tell each other of SVIDs, so that a clone shows itself whichever of
-/// them it asks.
+/// Machines that wait for a person, and bundles that another machine showed again. What gateways tell each other of
+/// SVIDs, so that a clone shows itself whichever of them it asks.
 fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
     db.execute_batch(
         "CREATE TABLE claims (
              node_key TEXT PRIMARY KEY, digest TEXT NOT NULL, invite TEXT NOT NULL, claim TEXT NOT NULL, facts TEXT,
              source TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL, until INTEGER NOT NULL
+         ) STRICT, WITHOUT ROWID;
+         CREATE TABLE reuses (
+             invite TEXT NOT NULL, node_key TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL,
+             name TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (invite, node_key)
          ) STRICT, WITHOUT ROWID;
          CREATE TABLE issued (
              number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL, principal TEXT NOT NULL,

@@ -9,6 +9,7 @@ pub mod migrate;
 pub mod ledger;
 pub mod marks;
 pub mod published;
+pub mod reuse;
 pub mod exchange;
 pub mod claims;
 pub mod check;

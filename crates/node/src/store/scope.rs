@@ -13,8 +13,7 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::{InviteId, OrgId};
 use identity::key::{BadKey, P256Key};
-use identity::label::Label;
-use identity::principal::{Address, Name, NodeName, OrgName, Principal};
+use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use org::admission::SealKey;
 use serde::de::DeserializeOwned;
@@ -47,15 +46,6 @@ pub enum ScopeError {
 #[derive(Debug, Clone)]
 pub struct Scope {
     pub folder: PathBuf,
-}
-
-/// What a machine wants to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wish {
-    pub name: NodeName,
-    pub labels: BTreeSet<Label>,
-    pub roles: BTreeSet<Name>,
 }
 
 /// Who this node is. Written last: its presence means that the node was admitted.
@@ -190,17 +180,6 @@ impl Scope {
     /// The ratchet, on disk before anything is done by it.
     pub fn save_known(&self, known: &Known) -> Result<(), ScopeError> {
         self.write_json("known.json", &known.to_file())
-    }
-
-    // ---- a join that has begun ----
-
-    /// What this machine said it wants to be; kept until it is, so that a second run says the same.
-    pub fn wish(&self) -> Result<Option<Wish>, ScopeError> {
-        self.read_json("wish.json")
-    }
-
-    pub fn save_wish(&self, wish: &Wish) -> Result<(), ScopeError> {
-        self.write_json("wish.json", wish)
     }
 
     pub fn save_trust(&self, identity: &[Bundle<Identity>], endpoint: &[Bundle<Endpoint>]) -> Result<(), ScopeError> {
@@ -458,3 +437,6 @@ mod tests {
 
 #[cfg(test)]
 mod evidence;
+mod begun;
+
+pub use begun::Wish;

@@ -1,9 +1,9 @@
 //! The head that names a fleet: drafted on what is so at that moment, signed by the threshold, handed in as one entry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{FleetRef, Head};
-use identity::id::Digest;
+use identity::head::{FleetRef, Head, InviteCut};
+use identity::id::{Digest, InviteId};
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use manifest::compile::Compiled;
@@ -23,6 +23,8 @@ pub struct FleetDraft {
     pub freshness: Seconds,
     /// The longest life of an SVID, if the fleet sets it.
     pub svid_life: Option<Seconds>,
+    /// Standing patterns that are over.
+    pub closes: BTreeSet<InviteId>,
     /// Some member's leaf goes away, or has another key than before.
     pub raises_floor: bool,
 }
@@ -47,6 +49,9 @@ impl<D: Desk> Session<D> {
             let head = session.next_head(now, |head| {
                 head.fresh_until = now + draft.freshness;
                 head.fleet = Some(draft.fleet.clone());
+                let seen = session.survey.frontier.cuts();
+                let closes = draft.closes.iter().map(|invite| InviteCut { invite: *invite, seen: seen.clone() });
+                head.revocations.invites.extend(closes);
                 for mandate in &mut head.mandates {
                     mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
                 }

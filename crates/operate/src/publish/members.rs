@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use identity::id::Digest;
+use identity::envelope::Envelope;
+use identity::id::{Digest, OrgId};
 use identity::principal::{NodeName, Principal};
 use manifest::compile::MemberKnown;
-use org::admission::Leave;
+use org::admission::{Admission, Claim, Leave};
 use org::entry::{Action, SignedEntry};
 use org::state::Standing;
 use wire::control::{Answer, Call, NodeView};
@@ -19,6 +20,8 @@ use crate::session::{OperateError, Session};
 #[derive(Debug, Clone)]
 pub struct Member {
     pub known: MemberKnown,
+    /// It showed nothing but a host name and an address.
+    pub low: bool,
     /// As the gateway tells it.
     pub view: NodeView,
 }
@@ -48,7 +51,7 @@ impl<D: Desk> Session<D> {
             } else if let Some(view) = views.pop() {
                 let (key, was) = (view.node_key.digest(), known.get(&name).copied());
                 if was == Some((key, view.admission)) {
-                    members.push(Member { known: known_as(&view, view.admission), view });
+                    members.push(Member { known: known_as(&view, view.admission), low: view.low, view });
                 } else {
                     fresh.push((view, was.map(|(old, _)| old).filter(|old| *old != key)));
                 }
@@ -101,16 +104,22 @@ impl<D: Desk> Session<D> {
             return Ok(Err(Distrust::OtherKey { name, published, shown, key }));
         }
         match self.check_admission(&view).await {
-            Ok(admitted) => Ok(Ok(Member { known: known_as(&view, admitted.digest), view })),
+            Ok(admitted) => {
+                Ok(Ok(Member { known: known_as(&view, admitted.digest), low: admitted.claim.is_low(), view }))
+            }
             Err(OperateError::NotAsTold { .. }) => Ok(Err(Distrust::NotAdmitted { name, node_key: shown })),
             Err(why) => Err(why),
         }
     }
 
-    /// Whether the machine with this key said itself that it leaves; the ledger has its word.
+    /// Whether the machine with this key said itself that it leaves, or that another key takes its place; the ledger has
+    /// its word.
     pub(super) async fn has_left(&mut self, node_key: Digest) -> Result<bool, OperateError> {
         let org = Some(self.known.org());
         let is_its_word = |entry: &SignedEntry| {
+            if let Action::NodeAdmit { admission } = &entry.entry.action {
+                return hands_on(admission, org, node_key);
+            }
             let Action::NodeLeave { leave, .. } = &entry.entry.action else {
                 return false;
             };
@@ -138,6 +147,15 @@ impl<D: Desk> Session<D> {
             }
         }
     }
+}
+
+/// Does the key sign in this admission that another takes its place?
+fn hands_on(admission: &Envelope, org: Option<OrgId>, node_key: Digest) -> bool {
+    let Ok(admission) = admission.peek::<Admission>(org) else {
+        return false;
+    };
+    let old = admission.claim.peek::<Claim>(org).ok().and_then(|claim| claim.replaces);
+    old.is_some_and(|old| old.digest() == node_key && admission.claim.open_signed_by::<Claim>(org, &[old]).is_ok())
 }
 
 fn known_as(view: &NodeView, admission: Digest) -> MemberKnown {

@@ -7,6 +7,8 @@ pub mod schema;
 pub mod git;
 pub mod stage;
 pub mod heads;
+pub mod low;
+pub mod patterns;
 pub mod rollback;
 pub mod plan;
 pub mod consent;

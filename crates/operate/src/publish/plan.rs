@@ -1,10 +1,10 @@
 //! What publishing a fleet would do: compiled for the members that are, held against what is published.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use identity::head::Placement;
 use identity::id::{Digest, OrgId};
-use identity::principal::{NodeName, OrgName, Principal};
+use identity::principal::{Name, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use manifest::compile::{Compiled, HeldBack, MemberKnown, compile};
 use manifest::diff::{BadPublished, Plan, compare};
@@ -12,7 +12,9 @@ use manifest::fleet::Fleet;
 use manifest::stored::Manifest;
 use serde::Serialize;
 
+use super::low::TooLow;
 use super::members::Member;
+use super::patterns::Patterns;
 use super::published::{Published, nodes};
 use super::schema::CommonSchema;
 use crate::desk::Desk;
@@ -29,10 +31,16 @@ pub enum PlanError {
     HeldBack { why: Vec<HeldBack>, by: Vec<NodeName> },
     #[error(transparent)]
     Published(#[from] BadPublished),
+    #[error("some machines were let in on a claimed name alone, and the fleet trusts them with more:{}", low(.0))]
+    Low(Vec<TooLow>),
 }
 
 fn lines(held: &[HeldBack]) -> String {
     held.iter().flat_map(|held| ["\n    ".to_owned(), held.to_string()]).collect()
+}
+
+fn low(places: &[TooLow]) -> String {
+    places.iter().flat_map(|place| ["\n    ".to_owned(), place.to_string()]).collect()
 }
 
 /// Those who read no higher schema.
@@ -65,6 +73,8 @@ pub struct Prepared {
     /// Users and services whom the head places on a node, and the fleet does not.
     pub displaced: Vec<Placement>,
     pub gone: Vec<Gone>,
+    /// What becomes of standing patterns; nothing in a rollback.
+    pub patterns: Patterns,
 }
 
 impl Prepared {
@@ -100,7 +110,9 @@ impl<D: Desk> Session<D> {
         let schema = CommonSchema::of(&members, &reports);
         let compiled = compile(fleet, &known(&members), schema.schema);
         let compiled = compiled.map_err(|why| PlanError::HeldBack { why, by: schema.held_back_by.clone() })?;
-        let prepared = self.prepare(published, members, compiled, Some(schema))?;
+        let operators = super::low::operators(fleet);
+        let mut prepared = self.prepare(published, members, compiled, Some(schema), &operators)?;
+        prepared.patterns = self.plan_patterns(&fleet.invites).await?;
         Ok(self.with_farewells(prepared).await?)
     }
 
@@ -110,7 +122,7 @@ impl<D: Desk> Session<D> {
         let then = self.published_as(root).await?;
         let members = self.members(published.as_ref(), told).await?;
         let compiled = super::rollback::for_members(&then, &known(&members))?;
-        let prepared = self.prepare(published, members, compiled, None)?;
+        let prepared = self.prepare(published, members, compiled, None, &BTreeSet::new())?;
         Ok(self.with_farewells(prepared).await?)
     }
 
@@ -128,7 +140,12 @@ impl<D: Desk> Session<D> {
         members: Vec<Member>,
         compiled: Compiled,
         schema: Option<CommonSchema>,
+        operators: &BTreeSet<Name>,
     ) -> Result<Prepared, PlanError> {
+        let too_low = super::low::find(&members, &compiled, operators);
+        if !too_low.is_empty() {
+            return Err(PlanError::Low(too_low));
+        }
         let plan = compare(&Published::as_compared(published.as_ref()), &compiled)?;
         let head = &self.known.head.head;
         let placements = head.placements.iter();
@@ -146,7 +163,8 @@ impl<D: Desk> Session<D> {
             node_key: leaf.node_key,
         });
         let gone = gone.collect();
-        Ok(Prepared { published, members, schema, compiled, plan, displaced, gone })
+        let patterns = Patterns::default();
+        Ok(Prepared { published, members, schema, compiled, plan, displaced, gone, patterns })
     }
 }
 

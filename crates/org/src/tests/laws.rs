@@ -5,7 +5,7 @@ use identity::principal::Author;
 use identity::time::Seconds;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
-use super::world::{GATEWAYS, NOW, World, author, quorum, shuffled};
+use super::world::{GATEWAYS, NOW, PATTERN, World, author, quorum, shuffled};
 use crate::derived;
 use crate::entry::{Action, Cause, Entry, SignedEntry};
 use crate::fold::fold_opened;
@@ -39,6 +39,14 @@ pub enum Step {
     Admit {
         gateway: usize,
         node: u8,
+        invite: u8,
+        name: usize,
+    },
+    /// A machine that was reinstalled: its old key signs, too.
+    Replace {
+        gateway: usize,
+        node: u8,
+        old: u8,
         invite: u8,
         name: usize,
     },
@@ -91,7 +99,8 @@ const THIRDS: [&str; 2] = ["cat", "dan"];
 pub const HEIRS: [&str; 2] = ["yan", "zoe"];
 
 fn step() -> impl Strategy<Value = Step> {
-    let (signer, gateway, node, invite) = (0..2_usize, 0..2_usize, 1..5_u8, 1..4_u8);
+    let (signer, gateway, node) = (0..2_usize, 0..2_usize, 1..5_u8);
+    let invite = prop_oneof![3 => 1..4_u8, 1 => Just(PATTERN)];
     prop_oneof![
         3 => (signer.clone(), invite.clone(), prop::array::uniform2(0..3_u32))
             .prop_map(|(signer, invite, uses)| Step::Invite { signer, invite, uses }),
@@ -107,6 +116,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(signer, invite, epoch)| Step::Confirm { signer, invite, epoch }),
         6 => (gateway.clone(), node.clone(), invite.clone(), 0..3_usize)
             .prop_map(|(gateway, node, invite, name)| Step::Admit { gateway, node, invite, name }),
+        3 => (gateway.clone(), node.clone(), node.clone(), invite.clone(), 0..3_usize)
+            .prop_map(|(gateway, node, old, invite, name)| Step::Replace { gateway, node, old, invite, name }),
         1 => (gateway.clone(), node.clone()).prop_map(|(gateway, node)| Step::Join { gateway, node }),
         2 => (gateway.clone(), node.clone()).prop_map(|(gateway, node)| Step::Leave { gateway, node }),
         6 => (0..6_usize, 0..6_usize).prop_map(|(who, from)| Step::Learn { who, from }),
@@ -167,6 +178,12 @@ fn take(world: &mut World, step: &Step) {
         Step::Admit { gateway, node, invite, name } => {
             if world.invites.contains_key(&invite) {
                 world.admit(GATEWAYS[gateway], node, invite, NAMES[name]);
+            }
+        }
+        Step::Replace { gateway, node, old, invite, name } => {
+            if world.invites.contains_key(&invite) {
+                let action = world.replacing(GATEWAYS[gateway], (node, old), invite, NAMES[name]);
+                world.append(GATEWAYS[gateway], action);
             }
         }
         Step::Join { gateway, node } => drop(world.join(GATEWAYS[gateway], node)),

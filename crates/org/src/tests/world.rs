@@ -21,6 +21,8 @@ use crate::suspend::Suspension;
 
 pub const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
 pub const GATEWAYS: [&str; 2] = ["gw-1", "gw-2"];
+/// The invite of this number is a pattern, in every world.
+pub const PATTERN: u8 = 40;
 
 pub struct World {
     pub founding: Founding,
@@ -223,8 +225,8 @@ impl World {
             id: InviteId([n; 16]),
             label: String::new(),
             signers: self.signers(who).version,
-            kind: InviteKind::Token,
-            key: Some(ed(&format!("invite {n}")).public()),
+            kind: if n == PATTERN { InviteKind::Pattern } else { InviteKind::Token },
+            key: (n != PATTERN).then(|| ed(&format!("invite {n}")).public()),
             rights: GATEWAYS.into_iter().zip(uses).filter(|(_, uses)| *uses > 0).map(right).collect(),
             created_at: NOW,
             expires_at: NOW + Seconds::DAY,
@@ -334,7 +336,11 @@ impl World {
 
     pub fn claim(n: u8, invite: u8, name: &str) -> Claim {
         Claim {
-            authority: ClaimAuthority::Invite(InviteId([invite; 16])),
+            authority: if invite == PATTERN {
+                ClaimAuthority::Pattern
+            } else {
+                ClaimAuthority::Invite(InviteId([invite; 16]))
+            },
             node_key: node_key(n).public(),
             seal_key: SealKey([0; 32]),
             name: node(name),
@@ -346,11 +352,24 @@ impl World {
     }
 
     pub fn admission(&self, gateway: &str, n: u8, invite: u8, name: &str) -> Action {
-        let mut claim = self.sealed(&Self::claim(n, invite, name), &[&format!("invite {invite}")]);
-        claim.sign(&node_key(n)).unwrap();
+        self.admission_of(gateway, invite, &Self::claim(n, invite, name), &[n])
+    }
+
+    /// Of a claim that the invite's key and these node keys have signed.
+    pub fn admission_of(&self, gateway: &str, invite: u8, claim: &Claim, nodes: &[u8]) -> Action {
+        let mut claim = self.sealed(claim, &[&format!("invite {invite}")]);
+        for n in nodes {
+            claim.sign(&node_key(*n)).unwrap();
+        }
         let invite = Some(self.invites[&invite].clone());
         let admission = Admission { claim, invite, approval: None, gateway: node(gateway), at: NOW };
         Action::NodeAdmit { admission: self.sealed(&admission, &[gateway]) }
+    }
+
+    /// A machine under a new key, which its old key has signed, too.
+    pub fn replacing(&self, gateway: &str, (n, old): (u8, u8), invite: u8, name: &str) -> Action {
+        let claim = Claim { replaces: Some(node_key(old).public()), ..Self::claim(n, invite, name) };
+        self.admission_of(gateway, invite, &claim, &[n, old])
     }
 
     pub fn admit(&mut self, gateway: &str, n: u8, invite: u8, name: &str) -> SignedEntry {

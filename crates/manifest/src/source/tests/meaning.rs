@@ -81,6 +81,7 @@ fn roles_groups_places_and_invites_lead_where_they_say() {
     assert_eq!(roles, ["operator", "staff"], "`node` is not among them");
     assert_eq!(fleet.services[&"wiki".parse().unwrap()].at, [At::Node("gw".parse().unwrap())]);
     let invite = &fleet.invites[&"rack".parse().unwrap()];
+    assert_eq!((invite.hosts.len(), invite.approvers), (0, Some(1)), "a person looks, if nothing is said");
     assert_eq!((invite.names.len(), invite.networks.len(), invite.labels.len(), invite.roles.len()), (1, 2, 1, 1));
 }
 

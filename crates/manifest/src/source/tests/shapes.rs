@@ -120,6 +120,13 @@ fleet.yaml:6:40: error: `services.wiki.groups` says nothing
 }
 
 #[test]
+fn only_gateways_are_reached_by_carriers() {
+    let told = broken("addr: '127.0.0.1:80'", "addr: wss://127.0.0.1");
+    assert!(told.contains("`wss://127.0.0.1` is not HOST:PORT"), "{told}");
+    assert!(told.contains("hint: only `gateways` are reached by WebSocket or proxy; here it is HOST:PORT"), "{told}");
+}
+
+#[test]
 fn a_text_of_the_wrong_form_says_which_form() {
     let told = broken("addr: '127.0.0.1:80'", "addr: 127.0.0.1");
     same(
@@ -282,7 +289,7 @@ more.yaml:1:22: error: no name fits `-x*`
 more.yaml:1:33: error: `10.0.0.0/99` is not a network (like 10.0.0.0/8)
   1 | invites: {a: {names: -x*, from: 10.0.0.0/99}}
     |                                 ^^^^^^^^^^^
-  hint: The networks from which they may come. Nothing: from anywhere.
+  hint: The networks from which they may come. If really anywhere: 0.0.0.0/0 and ::/0.
 ",
     );
 }

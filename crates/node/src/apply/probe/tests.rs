@@ -17,7 +17,7 @@ fn sh(script: &str) -> Probe {
 }
 
 /// Answers each connection with these bytes, and keeps it open.
-async fn answering(reply: &'static [u8]) -> Address {
+async fn answering(reply: &'static [u8]) -> HostPort {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap().to_string().parse().unwrap();
     tokio::spawn(async move {
@@ -34,7 +34,7 @@ async fn answering(reply: &'static [u8]) -> Address {
     at
 }
 
-async fn closed() -> Address {
+async fn closed() -> HostPort {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string().parse().unwrap()
 }
@@ -50,7 +50,7 @@ async fn a_port_accepts_or_does_not() {
 #[tokio::test]
 async fn a_page_answers_with_its_status_in_time() {
     let good = answering(b"HTTP/1.1 204 No Content\r\n\r\n").await;
-    let page = |at: &Address, status| Probe::Http { at: at.clone(), path: "/health".to_owned(), status };
+    let page = |at: &HostPort, status| Probe::Http { at: at.clone(), path: "/health".to_owned(), status };
     assert_eq!(probed(page(&good, 204)).await, Ok(()));
     let why = probed(page(&good, 200)).await.unwrap_err();
     assert_eq!(why, format!("http://{good}/health: answered 204 instead of 200"));

@@ -1,0 +1,99 @@
+//! `freehold invite approve | waivers`: a yes to names, beforehand.
+
+use clap::Args;
+use ground::clock;
+use identity::glob::NameGlob;
+use identity::time::Seconds;
+use node::report::{Failure, show};
+use operate::waive::Waived;
+
+use crate::home::{Common, failure};
+use crate::words::{confirm, table};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold invite approve 'db-*'                 for an hour nobody need look at machines of these names
+  freehold invite approve 'db-*' 'web-*' --ttl 1d
+  freehold invite approve --join 3f5a            say yes to what another signer said, so that the two add up
+
+It waives the person alone: the machine must still prove an invite that allows the name. Whoever merely claims a host name
+that fits a pattern is not let in by it.")]
+pub struct Approve {
+    /// Names that nobody need look at, `*` stands for anything
+    #[arg(value_name = "GLOB", required_unless_present = "join")]
+    names: Vec<NameGlob>,
+    /// How long it holds
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    ttl: Seconds,
+    /// Sign the waiver of another signer: its id, or the beginning of it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["names", "ttl"])]
+    join: Option<String>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Approve {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not approve beforehand";
+        let (mut session, keys) = common.signing_session(doing).await?;
+        let known = match &self.join {
+            Some(wanted) => Some(session.waiver(wanted).await.map_err(|why| failure(doing, &why))?),
+            None => None,
+        };
+        if !common.json {
+            let names = known.as_ref().map_or(&self.names, |waived| &waived.names);
+            let until = known.as_ref().map_or_else(|| clock::now() + self.ttl, |waived| waived.until);
+            eprintln!("Until {until} nobody need look at machines named {} that prove an invite.", listed(names));
+        }
+        confirm(self.yes, doing, "Approve them?")?;
+        let waived = match &self.join {
+            Some(wanted) => session.join_waiver(&keys, wanted).await,
+            None => session.waive(&keys, &self.names, self.ttl).await,
+        };
+        let waived = waived.map_err(|why| failure(doing, &why))?;
+        show(common.json, &waived, || {
+            format!(
+                "approved {} until {}, by {}\nIf an invite asks for more approvers, each adds a word: freehold invite \
+                 approve --join {}",
+                listed(&waived.names),
+                waived.until,
+                signers(&waived),
+                waived.id
+            )
+        });
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Waivers {}
+
+impl Waivers {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not list the waivers";
+        let mut session = common.session(doing).await?;
+        let waivers = session.waivers().await.map_err(|why| failure(doing, &why))?;
+        show(common.json, &waivers, || {
+            let now = clock::now();
+            let row = |waived: &Waived| {
+                let state = if now < waived.until { "holds" } else { "over" };
+                let id = waived.id.to_string();
+                vec![id, state.to_owned(), waived.until.to_string(), listed(&waived.names), signers(waived)]
+            };
+            table(&["WAIVER", "STATE", "UNTIL", "NAMES", "SIGNED BY"], &waivers.iter().map(row).collect::<Vec<_>>())
+        });
+        Ok(())
+    }
+}
+
+fn listed(names: &[NameGlob]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn signers(waived: &Waived) -> String {
+    match waived.signed.as_slice() {
+        [] => "nobody who signs today".to_owned(),
+        names => names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}

@@ -1,0 +1,88 @@
+//! A signer's yes to names, beforehand: given, joined by others, listed.
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::glob::NameGlob;
+use identity::id::Digest;
+use identity::principal::SignerName;
+use identity::time::{Seconds, Timestamp};
+use org::approve::Waiver;
+use org::entry::Action;
+use serde::Serialize;
+use wire::control::{Answer, Call};
+
+use crate::desk::{Desk, DeskError};
+use crate::keys::{KeyError, SignerKeys};
+use crate::session::{OperateError, Session};
+
+/// A waiver, and those of today's signers who gave it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Waived {
+    pub id: Digest,
+    pub names: Vec<NameGlob>,
+    pub from: Timestamp,
+    pub until: Timestamp,
+    pub signed: Vec<SignerName>,
+    #[serde(skip)]
+    envelope: Envelope,
+}
+
+impl<D: Desk> Session<D> {
+    /// Says yes beforehand, by the signer whose key is at hand.
+    pub async fn waive(&mut self, keys: &SignerKeys, names: &[NameGlob], ttl: Seconds) -> Result<Waived, OperateError> {
+        if ttl.0 == 0 || ttl > Waiver::LONGEST {
+            return Err(OperateError::Unwise(format!("a waiver lasts between 1s and {}", Waiver::LONGEST)));
+        }
+        let now = clock::now();
+        let waiver = self.seal(&Waiver { names: names.to_vec(), from: now, until: now + ttl })?;
+        self.hand_waiver(keys, waiver).await
+    }
+
+    /// Says yes to what another signer said: the same bytes, so that the two add up.
+    pub async fn join_waiver(&mut self, keys: &SignerKeys, wanted: &str) -> Result<Waived, OperateError> {
+        let waiver = self.waiver(wanted).await?;
+        self.hand_waiver(keys, waiver.envelope).await
+    }
+
+    /// By the beginning of its id.
+    pub async fn waiver(&mut self, wanted: &str) -> Result<Waived, OperateError> {
+        let mut fits = self.waivers().await?.into_iter().filter(|waived| waived.id.to_string().starts_with(wanted));
+        let no_such = || OperateError::NoSuch { what: "waiver", name: wanted.to_owned() };
+        let first = fits.next().filter(|_| !wanted.is_empty()).ok_or_else(no_such)?;
+        match fits.next() {
+            Some(_) => Err(OperateError::Unwise(format!("several waivers fit `{wanted}`: give more of the id"))),
+            None => Ok(first),
+        }
+    }
+
+    /// All that the ledger has; what is in them is read from their bytes here.
+    pub async fn waivers(&mut self) -> Result<Vec<Waived>, OperateError> {
+        let Answer::Waivers { waivers } = self.ask(Call::Waivers {}).await? else {
+            return Err(DeskError::OtherAnswer.into());
+        };
+        let mut read = waivers.into_iter().map(|waiver| self.read_waiver(waiver)).collect::<Result<Vec<_>, _>>()?;
+        read.sort_by_key(|waived| (waived.from, waived.id));
+        Ok(read)
+    }
+
+    fn read_waiver(&self, envelope: Envelope) -> Result<Waived, OperateError> {
+        let Waiver { names, from, until } = envelope.peek(Some(self.known.org()))?;
+        let quorum = &self.known.signers.quorum;
+        let keys = envelope.signers_among(&quorum.keys());
+        let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
+        let signed = signed.map(|signer| signer.name.clone()).collect();
+        Ok(Waived { id: envelope.digest(), names, from, until, signed, envelope })
+    }
+
+    async fn hand_waiver(&mut self, keys: &SignerKeys, mut waiver: Envelope) -> Result<Waived, OperateError> {
+        let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        self.check_clock(clock::now())?;
+        // By the signer in whose chain it stands.
+        let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
+        waiver.sign(key.as_ref()).map_err(KeyError::from)?;
+        self.hand_over(keys, Action::InviteApprove { waiver: waiver.clone() }, correlation).await?;
+        self.read_waiver(waiver)
+    }
+}

@@ -1,0 +1,135 @@
+//! What is carried by hand: a machine's request to be let in, and the bundle that is given to a machine.
+
+use std::str::FromStr;
+
+use identity::envelope::{BadEnvelope, Envelope, Payload};
+use identity::key::{BadKey, PublicKey, Sign};
+use identity::principal::NodeName;
+use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::admission::SealKey;
+use crate::code::{BadCode, InviteCode};
+
+/// Public things only, signed by the node key. It belongs to no org: whoever signs it decides which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinRequest {
+    pub node_key: PublicKey,
+    pub seal_key: SealKey,
+    pub name: NodeName,
+    /// What the machine is called where it stands. Nothing of it is proven.
+    pub hostname: String,
+    pub made_at: Timestamp,
+}
+
+impl Payload for JoinRequest {
+    const KIND: &'static str = "join-request";
+    const SCHEMA: u32 = 1;
+}
+
+impl JoinRequest {
+    pub fn seal(&self, node_key: &dyn Sign) -> Result<Envelope, BadRequest> {
+        Ok(Envelope::seal(None, self)?.signed(node_key)?)
+    }
+
+    /// Whoever wrote it holds the node key, which is one.
+    pub fn open(envelope: &Envelope) -> Result<Self, BadRequest> {
+        let named: Self = envelope.peek(None)?;
+        if !matches!(named.node_key, PublicKey::P256(_)) {
+            return Err(BadRequest::NotANodeKey);
+        }
+        Ok(envelope.open_signed_by(None, &[named.node_key])?)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRequest {
+    #[error(transparent)]
+    Envelope(#[from] BadEnvelope),
+    #[error(transparent)]
+    Key(#[from] BadKey),
+    #[error("the node key is not P-256")]
+    NotANodeKey,
+}
+
+/// What a bundle holds: the code, and the name that its machine takes. As text, a line for each.
+#[derive(Debug, Clone)]
+pub struct JoinBundle {
+    pub code: InviteCode,
+    pub name: NodeName,
+}
+
+/// What is sealed into a bundle's file, so that no other sealed file can be taken for one.
+pub const BUNDLE: &str = "freehold join bundle";
+
+impl JoinBundle {
+    pub fn encode(&self) -> Zeroizing<String> {
+        Zeroizing::new(format!("{}\n{}\n", self.code.encode().as_str(), self.name))
+    }
+}
+
+impl FromStr for JoinBundle {
+    type Err = BadCode;
+    fn from_str(text: &str) -> Result<Self, BadCode> {
+        let (code, name) = text.trim_end().split_once('\n').ok_or(BadCode::Damaged)?;
+        Ok(Self { code: code.parse()?, name: name.parse().map_err(|_| BadCode::Damaged)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use identity::id::{Digest, Fingerprint, InviteId, OrgId};
+    use identity::key::EdKey;
+    use identity::signers::SignersRef;
+
+    use super::*;
+    use crate::code::{InviteSeed, Ticket};
+
+    fn bundle() -> JoinBundle {
+        let code = InviteCode {
+            org: OrgId([1; 32]),
+            name: "harbor".parse().unwrap(),
+            signers_floor: SignersRef { version: 1, id: Digest([1; 32]) },
+            head_floor: 7,
+            endpoint_root: Fingerprint([2; 32]),
+            gateways: vec!["gw.example:7443".parse().unwrap()],
+            ticket: Ticket::Key { invite: InviteId([3; 16]), seed: InviteSeed::new([4; 32]) },
+        };
+        JoinBundle { code, name: "web-1".parse().unwrap() }
+    }
+
+    #[test]
+    fn a_bundle_reads_back_and_half_of_one_does_not() {
+        let text = bundle().encode();
+        let read: JoinBundle = text.parse().unwrap();
+        assert_eq!((read.encode(), read.name), (bundle().encode(), bundle().name));
+        let code = bundle().code.encode();
+        let named = |name: &str| format!("{}\n{name}\n", code.as_str());
+        for bad in [
+            String::new(),
+            code.to_string(),
+            named(""),
+            named("Not A Name"),
+            named("web-1\nmore"),
+            "x\nweb-1".to_owned(),
+        ] {
+            assert!(bad.parse::<JoinBundle>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_must_be_signed_by_a_node_key() {
+        let signer = EdKey::from_seed(&[9; 32]);
+        let request = JoinRequest {
+            node_key: signer.public(),
+            seal_key: SealKey([1; 32]),
+            name: "web-1".parse().unwrap(),
+            hostname: "web-1".to_owned(),
+            made_at: Timestamp::from_unix(1_800_000_000),
+        };
+        // Of whatever kind the key is that signs for it: it must be one that a node can have.
+        assert_eq!(JoinRequest::open(&request.seal(&signer).unwrap()), Err(BadRequest::NotANodeKey));
+    }
+}
