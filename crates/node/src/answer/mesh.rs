@@ -164,7 +164,11 @@ async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(
     let shown = gateway.shelf.now().map(|published| published.root());
     if let Some(root) = root.filter(|root| shown != Some(*root)) {
         fetch(gateway, line, root).await?;
-        gateway.writer.run(|desk| Ok(desk.show_published())).await?;
+        let show = |desk: &mut Desk<'_>| {
+            desk.show_published();
+            Ok(())
+        };
+        gateway.writer.run(show).await?;
     }
     Ok(())
 }
