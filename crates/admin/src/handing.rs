@@ -53,7 +53,7 @@ pub struct Handed {
 impl Handing {
     /// For a key, which is baked into an image: its file, unless another form was asked for.
     #[must_use]
-    pub fn as_file(self) -> Self {
+    pub fn into_file(self) -> Self {
         Self { format: self.format.or(Some(Format::File)), ..self }
     }
 

@@ -115,7 +115,7 @@ impl Create {
         let wanted = self.terms.wanted(self.names, (self.uses, self.ttl), doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let kit = session.line_kit().await.map_err(|why| failure(doing, &why))?;
-        let handing = if wanted.is_key() { self.handing.as_file() } else { self.handing };
+        let handing = if wanted.is_key() { self.handing.into_file() } else { self.handing };
         handing.check(kit.is_some(), doing)?;
         let wish = InviteWish {
             label: self.label,

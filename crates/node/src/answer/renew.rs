@@ -34,7 +34,7 @@ pub async fn renew(
             let by_fleet = || gateway.shelf.now().is_some_and(|published| published.places(node, &principal));
             // The fleet may name for a while whom operators have revoked; other programs would believe a new SVID.
             !judgment.head.revocations.principals.contains(&principal)
-                && !(principal.kind() == Kind::Service && is_low)
+                && (principal.kind() != Kind::Service || !is_low)
                 && (judgment.head.placements.iter().any(by_head) || by_fleet())
         }
     };

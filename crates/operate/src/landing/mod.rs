@@ -88,16 +88,10 @@ fn fill(page: &str, values: &[(&str, &str)]) -> String {
     while let Some(at) = rest.find('@') {
         let (before, here) = rest.split_at(at);
         out.push_str(before);
-        match values.iter().find(|(mark, _)| here.starts_with(mark)) {
-            Some((mark, value)) => {
-                out.push_str(value);
-                rest = here.get(mark.len()..).unwrap_or_default();
-            }
-            None => {
-                out.push('@');
-                rest = here.get(1..).unwrap_or_default();
-            }
-        }
+        let found = values.iter().find(|(mark, _)| here.starts_with(mark));
+        let (mark, value) = found.copied().unwrap_or(("@", "@"));
+        out.push_str(value);
+        rest = here.get(mark.len()..).unwrap_or_default();
     }
     out + rest
 }

@@ -43,12 +43,12 @@ pub struct PatternChange {
 
 impl Patterns {
     pub fn changes(&self) -> Vec<PatternChange> {
-        let closed: BTreeSet<&Name> = self.closes.values().collect();
+        let over: BTreeSet<&Name> = self.closes.values().collect();
         let opens = self.opens.keys().map(|pattern| PatternChange {
             pattern: pattern.clone(),
-            change: if closed.contains(pattern) { "renews" } else { "opens" },
+            change: if over.contains(pattern) { "renews" } else { "opens" },
         });
-        let gone = closed.iter().filter(|pattern| !self.opens.contains_key(**pattern));
+        let gone = over.iter().filter(|pattern| !self.opens.contains_key(**pattern));
         let closes = gone.map(|pattern| PatternChange { pattern: (**pattern).clone(), change: "closes" });
         opens.chain(closes).collect()
     }

@@ -1,6 +1,7 @@
 //! A machine that was reinstalled: its old key proves it, its name stays, its old key ends.
 
 use identity::id::Digest;
+use identity::key::Sign as _;
 
 use super::world::{NOW, World, node, node_key};
 use crate::admission::Claim;
@@ -21,7 +22,6 @@ fn settled() -> World {
 }
 
 fn claim(n: u8, old: u8, name: &str) -> Claim {
-    use identity::key::Sign as _;
     Claim { replaces: Some(node_key(old).public()), ..World::claim(n, 2, name) }
 }
 
@@ -44,7 +44,6 @@ fn the_old_key_hands_its_name_on_and_is_over() {
     let state = world.fold().state;
     assert_eq!(state.void.get(&taken.digest), None);
     assert_eq!((world.standing(1), world.standing(2)), (Some(Standing::Revoked), Some(Standing::Issued)));
-    use identity::key::Sign as _;
     assert_eq!(world.holder("web"), Some(node_key(2).public()));
     assert!(state.is_gone(node_key(1).public().digest()));
     // The old key is dead in every way: it cannot be replaced again, and does not come back.
