@@ -22,7 +22,6 @@ fn settled() -> World {
 }
 
 fn claim(n: u8, old: u8, name: &str) -> Claim {
-    use identity::key::Sign as _;
     Claim { replaces: Some(node_key(old).public()), ..World::claim(n, 2, name) }
 }
 
