@@ -180,11 +180,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::User(user) => user.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
         Command::Plan(plan) => plan.run(common).await,
-<<<<<<< HEAD
         Command::Publish(publish) => reminded(common, publish.run(common).await),
-=======
-        Command::Publish(publish) => reminded(common, Box::pin(publish.run(common)).await),
->>>>>>> kinds
         Command::Rollback(rollback) => Box::pin(rollback.run(common)).await,
         Command::Confirm(confirm) => confirm.run(common).await,
         Command::Fleet(fleet) => fleet.run(common),

@@ -204,7 +204,6 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
         pending_patterns: patterns,
     };
     show(common.json, &told, || {
-<<<<<<< HEAD
         let more: Vec<_> = told.pending_patterns.iter().map(Waiting::in_words).collect();
         more.iter().fold(String::new(), |all, words| all + "\n" + words)
             + &waiting::told(told.pending.as_ref(), || {
@@ -215,18 +214,6 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
                 };
                 format!("published head {}, fresh until {}\n{how}", told.head, told.fresh_until)
             })
-=======
-        let first = waiting::told(told.pending.as_ref(), || {
-            let how = match (watched, served) {
-                (true, _) => watching::counts(&fates),
-                (false, true) => "not watched; see what nodes make of it: freehold node list".to_owned(),
-                (false, false) => "no gateway serves: nodes get it when one does: freehold serve".to_owned(),
-            };
-            format!("published head {}, fresh until {}\n{how}", told.head, told.fresh_until)
-        });
-        let more = told.pending_patterns.iter().map(Waiting::in_words);
-        std::iter::once(first).chain(more).collect::<Vec<_>>().join("\n")
->>>>>>> kinds
     });
     watching::ended_well(doing, told.head, &fates)
 }

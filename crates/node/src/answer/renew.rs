@@ -33,14 +33,9 @@ pub async fn renew(
             let by_head = |place: &Placement| place.principal == principal && place.node == *peer.node();
             let by_fleet = || gateway.shelf.now().is_some_and(|published| published.places(node, &principal));
             // The fleet may name for a while whom operators have revoked; other programs would believe a new SVID.
-<<<<<<< HEAD
             let serves_low = principal.kind() == Kind::Service && is_low;
             !serves_low
                 && !judgment.head.revocations.principals.contains(&principal)
-=======
-            !judgment.head.revocations.principals.contains(&principal)
-                && (principal.kind() != Kind::Service || !is_low)
->>>>>>> kinds
                 && (judgment.head.placements.iter().any(by_head) || by_fleet())
         }
     };

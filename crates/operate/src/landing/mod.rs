@@ -88,13 +88,8 @@ fn fill(page: &str, values: &[(&str, &str)]) -> String {
     while let Some(at) = rest.find('@') {
         let (before, here) = rest.split_at(at);
         out.push_str(before);
-<<<<<<< HEAD
         let found = values.iter().find(|(mark, _)| here.starts_with(mark)).copied();
         let (mark, value) = found.unwrap_or(("@", "@"));
-=======
-        let found = values.iter().find(|(mark, _)| here.starts_with(mark));
-        let (mark, value) = found.copied().unwrap_or(("@", "@"));
->>>>>>> kinds
         out.push_str(value);
         rest = here.get(mark.len()..).unwrap_or_default();
     }

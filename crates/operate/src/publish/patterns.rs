@@ -43,21 +43,12 @@ pub struct PatternChange {
 
 impl Patterns {
     pub fn changes(&self) -> Vec<PatternChange> {
-<<<<<<< HEAD
         let before: BTreeSet<&Name> = self.closes.values().collect();
         let opens = self.opens.keys().map(|pattern| PatternChange {
             pattern: pattern.clone(),
             change: if before.contains(pattern) { "renews" } else { "opens" },
         });
         let gone = before.iter().filter(|pattern| !self.opens.contains_key(**pattern));
-=======
-        let over: BTreeSet<&Name> = self.closes.values().collect();
-        let opens = self.opens.keys().map(|pattern| PatternChange {
-            pattern: pattern.clone(),
-            change: if over.contains(pattern) { "renews" } else { "opens" },
-        });
-        let gone = over.iter().filter(|pattern| !self.opens.contains_key(**pattern));
->>>>>>> kinds
         let closes = gone.map(|pattern| PatternChange { pattern: (**pattern).clone(), change: "closes" });
         opens.chain(closes).collect()
     }
