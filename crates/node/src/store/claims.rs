@@ -93,6 +93,12 @@ impl Ledger {
         Ok(())
     }
 
+    /// Their invites are over.
+    pub fn forget_claims_until(&self, now: Timestamp) -> Result<(), LedgerError> {
+        self.db.prepare_cached("DELETE FROM claims WHERE until <= ?1")?.execute([now.unix()])?;
+        Ok(())
+    }
+
     /// Nobody can come in by this invite any more.
     pub fn forget_claims_under(&self, invite: Digest) -> Result<(), LedgerError> {
         self.db.prepare_cached("DELETE FROM claims WHERE invite = ?1")?.execute([invite.to_string()])?;
