@@ -173,6 +173,8 @@ pub enum BadAdmission {
 pub struct Admitted {
     pub digest: Digest,
     pub claim: Claim,
+    /// Digest of the claim's envelope.
+    pub claimed: Digest,
     /// With the digest of its envelope.
     pub invite: Option<(Digest, Invite)>,
     pub gateway: NodeName,
@@ -216,7 +218,8 @@ impl Admission {
                 return Err(BadAdmission::NoAuthority);
             }
         };
-        Ok(Admitted { digest: envelope.digest(), claim, invite, gateway: admission.gateway, at: admission.at })
+        let (claimed, gateway, at) = (admission.claim.digest(), admission.gateway, admission.at);
+        Ok(Admitted { digest: envelope.digest(), claim, claimed, invite, gateway, at })
     }
 }
 

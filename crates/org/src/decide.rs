@@ -45,11 +45,9 @@ impl State {
         Ok((self.org, envelope.kept(&keys)))
     }
 
-    /// Did any signer say no to this claim or admission? A no stands.
+    /// Did a signer ever say no to this claim or admission? A no stands, also when that signer is gone.
     pub fn is_denied(&self, about: Digest) -> bool {
-        let words = self.decisions.get(&about);
-        let signers = self.signer_set();
-        words.and_then(|words| words.get(&Verdict::Deny)).is_some_and(|envelope| voices(envelope, signers) > 0)
+        self.decisions.get(&about).is_some_and(|words| words.contains_key(&Verdict::Deny))
     }
 
     /// The threshold of today's signers said yes to this admission and none said no: it stays, although its invite or

@@ -184,7 +184,9 @@ impl State {
         }
         let replaced = self.replaced(signed, &admitted.claim)?;
         self.spend(signed, gateway, &admitted, key)?;
+        let asked = admitted.invite.as_ref().is_some_and(|(_, invite)| invite.approval == Approval::Human);
         let record = AdmissionRecord {
+            claimed: asked.then_some(admitted.claimed),
             pattern: admitted.invite.filter(|_| admitted.claim.is_low()).map(|(_, invite)| invite.id),
             claim: admitted.claim,
             digest: admitted.digest,

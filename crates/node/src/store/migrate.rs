@@ -88,6 +88,7 @@ fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
              source TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL, until INTEGER NOT NULL
          ) STRICT, WITHOUT ROWID;
          CREATE INDEX claims_by_invite ON claims (invite);
+         CREATE INDEX claims_by_source ON claims (source);
          CREATE INDEX claims_by_end ON claims (until);
          CREATE TABLE reuses (
              invite TEXT NOT NULL, node_key TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL,
