@@ -213,6 +213,7 @@ impl Refusal {
             | Self::BeyondCeiling { .. }
             | Self::NameTaken { .. }
             | Self::NameOfAnother { .. }
+            | Self::TooManyWaiting
             | Self::BadProof
             | Self::NoChallenge
             | Self::BadRequest
@@ -231,7 +232,6 @@ impl Refusal {
             | Self::Busy { .. }
             | Self::Waiting
             | Self::AwaitingApproval { .. }
-            | Self::TooManyWaiting
             | Self::Suspended { .. }
             | Self::NoMandate
             | Self::HeadStale { .. }
