@@ -38,10 +38,13 @@ impl<D: Desk> Session<D> {
         self.hand_waiver(keys, waiver).await
     }
 
-    /// Says yes to what another signer said: the same bytes, so that the two add up.
-    pub async fn join_waiver(&mut self, keys: &SignerKeys, wanted: &str) -> Result<Waived, OperateError> {
-        let waiver = self.waiver(wanted).await?;
-        self.hand_waiver(keys, waiver.envelope).await
+    /// Says yes to what another signer said: the same bytes, so that the two add up. They are the ones that were shown:
+    /// a gateway that is asked again could hand over others.
+    pub async fn join_waiver(&mut self, keys: &SignerKeys, shown: Waived) -> Result<Waived, OperateError> {
+        if shown.signed.is_empty() {
+            return Err(OperateError::Unwise(format!("no signer of today has signed the waiver {}", shown.id)));
+        }
+        self.hand_waiver(keys, shown.envelope).await
     }
 
     /// By the beginning of its id.

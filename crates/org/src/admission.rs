@@ -202,7 +202,9 @@ impl Admission {
                 if invite.approval == Approval::Human {
                     let approval = admission.approval.as_ref().ok_or(BadAdmission::NotApproved)?;
                     let about = (&invite, admission.claim.digest());
-                    Approved::check(approval, about, &claim.name, admission.at, signers)
+                    // Whoever was no signer any more when the invite was made has no say under it.
+                    let sets: Vec<_> = signers.iter().filter(|set| set.version >= invite.signers).cloned().collect();
+                    Approved::check(approval, about, &claim.name, admission.at, &sets)
                         .ok_or(BadAdmission::NotApproved)?;
                 }
                 Some((invite_envelope.digest(), invite))

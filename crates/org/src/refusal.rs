@@ -214,6 +214,7 @@ impl Refusal {
             | Self::BeyondCeiling { .. }
             | Self::NameTaken { .. }
             | Self::NameOfAnother { .. }
+            | Self::TooManyWaiting
             | Self::BadProof
             | Self::NoChallenge
             | Self::BadRequest

@@ -47,8 +47,8 @@ impl Approve {
             eprintln!("Until {until} nobody need look at machines named {} that prove an invite.", listed(names));
         }
         confirm(self.yes, doing, "Approve them?")?;
-        let waived = match &self.join {
-            Some(wanted) => session.join_waiver(&keys, wanted).await,
+        let waived = match known {
+            Some(shown) => session.join_waiver(&keys, shown).await,
             None => session.waive(&keys, &self.names, self.ttl).await,
         };
         let waived = waived.map_err(|why| failure(doing, &why))?;

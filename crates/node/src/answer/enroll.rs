@@ -190,7 +190,9 @@ pub fn check_turn(
     }
     let restored_at = desk.state.restored_at();
     renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
-        let alarm = Alarm { why: refusal.to_string(), conflict: Some(Conflict::new(last, asked)), told_by: None };
+        let own = Alarm::own(refusal.to_string(), Some(Conflict::new(last, asked)));
+        let known_by = last.and_then(|last| desk.teller_of((key, principal), last).ok()?);
+        let alarm = Alarm { known_by, ..own };
         tracing::error!(
             node_key = %key,
             source = asked.source.map(tracing::field::display),

@@ -3,11 +3,12 @@
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::id::{Digest, InviteId};
+use identity::key::Sign as _;
 use identity::time::{Seconds, Timestamp};
 
 use super::taking_back::settled;
-use super::world::{NOW, World, node, node_key, quorum};
-use crate::admission::{Admission, Claim};
+use super::world::{NOW, World, ed, node, node_key, quorum};
+use crate::admission::{Admission, BadAdmission, Claim};
 use crate::approve::{Approved, Decision, Verdict as Said, Waiver};
 use crate::enroll::{Attempt, Verdict, consider};
 use crate::entry::Action;
@@ -123,6 +124,30 @@ fn only_a_signer_of_today_counts() {
     assert_eq!(ask(&world, 1), Ok(Found::Wait));
     say(&mut world, "ann", about, Said::Approve);
     assert_eq!(ask(&world, 1), Ok(Found::Admit));
+}
+
+/// Whoever has nothing but the admission, as a peer or an operator's tool, knows every set there ever was.
+#[test]
+fn a_former_signer_s_yes_is_worth_nothing_under_a_later_invite() {
+    let mut world = World::new(1, &BOTH);
+    let install = world.install("ann", quorum(1, &["ann"]), &["ann"], &["ann"]);
+    world.append("ann", install);
+    world.share();
+    let mut invite = world.invite_body("ann", 1, [5, 0]);
+    invite.approval = Approval::Human;
+    let invite = world.sealed(&invite, &["ann"]);
+    let claim = claim(&world, 1);
+    let state = settled(&world);
+    let sets: Vec<_> = std::iter::once(&state.first).chain(state.later.iter().map(|it| &it.set)).cloned().collect();
+    assert_eq!(sets.len(), 2);
+    for (who, expected) in [("ben", Some(BadAdmission::NotApproved)), ("ann", None)] {
+        let approval = world.sealed(&Decision { about: claim.digest(), verdict: Said::Approve }, &[who]);
+        let (approval, invite) = (Some(approval), Some(invite.clone()));
+        let body = Admission { claim: claim.clone(), invite, approval, gateway: node("gw-1"), at: NOW };
+        let admission = world.sealed(&body, &["gw-1"]);
+        let checked = Admission::check(&admission, world.founding.id, ed("gw-1").public(), &sets);
+        assert_eq!(checked.err(), expected, "{who}");
+    }
 }
 
 #[test]
