@@ -59,11 +59,16 @@ impl State {
         enough && !self.is_denied(admission)
     }
 
+    /// Those that nobody has ended.
+    pub fn open_waivers(&self) -> impl Iterator<Item = &Envelope> {
+        self.waivers.iter().filter(|(digest, _)| !self.is_denied(**digest)).map(|(_, waiver)| waiver)
+    }
+
     /// The yes that lets this claim in now, if there is one. Only today's signers count.
     pub fn approval_of(&self, invite: &Invite, claim: Digest, name: &NodeName, at: Timestamp) -> Option<&Envelope> {
         let said = self.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
         let signers = [self.signer_set().clone()];
         let holds = |envelope: &&Envelope| Approved::check(envelope, (invite, claim), name, at, &signers).is_some();
-        said.into_iter().chain(self.waivers.values()).find(holds)
+        said.into_iter().chain(self.open_waivers()).find(holds)
     }
 }

@@ -214,7 +214,6 @@ impl Refusal {
             | Self::BeyondCeiling { .. }
             | Self::NameTaken { .. }
             | Self::NameOfAnother { .. }
-            | Self::TooManyWaiting
             | Self::BadProof
             | Self::NoChallenge
             | Self::BadRequest

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ground::clock;
 use identity::head::Head;
 use identity::id::Digest;
 use identity::key::Sign as _;
@@ -224,8 +225,10 @@ impl Desk<'_> {
                 self.keep(|desk| desk.ledger.put_report(key.digest(), received, &kept))?;
             }
             let seen = self.keep(|desk| desk.ledger.seen(key.digest()))?;
-            if seen.is_none_or(|seen| seen < view.received_at) {
-                self.keep(|desk| desk.ledger.log_seen(key.digest(), view.received_at))?;
+            // Another gateway's clock, or its lie, makes nobody seen in the future.
+            let received_at = view.received_at.min(clock::now());
+            if seen.is_none_or(|seen| seen < received_at) {
+                self.keep(|desk| desk.ledger.log_seen(key.digest(), received_at))?;
             }
         }
         Ok(())

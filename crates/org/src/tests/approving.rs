@@ -174,6 +174,38 @@ fn an_admission_without_its_yes_is_void_in_every_fold() {
     assert_eq!(world.standing(1), Some(Standing::Issued));
 }
 
+#[test]
+fn whoever_was_let_in_before_a_no_was_heard_of_waits_again() {
+    let mut world = invited(1);
+    let about = claim(&world, 1).digest();
+    let yes = world.sealed(&Decision { about, verdict: Said::Approve }, &["ben"]);
+    assert_eq!(admit(&mut world, 1, Some(yes)), None);
+    assert_eq!(world.standing(1), Some(Standing::Issued));
+    say(&mut world, "ann", about, Said::Deny);
+    assert_eq!(world.standing(1), Some(Standing::Waiting));
+    settled(&world);
+    // Also when she who said it signs no more.
+    let install = world.install("ben", quorum(1, &["ben"]), &["ben"], &["ben"]);
+    world.append("ben", install);
+    world.share();
+    assert_eq!(world.standing(1), Some(Standing::Waiting));
+}
+
+#[test]
+fn one_signer_s_no_ends_a_waiver() {
+    let mut world = invited(1);
+    let waived = world.sealed(&waiver("web*", NOW, NOW + Seconds::HOUR), &["ann"]);
+    let id = waived.digest();
+    world.append("ann", Action::InviteApprove { waiver: waived });
+    world.share();
+    assert_eq!(ask(&world, 1), Ok(Found::Admit));
+    let no = world.sealed(&Decision { about: id, verdict: Said::Deny }, &["ben"]);
+    world.append("ben", Action::InviteApprove { waiver: no });
+    world.share();
+    assert_eq!(ask(&world, 1), Ok(Found::Wait));
+    assert_eq!(settled(&world).open_waivers().count(), 0);
+}
+
 fn waiver(names: &str, from: Timestamp, until: Timestamp) -> Waiver {
     Waiver { names: vec![names.parse::<NameGlob>().unwrap()], from, until }
 }
