@@ -62,7 +62,7 @@ fn so_many_wait_under_one_invite_and_no_more() {
     let other = Joiner::new(&human(&place, &[]), "other");
     assert_eq!(knock(&other), "awaiting_approval", "another invite has room");
     let near = Joiner::new(&human(&place, &[]), "near");
-    assert_eq!(knock_from(&near, 0), "too_many_waiting", "its address has its share");
+    assert_eq!(knock_from(&near, MOST_PER_SOURCE), "too_many_waiting", "its address has its share");
     succeeded(&place.freehold(&["node", "deny", "web-7", "--yes"]));
     assert_eq!(knock(&crowd[7]), "denied");
     assert_eq!(knock(&late), "awaiting_approval", "a no makes room");
