@@ -66,12 +66,11 @@ pub async fn exchange(
 ) -> Result<(), ExchangeError> {
     let mut line = connect(scope, peer, doors).await?;
     loop {
-        let before = gateway.state().await.frontier.clone();
         let asked = tokio::time::Instant::now();
-        pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
+        let pulled = pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
         // Whoever answers at once and has nothing to say is not asked without a pause.
         let rest = SHORTEST_ROUND.saturating_sub(asked.elapsed());
-        if gateway.state().await.frontier == before {
+        if pulled == Pulled::Nothing {
             tokio::time::sleep(rest).await;
         }
         // An open connection outlives no mandate.
@@ -86,7 +85,7 @@ pub async fn catch_up(
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
     let mut line = connect(scope, peer, doors).await?;
-    while pull(gateway, (&mut line, peer), Seconds(0), told).await? {}
+    while pull(gateway, (&mut line, peer), Seconds(0), told).await? == Pulled::MoreIsThere {}
     Ok(())
 }
 
@@ -105,13 +104,22 @@ pub async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<B
     Ok(line)
 }
 
-/// One page, and what it names. True if there is more at once.
+/// What a page brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pulled {
+    Nothing,
+    Something,
+    /// Something, and there is more at once.
+    MoreIsThere,
+}
+
+/// One page, and what it names.
 async fn pull(
     gateway: &Arc<Gateway>,
     (line, peer): (&mut Believed, &NodeName),
     wait: Seconds,
     told: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<bool, ExchangeError> {
+) -> Result<Pulled, ExchangeError> {
     let from = peer.clone();
     let (issued, reports) = gateway.writer.run(move |desk| desk.keep(|desk| desk.ledger.read_of(&from))).await?;
     let frontier = gateway.state().await.frontier.clone();
@@ -119,9 +127,14 @@ async fn pull(
     let have = Have { frontier, issued, reports, tip, wait };
     let answer = line.ask_patiently(Ask::Exchange, &ExchangeRequest::News(have), wait).await.map_err(AskError::Call)?;
     let ExchangeAnswer::News(news) = answer else { return Err(unexpected(line)) };
-    let more = news.more;
+    let empty = news.entries.is_empty() && news.issued.is_empty() && news.reports.is_empty();
+    let pulled = match news.more {
+        _ if empty => Pulled::Nothing,
+        true => Pulled::MoreIsThere,
+        false => Pulled::Something,
+    };
     take(gateway, (line, peer), *news, told).await?;
-    Ok(more)
+    Ok(pulled)
 }
 
 async fn take(
