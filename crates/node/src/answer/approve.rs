@@ -8,7 +8,7 @@ use identity::envelope::Envelope;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::principal::NodeName;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use org::admission::{Claim, Facts};
 use org::approve::Verdict as Said;
 use org::enroll::{self, Attempt, Verdict};
@@ -28,6 +28,8 @@ const MOST: i64 = 2_048;
 /// Claim and facts together.
 const LONGEST: usize = 16 << 10;
 const VIEWS_PER_PAGE: u32 = 64;
+/// While there is no room, those who wait are looked through no oftener than this, if nothing else happens.
+const LOOK_EVERY: Seconds = Seconds(10);
 
 /// While nobody has said yes or no, and it can still come in: until when, unless somebody does.
 pub async fn waits_until(gateway: &Gateway, claim: &Envelope, source: IpAddr) -> Option<Timestamp> {
@@ -110,7 +112,14 @@ fn check_room(desk: &mut Desk<'_>, invite: Digest, node: &NodeName, now: Timesta
     if !is_full(desk.keep(|desk| desk.ledger.count_claims(invite))?) {
         return Ok(());
     }
+    // Nothing is over unless the ledger has moved or time has passed: whoever keeps knocking has nobody look through all.
+    let height = desk.state.frontier.height();
+    let looked = desk.keep(|desk| desk.ledger.looked_through())?;
+    if looked.is_some_and(|(then, at)| then == height && at <= now && now.since(at) < LOOK_EVERY) {
+        return Err(Refusal::TooManyWaiting);
+    }
     forget_what_is_over(desk, node, now)?;
+    desk.keep(|desk| desk.ledger.keep_looked_through(height, now))?;
     if is_full(desk.keep(|desk| desk.ledger.count_claims(invite))?) { Err(Refusal::TooManyWaiting) } else { Ok(()) }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::time::Timestamp;
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, params};
 
 use crate::store::ledger::{Ledger, LedgerError};
 
@@ -86,6 +86,20 @@ impl Ledger {
             claims.push((digest(row.get(0)?)?, waiting));
         }
         Ok(claims)
+    }
+
+    /// At which height of the ledger, and when, those who wait were last looked through for want of room.
+    pub fn looked_through(&self) -> Result<Option<(u64, Timestamp)>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT value FROM meta WHERE key = 'looked through'")?;
+        let text: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
+        // What cannot be read only costs another look.
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    pub fn keep_looked_through(&self, height: u64, at: Timestamp) -> Result<(), LedgerError> {
+        let text = serde_json::to_string(&(height, at)).unwrap_or_default();
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES ('looked through', ?1)", [text])?;
+        Ok(())
     }
 
     pub fn forget_claim(&self, node_key: Digest) -> Result<(), LedgerError> {
