@@ -1,8 +1,10 @@
 //! A gateway that is stolen, removed, or set back.
 
-use trials::place::{succeeded, text, until};
+use trials::faults::Clock;
+use trials::place::{refused, succeeded, text, until};
 
 use super::Two;
+use crate::bad_days::{agent, counter};
 
 #[test]
 fn a_removed_gateway_is_told_nothing_more() {
@@ -46,4 +48,44 @@ fn a_gateway_that_was_set_back_halts_although_the_other_could_fill_it_up() {
         let told = place.freehold(&["invite", "create", "--gateway", &b]);
         trials::place::stderr(&told).contains("ledger_behind") || trials::place::stderr(&told).contains("older")
     });
+}
+
+#[test]
+fn a_gateway_that_lies_about_svids_locks_nobody_out_once_it_is_removed() {
+    let (two, _laptop, _vps) = Two::serving();
+    let (place, a, b) = (&two.place, two.place.address(), two.address());
+    place.joined("web-1");
+    two.settle();
+    // It says that it made the next SVID, for a key that nobody asked for.
+    let lies = rusqlite::Connection::open(place.scope("vps").join("gateway/ledger.db")).unwrap();
+    let junk = "ab".repeat(32);
+    let told = lies.execute(
+        "INSERT INTO issued (node_key, principal, counter, request, teller, made, value)
+         SELECT node_key, principal, counter + 1, ?1, 'vps', 1, json_set(value, '$.counter', counter + 1, '$.request', ?1)
+         FROM issued WHERE principal LIKE '%/node/web-1' ORDER BY counter DESC LIMIT 1",
+        [&junk],
+    );
+    assert_eq!(told.unwrap(), 1);
+    let _ = two.at(&b, &["invite", "create"]);
+    let heard = rusqlite::Connection::open(place.org().join("gateway/ledger.db")).unwrap();
+    let count =
+        || heard.query_row("SELECT count(*) FROM issued WHERE request = ?1", [&junk], |row| row.get::<_, i64>(0));
+    until("the laptop has heard it", || count().unwrap() == 1);
+
+    let before = counter(place, "web-1");
+    let clock = Clock::off(place.path("later"), "+18h");
+    let running = agent(place, "web-1", &clock);
+    let alarm = || two.at(&a, &["node", "show", "web-1"])["alarm"].clone();
+    until("the laptop alarms", || !alarm().is_null());
+    succeeded(&place.freehold(&["gateway", "remove", "vps", "--yes", "--gateway", &a]));
+    until("it renews again", || counter(place, "web-1") > before);
+    drop(running);
+}
+
+#[test]
+fn a_gateway_with_a_mandate_does_not_leave() {
+    let (two, _laptop, _vps) = Two::serving();
+    two.settle();
+    refused(&two.place.node("vps", &["leave", "--yes"], ""), "is a gateway with a mandate");
+    assert!(two.place.scope("vps").join("gateway/ledger.db").exists());
 }
