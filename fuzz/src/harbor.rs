@@ -128,7 +128,7 @@ pub fn pattern() -> Invite {
 /// For the machine with the key `node-2`, whom a person must approve.
 pub fn machine() -> Invite {
     let (kind, key) = (InviteKind::Machine, Some(public("node-2")));
-    Invite { kind, key, approval: Approval::Human, ..invite(MACHINE, [1, 0]) }
+    Invite { kind, key, approval: Approval::Human, ..invite(MACHINE, [1, 1]) }
 }
 
 pub fn claim(n: u8, name: &str) -> Claim {

@@ -24,6 +24,11 @@ pub fn published(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/published").join(name)
 }
 
+/// Where the fixtures of an org with every way in are: store version 4, a machine that waits, bundles, codes.
+pub fn ways(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/ways").join(name)
+}
+
 /// Copies a fixture's folder. Version control keeps no modes: keys and folders are made private again.
 pub fn copy_folder(from: &Path, to: &Path) {
     let or_panic = |done: std::io::Result<()>| done.unwrap_or_else(|why| panic!("`{}`: {why}", from.display()));

@@ -99,8 +99,7 @@ impl Line<'_> {
     /// Fetches the script, compares its hash, runs it; the code is on stdin.
     fn body(&self, and: &str) -> Option<String> {
         let (kit, urls) = (self.kit?, self.urls());
-        let fetch =
-            "curl -fsSko join.sh \"$u/v1/file/$h\" || wget -qO join.sh --no-check-certificate \"$u/v1/file/$h\"";
+        let fetch = "curl -qfsSk -m 300 --max-filesize 1000000 -o join.sh \"$u/v1/file/$h\" || wget -qO join.sh --no-check-certificate \"$u/v1/file/$h\"";
         let mut steps: Vec<String> =
             ["set -e", "d=$(mktemp -d)", "trap 'cd /; rm -rf \"$d\"' 0", "cd \"$d\""].map(str::to_owned).into();
         steps.push(format!("h={}", kit.script));

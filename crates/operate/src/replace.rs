@@ -38,6 +38,8 @@ impl<D: Desk> Session<D> {
         if !over {
             self.check_revocable(node)?;
         }
+        // What it may be again is what it was let in as, not what the gateway says it was.
+        let was = self.check_admission(node).await?.claim;
         let name = node.name.as_str().parse();
         let name = name.map_err(|_| OperateError::Unwise(format!("no invite can be made for `{}`", node.name)))?;
         let wish = InviteWish {
@@ -46,8 +48,8 @@ impl<D: Desk> Session<D> {
             ttl,
             names: vec![name],
             networks: Vec::new(),
-            labels: node.labels.iter().cloned().collect(),
-            roles: node.roles.iter().cloned().collect(),
+            labels: was.labels,
+            roles: was.roles,
             terms: Terms::default(),
             at: Vec::new(),
             files,

@@ -6,7 +6,7 @@ use identity::glob::NameGlob;
 use identity::id::Digest;
 use identity::principal::SignerName;
 use identity::time::{Seconds, Timestamp};
-use org::approve::Waiver;
+use org::approve::{Decision, Verdict, Waiver};
 use org::entry::Action;
 use serde::Serialize;
 use wire::control::{Answer, Call};
@@ -38,10 +38,26 @@ impl<D: Desk> Session<D> {
         self.hand_waiver(keys, waiver).await
     }
 
-    /// Says yes to what another signer said: the same bytes, so that the two add up.
-    pub async fn join_waiver(&mut self, keys: &SignerKeys, wanted: &str) -> Result<Waived, OperateError> {
-        let waiver = self.waiver(wanted).await?;
-        self.hand_waiver(keys, waiver.envelope).await
+    /// Says yes to what another signer said: the same bytes, so that the two add up. They are the ones that were shown:
+    /// a gateway that is asked again could hand over others.
+    pub async fn join_waiver(&mut self, keys: &SignerKeys, shown: Waived) -> Result<Waived, OperateError> {
+        if shown.signed.is_empty() {
+            return Err(OperateError::Unwise(format!("no signer of today has signed the waiver {}", shown.id)));
+        }
+        self.hand_waiver(keys, shown.envelope).await
+    }
+
+    /// Ends a waiver before its time: one signer's no is enough, and stands.
+    pub async fn end_waiver(&mut self, keys: &SignerKeys, shown: &Waived) -> Result<(), OperateError> {
+        let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        self.check_clock(clock::now())?;
+        let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
+        let no = self.seal(&Decision { about: shown.id, verdict: Verdict::Deny })?;
+        let no = no.signed(key.as_ref()).map_err(KeyError::from)?;
+        self.hand_over(keys, Action::InviteApprove { waiver: no }, correlation).await?;
+        Ok(())
     }
 
     /// By the beginning of its id.

@@ -173,6 +173,8 @@ pub enum BadAdmission {
 pub struct Admitted {
     pub digest: Digest,
     pub claim: Claim,
+    /// Digest of the claim's envelope.
+    pub claimed: Digest,
     /// With the digest of its envelope.
     pub invite: Option<(Digest, Invite)>,
     pub gateway: NodeName,
@@ -200,7 +202,9 @@ impl Admission {
                 if invite.approval == Approval::Human {
                     let approval = admission.approval.as_ref().ok_or(BadAdmission::NotApproved)?;
                     let about = (&invite, admission.claim.digest());
-                    Approved::check(approval, about, &claim.name, admission.at, signers)
+                    // Whoever was no signer any more when the invite was made has no say under it.
+                    let sets: Vec<_> = signers.iter().filter(|set| set.version >= invite.signers).cloned().collect();
+                    Approved::check(approval, about, &claim.name, admission.at, &sets)
                         .ok_or(BadAdmission::NotApproved)?;
                 }
                 Some((invite_envelope.digest(), invite))
@@ -216,7 +220,8 @@ impl Admission {
                 return Err(BadAdmission::NoAuthority);
             }
         };
-        Ok(Admitted { digest: envelope.digest(), claim, invite, gateway: admission.gateway, at: admission.at })
+        let (claimed, gateway, at) = (admission.claim.digest(), admission.gateway, admission.at);
+        Ok(Admitted { digest: envelope.digest(), claim, claimed, invite, gateway, at })
     }
 }
 

@@ -77,17 +77,17 @@ impl Approved {
         signers: &[SignerSet],
     ) -> Option<Self> {
         let org = signers.first().map(|set| set.org);
-        if !signers.iter().any(|set| voices(envelope, set) >= usize::from(invite.approvers.max(1))) {
-            return None;
-        }
-        match envelope.kind() {
+        // Whom it is about comes first: waivers that are over stay in the ledger, and signatures cost more than words.
+        let said = match envelope.kind() {
             Decision::KIND => {
                 let decision: Decision = envelope.peek(org).ok()?;
                 (decision.about == claim && decision.verdict == Verdict::Approve).then_some(Self::Claim)
             }
             Waiver::KIND => envelope.peek::<Waiver>(org).ok()?.covers(invite, name, at).then_some(Self::Name),
             _ => None,
-        }
+        };
+        let enough = |set: &SignerSet| voices(envelope, set) >= usize::from(invite.approvers.max(1));
+        said.filter(|_| signers.iter().any(enough))
     }
 }
 

@@ -129,6 +129,10 @@ fn tell(org: OrgId, action: &Action) -> Told {
             let denied = decision.peek::<Decision>(Some(org)).is_ok_and(|body| body.verdict == Verdict::Deny);
             plain(if denied { "node.deny" } else { "node.approve" }, name.to_string(), decision.digest())
         }
+        Action::InviteApprove { waiver } if waiver.kind() == Decision::KIND => {
+            let about = waiver.peek::<Decision>(Some(org)).map_or_else(|_| unreadable(), |body| body.about.to_string());
+            plain("invite.unapprove", about, waiver.digest())
+        }
         Action::InviteApprove { waiver } => {
             let names = |body: Waiver| body.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             let body = waiver.peek::<Waiver>(Some(org)).ok();

@@ -45,11 +45,9 @@ impl State {
         Ok((self.org, envelope.kept(&keys)))
     }
 
-    /// Did any signer say no to this claim or admission? A no stands.
+    /// Did a signer ever say no to this claim or admission? A no stands, also when that signer is gone.
     pub fn is_denied(&self, about: Digest) -> bool {
-        let words = self.decisions.get(&about);
-        let signers = self.signer_set();
-        words.and_then(|words| words.get(&Verdict::Deny)).is_some_and(|envelope| voices(envelope, signers) > 0)
+        self.decisions.get(&about).is_some_and(|words| words.contains_key(&Verdict::Deny))
     }
 
     /// The threshold of today's signers said yes to this admission and none said no: it stays, although its invite or
@@ -61,11 +59,16 @@ impl State {
         enough && !self.is_denied(admission)
     }
 
+    /// Those that nobody has ended.
+    pub fn open_waivers(&self) -> impl Iterator<Item = &Envelope> {
+        self.waivers.iter().filter(|(digest, _)| !self.is_denied(**digest)).map(|(_, waiver)| waiver)
+    }
+
     /// The yes that lets this claim in now, if there is one. Only today's signers count.
     pub fn approval_of(&self, invite: &Invite, claim: Digest, name: &NodeName, at: Timestamp) -> Option<&Envelope> {
         let said = self.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
         let signers = [self.signer_set().clone()];
         let holds = |envelope: &&Envelope| Approved::check(envelope, (invite, claim), name, at, &signers).is_some();
-        said.into_iter().chain(self.waivers.values()).find(holds)
+        said.into_iter().chain(self.open_waivers()).find(holds)
     }
 }

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::{Bundle, Endpoint, Identity};
-use identity::envelope::Envelope;
+use identity::envelope::{Envelope, Payload as _};
 use identity::id::Digest;
 use identity::principal::{Author, NodeName};
 
 use crate::admission::{Admission, Admitted, Claim, Leave, open_invite};
-use crate::approve::Approved;
+use crate::approve::{Approved, Decision};
 use crate::entry::{Action, SignedEntry};
 use crate::grant::Granted;
 use crate::invite::{Approval, Invite};
@@ -100,6 +100,10 @@ impl State {
             (Author::Signer(_), Action::NodeSuspend { suspension, name }) => self.suspend(signed, suspension, name),
             (Author::Signer(_), Action::ManifestConfirm { consent, name }) => self.consent(signed, consent, name),
             (Author::Signer(_), Action::NodeApprove { decision, .. }) => self.decide(signed, decision),
+            // A no to a waiver ends it.
+            (Author::Signer(_), Action::InviteApprove { waiver }) if waiver.kind() == Decision::KIND => {
+                self.decide(signed, waiver)
+            }
             (Author::Signer(_), Action::InviteApprove { waiver }) => self.waive(signed, waiver),
             (Author::Gateway(_), Action::RecoveryBegin { recovery }) => self.begin_recovery(signed, recovery),
             (Author::Gateway(gateway), Action::NodeAdmit { admission }) => {
@@ -184,7 +188,9 @@ impl State {
         }
         let replaced = self.replaced(signed, &admitted.claim)?;
         self.spend(signed, gateway, &admitted, key)?;
+        let asked = admitted.invite.as_ref().is_some_and(|(_, invite)| invite.approval == Approval::Human);
         let record = AdmissionRecord {
+            claimed: asked.then_some(admitted.claimed),
             pattern: admitted.invite.filter(|_| admitted.claim.is_low()).map(|(_, invite)| invite.id),
             claim: admitted.claim,
             digest: admitted.digest,

@@ -157,6 +157,12 @@ fn check_replaced(state: &State, claim: &Claim) -> Result<(), Refusal> {
 pub fn check_name_is_free(state: &State, claim: &Claim, published: Option<Digest>) -> Result<(), Refusal> {
     let (name, replaced) = (&claim.name, claim.replaces.map(|key| key.digest()));
     let published = published.filter(|key| !state.is_gone(*key) && Some(*key) != replaced);
+    // A mandate names its gateway, not a key: only the gateway's own machine may hand such a name on.
+    let mandated = state.head().is_some_and(|head| head.head.mandates.iter().any(|mandate| mandate.gateway == *name));
+    let handed_on = replaced.is_some() && !claim.is_low() && state.holder(name).is_some();
+    if mandated && !handed_on {
+        return Err(Refusal::NameTaken { name: name.clone() });
+    }
     let holder = state.holder(name).filter(|member| Some(member.claim().node_key.digest()) != replaced);
     match (holder, published) {
         (None, None) => Ok(()),

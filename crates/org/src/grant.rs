@@ -96,9 +96,10 @@ impl Granted {
         let approval = approval.filter(|_| invite.approval == Approval::Human);
         let invite = Some((invite_envelope.digest(), invite));
         let (gateway, invite_envelope) = (gateway.clone(), Some(invite_envelope));
+        let claimed = signed_claim.digest();
         let body = Admission { claim: signed_claim, invite: invite_envelope, approval, gateway: gateway.clone(), at };
         let envelope = Envelope::seal(Some(org), &body)?.signed(voice)?;
-        let admitted = Admitted { digest: envelope.digest(), claim, invite, gateway, at };
+        let admitted = Admitted { digest: envelope.digest(), claim, claimed, invite, gateway, at };
         Ok(Self { envelope, voice: voice.public(), admitted })
     }
 

@@ -209,6 +209,7 @@ impl Refusal {
             | Self::NoPattern
             | Self::OtherMachine
             | Self::Denied
+            | Self::TooManyWaiting
             | Self::NameUnlisted { .. }
             | Self::BeyondCeiling { .. }
             | Self::NameTaken { .. }
@@ -231,7 +232,6 @@ impl Refusal {
             | Self::Busy { .. }
             | Self::Waiting
             | Self::AwaitingApproval { .. }
-            | Self::TooManyWaiting
             | Self::Suspended { .. }
             | Self::NoMandate
             | Self::HeadStale { .. }

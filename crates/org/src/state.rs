@@ -164,6 +164,9 @@ pub struct AdmissionRecord {
     /// The pattern that let it in: its claim names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<InviteId>,
+    /// Digest of the claim's envelope, where a person had to look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Digest>,
     pub digest: Digest,
     pub gateway: NodeName,
     pub at: Timestamp,
@@ -337,6 +340,10 @@ impl State {
         let here = |cut: &&Cut| cut.author == admission.entry.author;
         if self.is_let_stay(admission.digest) {
             return false;
+        }
+        // A gateway that had not heard of the no may have let it in.
+        if admission.claimed.is_some_and(|claim| self.is_denied(claim)) {
+            return true;
         }
         let by_invite = admission.invite().is_some_and(|id| {
             let mut cuts = self.revocations.invites.iter().filter(|cut| cut.invite == id);

@@ -57,9 +57,8 @@ fn by_pattern() -> Vec<u8> {
 /// A machine whose own key is the invite's, and a person's yes.
 fn by_approval() -> Vec<u8> {
     let claim = Claim { authority: ClaimAuthority::Invite(MACHINE), ..claim(2, "web-2") };
-    let decide = |claimed: &Envelope| {
-        HARBOR.sealed(&Decision { about: claimed.digest(), verdict: Verdict::Approve }, &["ann"])
-    };
+    let decide =
+        |claimed: &Envelope| HARBOR.sealed(&Decision { about: claimed.digest(), verdict: Verdict::Approve }, &["ann"]);
     admitted(&claim, "node-2", &machine(), Some(&decide))
 }
 

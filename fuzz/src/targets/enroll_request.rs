@@ -9,8 +9,8 @@ use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::admission::{Claim, ClaimAuthority, Purpose, Transcript};
-use org::invite::Approval;
 use org::enroll::{Attempt, Verdict, check_name_is_free, consider};
+use org::invite::Approval;
 use wire::enroll::{EnrollRequest, SvidRequest};
 
 use crate::cast::{NOW, ed, node_key, public};
@@ -54,8 +54,15 @@ pub fn proved() -> EnrollRequest {
     let binding = terms.sign(&node).expect("a key");
     let claim = HARBOR.claim(1, "web-1");
     let svid = SvidRequest { request: Bytes(request), binding, counter: 1 };
-    let mut made =
-        EnrollRequest { claim, nonce: Bytes(vec![5; 32]), svid, by_invite: None, by_node: Bytes(vec![]), facts: None, wait: Seconds(0) };
+    let mut made = EnrollRequest {
+        claim,
+        nonce: Bytes(vec![5; 32]),
+        svid,
+        by_invite: None,
+        by_node: Bytes(vec![]),
+        facts: None,
+        wait: Seconds(0),
+    };
     let transcript = transcript(&made).expect("a nonce of 32 bytes");
     made.by_invite = Some(transcript.sign(Purpose::Enroll, &ed("invite-1")).expect("a key"));
     made.by_node = transcript.sign(Purpose::Enroll, &node).expect("a key");

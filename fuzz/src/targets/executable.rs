@@ -23,7 +23,8 @@ fn elf() -> Vec<u8> {
     put(&mut file, 24, &0x1000_u64.to_le_bytes());
     put(&mut file, 32, &64_u64.to_le_bytes());
     put(&mut file, 54, &[56, 0, 2, 0]);
-    let (loader, note) = (b"/lib64/ld-linux-x86-64.so.2\0", b"\x04\0\0\0\x10\0\0\0\x01\0\0\0GNU\0\0\0\0\0\x03\0\0\0\x02\0\0\0\0\0\0\0");
+    let (loader, note) =
+        (b"/lib64/ld-linux-x86-64.so.2\0", b"\x04\0\0\0\x10\0\0\0\x01\0\0\0GNU\0\0\0\0\0\x03\0\0\0\x02\0\0\0\0\0\0\0");
     let mut at = 64 + 2 * 56;
     for (n, (kind, bytes)) in [(3_u32, &loader[..]), (4, &note[..])].into_iter().enumerate() {
         let header = 64 + 56 * n;

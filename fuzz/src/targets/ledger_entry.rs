@@ -21,7 +21,19 @@ use crate::laws::opens_only_as_itself;
 use crate::sealing::{self, Text, digest_of, name_of};
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    vec![joins(), replaces(), low(), twice(), takes_back(), succeeds(), recovers(), suspends(), restores(), forks(), goes_too_far()]
+    vec![
+        joins(),
+        replaces(),
+        low(),
+        twice(),
+        takes_back(),
+        succeeds(),
+        recovers(),
+        suspends(),
+        restores(),
+        forks(),
+        goes_too_far(),
+    ]
 }
 
 /// Writes entries as a text; what is inside them becomes parts of its own.

@@ -94,6 +94,9 @@ impl Bench<'_> {
             let row = self.renew(clients, 6_400 / shorter);
             add(if clients == 64 { row.at_least(5_000.0) } else { row });
         }
+        if wanted("program") {
+            add(self.program(place, 200 / shorter));
+        }
         if wanted("stampede") {
             add(self.stampede(place).within(2.0));
         }
@@ -220,6 +223,41 @@ impl Bench<'_> {
         };
         let machines = self.machines(clients, clients);
         self.measure(("renewal, open mTLS connections", Work::Renew), machines, times, run).0
+    }
+
+    /// `freehold-node join`, one after the other: from its start as a process to its end as a member, with everything that
+    /// it fetches, checks and makes durable on the way.
+    fn program(&self, place: &Place, total: usize) -> Row {
+        let names: Vec<_> = (0..total).map(|_| format!("n-{}", self.next.fetch_add(1, Ordering::Relaxed))).collect();
+        let (before, others, begun) = (meter::cpu(self.gateway.0.id()), meter::machine_cpu(), Instant::now());
+        let mut took: Vec<Duration> = Vec::new();
+        for name in &names {
+            let begun = Instant::now();
+            let joined = place.join(name, &self.code);
+            took.push(begun.elapsed());
+            assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
+        }
+        let (seconds, many) = (begun.elapsed().as_secs_f64(), f64::from(u32::try_from(total).unwrap()));
+        let gateway_ms = meter::cpu(self.gateway.0.id()).saturating_sub(before).as_secs_f64() * 1_000.0 / many;
+        let floor_ms = self.surroundings.floor.of(Work::Member);
+        took.sort();
+        let at = |part: usize| took.get(total * part / 100).or(took.last()).unwrap().as_secs_f64() * 1_000.0;
+        let row = Row {
+            what: "freehold-node join, to member".to_owned(),
+            clients: 1,
+            done: total,
+            seconds,
+            per_second: many / seconds,
+            gateway_ms,
+            // Its own processor time is in the others': it is a process for each.
+            client_ms: 0.0,
+            floor_ms,
+            times_floor: gateway_ms / floor_ms,
+            others_cores: meter::machine_cpu().saturating_sub(others).as_secs_f64() / seconds,
+            targets: Vec::new(),
+            note: Some(format!("half within {:.1} ms, 99 of 100 within {:.1} ms", at(50), at(99))),
+        };
+        row.half_within(at(50), 25.0)
     }
 
     /// A thousand machines at one moment; then the operator's view must hold each once, and as a member.

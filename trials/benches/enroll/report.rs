@@ -46,6 +46,12 @@ impl Row {
     }
 
     #[must_use]
+    pub fn half_within(mut self, median_ms: f64, target_ms: f64) -> Self {
+        self.targets.push(Target { words: format!("half within {target_ms} ms"), met: median_ms <= target_ms });
+        self
+    }
+
+    #[must_use]
     pub fn costing(mut self, gateway_ms: f64) -> Self {
         let met = self.gateway_ms <= gateway_ms;
         self.targets.push(Target { words: format!("<= {gateway_ms} ms of the gateway's CPU"), met });

@@ -1,5 +1,7 @@
 //! Whoever holds a code can make claims as fast as keys: how many wait is bounded, and waiting is not failing.
 
+use std::net::Ipv4Addr;
+
 use identity::time::Seconds;
 use rusqlite::Connection;
 use trials::joiner::{Ground, Joiner};
@@ -11,6 +13,7 @@ use wire::permit::Ask;
 use super::{human, waiting};
 
 const MOST_PER_INVITE: usize = 256;
+const MOST_PER_SOURCE: usize = 64;
 
 /// As many as may fail in a minute.
 const FAILURES: u32 = 60;
@@ -41,14 +44,16 @@ fn so_many_wait_under_one_invite_and_no_more() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     let code = human(&place, &["--uses", "unlimited"]);
-    let knock = |joiner: &Joiner| {
-        let mut line = Dial::to(place.port).line();
+    let knock_from = |joiner: &Joiner, nth: usize| {
+        let source = Ipv4Addr::new(127, 0, 7, u8::try_from(nth / MOST_PER_SOURCE).unwrap());
+        let mut line = Dial::to(place.port).from(source).line();
         let ground = Ground::on(&mut line);
         line.code(Ask::Enroll, &joiner.request(ground))
     };
+    let knock = |joiner: &Joiner| knock_from(joiner, MOST_PER_INVITE);
     let crowd: Vec<Joiner> = (0..MOST_PER_INVITE).map(|n| Joiner::new(&code, &format!("web-{n}"))).collect();
-    for joiner in &crowd {
-        assert_eq!(knock(joiner), "awaiting_approval", "{}", joiner.name);
+    for (nth, joiner) in crowd.iter().enumerate() {
+        assert_eq!(knock_from(joiner, nth), "awaiting_approval", "{}", joiner.name);
     }
     let late = Joiner::new(&code, "late");
     assert_eq!(knock(&late), "too_many_waiting");
@@ -56,6 +61,8 @@ fn so_many_wait_under_one_invite_and_no_more() {
     assert_eq!(waiting(&place).len(), MOST_PER_INVITE);
     let other = Joiner::new(&human(&place, &[]), "other");
     assert_eq!(knock(&other), "awaiting_approval", "another invite has room");
+    let near = Joiner::new(&human(&place, &[]), "near");
+    assert_eq!(knock_from(&near, 0), "too_many_waiting", "its address has its share");
     succeeded(&place.freehold(&["node", "deny", "web-7", "--yes"]));
     assert_eq!(knock(&crowd[7]), "denied");
     assert_eq!(knock(&late), "awaiting_approval", "a no makes room");

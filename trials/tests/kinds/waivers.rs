@@ -29,6 +29,9 @@ fn a_waived_name_still_needs_a_proof() {
     assert_eq!(claims(&place, &pattern, "db-2"), "awaiting_approval", "a claimed name is not let in by it");
     let listed = place.facts(&["invite", "waivers"]);
     assert_eq!((listed[0]["id"].clone(), listed[0]["names"][0].clone()), (waived["id"].clone(), "db-*".into()));
+    succeeded(&place.freehold(&["invite", "approve", "--end", &text(&waived, "id")[..12], "--yes"]));
+    assert_eq!(proves(&place, &code, "db-3"), "awaiting_approval", "it was ended");
+    assert_eq!(place.facts(&["invite", "waivers"]).as_array().map(Vec::len), Some(0));
     ended(&place.freehold(&["invite", "approve", "db-*", "--ttl", "40d", "--yes"]), 1, "a waiver lasts between");
     ended(&place.freehold(&["invite", "approve", "--join", "nope", "--yes"]), 1, "there is no waiver `nope`");
 }

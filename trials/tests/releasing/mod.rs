@@ -18,14 +18,14 @@ fn agent() -> String {
 }
 
 /// A program for another platform, made of nothing but a header and the mark of its version.
-fn made_up(place: &Place, name: &str, header: &[u8], version: &str) -> String {
+pub fn made_up(place: &Place, name: &str, header: &[u8], version: &str) -> String {
     let mark = format!("freehold-node-version:{version};");
     let path = place.path(name);
     std::fs::write(&path, [header, &[0; 64], mark.as_bytes()].concat()).unwrap();
     path.to_string_lossy().into_owned()
 }
 
-fn mach_o() -> Vec<u8> {
+pub fn mach_o() -> Vec<u8> {
     let words: [u32; 14] = [0xfeed_facf, 0x0100_000c, 0, 2, 1, 24, 0, 0, 0x32, 24, 1, 0, 0, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

@@ -305,7 +305,8 @@ fn in_words(one: &Waiting) -> String {
             let hostname = &facts.hostname;
             lines.push(format!("host name  {hostname} (it says so itself; so do the next lines)"));
             lines.push(format!("system     {} on {}, {}", facts.os, facts.arch, facts.agent));
-            lines.extend(facts.more.iter().map(|(what, value)| format!("{what:<10} {value}")));
+            // Its words are its own to choose: none of them begins a line as ours do.
+            lines.extend(facts.more.iter().map(|(what, value)| format!("it says    {what}: {value}")));
         }
     }
     lines.extend([

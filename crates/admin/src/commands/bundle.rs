@@ -238,7 +238,8 @@ fn in_words(request: &JoinRequest, name: &NodeName) -> String {
     format!(
         "a machine that calls itself `{}` asks to be let in as `{name}`{other}\n  node key  {}\n  made at   {}\n\
          Does the machine show this node key? Whoever holds it gets in, and nobody else.",
-        request.hostname,
+        // Whoever wrote it could have written lines of its own.
+        request.hostname.escape_debug(),
         request.node_key.digest(),
         request.made_at
     )

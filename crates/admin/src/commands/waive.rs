@@ -15,12 +15,13 @@ use crate::words::{confirm, table};
   freehold invite approve 'db-*'                 for an hour nobody need look at machines of these names
   freehold invite approve 'db-*' 'web-*' --ttl 1d
   freehold invite approve --join 3f5a            say yes to what another signer said, so that the two add up
+  freehold invite approve --end 3f5a             end it before its time: one signer is enough
 
 It waives the person alone: the machine must still prove an invite that allows the name. Whoever merely claims a host name
 that fits a pattern is not let in by it.")]
 pub struct Approve {
     /// Names that nobody need look at, `*` stands for anything
-    #[arg(value_name = "GLOB", required_unless_present = "join")]
+    #[arg(value_name = "GLOB", required_unless_present_any = ["join", "end"])]
     names: Vec<NameGlob>,
     /// How long it holds
     #[arg(long, value_name = "SPAN", default_value = "1h")]
@@ -28,6 +29,9 @@ pub struct Approve {
     /// Sign the waiver of another signer: its id, or the beginning of it
     #[arg(long, value_name = "ID", conflicts_with_all = ["names", "ttl"])]
     join: Option<String>,
+    /// End a waiver before its time: its id, or the beginning of it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["names", "ttl", "join"])]
+    end: Option<String>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -37,6 +41,13 @@ impl Approve {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not approve beforehand";
         let (mut session, keys) = common.signing_session(doing).await?;
+        if let Some(wanted) = &self.end {
+            let shown = session.waiver(wanted).await.map_err(|why| failure(doing, &why))?;
+            confirm(self.yes, doing, &format!("End the waiver for {}?", listed(&shown.names)))?;
+            session.end_waiver(&keys, &shown).await.map_err(|why| failure(doing, &why))?;
+            show(common.json, &shown, || format!("the waiver for {} is over", listed(&shown.names)));
+            return Ok(());
+        }
         let known = match &self.join {
             Some(wanted) => Some(session.waiver(wanted).await.map_err(|why| failure(doing, &why))?),
             None => None,
@@ -47,8 +58,8 @@ impl Approve {
             eprintln!("Until {until} nobody need look at machines named {} that prove an invite.", listed(names));
         }
         confirm(self.yes, doing, "Approve them?")?;
-        let waived = match &self.join {
-            Some(wanted) => session.join_waiver(&keys, wanted).await,
+        let waived = match known {
+            Some(shown) => session.join_waiver(&keys, shown).await,
             None => session.waive(&keys, &self.names, self.ttl).await,
         };
         let waived = waived.map_err(|why| failure(doing, &why))?;

@@ -12,6 +12,7 @@ use identity::time::Timestamp;
 use org::admission::{Claim, Facts};
 use org::approve::Verdict as Said;
 use org::enroll::{self, Attempt, Verdict};
+use org::invite::InviteKind;
 use org::refusal::Refusal;
 use org::state::State;
 use org::words::Words;
@@ -22,8 +23,9 @@ use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::store::claims::WaitingClaim;
 
-/// So many may wait under one invite, and in all: whoever holds a code can make claims as fast as keys.
+/// So many may wait under one invite, from one address, and in all: whoever holds a code can make claims as fast as keys.
 const MOST_PER_INVITE: i64 = 256;
+const MOST_PER_SOURCE: i64 = 64;
 const MOST: i64 = 2_048;
 /// Claim and facts together.
 const LONGEST: usize = 16 << 10;
@@ -75,8 +77,12 @@ pub async fn keep(gateway: &Gateway, request: &EnrollRequest, claim: Claim, sour
     let (name, key) = (claim.name.clone(), claim.node_key.digest());
     let kept = gateway.writer.run(move |desk| {
         let attempt = Attempt { claim: &claim, claimed: digest, source, gateway: &node, now };
+        let kind;
         let (invite, until) = match enroll::consider(desk.state, attempt)? {
-            Verdict::Wait { invite } => (invite.envelope.digest(), invite.invite.expires_at),
+            Verdict::Wait { invite } => {
+                kind = invite.invite.kind;
+                (invite.envelope.digest(), invite.invite.expires_at)
+            }
             // Somebody said yes this moment: there is nothing to keep.
             Verdict::Admit { .. } | Verdict::Again { .. } => return Ok(false),
         };
@@ -84,7 +90,7 @@ pub async fn keep(gateway: &Gateway, request: &EnrollRequest, claim: Claim, sour
         enroll::check_name_is_free(desk.state, &claim, published)?;
         let known = desk.keep(|desk| desk.ledger.has_claim(key))?;
         if !known {
-            check_room(desk, invite, &node, now)?;
+            check_room(desk, (invite, kind), source, now)?;
         }
         let row = WaitingClaim { claim: envelope, facts, invite, until, source, first_seen: now, last_seen: now };
         desk.keep(|desk| desk.ledger.keep_claim(key, &row))?;
@@ -104,14 +110,26 @@ pub async fn keep(gateway: &Gateway, request: &EnrollRequest, claim: Claim, sour
     }
 }
 
-/// What is over makes room first.
-fn check_room(desk: &mut Desk<'_>, invite: Digest, node: &NodeName, now: Timestamp) -> Result<(), Refusal> {
-    let is_full = |(here, all): (i64, i64)| here >= MOST_PER_INVITE || all >= MOST;
-    if !is_full(desk.keep(|desk| desk.ledger.count_claims(invite))?) {
+/// What is over by the clock makes room first. Whoever knocks at a full room costs no more than that: the rest is swept
+/// when operators look or write.
+fn check_room(
+    desk: &mut Desk<'_>,
+    (invite, kind): (Digest, InviteKind),
+    source: IpAddr,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    // Whoever proves nothing gets no more than half: holders of a code find a place.
+    let most = if kind.is_proven() { MOST } else { MOST / 2 };
+    let is_full = |[here, near, all]: [i64; 3]| here >= MOST_PER_INVITE || near >= MOST_PER_SOURCE || all >= most;
+    if !is_full(desk.keep(|desk| desk.ledger.count_claims(invite, source))?) {
         return Ok(());
     }
-    forget_what_is_over(desk, node, now)?;
-    if is_full(desk.keep(|desk| desk.ledger.count_claims(invite))?) { Err(Refusal::TooManyWaiting) } else { Ok(()) }
+    desk.keep(|desk| desk.ledger.forget_claims_until(now))?;
+    if is_full(desk.keep(|desk| desk.ledger.count_claims(invite, source))?) {
+        Err(Refusal::TooManyWaiting)
+    } else {
+        Ok(())
+    }
 }
 
 /// Forgets every claim that nobody need look at any more.

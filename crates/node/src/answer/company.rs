@@ -41,11 +41,11 @@ pub async fn keep(gateway: Arc<Gateway>, scope: Scope) {
             if !same {
                 let with = || (Arc::clone(&gateway), scope.clone(), peer.clone(), doors.clone());
                 let (talk, files) = (with(), with());
-                let tasks = [
+                let running = [
                     tokio::spawn(self::talk(talk.0, talk.1, talk.2, talk.3)),
                     tokio::spawn(fetch::keep(files.0, files.1, files.2, files.3)),
                 ];
-                talks.insert(peer, Talking { doors, tasks });
+                talks.insert(peer, Talking { doors, running });
             }
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -55,12 +55,12 @@ pub async fn keep(gateway: Arc<Gateway>, scope: Scope) {
 struct Talking {
     doors: Vec<Door>,
     /// Entries, and files.
-    tasks: [JoinHandle<()>; 2],
+    running: [JoinHandle<()>; 2],
 }
 
 impl Drop for Talking {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.running.iter().for_each(JoinHandle::abort);
     }
 }
 

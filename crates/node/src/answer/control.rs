@@ -88,7 +88,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
         Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
         Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
-        Call::Waivers {} => Ok(Answer::Waivers { waivers: gateway.state().await.waivers.values().cloned().collect() }),
+        Call::Waivers {} => Ok(Answer::Waivers { waivers: gateway.state().await.open_waivers().cloned().collect() }),
         Call::Waiting { after } => {
             let node = gateway.about.node.clone();
             gateway.writer.run(move |desk| approve::page(desk, &node, after)).await

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ground::{clock, random};
-use identity::envelope::Envelope;
+use identity::envelope::{Envelope, Payload as _};
 use identity::head::Cut;
 use identity::id::Digest;
 use identity::key::{PublicKey, Sign};
@@ -11,6 +11,7 @@ use identity::members::ClassLeaf;
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::admission::{Claim, Purpose, Transcript};
+use org::approve::Decision;
 use org::enroll::{self, Attempt, Verdict};
 use org::entry::Action;
 use org::grant::{Granted, KnownInvite, ProvenClaim};
@@ -124,8 +125,9 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
             Verdict::Admit { invite, approval } => {
                 let published = shelf.now();
                 let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
-                // A person who looked at this machine knows what it will be.
-                let meant = approval.is_some() || invite.invite.lists(&claim.name);
+                // A person who looked at this machine knows what it will be; a waiver is nobody's look.
+                let looked = approval.is_some_and(|by| by.kind() == Decision::KIND);
+                let meant = looked || invite.invite.lists(&claim.name);
                 // Whoever proved nothing serves nobody and speaks for nobody, whoever says yes.
                 let closed = |leaf: &ClassLeaf| claim.is_low() && published.as_ref().is_some_and(|it| it.carries(leaf));
                 if let Some(leaf) = class.filter(|leaf| !meant || closed(leaf)) {
@@ -190,7 +192,9 @@ pub fn check_turn(
     }
     let restored_at = desk.state.restored_at();
     renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
-        let alarm = Alarm { why: refusal.to_string(), conflict: Some(Conflict::new(last, asked)), told_by: None };
+        let own = Alarm::own(refusal.to_string(), Some(Conflict::new(last, asked)));
+        let known_by = last.and_then(|last| desk.teller_of((key, principal), last).ok()?);
+        let alarm = Alarm { known_by, ..own };
         tracing::error!(
             node_key = %key,
             source = asked.source.map(tracing::field::display),

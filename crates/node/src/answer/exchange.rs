@@ -56,6 +56,10 @@ async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, have: Have) -> Re
     loop {
         bell.borrow_and_update();
         let over = closing.borrow_and_update().closing || tokio::time::Instant::now() >= until;
+        // Whoever lost its mandate while it waited is told nothing more.
+        if gateway.judgment.load().head.active_mandate(&peer, clock::now()).is_none() {
+            return Err(Refusal::NotPermitted { needed: "gateway".to_owned() });
+        }
         let news = news_for(gateway, &have).await?;
         let is_news = !news.entries.is_empty() || !news.issued.is_empty() || !news.reports.is_empty();
         if over || is_news || news.more {

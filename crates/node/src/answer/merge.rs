@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ground::clock;
 use identity::head::Head;
 use identity::id::Digest;
 use identity::key::Sign as _;
@@ -106,7 +107,20 @@ impl Desk<'_> {
 
     /// Does an alarm still count?
     pub fn heeds(&self, alarm: &Alarm) -> bool {
-        alarm.told_by.as_ref().is_none_or(|teller| self.is_mandated(teller.as_str()))
+        alarm.tellers().all(|teller| self.is_mandated(teller.as_str()))
+    }
+
+    /// The gateway that told of this SVID, if this one did not make it: a lie of its must not outlive its mandate.
+    pub fn teller_of(
+        &mut self,
+        (key, principal): (Digest, &Principal),
+        last: &Issuance,
+    ) -> Result<Option<NodeName>, Refusal> {
+        if self.keep(|desk| desk.ledger.issuance(key, principal))?.as_ref() == Some(last) {
+            return Ok(None);
+        }
+        let told = self.keep(|desk| desk.ledger.told_of(key, principal))?;
+        Ok(told.into_iter().find(|(row, _)| row == last).and_then(|(_, teller)| teller.parse().ok()))
     }
 
     /// The last SVID of a principal, whichever gateway made it.
@@ -161,9 +175,12 @@ impl Desk<'_> {
             let others = self.keep(|desk| desk.ledger.other_issued(told.node_key, &told.principal, &told.row))?;
             let own = self.keep(|desk| desk.ledger.issuance(told.node_key, &told.principal))?;
             let own = own.filter(|own| own.counter == told.row.counter && own.request != told.row.request);
-            let mut others = others.into_iter().filter(|(_, teller)| self.is_mandated(teller)).map(|(row, _)| row);
-            if let Some(known) = own.or_else(|| others.next()) {
-                self.alarm_of_two(peer, (&known, told), now)?;
+            let mut others = others.into_iter().filter(|(_, teller)| self.is_mandated(teller));
+            let own = own.map(|row| (row, None));
+            if let Some((known, by)) = own.or_else(|| others.next().map(|(row, teller)| (row, teller.parse().ok()))) {
+                // What this gateway noted itself is its own word.
+                let by = by.filter(|by| self.own_name().as_ref() != Some(by));
+                self.alarm_of_two((peer, by), (&known, told), now)?;
             }
         }
         Ok(())
@@ -171,7 +188,7 @@ impl Desk<'_> {
 
     fn alarm_of_two(
         &mut self,
-        peer: &NodeName,
+        (peer, known_by): (&NodeName, Option<NodeName>),
         (known, told): (&Issuance, &IssuedRow),
         now: Timestamp,
     ) -> Result<(), Refusal> {
@@ -186,7 +203,7 @@ impl Desk<'_> {
             node_key = %key,
             "{why}; this node key gets nothing more. Look: freehold node list; end it: freehold node replace NAME"
         );
-        self.raise_alarm(key, now, &Alarm { why, conflict: Some(conflict), told_by: Some(peer.clone()) })
+        self.raise_alarm(key, now, &Alarm { why, conflict: Some(conflict), told_by: Some(peer.clone()), known_by })
     }
 
     /// Takes nodes' own words, which they signed, if they are newer than those that are here.
@@ -208,8 +225,10 @@ impl Desk<'_> {
                 self.keep(|desk| desk.ledger.put_report(key.digest(), received, &kept))?;
             }
             let seen = self.keep(|desk| desk.ledger.seen(key.digest()))?;
-            if seen.is_none_or(|seen| seen < view.received_at) {
-                self.keep(|desk| desk.ledger.log_seen(key.digest(), view.received_at))?;
+            // Another gateway's clock, or its lie, makes nobody seen in the future.
+            let received_at = view.received_at.min(clock::now());
+            if seen.is_none_or(|seen| seen < received_at) {
+                self.keep(|desk| desk.ledger.log_seen(key.digest(), received_at))?;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ground::clock;
 use identity::envelope::Envelope;
@@ -23,6 +24,9 @@ use crate::answer::published::Published;
 use crate::answer::stage;
 use crate::ask::call::{AskError, call_known};
 use crate::store::scope::Scope;
+
+/// Asked no sooner than this, if the last answer brought nothing.
+const SHORTEST_ROUND: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
@@ -62,7 +66,14 @@ pub async fn exchange(
 ) -> Result<(), ExchangeError> {
     let mut line = connect(scope, peer, doors).await?;
     loop {
+        let before = gateway.state().await.frontier.clone();
+        let asked = tokio::time::Instant::now();
         pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
+        // Whoever answers at once and has nothing to say is not asked without a pause.
+        let rest = SHORTEST_ROUND.saturating_sub(asked.elapsed());
+        if gateway.state().await.frontier == before {
+            tokio::time::sleep(rest).await;
+        }
         // An open connection outlives no mandate.
         line.check_by(&gateway.judgment.load().head).map_err(AskError::Call)?;
     }
@@ -164,7 +175,11 @@ async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(
     let shown = gateway.shelf.now().map(|published| published.root());
     if let Some(root) = root.filter(|root| shown != Some(*root)) {
         fetch(gateway, line, root).await?;
-        gateway.writer.run(|desk| Ok(desk.show_published())).await?;
+        let show = |desk: &mut Desk<'_>| {
+            desk.show_published();
+            Ok(())
+        };
+        gateway.writer.run(show).await?;
     }
     Ok(())
 }

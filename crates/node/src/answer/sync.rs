@@ -132,6 +132,10 @@ pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> R
     if leave.node_key != peer.node_key() {
         return Err(Refusal::BadProof);
     }
+    // Whoever took its name would be taken for the gateway: the mandate ends first.
+    if gateway.judgment.load().head.mandates.iter().any(|mandate| mandate.gateway == *peer.node()) {
+        return Err(Refusal::NotPermitted { needed: "node that is no gateway".to_owned() });
+    }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
     let (key, name) = (peer.node_key().digest(), peer.node().clone());
     gateway

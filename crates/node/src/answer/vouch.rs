@@ -41,7 +41,7 @@ impl Gateway {
         let node_key = key.digest();
         if doubt.is_alarm() && !self.is_alarmed(node_key) {
             tracing::error!(%node_key, "{doubt}. Look: freehold node list; end one: freehold node replace {name}");
-            let alarm = Alarm { why: doubt.to_string(), conflict: None, told_by: None };
+            let alarm = Alarm::own(doubt.to_string(), None);
             // Nobody waits for it: the machine is refused whether or not the disk takes the alarm.
             drop(self.writer.submit(move |desk| desk.raise_alarm(node_key, now, &alarm)));
         }

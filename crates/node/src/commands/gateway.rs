@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::answer::begin::{self, BeginError};
 use crate::answer::door::Proxies;
-use crate::answer::gateway::{Gateway, GatewayError};
+use crate::answer::gateway::Gateway;
 use crate::answer::limits::Bounds;
 use crate::answer::serve::{self, Options, ServeError};
 use crate::commands::roots::Common;
@@ -203,7 +203,6 @@ impl Serve {
         let json = common.json;
         serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
             let hint = match &why {
-                ServeError::Gateway(why @ GatewayError::Busy) => why.hint(),
                 ServeError::Gateway(why) => why.hint(),
                 ServeError::Listen { .. } => Some("choose another: --listen ADDR:PORT"),
                 ServeError::Metrics(why) => Some(why.hint()),

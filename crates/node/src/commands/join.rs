@@ -62,7 +62,7 @@ pub struct Join {
     #[arg(long, value_name = "FILE")]
     old_key: Option<PathBuf>,
     /// This machine's name in the org [default: its host name]
-    #[arg(long, env = "FREEHOLD_NAME")]
+    #[arg(long, env = "FREEHOLD_NAME", overrides_with = "name")]
     name: Option<NodeName>,
     /// A label that the invite allows, as KEY=VALUE; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE")]

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use clap::Args;
 use ground::clock;
+use identity::principal::NodeName;
 use org::refusal::Refusal;
 use serde::Serialize;
 use wire::connect::{CallError, Gateway};
@@ -12,7 +13,7 @@ use crate::ask::call::AskError;
 use crate::ask::sync;
 use crate::commands::roots::{Common, name_of};
 use crate::report::{Failure, show};
-use crate::store::scope::{Scope, ScopeError};
+use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -50,6 +51,13 @@ impl Leave {
         };
         let node = scope.node().map_err(|why| failed(&why))?;
         let org = name_of(&scope);
+        if !self.local
+            && let Some(name) = mandated(&scope, node.as_ref()).map_err(|why| failed(&why))?
+        {
+            let why = format!("`{name}` is a gateway with a mandate: its ledger and its keys would go with it");
+            return Err(Failure::refused(doing, why)
+                .hint(format!("an operator takes the mandate first: freehold gateway remove {name}")));
+        }
         self.confirm(doing, &org)?;
         let told_gateway = match (&node, self.local) {
             (Some(node), false) => {
@@ -78,6 +86,13 @@ impl Leave {
         let _ = std::io::stdin().read_line(&mut answer);
         if matches!(answer.trim(), "y" | "yes") { Ok(()) } else { Err(Failure::failed(doing, "you said no")) }
     }
+}
+
+/// This machine's name, if it is a gateway by the head that it knows.
+fn mandated<'a>(scope: &Scope, node: Option<&'a NodeFile>) -> Result<Option<&'a NodeName>, ScopeError> {
+    let (known, name) = (scope.known()?, node.map(|node| &node.name));
+    let mandates = known.as_ref().map(|known| known.head.head.mandates.as_slice()).unwrap_or_default();
+    Ok(name.filter(|name| mandates.iter().any(|mandate| mandate.gateway == **name)))
 }
 
 /// Wipes what an earlier run, which was cut off, had put aside; the last org of them.

@@ -54,10 +54,16 @@ impl Ledger {
         Ok(self.db.prepare_cached("SELECT 1 FROM claims WHERE node_key = ?1")?.exists([node_key.to_string()])?)
     }
 
-    /// How many wait under this invite, and in all.
-    pub fn count_claims(&self, invite: Digest) -> Result<(i64, i64), LedgerError> {
-        let mut query = self.db.prepare_cached("SELECT COUNT(*) FILTER (WHERE invite = ?1), COUNT(*) FROM claims")?;
-        Ok(query.query_row([invite.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    /// How many wait under this invite, from this address, and in all.
+    pub fn count_claims(&self, invite: Digest, source: IpAddr) -> Result<[i64; 3], LedgerError> {
+        let count = |query: &str, value: &dyn rusqlite::ToSql| -> Result<i64, LedgerError> {
+            Ok(self.db.prepare_cached(query)?.query_row([value], |row| row.get(0))?)
+        };
+        Ok([
+            count("SELECT COUNT(*) FROM claims WHERE invite = ?1", &invite.to_string())?,
+            count("SELECT COUNT(*) FROM claims WHERE source = ?1", &source.to_string())?,
+            count("SELECT COUNT(*) FROM claims WHERE until > ?1", &i64::MIN)?,
+        ])
     }
 
     /// Those whose node keys come after this one, in order.
@@ -90,6 +96,12 @@ impl Ledger {
 
     pub fn forget_claim(&self, node_key: Digest) -> Result<(), LedgerError> {
         self.db.prepare_cached("DELETE FROM claims WHERE node_key = ?1")?.execute([node_key.to_string()])?;
+        Ok(())
+    }
+
+    /// Their invites are over.
+    pub fn forget_claims_until(&self, now: Timestamp) -> Result<(), LedgerError> {
+        self.db.prepare_cached("DELETE FROM claims WHERE until <= ?1")?.execute([now.unix()])?;
         Ok(())
     }
 

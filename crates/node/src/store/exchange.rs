@@ -87,8 +87,10 @@ impl Ledger {
                 value
             ])?;
         self.db
-            .prepare_cached("DELETE FROM issued WHERE node_key = ?1 AND principal = ?2 AND counter < ?3")?
-            .execute(params![key, principal, counter.saturating_sub(number(REMEMBERED))])?;
+            .prepare_cached(
+                "DELETE FROM issued WHERE node_key = ?1 AND principal = ?2 AND counter < ?3 AND teller = ?4",
+            )?
+            .execute(params![key, principal, counter.saturating_sub(number(REMEMBERED)), teller.as_str()])?;
         Ok(added > 0)
     }
 

@@ -60,6 +60,21 @@ pub struct Alarm {
     /// The gateway on whose word it rests, if not on this one's: it counts as long as that one has a mandate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_by: Option<NodeName>,
+    /// The same, of what was known before: it takes two words to contradict each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_by: Option<NodeName>,
+}
+
+impl Alarm {
+    /// On this gateway's own word.
+    pub const fn own(why: String, conflict: Option<Conflict>) -> Self {
+        Self { why, conflict, told_by: None, known_by: None }
+    }
+
+    /// The other gateways on whose words it rests.
+    pub fn tellers(&self) -> impl Iterator<Item = &NodeName> {
+        self.told_by.iter().chain(&self.known_by)
+    }
 }
 
 impl LedgerError {
@@ -350,7 +365,7 @@ impl Ledger {
     pub fn alarm(&self, node_key: Digest) -> Result<Option<Alarm>, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT why FROM alarms WHERE node_key = ?1")?;
         let text: Option<String> = query.query_row([node_key.to_string()], |row| row.get(0)).optional()?;
-        Ok(text.map(|text| serde_json::from_str(&text).unwrap_or(Alarm { why: text, conflict: None, told_by: None })))
+        Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_else(|_| Alarm::own(text, None))))
     }
 
     /// When, from where, what; the oldest beyond a bound are forgotten.

@@ -87,6 +87,9 @@ fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
              node_key TEXT PRIMARY KEY, digest TEXT NOT NULL, invite TEXT NOT NULL, claim TEXT NOT NULL, facts TEXT,
              source TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL, until INTEGER NOT NULL
          ) STRICT, WITHOUT ROWID;
+         CREATE INDEX claims_by_invite ON claims (invite);
+         CREATE INDEX claims_by_source ON claims (source);
+         CREATE INDEX claims_by_end ON claims (until);
          CREATE TABLE reuses (
              invite TEXT NOT NULL, node_key TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL,
              name TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (invite, node_key)

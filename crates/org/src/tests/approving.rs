@@ -3,11 +3,12 @@
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::id::{Digest, InviteId};
+use identity::key::Sign as _;
 use identity::time::{Seconds, Timestamp};
 
 use super::taking_back::settled;
-use super::world::{NOW, World, node, node_key, quorum};
-use crate::admission::{Admission, Claim};
+use super::world::{NOW, World, ed, node, node_key, quorum};
+use crate::admission::{Admission, BadAdmission, Claim};
 use crate::approve::{Approved, Decision, Verdict as Said, Waiver};
 use crate::enroll::{Attempt, Verdict, consider};
 use crate::entry::Action;
@@ -125,6 +126,30 @@ fn only_a_signer_of_today_counts() {
     assert_eq!(ask(&world, 1), Ok(Found::Admit));
 }
 
+/// Whoever has nothing but the admission, as a peer or an operator's tool, knows every set there ever was.
+#[test]
+fn a_former_signer_s_yes_is_worth_nothing_under_a_later_invite() {
+    let mut world = World::new(1, &BOTH);
+    let install = world.install("ann", quorum(1, &["ann"]), &["ann"], &["ann"]);
+    world.append("ann", install);
+    world.share();
+    let mut invite = world.invite_body("ann", 1, [5, 0]);
+    invite.approval = Approval::Human;
+    let invite = world.sealed(&invite, &["ann"]);
+    let claim = claim(&world, 1);
+    let state = settled(&world);
+    let sets: Vec<_> = std::iter::once(&state.first).chain(state.later.iter().map(|it| &it.set)).cloned().collect();
+    assert_eq!(sets.len(), 2);
+    for (who, expected) in [("ben", Some(BadAdmission::NotApproved)), ("ann", None)] {
+        let approval = world.sealed(&Decision { about: claim.digest(), verdict: Said::Approve }, &[who]);
+        let (approval, invite) = (Some(approval), Some(invite.clone()));
+        let body = Admission { claim: claim.clone(), invite, approval, gateway: node("gw-1"), at: NOW };
+        let admission = world.sealed(&body, &["gw-1"]);
+        let checked = Admission::check(&admission, world.founding.id, ed("gw-1").public(), &sets);
+        assert_eq!(checked.err(), expected, "{who}");
+    }
+}
+
 #[test]
 fn an_admission_without_its_yes_is_void_in_every_fold() {
     let mut world = invited(1);
@@ -147,6 +172,38 @@ fn an_admission_without_its_yes_is_void_in_every_fold() {
     let good = yes(&world, 1, "ben");
     assert_eq!(admit(&mut world, 1, Some(good)), None);
     assert_eq!(world.standing(1), Some(Standing::Issued));
+}
+
+#[test]
+fn whoever_was_let_in_before_a_no_was_heard_of_waits_again() {
+    let mut world = invited(1);
+    let about = claim(&world, 1).digest();
+    let yes = world.sealed(&Decision { about, verdict: Said::Approve }, &["ben"]);
+    assert_eq!(admit(&mut world, 1, Some(yes)), None);
+    assert_eq!(world.standing(1), Some(Standing::Issued));
+    say(&mut world, "ann", about, Said::Deny);
+    assert_eq!(world.standing(1), Some(Standing::Waiting));
+    settled(&world);
+    // Also when she who said it signs no more.
+    let install = world.install("ben", quorum(1, &["ben"]), &["ben"], &["ben"]);
+    world.append("ben", install);
+    world.share();
+    assert_eq!(world.standing(1), Some(Standing::Waiting));
+}
+
+#[test]
+fn one_signer_s_no_ends_a_waiver() {
+    let mut world = invited(1);
+    let waived = world.sealed(&waiver("web*", NOW, NOW + Seconds::HOUR), &["ann"]);
+    let id = waived.digest();
+    world.append("ann", Action::InviteApprove { waiver: waived });
+    world.share();
+    assert_eq!(ask(&world, 1), Ok(Found::Admit));
+    let no = world.sealed(&Decision { about: id, verdict: Said::Deny }, &["ben"]);
+    world.append("ben", Action::InviteApprove { waiver: no });
+    world.share();
+    assert_eq!(ask(&world, 1), Ok(Found::Wait));
+    assert_eq!(settled(&world).open_waivers().count(), 0);
 }
 
 fn waiver(names: &str, from: Timestamp, until: Timestamp) -> Waiver {

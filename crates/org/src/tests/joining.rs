@@ -217,6 +217,9 @@ fn a_name_in_use_is_refused_and_a_freed_one_is_free() {
     assert_eq!(free(&world), Err(Refusal::NameTaken { name: node("web") }));
     world.leave("gw-1", 1);
     assert_eq!(free(&world), Ok(()));
+    // A mandate goes by the name: nobody new takes a gateway's.
+    let gateways = check_name_is_free(&world.fold().state, &World::claim(9, 1, "gw-1"), None);
+    assert_eq!(gateways, Err(Refusal::NameTaken { name: node("gw-1") }));
     // The operators published the name: for a machine that this ledger never heard of, or for the one that left.
     let state = world.fold().state;
     let published = |key| check_name_is_free(&state, &World::claim(9, 1, "web"), Some(key));

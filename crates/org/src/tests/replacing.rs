@@ -5,6 +5,7 @@ use identity::key::Sign as _;
 
 use super::world::{NOW, World, node, node_key};
 use crate::admission::Claim;
+use crate::derived;
 use crate::enroll::{Attempt, Verdict, check_name_is_free, consider};
 use crate::refusal::Refusal;
 use crate::state::{Standing, Void};
@@ -22,7 +23,6 @@ fn settled() -> World {
 }
 
 fn claim(n: u8, old: u8, name: &str) -> Claim {
-    use identity::key::Sign as _;
     Claim { replaces: Some(node_key(old).public()), ..World::claim(n, 2, name) }
 }
 
@@ -107,4 +107,14 @@ fn a_key_that_is_over_or_waits_hands_on_nothing() {
     waiting.admit("gw-1", 1, 1, "web");
     assert_eq!(waiting.standing(1), Some(Standing::Waiting));
     assert_eq!(ask(&waiting, &claim(2, 1, "web")), Err(Refusal::Waiting));
+}
+
+#[test]
+fn the_rows_after_a_replacement_are_all_that_it_changed() {
+    let mut world = settled();
+    let mut kept = derived::rows(world.view("gw-1"));
+    let signed = world.append("gw-1", world.replacing("gw-1", (2, 1), 2, "web"));
+    let state = world.view("gw-1");
+    kept.extend(derived::rows_after(state, &signed).unwrap());
+    assert_eq!(kept, derived::rows(state));
 }
