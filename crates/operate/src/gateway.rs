@@ -15,7 +15,7 @@ use identity::principal::{Author, Kind, NodeName};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::admission::ClaimAuthority;
-use org::entry::{Action, Cause};
+use org::entry::{Action, Cause, SignedEntry};
 use org::gateway::{CheckedRequest, GatewayGrant};
 use org::report::Report;
 use org::state::Standing;
@@ -219,7 +219,14 @@ impl<D: Desk> Session<D> {
 
     /// Takes the mandate away. What it wrote up to now stands; what it issued is worth nothing at once.
     pub async fn remove_gateway(&mut self, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<u64>, OperateError> {
-        self.mandate_of(gateway)?;
+        let voice = self.mandate_of(gateway)?.voice;
+        let author = Author::Gateway(gateway.clone());
+        // How far it has come is read off what it signed, not off what the asked gateway says: a number that is too high
+        // would cut nothing.
+        let org = self.known.org();
+        let opened = self.entries().await?.into_iter().filter_map(|entry| SignedEntry::open(org, entry).ok());
+        let own = opened.filter(|signed| signed.entry.author == author && signed.entry.key == voice);
+        let last = own.map(|signed| (signed.entry.epoch, signed.entry.seq)).max();
         self.publish(keys, |session, now| {
             session.mandate_of(gateway)?;
             let others = session.mandates().iter().filter(|mandate| mandate.gateway != *gateway);
@@ -227,10 +234,7 @@ impl<D: Desk> Session<D> {
                 let why = format!("`{gateway}` is the last gateway: without it nothing can join or renew");
                 return Err(OperateError::Unwise(why));
             }
-            let author = Author::Gateway(gateway.clone());
-            let place = session.survey.frontier.place_of(&author);
-            let (epoch, seq) =
-                place.map_or((session.known.head.head.epoch.number, 0), |place| (place.epoch, place.seq));
+            let (author, (epoch, seq)) = (author.clone(), last.unwrap_or((session.known.head.head.epoch.number, 0)));
             let head = session.next_head(now, |head| {
                 head.mandates.retain(|mandate| mandate.gateway != *gateway);
                 head.revocations.authors.insert(Cut { author, epoch, seq });
