@@ -155,7 +155,7 @@ impl Refusal {
                 "leave it out, or ask an operator for an invite that gives it: freehold invite create --give-label, --give-role",
             ),
             Self::NameTaken { .. } => Some(
-                "choose another: freehold-node join --name NAME; if the old machine is gone, an operator frees the name: freehold node revoke NAME",
+                "choose another: freehold-node join --name NAME; if this is that machine, reinstalled: --old-key FILE, or an operator: freehold node replace NAME",
             ),
             Self::BadProof => {
                 Some("copy the whole code again, or ask an operator for a new one: freehold invite create")
@@ -173,7 +173,7 @@ impl Refusal {
             ),
             Self::NoMandate | Self::HeadStale { .. } => Some("an operator renews it: freehold refresh"),
             Self::LedgerBehind => Some(
-                "an operator puts the newest copy of the gateway's folder in its place; if that is lost: freehold epoch begin",
+                "was this gateway removed? Then stop it. Else an operator puts the newest copy of its folder in its place; if that is lost: freehold epoch begin",
             ),
             Self::Restored => {
                 Some("an operator looks at what may be missing, then begins the new epoch: freehold epoch begin")

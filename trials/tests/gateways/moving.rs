@@ -47,6 +47,36 @@ fn a_closed_lid_harms_nothing_after_a_move() {
 }
 
 #[test]
+fn machines_that_were_off_while_the_gateway_moved_come_back() {
+    let (two, laptop, _vps) = Two::serving();
+    let place = &two.place;
+    // One has heard of the other gateway, one has not.
+    place.joined("web-1");
+    place.joined("web-2");
+    succeeded(&place.freehold(&["gateway", "move", "vps", "--no-wait"]));
+    succeeded(&place.node("web-1", &["sync"], ""));
+    two.settle();
+    succeeded(&place.freehold(&["gateway", "remove", "laptop", "--yes"]));
+    laptop.stop();
+    let agent = place.agent("web-1");
+    until("it is back by its node key", || {
+        let status = place.status("web-1");
+        status["problem"].is_null() && status["gateways"][0] == two.address().as_str()
+    });
+    agent.stop();
+    // Whoever knows nobody any more is told by a fresh code where they are; its name and its key stay.
+    let before = place.facts(&["node", "show", "web-2"])["node_key"].clone();
+    succeeded(&place.join("web-2", &place.code(&["--name", "web-9"])));
+    assert_eq!(place.facts(&["node", "show", "web-2"])["node_key"], before);
+    let _agent = place.agent("web-2");
+    until("it goes on there", || place.status("web-2")["problem"].is_null());
+    // A backup with the folder of a gateway that was removed is a backup.
+    let (out, words) = (two.file("harbor.backup"), place.passphrase("correct horse"));
+    succeeded(&place.freehold(&["backup", "create", "--out", &out, "--backup-passphrase-file", &words]));
+    succeeded(&place.freehold(&["backup", "verify", &out, "--backup-passphrase-file", &words]));
+}
+
+#[test]
 fn the_last_gateway_stays_and_a_removed_one_never_returns_under_its_name() {
     let (two, _laptop, vps) = Two::serving();
     let place = &two.place;

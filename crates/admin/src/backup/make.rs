@@ -6,7 +6,7 @@ use ground::clock;
 use ground::file::{FileError, Lock};
 use ground::passphrase::Passphrase;
 use identity::id::OrgId;
-use identity::principal::OrgName;
+use identity::principal::{Author, OrgName};
 use node::store::gateway::GatewayFolder;
 use node::store::ledger::{Ledger, LedgerError};
 use node::store::scope::ScopeError;
@@ -48,7 +48,7 @@ pub fn make(home: &Path, org: &OrgName, to: &Path, passphrase: &Passphrase) -> R
         let _files = operator.lock_files()?;
         made = Some(gather(&folder, "operator")?);
     }
-    if gateway.folder.is_dir() {
+    if gateway.folder.is_dir() && !was_removed(&operator, &gateway)? {
         let half = gather_gateway(&folder, &gateway, &scratch.path().join("ledger.db"))?;
         match &mut made {
             Some(made) => made.append(half),
@@ -65,6 +65,17 @@ pub fn make(home: &Path, org: &OrgName, to: &Path, passphrase: &Passphrase) -> R
         operator.save_last_backup(&LastBackup { schema: 1, made_at, place })?;
     }
     Ok(contents)
+}
+
+/// The operators removed this machine's gateway: its ledger fell behind that day, and nobody will serve from it again.
+pub fn was_removed(operator: &OperatorFolder, gateway: &GatewayFolder) -> Result<bool, MakeError> {
+    if !operator.folder.is_dir() || !gateway.folder.is_dir() {
+        return Ok(false);
+    }
+    let (head, node) = (operator.known()?.head.head, gateway.about()?.node);
+    let author = Author::Gateway(node.clone());
+    let mandated = head.mandates.iter().any(|mandate| mandate.gateway == node);
+    Ok(!mandated && head.revocations.authors.iter().any(|cut| cut.author == author))
 }
 
 fn id_of(operator: &OperatorFolder, gateway: &GatewayFolder) -> Result<OrgId, MakeError> {

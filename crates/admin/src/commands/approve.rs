@@ -1,5 +1,7 @@
 //! `freehold node waiting | approve | deny`: a person looks at a machine before it is let in.
 
+use std::io::IsTerminal as _;
+
 use clap::Args;
 use ground::clock;
 use identity::id::Digest;
@@ -210,6 +212,12 @@ impl Approve {
                     let why = "this takes all seven words, as the machine shows them, or your own look at them";
                     return Err(Failure::usage(doing, why).hint("leave --yes away, or give the words"));
                 }
+                if !self.yes && !std::io::stdin().is_terminal() {
+                    let why = "somebody must compare the words, and there is no terminal to ask at";
+                    return Err(
+                        Failure::usage(doing, why).hint("give all seven words, as the machine shows them, and --yes")
+                    );
+                }
                 if !common.json {
                     eprintln!("{}", in_words(&one));
                 }
@@ -295,10 +303,17 @@ fn in_words(one: &Waiting) -> String {
     let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(" ") };
     let key = one.claim.node_key.digest().to_string();
     let mut lines = vec![
-        format!("machine    {}", one.claim.name),
+        format!(
+            "machine    {}{}",
+            one.claim.name,
+            if one.claim.is_low() { "   LOW ASSURANCE: it proved nothing" } else { "" }
+        ),
         format!("address    {} (the gateway says so)", one.source),
         format!("since      {} (the gateway says so), last seen {}", one.first_seen, one.last_seen),
     ];
+    if let Some(host) = &one.claim.host {
+        lines.push(format!("claims     {host} (by which the pattern let it knock; it can be forged)"));
+    }
     match &one.facts {
         None => lines.push("facts      it tells nothing of itself".to_owned()),
         Some(facts) => {

@@ -62,11 +62,24 @@ pub async fn believe_one_of(
             Ok(believed) => return Ok(believed),
             Err(why) => {
                 tracing::debug!(gateway = %gateway.address, %why, "not this one");
-                last = Some(why);
+                // What somebody answered says more than that another could not be reached.
+                if last.as_ref().is_none_or(|last: &CallError| says(last) <= says(&why)) {
+                    last = Some(why);
+                }
             }
         }
     }
     Err(last.map_or(AskError::NoGateway, AskError::Call))
+}
+
+/// How much an error tells about this machine, rather than about the way to a gateway.
+const fn says(why: &CallError) -> u8 {
+    match why {
+        CallError::NotAccepted { .. } => 3,
+        CallError::Refused(_) => 2,
+        _ if why.is_worth_retrying() => 0,
+        _ => 1,
+    }
 }
 
 /// Did the operators revoke this machine's key? The signed head, which any stranger may read, says so.

@@ -20,6 +20,7 @@ use crate::agent::status::{Status, WaitingStatus};
 use crate::ask::call::{AskError, is_revoked};
 use crate::ask::enroll::{self, Step};
 use crate::ask::host::own_full_name;
+use crate::ask::renew;
 use crate::commands::bundle;
 use crate::commands::roots::{Common, name_of};
 use crate::report::{Exit, Failure, show};
@@ -334,13 +335,24 @@ async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str)
 }
 
 /// A second run: finishes what was begun, touches nothing that is done.
-async fn again(scope: &Scope, node: NodeFile, code: &InviteCode, doing: &str) -> Result<(), Failure> {
+async fn again(scope: &Scope, mut node: NodeFile, code: &InviteCode, doing: &str) -> Result<(), Failure> {
     if node.org_id != code.org {
         let why = format!("this machine is already in another org that is also called `{}`", code.name);
         return Err(Failure::refused(doing, why).hint("give the scope of this one a name of its own: --as NAME"));
     }
     let joined = node.joined;
-    enroll::come_back(scope, node).await.map_err(|why| {
+    // The operators may have moved since this machine last asked: a fresh code says where they are.
+    for address in &code.gateways {
+        if !node.gateways.contains(address) {
+            node.gateways.push(address.clone());
+        }
+    }
+    scope.save_node(&node).map_err(|why| Failure::new(doing, &why))?;
+    let came = match enroll::come_back(scope, node.clone()).await {
+        Err(AskError::Call(CallError::NotAccepted { .. })) if joined => return_by_key(scope, node).await,
+        other => other,
+    };
+    came.map_err(|why| {
         let failure = Failure::new(doing, &why);
         match why {
             _ if !joined => failure,
@@ -352,6 +364,15 @@ async fn again(scope: &Scope, node: NodeFile, code: &InviteCode, doing: &str) ->
         }
     })?;
     Ok(())
+}
+
+/// Its certificate counts no more, as after a gateway was removed; its node key does. If its agent runs, that does it.
+async fn return_by_key(scope: &Scope, node: NodeFile) -> Result<NodeFile, AskError> {
+    let gateways: Vec<Gateway> = node.gateways.iter().cloned().map(Gateway::from).collect();
+    if let Some(_held) = scope.lock()? {
+        renew::come_back(scope, &node, &gateways).await?;
+    }
+    enroll::come_back(scope, node).await
 }
 
 fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Result<(), Failure> {
