@@ -370,7 +370,9 @@ enough_room() { # FILE BYTES HAVE
 # ---- the agent ----
 
 install_agent() {
-    if [ "$action" = install ] && [ -x "$target" ] && version=$("$target" --version 2>/dev/null </dev/null); then
+    # On a machine that is in an org, its agent is the machine's own matter.
+    if [ "$action" = install ] && [ -x "$target" ] && any_scope \
+        && version=$("$target" --version 2>/dev/null </dev/null); then
         say "$version is installed already, at $target; it is kept (--reinstall puts it in again)."
         return 0
     fi
@@ -379,6 +381,11 @@ install_agent() {
     mv "$work/root" "$work/root.pem"
     get "$agents_hash" "$work/agents" 1048576 at-most 'the list of agents' quiet
     pick_agent
+    # Elsewhere, whatever lies there gets the code only if it is the one that the list names.
+    if [ "$action" = install ] && [ -x "$target" ] && hash_of "$target" && [ "$hash" = "$agent" ]; then
+        say "freehold-node $version is installed already, at $target; it is kept (--reinstall puts it in again)."
+        return 0
+    fi
     if [ -n "$dry" ]; then
         say "would fetch freehold-node $version for $os $arch ($(megabytes "$bytes"), SHA-256 $agent) and put it at $target"
         return 0

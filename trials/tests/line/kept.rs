@@ -45,11 +45,25 @@ fn an_agent_that_does_not_run_is_replaced_without_being_asked() {
 }
 
 #[test]
-fn an_agent_of_another_version_stays_unless_told_otherwise() {
+fn what_lies_in_the_agent_s_place_gets_no_code_unless_the_list_names_it() {
+    let host = Host::new();
+    let agent = marking(&host.path("mark"));
+    let stock = Stock::of(&agent);
+    std::fs::create_dir(host.path("bin")).unwrap();
+    write_program(&host.agent(), &marking(&host.path("planted")));
+    succeeded(&stock.run(&host, &[], "code"));
+    assert!(!host.path("planted").exists(), "it was not even asked for its version");
+    assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
+}
+
+#[test]
+fn a_machine_that_is_in_an_org_keeps_its_agent_unless_told_otherwise() {
     let host = Host::new();
     let stock = Stock::of(&marking(&host.path("mark")));
     let newer = marking(&host.path("newer"));
     std::fs::create_dir(host.path("bin")).unwrap();
+    std::fs::create_dir_all(host.path("orgs/other")).unwrap();
+    std::fs::write(host.path("orgs/other/node.key"), "a key").unwrap();
     write_program(&host.agent(), &newer);
     succeeded(&stock.run(&host, &[], "code"));
     assert_eq!(std::fs::read(host.agent()).unwrap(), newer);
