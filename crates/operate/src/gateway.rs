@@ -15,7 +15,7 @@ use identity::principal::{Author, Kind, NodeName};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::admission::ClaimAuthority;
-use org::entry::{Action, Cause, SignedEntry};
+use org::entry::{Action, Cause};
 use org::gateway::{CheckedRequest, GatewayGrant};
 use org::report::Report;
 use org::state::Standing;
@@ -223,9 +223,8 @@ impl<D: Desk> Session<D> {
         let author = Author::Gateway(gateway.clone());
         // How far it has come is read off what it signed, not off what the asked gateway says: a number that is too high
         // would cut nothing.
-        let org = self.known.org();
-        let opened = self.entries().await?.into_iter().filter_map(|entry| SignedEntry::open(org, entry).ok());
-        let own = opened.filter(|signed| signed.entry.author == author && signed.entry.key == voice);
+        let entries = self.ledger().await?;
+        let own = entries.iter().filter(|signed| signed.entry.author == author && signed.entry.key == voice);
         let last = own.map(|signed| (signed.entry.epoch, signed.entry.seq)).max();
         self.publish(keys, |session, now| {
             session.mandate_of(gateway)?;

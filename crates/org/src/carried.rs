@@ -24,6 +24,9 @@ pub struct JoinRequest {
     pub made_at: Timestamp,
 }
 
+/// As DNS has them.
+const LONGEST_HOST: usize = 253;
+
 impl Payload for JoinRequest {
     const KIND: &'static str = "join-request";
     const SCHEMA: u32 = 1;
@@ -40,6 +43,9 @@ impl JoinRequest {
         if !matches!(named.node_key, PublicKey::P256(_)) {
             return Err(BadRequest::NotANodeKey);
         }
+        if named.hostname.len() > LONGEST_HOST || named.hostname.chars().any(char::is_control) {
+            return Err(BadRequest::NotPlain);
+        }
         Ok(envelope.open_signed_by(None, &[named.node_key])?)
     }
 }
@@ -52,6 +58,8 @@ pub enum BadRequest {
     Key(#[from] BadKey),
     #[error("the node key is not P-256")]
     NotANodeKey,
+    #[error("what it calls its machine is no plain host name")]
+    NotPlain,
 }
 
 /// What a bundle holds: the code, and the name that its machine takes. As text, a line for each.
