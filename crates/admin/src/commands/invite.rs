@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use ground::clock;
 use identity::glob::NameGlob;
+use identity::host::HostGlob;
 use identity::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
@@ -156,11 +157,11 @@ impl Create {
             show(true, &created, String::new);
             return Ok(());
         }
-        let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
+        let names = who(&invite.names, &invite.hosts);
         let (id, uses, until) = (&created.id, invite.uses(), &created.expires_at);
         let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
         created.handed.tell(
-            &format!("invite {id}: {uses} use(s), until {until}, names {}", names.join(" ")),
+            &format!("invite {id}: {uses} use(s), until {until}, names {names}"),
             &format!("On the machine that joins{when}"),
             created.pending.as_ref().map(Waiting::in_words).as_deref(),
         );
@@ -186,14 +187,13 @@ impl List {
         let told: Vec<_> = invites.iter().map(told).collect();
         show(common.json, &told, || {
             let row = |invite: &InviteView| {
-                let names: Vec<_> = invite.names.iter().map(ToString::to_string).collect();
                 vec![
                     invite.id.to_string(),
                     invite.kind.to_string(),
                     state(invite).to_owned(),
                     format!("{} of {}", invite.spent, invite.uses),
                     invite.expires_at.to_string(),
-                    names.join(" "),
+                    who(&invite.names, &invite.hosts),
                     remark(invite),
                 ]
             };
@@ -208,6 +208,12 @@ impl List {
 fn remark(invite: &InviteView) -> String {
     let alarm = if invite.reused.is_empty() { "" } else { "ALARM: shown again by another machine " };
     format!("{alarm}{}", invite.label).trim_end().to_owned()
+}
+
+/// The names that it lets in; where it goes by full host names, those.
+fn who(names: &[NameGlob], hosts: &[HostGlob]) -> String {
+    let names = names.iter().filter(|name| hosts.is_empty() || !name.is_any()).map(ToString::to_string);
+    names.chain(hosts.iter().map(ToString::to_string)).collect::<Vec<_>>().join(" ")
 }
 
 /// An invite with its state in one word, and its uses as `create` tells them.
