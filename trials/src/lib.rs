@@ -2,6 +2,7 @@
 //! it, measure it, or put load on it.
 
 pub mod place;
+pub mod lan;
 pub mod fixture;
 pub mod faults;
 pub mod forgetful;

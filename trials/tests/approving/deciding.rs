@@ -97,7 +97,7 @@ fn less_than_all_words_is_never_taken_unseen() {
     for less in [few.as_str(), "web-1", &claim[..12]] {
         ended(&say(less, &["--yes"]), 2, "all seven words");
         let shown = say(less, &[]);
-        ended(&shown, 2, "this needs a yes");
+        ended(&shown, 2, "no terminal to ask at");
         assert!(stderr(&shown).contains(&words), "{}", stderr(&shown));
     }
     let other = "abbey abbey abbey abbey abbey abbey abbey";

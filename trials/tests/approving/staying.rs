@@ -28,7 +28,7 @@ fn a_member_that_was_cut_off_stays_by_a_word() {
     assert_eq!(place.state_of("web-1").as_deref(), Some("waiting"));
     let list = place.freehold(&["node", "list"]);
     assert!(stdout(&list).contains("let it stay: freehold node approve web-1"), "{}", stdout(&list));
-    ended(&place.freehold(&["node", "approve", "web-1"]), 2, "this needs a yes");
+    ended(&place.freehold(&["node", "approve", "web-1"]), 2, "no terminal to ask at");
     let told = place.facts(&["node", "approve", "web-1", "--yes"]);
     assert_eq!((&told["done"], &told["words"]), (&json!(true), &json!(null)));
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));

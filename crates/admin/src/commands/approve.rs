@@ -212,14 +212,14 @@ impl Approve {
                     let why = "this takes all seven words, as the machine shows them, or your own look at them";
                     return Err(Failure::usage(doing, why).hint("leave --yes away, or give the words"));
                 }
+                if !common.json {
+                    eprintln!("{}", in_words(&one));
+                }
                 if !self.yes && !std::io::stdin().is_terminal() {
                     let why = "somebody must compare the words, and there is no terminal to ask at";
                     return Err(
                         Failure::usage(doing, why).hint("give all seven words, as the machine shows them, and --yes")
                     );
-                }
-                if !common.json {
-                    eprintln!("{}", in_words(&one));
                 }
                 let question = "Are these the words that the machine shows? Then it is let in.";
                 let (words, needs) = (Some(one.words), usize::from(one.invite.approvers));
