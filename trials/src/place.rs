@@ -223,8 +223,9 @@ impl Place {
     /// The state of a node as the operator sees it.
     pub fn state_of(&self, node: &str) -> Option<String> {
         let nodes = self.facts(&["node", "list"]);
-        let named = nodes.as_array()?.iter().rfind(|row| row["name"] == node)?;
-        named["state"].as_str().map(str::to_owned)
+        // A key that is over may stand under the name of one that came in the same second.
+        let named = nodes.as_array()?.iter().filter(|row| row["name"] == node);
+        named.max_by_key(|row| row["state"] != "revoked")?["state"].as_str().map(str::to_owned)
     }
 }
 
