@@ -8,6 +8,7 @@ use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::bundle::Roots;
+use identity::head::BadHead;
 use identity::id::OrgId;
 use identity::key::PublicKey;
 use identity::principal::{Address, OrgName, SignerName};
@@ -360,7 +361,21 @@ impl Common {
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
         let own = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
-        let desk = RemoteDesk::connect(doors, roots, (known.clone(), memory.tip.clone()), restored, own).await;
+        let beside_others = known.head.head.mandates.len() > 1;
+        let mut patience = if beside_others { CATCHING_UP } else { 0 };
+        let desk = loop {
+            let before = (known.clone(), memory.tip.clone());
+            let desk = Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, restored, own.clone())).await;
+            match &desk {
+                Err(CallError::Knowledge { source: BadKnowledge::Head(BadHead::Regression { .. }), .. })
+                    if patience > 0 =>
+                {
+                    patience -= 1;
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                }
+                Ok(_) | Err(_) => break desk,
+            }
+        };
         if let Err(CallError::Knowledge { source, .. }) = &desk
             && let Some(noticed) = known.heed(source, clock::now())
         {
@@ -369,7 +384,7 @@ impl Common {
         }
         let desk = desk.map_err(|why| {
             if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {
-                return failed(&why).exit(Exit::Refused).hint(BEHIND);
+                return failed(&why).exit(Exit::Refused).hint(if beside_others { BEHIND_OTHERS } else { BEHIND });
             }
             if let CallError::Knowledge { source: BadKnowledge::RecoveryWaits { .. }, .. } = &why {
                 return failed(&why).exit(Exit::Refused).hint("this home counts from now on: run it again then");
@@ -382,6 +397,12 @@ impl Common {
 
 const BEHIND: &str = "keep the gateway's folder for evidence, and put the newest copy of it in its place; if there is no \
                       newer one: freehold epoch begin";
+
+/// How often a gateway is asked again that has not heard yet what was decided at another: for five seconds.
+const CATCHING_UP: u32 = 20;
+
+const BEHIND_OTHERS: &str = "it has not heard what was decided at another gateway: see how far it is behind, with \
+                             freehold gateway list; if it never catches up, it runs on an old copy of its folder";
 
 /// Whoever sits here should know, whatever they came for.
 fn warn_of_recoveries(session: &Session<AnyDesk>) {

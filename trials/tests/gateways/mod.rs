@@ -74,7 +74,9 @@ impl Two {
 
     /// The state of a node as a gateway tells it.
     pub fn state_at(&self, address: &str, node: &str) -> Option<String> {
-        let nodes = self.at(address, &["node", "list"]);
+        // One that has not caught up with what was decided at the other refuses to be asked.
+        let told = self.place.freehold(&["node", "list", "--json", "--gateway", address]);
+        let nodes: Value = serde_json::from_slice(&told.stdout).ok()?;
         let named = nodes.as_array()?.iter().rfind(|row| row["name"] == node)?;
         named["state"].as_str().map(str::to_owned)
     }
