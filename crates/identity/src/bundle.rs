@@ -6,10 +6,12 @@ use pki_types::CertificateDer;
 use pki_types::pem::PemObject as _;
 use serde::{Deserialize, Serialize};
 
+use crate::certificate;
 use crate::envelope::{BadEnvelope, Envelope, Payload};
-use crate::id::{Fingerprint, sha256};
+use crate::id::{Fingerprint, KeyId, sha256};
 use crate::principal::{Host, OrgName};
 use crate::signers::SignerSet;
+use crate::text::Bytes;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -57,6 +59,24 @@ pub struct BundleBody {
     pub sha256_fingerprint: Fingerprint,
     pub published_at: Timestamp,
     pub replaces_version: Option<u64>,
+    /// The version that this one takes back, by naming the roots again that were there before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverts: Option<u64>,
+    /// Certificates of the gateways' issuing keys under these roots, so that what a key has issued leads to every root
+    /// that is trusted. Worth nothing without a mandate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issuers: Vec<Bytes>,
+    /// Only in the `endpoint` domain, and for downloads whose hash is known: never to enroll, renew or sync.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<OutsideRoot>,
+}
+
+/// A root of somebody else, believed for a few names and only where a hash decides in the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutsideRoot {
+    pub hosts: Vec<Host>,
+    pub pem: String,
 }
 
 impl Payload for BundleBody {
@@ -69,6 +89,7 @@ impl Payload for BundleBody {
 pub struct Bundle<D: InDomain> {
     body: BundleBody,
     roots: Vec<CertificateDer<'static>>,
+    issuers: Vec<(KeyId, CertificateDer<'static>)>,
     domain: PhantomData<D>,
 }
 
@@ -82,6 +103,10 @@ pub enum BadBundle {
     Unreadable,
     #[error("the bundle's fingerprint is {stated}, but its certificates have {found}")]
     OtherFingerprint { stated: Fingerprint, found: Fingerprint },
+    #[error("a certificate of an issuing key in the bundle does not lead to one of its roots")]
+    BadIssuer,
+    #[error("an outside root must name hosts, be in the `endpoint` domain, and not be one of the bundle's own")]
+    BadOutside,
 }
 
 impl<D: InDomain> Bundle<D> {
@@ -102,6 +127,9 @@ impl<D: InDomain> Bundle<D> {
             sha256_fingerprint: fingerprint(&roots),
             published_at,
             replaces_version: replaces,
+            reverts: None,
+            issuers: Vec::new(),
+            outside: Vec::new(),
         })
     }
 
@@ -118,7 +146,9 @@ impl<D: InDomain> Bundle<D> {
         if found != body.sha256_fingerprint {
             return Err(BadBundle::OtherFingerprint { stated: body.sha256_fingerprint, found });
         }
-        Ok(Self { body, roots, domain: PhantomData })
+        let issuers = read_issuers(&body, &roots)?;
+        check_outside(&body, &roots)?;
+        Ok(Self { body, roots, issuers, domain: PhantomData })
     }
 
     pub const fn body(&self) -> &BundleBody {
@@ -131,6 +161,16 @@ impl<D: InDomain> Bundle<D> {
 
     pub fn roots(&self) -> Roots<D> {
         Roots { certificates: self.roots.clone(), domain: PhantomData }
+    }
+
+    /// The certificates of one issuing key under these roots.
+    pub fn issuers_of(&self, key: KeyId) -> impl Iterator<Item = &CertificateDer<'static>> {
+        self.issuers.iter().filter(move |(id, _)| *id == key).map(|(_, certificate)| certificate)
+    }
+
+    /// The fingerprint of each root.
+    pub fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> {
+        self.roots.iter().map(|root| Fingerprint::of_certificate(root.as_ref()))
     }
 }
 
@@ -153,6 +193,53 @@ impl<D: InDomain> Roots<D> {
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.certificates
     }
+
+    /// The roots of several versions at once.
+    pub fn of_all<'a>(bundles: impl IntoIterator<Item = &'a Bundle<D>>) -> Self
+    where
+        D: 'a,
+    {
+        let mut certificates: Vec<CertificateDer<'static>> = Vec::new();
+        for root in bundles.into_iter().flat_map(|bundle| &bundle.roots) {
+            if !certificates.contains(root) {
+                certificates.push(root.clone());
+            }
+        }
+        Self { certificates, domain: PhantomData }
+    }
+}
+
+/// As many gateways, and as many outside roots, as a bundle may name.
+const MAX_ISSUERS: usize = 256;
+const MAX_OUTSIDE: usize = 16;
+
+fn read_issuers(
+    body: &BundleBody,
+    roots: &[CertificateDer<'static>],
+) -> Result<Vec<(KeyId, CertificateDer<'static>)>, BadBundle> {
+    if body.issuers.len() > MAX_ISSUERS {
+        return Err(BadBundle::BadIssuer);
+    }
+    let read = |der: &Bytes| {
+        let certificate = CertificateDer::from(der.0.clone());
+        let reading = certificate::read(&certificate).map_err(|_| BadBundle::BadIssuer)?;
+        let leads = roots.iter().any(|root| certificate::is_signed_by(&certificate, root));
+        if reading.is_ca && leads { Ok((reading.key, certificate)) } else { Err(BadBundle::BadIssuer) }
+    };
+    body.issuers.iter().map(read).collect()
+}
+
+fn check_outside(body: &BundleBody, roots: &[CertificateDer<'static>]) -> Result<(), BadBundle> {
+    let fits = |outside: &OutsideRoot| {
+        let certificates = read_roots(&outside.pem)?;
+        let own = certificates.iter().any(|certificate| roots.contains(certificate));
+        let named = !outside.hosts.is_empty() && outside.hosts.len() <= MAX_OUTSIDE;
+        if named && !own && body.domain == Domain::Endpoint { Ok(()) } else { Err(BadBundle::BadOutside) }
+    };
+    if body.outside.len() > MAX_OUTSIDE {
+        return Err(BadBundle::BadOutside);
+    }
+    body.outside.iter().try_for_each(fits)
 }
 
 fn read_roots(text: &str) -> Result<Vec<CertificateDer<'static>>, BadBundle> {

@@ -232,6 +232,18 @@ pub fn read(der: &CertificateDer<'_>) -> Result<Reading, BadCertificate> {
     })
 }
 
+/// Was it made by the key in another certificate, under that one's name?
+pub fn is_signed_by(der: &CertificateDer<'_>, by: &CertificateDer<'_>) -> bool {
+    let (Ok((_, cert)), Ok((_, by))) =
+        (X509Certificate::from_der(der.as_ref()), X509Certificate::from_der(by.as_ref()))
+    else {
+        return false;
+    };
+    let named = cert.issuer().as_raw() == by.subject().as_raw();
+    let key = p256_of_spki(by.public_key().raw);
+    named && key.is_ok_and(|key| key.verify(cert.tbs_certificate.as_ref(), cert.signature_value.as_ref()).is_ok())
+}
+
 /// PEM of a chain, leaf first.
 pub fn to_pem(chain: &[CertificateDer<'_>]) -> String {
     let mut out = String::new();

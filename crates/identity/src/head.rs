@@ -126,6 +126,26 @@ pub struct TrustLine {
     pub version: u64,
     pub bundle: Digest,
     pub state: TrustState,
+    /// From when until when it is promised to be trusted beside the one that replaced it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Grace>,
+    /// Its keys were stolen: its roots never come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub distrusted: bool,
+}
+
+impl TrustLine {
+    pub const fn new(domain: Domain, version: u64, bundle: Digest, state: TrustState) -> Self {
+        Self { domain, version, bundle, state, grace: None, distrusted: false }
+    }
+}
+
+/// A span of time in which a bundle is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grace {
+    pub since: Timestamp,
+    pub until: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +158,15 @@ pub enum TrustState {
 }
 
 impl TrustState {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Staged => "staged",
+            Self::Active => "active",
+            Self::Grace => "grace",
+            Self::Retired => "retired",
+        }
+    }
+
     pub const fn is_trusted(self) -> bool {
         match self {
             Self::Staged | Self::Active | Self::Grace => true,

@@ -28,12 +28,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         node: "web-1".parse().expect("a name"),
     }];
     full.trust = [TrustState::Staged, TrustState::Active, TrustState::Grace, TrustState::Retired]
-        .map(|state| TrustLine {
-            domain: identity::bundle::Domain::Identity,
-            version: 1,
-            bundle: Digest([4; 32]),
-            state,
-        })
+        .map(|state| TrustLine::new(identity::bundle::Domain::Identity, 1, Digest([4; 32]), state))
         .to_vec();
     full.release = Some(Digest([5; 32]));
     let text = |bodies: &[&Head]| {

@@ -306,7 +306,7 @@ impl Founder<'_> {
     }
 
     fn first_head(&self, keys: &GatewayKeys, identity: &Envelope, endpoint: &Envelope) -> Head {
-        let line = |domain: Domain, bundle: Digest| TrustLine { domain, version: 1, bundle, state: TrustState::Active };
+        let line = |domain: Domain, bundle: Digest| TrustLine::new(domain, 1, bundle, TrustState::Active);
         Head {
             version: 1,
             reverts: None,
