@@ -164,7 +164,7 @@ impl Harbor {
         for action in [
             Action::OrgFound { founding: founded },
             Action::HeadPublish { head: first, cause: Cause::Founding },
-            Action::TrustPublish { bundle: harbor.sealed(&bundle(), &SIGNERS) },
+            Action::TrustPublish { bundle: harbor.sealed(&bundle(), &SIGNERS), head: None },
             Action::InviteCreate { invite: harbor.invite.clone() },
             Action::InviteCreate { invite: harbor.sealed(&pattern(), &SIGNERS) },
             Action::InviteCreate { invite: harbor.sealed(&machine(), &SIGNERS) },

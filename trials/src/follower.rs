@@ -135,6 +135,7 @@ impl Follower {
             applied: self.have.map_or(Applied::Nothing, |manifest| Applied::Settled { manifest }),
             refused: None,
             agent: "0.1.0".to_owned(),
+            trust: None,
         };
         Envelope::seal(Some(self.known.org()), &report).unwrap().signed(node_key).unwrap()
     }

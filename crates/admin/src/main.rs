@@ -49,6 +49,7 @@ use crate::commands::sign::Sign;
 use crate::commands::signer::SignerCommand;
 use crate::commands::suspend::Suspend;
 use crate::commands::token::TokenCommand;
+use crate::commands::trust::TrustCommand;
 use crate::commands::unlock::{Agent, Lock, Unlock};
 use crate::commands::user::UserCommand;
 use crate::home::Common;
@@ -126,6 +127,9 @@ enum Command {
     /// Add, list, renew, move to and remove gateways
     #[command(subcommand)]
     Gateway(GatewayCommand),
+    /// Look at the trusted roots, and turn to new ones
+    #[command(subcommand)]
+    Trust(TrustCommand),
     /// List and change what gateways may do
     #[command(subcommand)]
     Mandate(MandateCommand),
@@ -189,6 +193,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Compile(compile) => compile.run(common),
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Gateway(gateway) => reminded(common, gateway.run(common).await),
+        Command::Trust(trust) => reminded(common, Box::pin(trust.run(common)).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,
         Command::Sign(sign) => sign.run(common),

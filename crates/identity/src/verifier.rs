@@ -80,8 +80,8 @@ pub struct ProvenSvid {
     binding: Binding,
     serial: Serial,
     issuer: KeyId,
-    /// The root that it leads to: while it is trusted, the chain holds.
-    root: Fingerprint,
+    /// The roots that it leads to: while one of them is trusted, the chain holds.
+    roots: Vec<Fingerprint>,
     /// The leaf's own time, and until when its issuer's certificate is good.
     validity: Validity,
     issuer_until: Timestamp,
@@ -105,18 +105,19 @@ impl ProvenSvid {
         now: Timestamp,
     ) -> Result<Self, Untrusted> {
         let Chain { leaf, issuer, root } = check_chain(chain, standard.roots, side, now)?;
+        let roots = roots_of(chain, (standard.roots, root), side, now);
         let leaf = certificate::read(leaf).map_err(|_| Untrusted::Malformed)?;
         let principal = sole_principal(&leaf, standard.name)?;
         let serial = serial_of(&leaf)?;
         let binding = leaf.binding.ok_or(Untrusted::NoBinding)?;
         binding.check(standard.org, &principal, leaf.key).map_err(|_| Untrusted::BadBinding)?;
         let (validity, issuer_until) = (leaf.validity, issuer.validity.not_after);
-        Ok(Self { principal, binding, serial, issuer: issuer.key, root, validity, issuer_until })
+        Ok(Self { principal, binding, serial, issuer: issuer.key, roots, validity, issuer_until })
     }
 
     /// Judges it by the head and the roots of now.
     pub fn believe(&self, standard: Standard<'_>, now: Timestamp) -> Result<BelievedSvid, Untrusted> {
-        let is_its_root = |root: &CertificateDer<'_>| Fingerprint::of_certificate(root.as_ref()) == self.root;
+        let is_its_root = |root: &CertificateDer<'_>| self.roots.contains(&Fingerprint::of_certificate(root.as_ref()));
         if !standard.roots.certificates().iter().any(is_its_root) {
             return Err(Untrusted::UnknownRoot);
         }
@@ -219,16 +220,51 @@ struct Chain<'a> {
     root: Fingerprint,
 }
 
-/// Leaf, one issuing certificate, root: exactly that.
+/// Every trusted root that a chain leads to. Usually there is one; while roots change, a chain carries several
+/// certificates of one issuing key.
+fn roots_of<D: InDomain>(
+    chain: &[CertificateDer<'_>],
+    (roots, found): (&Roots<D>, Fingerprint),
+    side: Side,
+    now: Timestamp,
+) -> Vec<Fingerprint> {
+    let mut all = vec![found];
+    if chain.len() > 2 {
+        for root in roots.certificates() {
+            let one = Roots::<D>::from_certificates(vec![root.clone()]);
+            let fingerprint = Fingerprint::of_certificate(root.as_ref());
+            if fingerprint != found && check_chain(chain, &one, side, now).is_ok() {
+                all.push(fingerprint);
+            }
+        }
+    }
+    all
+}
+
+/// The roots among these that a chain leads to, in their order.
+pub fn leads_to(chain: &[CertificateDer<'_>], roots: &Roots<Identity>, now: Timestamp) -> Vec<Fingerprint> {
+    let leads = |root: &&CertificateDer<'static>| {
+        let one = Roots::<Identity>::from_certificates(vec![(*root).clone()]);
+        check_chain(chain, &one, Side::Client, now).is_ok()
+    };
+    let roots = roots.certificates().iter().filter(leads);
+    roots.map(|root| Fingerprint::of_certificate(root.as_ref())).collect()
+}
+
+/// Leaf, one issuing certificate, root: exactly that. While roots change, the issuing key has a certificate under each,
+/// and the one counts that leads to a root which is trusted here.
 fn check_chain<'a, D: InDomain>(
     chain: &'a [CertificateDer<'a>],
     roots: &Roots<D>,
     side: Side,
     now: Timestamp,
 ) -> Result<Chain<'a>, Untrusted> {
-    let [leaf, issuer, ..] = chain else {
+    let [leaf, between @ ..] = chain else {
         return Err(Untrusted::NotByAnIssuer);
     };
+    if between.is_empty() {
+        return Err(Untrusted::NotByAnIssuer);
+    }
     let roots = roots.certificates().iter().filter_map(|root| Some((anchor_from_trusted_cert(root).ok()?, root)));
     let (anchors, roots): (Vec<_>, Vec<_>) = roots.unzip();
     let parsed = EndEntityCert::try_from(leaf).map_err(|_| Untrusted::Malformed)?;
@@ -239,12 +275,13 @@ fn check_chain<'a, D: InDomain>(
     let moment = UnixTime::since_unix_epoch(std::time::Duration::from_secs(u64::try_from(now.unix()).unwrap_or(0)));
     let algorithms = [webpki::aws_lc_rs::ECDSA_P256_SHA256];
     let path = parsed
-        .verify_for_usage(&algorithms, &anchors, std::slice::from_ref(issuer), moment, usage, None, None)
+        .verify_for_usage(&algorithms, &anchors, between, moment, usage, None, None)
         .map_err(|why| untrusted(&why, chain))?;
-    if path.intermediate_certificates().count() != 1 {
+    let mut through = path.intermediate_certificates();
+    let (Some(issuer), None) = (through.next(), through.next()) else {
         return Err(Untrusted::NotByAnIssuer);
-    }
-    let issuer = certificate::read(issuer).map_err(|_| Untrusted::Malformed)?;
+    };
+    let issuer = certificate::read(&issuer.der()).map_err(|_| Untrusted::Malformed)?;
     let at = anchors.iter().position(|anchor| anchor == path.anchor());
     let root = at.and_then(|at| roots.get(at)).ok_or(Untrusted::UnknownRoot)?;
     Ok(Chain { leaf, issuer, root: Fingerprint::of_certificate(root.as_ref()) })

@@ -47,11 +47,10 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
             lines.extend(head_changes(&known.head.head, &head));
             lines
         }
-        Action::TrustPublish { bundle } => {
-            let body: BundleBody = bundle.peek(org)?;
-            let (domain, version) = (body.domain.word(), body.trust_bundle_version);
-            vec![format!("publishes trust bundle {version} of the domain `{domain}`, {}", body.sha256_fingerprint)]
-        }
+        Action::TrustPublish { .. }
+        | Action::TrustActivate { .. }
+        | Action::TrustRollback { .. }
+        | Action::TrustRetire { .. } => trust_lines(known, action)?,
         Action::InviteCreate { invite } => invite_lines(&invite.peek(org)?),
         Action::InviteConfirm { confirmation } => {
             let body: Confirmation = confirmation.peek(org)?;
@@ -69,6 +68,35 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
         | Action::NodeJoin { .. }
         | Action::NodeLeave { .. } => Vec::new(),
     })
+}
+
+/// A turn in the life of the trusted roots, as a co-signer must see it.
+fn trust_lines(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelope> {
+    let (org, mut lines) = (Some(known.org()), Vec::new());
+    if let Some(bundle) = action.bundle() {
+        let body: BundleBody = bundle.peek(org)?;
+        let (domain, version) = (body.domain.word(), body.trust_bundle_version);
+        let back = body.reverts.map(|reverts| format!(", which takes version {reverts} back")).unwrap_or_default();
+        lines.push(format!("publishes trust bundle {version} of `{domain}`{back}: {}", body.sha256_fingerprint));
+        lines.extend(body.outside.iter().map(|outside| {
+            let hosts: Vec<_> = outside.hosts.iter().map(ToString::to_string).collect();
+            format!("  with an OUTSIDE root, for downloads from {} alone", hosts.join(", "))
+        }));
+    }
+    if let Action::TrustActivate { turn, .. } | Action::TrustRollback { turn, .. } | Action::TrustRetire { turn, .. } =
+        action
+    {
+        if let Some(grace) = turn.grace {
+            lines.push(format!("the former version is trusted until {}", grace.until));
+        }
+        lines.extend(turn.waived.iter().map(|waived| format!("LETS BREAK: {waived}")));
+    }
+    if let Some(head) = action.head() {
+        let head: Head = head.peek(org)?;
+        lines.push(format!("publishes head {} to do so", head.version));
+        lines.extend(head_changes(&known.head.head, &head));
+    }
+    Ok(lines)
 }
 
 fn agent_words(agent: &Agent) -> String {

@@ -63,6 +63,7 @@ impl<D: Desk> Session<D> {
             return Err(OperateError::Unwise(format!("between 1 and {signers} signers can approve")));
         }
         wish.check_kind()?;
+        let root = self.pinned_root().await?;
         let id = random::invite_id()?;
         let (key, ticket) = wish.terms.kind.draw(self.known.org(), id)?;
         let made = self
@@ -84,6 +85,7 @@ impl<D: Desk> Session<D> {
                     approval: wish.approval,
                     approvers: wish.approvers,
                     files: wish.files.clone(),
+                    root: Some(root),
                 };
                 Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))
             })
@@ -93,7 +95,7 @@ impl<D: Desk> Session<D> {
             name: self.known.founding.record.name.clone(),
             signers_floor: self.known.signers.as_ref(),
             head_floor: self.known.head.head.version,
-            endpoint_root: self.known.founding.endpoint_fingerprint(),
+            endpoint_root: root,
             gateways: self.addresses_of(&made.what.rights),
             ticket,
         };

@@ -23,6 +23,7 @@ pub mod timely;
 pub mod files;
 pub mod release;
 pub mod line;
+pub mod trust;
 pub mod invite;
 pub mod node;
 pub mod approve;

@@ -41,7 +41,7 @@ impl<D: Desk> Session<D> {
             return Ok(None);
         };
         self.check_agents(&release).await?;
-        let root = self.known.founding.endpoint_root_pem();
+        let root = self.endpoint_roots_pem().await?;
         let list = release.list_text();
         self.hand_in_files(&[JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()], |_| {}).await?;
         let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);

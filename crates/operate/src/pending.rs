@@ -109,7 +109,10 @@ impl Pending {
             Action::SignersInstall { .. } => "signers",
             Action::HeadPublish { .. } => "head",
             Action::ReleasePublish { .. } => "release",
-            Action::TrustPublish { .. } => "trust",
+            Action::TrustPublish { .. }
+            | Action::TrustActivate { .. }
+            | Action::TrustRollback { .. }
+            | Action::TrustRetire { .. } => "trust",
             _ => "object",
         };
         let digest = self.digests().first().map(ToString::to_string).unwrap_or_default();
@@ -124,10 +127,12 @@ impl Pending {
 
     fn envelopes(&mut self) -> Vec<&mut Envelope> {
         match &mut self.action {
-            Action::HeadPublish { head, .. } => vec![head],
+            Action::HeadPublish { head, .. } | Action::TrustActivate { head, .. } => vec![head],
             Action::SignersInstall { signers, head } => vec![signers, head],
             Action::ReleasePublish { release, head } => vec![release, head],
-            Action::TrustPublish { bundle } => vec![bundle],
+            Action::TrustPublish { bundle, head } => [Some(bundle), head.as_mut()].into_iter().flatten().collect(),
+            Action::TrustRollback { bundle, head, .. } => vec![bundle, head],
+            Action::TrustRetire { bundle, head, .. } => [bundle.as_mut(), Some(head)].into_iter().flatten().collect(),
             Action::InviteCreate { invite } => vec![invite],
             Action::InviteConfirm { confirmation } => vec![confirmation],
             _ => Vec::new(),
@@ -165,7 +170,17 @@ impl Pending {
                 }
                 vec![need("release", current, release), need("head that names it", current, head)]
             }
-            Action::TrustPublish { bundle } => vec![need("trust bundle", current, bundle)],
+            Action::TrustPublish { .. }
+            | Action::TrustActivate { .. }
+            | Action::TrustRollback { .. }
+            | Action::TrustRetire { .. } => {
+                let bundle = self.action.bundle().map(|bundle| need("trust bundle", current, bundle));
+                if let Some(head) = self.action.head() {
+                    check_head(known, head, known.signers.as_ref())?;
+                }
+                let head = self.action.head().map(|head| need("head that turns trust", current, head));
+                bundle.into_iter().chain(head).collect()
+            }
             Action::InviteCreate { invite } => vec![need("invite", current, invite)],
             Action::InviteConfirm { confirmation } => {
                 let body: Confirmation = confirmation.peek(Some(known.org()))?;

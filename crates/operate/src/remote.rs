@@ -7,6 +7,7 @@ use identity::envelope::Envelope;
 use identity::key::Sign;
 use identity::principal::SignerName;
 use identity::text::Bytes;
+use identity::verifier::Untrusted;
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::control::{Answer, Call, SignedCall};
@@ -14,6 +15,7 @@ use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::{RecoverRequest, RecoveryBegun};
 use wire::tls::Expect;
+use wire::trust;
 
 use crate::desk::{Desk, DeskError};
 
@@ -46,16 +48,22 @@ impl RemoteDesk {
 
     async fn dial(&mut self) -> Result<Believed, CallError> {
         let mut last = None;
-        for gateway in &self.gateways {
-            let believe = async {
-                let anchor = if self.forgives {
-                    Anchor::Behind(&self.known)
-                } else {
-                    Anchor::Known(&self.known, self.tip.as_ref())
-                };
-                Provisional::dial(gateway, &self.expect, None).await?.believe(anchor).await
-            };
-            match believe.await {
+        for gateway in self.gateways.clone() {
+            let mut believed = Box::pin(self.believe(&gateway)).await;
+            if let Err(CallError::NotBelieved { why: Untrusted::UnknownRoot, .. }) = &believed {
+                // The roots have moved on: which are trusted now is signed, whoever hands it over.
+                match Box::pin(trust::refresh(&gateway, &self.known)).await {
+                    Ok((newer, trusted)) => {
+                        self.expect = Expect::Roots(Roots::of_all(&trusted.endpoint));
+                        if !self.forgives {
+                            self.known = newer;
+                        }
+                        believed = Box::pin(self.believe(&gateway)).await;
+                    }
+                    Err(why) => believed = Err(why),
+                }
+            }
+            match believed {
                 Ok((believed, newer)) => {
                     self.known = newer;
                     return Ok(believed);
@@ -64,6 +72,12 @@ impl RemoteDesk {
             }
         }
         Err(last.unwrap_or(CallError::Refused(Refusal::NotFound { what: "gateway".to_owned() })))
+    }
+
+    async fn believe(&self, gateway: &Gateway) -> Result<(Believed, Known), CallError> {
+        let anchor =
+            if self.forgives { Anchor::Behind(&self.known) } else { Anchor::Known(&self.known, self.tip.as_ref()) };
+        Provisional::dial(gateway, &self.expect, None).await?.believe(anchor).await
     }
 
     async fn ask_on(&self, line: &mut Believed, call: &Call) -> Result<Answer, DeskError> {

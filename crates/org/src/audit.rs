@@ -1,16 +1,17 @@
 //! The ledger in words: who did what to whom, when, with what result.
 
-use identity::envelope::Payload as _;
-use identity::head::Head;
-use identity::id::{Correlation, Digest, OrgId};
-use identity::principal::Author;
+use identity::bundle::BundleBody;
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::{Grace, Head};
+use identity::id::{Correlation, Digest, Fingerprint, OrgId};
+use identity::principal::{Author, OrgName};
 use identity::signers::{Recovery, Succession};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{Admission, Claim, Leave};
 use crate::approve::{Decision, Verdict, Waiver};
-use crate::entry::{Action, Cause, SignedEntry};
+use crate::entry::{Action, Cause, SignedEntry, Turn};
 use crate::invite::Invite;
 use crate::release::Release;
 use crate::restore::Confirmation;
@@ -32,6 +33,15 @@ pub struct Line {
     /// Digest of the object that was signed.
     pub fingerprint: Digest,
     pub correlation: Correlation,
+    /// Of trust bundles: the org and the roots that it is about, and how long the former ones stay.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub environment: Option<OrgName>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub roots: Option<Fingerprint>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grace: Option<Grace>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub waived: Vec<String>,
     /// `done`, or why it had no effect.
     pub result: String,
 }
@@ -39,7 +49,12 @@ pub struct Line {
 pub fn line(state: &State, signed: &SignedEntry) -> Line {
     let entry = &signed.entry;
     let told = tell(state.org, &entry.action);
+    let trust = trusting(state, &entry.action);
     Line {
+        environment: trust.as_ref().map(|_| state.name.clone()),
+        roots: trust.as_ref().and_then(|(roots, _)| *roots),
+        grace: trust.and_then(|(_, turn)| turn?.grace),
+        waived: trust.and_then(|(_, turn)| Some(turn?.waived.clone())).unwrap_or_default(),
         at: entry.at,
         actor: entry.author.clone(),
         seq: entry.seq,
@@ -53,11 +68,35 @@ pub fn line(state: &State, signed: &SignedEntry) -> Line {
     }
 }
 
+/// Of which roots an entry speaks, if it is about trust, and what becomes of them.
+fn trusting<'a>(state: &State, action: &'a Action) -> Option<(Option<Fingerprint>, Option<&'a Turn>)> {
+    let named = |turn: &Turn| {
+        let head: Head = action.head()?.peek(Some(state.org)).ok()?;
+        let line = head.trust.into_iter().find(|it| it.domain == turn.domain && it.version == turn.version)?;
+        Some(state.bundle_named(line.bundle)?.body.sha256_fingerprint)
+    };
+    match action {
+        Action::TrustPublish { bundle, .. } => {
+            let body = bundle.peek::<BundleBody>(Some(state.org)).ok();
+            Some((body.map(|body| body.sha256_fingerprint), None))
+        }
+        Action::TrustActivate { turn, .. } | Action::TrustRollback { turn, .. } | Action::TrustRetire { turn, .. } => {
+            Some((named(turn), Some(turn)))
+        }
+        _ => None,
+    }
+}
+
 struct Told {
     action: &'static str,
     subject: String,
     version: (Option<u64>, Option<u64>),
     fingerprint: Digest,
+}
+
+fn turned(action: &'static str, turn: &Turn, head: &Envelope) -> Told {
+    let version = (Some(turn.version), turn.replaces);
+    Told { action, subject: turn.domain.word().to_owned(), version, fingerprint: head.digest() }
 }
 
 fn tell(org: OrgId, action: &Action) -> Told {
@@ -81,8 +120,11 @@ fn tell(org: OrgId, action: &Action) -> Told {
             let (subject, fingerprint) = ("signers".to_owned(), recovery.digest());
             Told { action: "recovery.begin", subject, version: (version, replaces), fingerprint }
         }
-        Action::TrustPublish { bundle } => {
-            let body = bundle.peek::<identity::bundle::BundleBody>(Some(org)).ok();
+        Action::TrustActivate { head, turn } => turned("bootstrap_trust.activate", turn, head),
+        Action::TrustRollback { head, turn, .. } => turned("bootstrap_trust.rollback", turn, head),
+        Action::TrustRetire { head, turn, .. } => turned("bootstrap_trust.retire", turn, head),
+        Action::TrustPublish { bundle, .. } => {
+            let body = bundle.peek::<BundleBody>(Some(org)).ok();
             Told {
                 action: "bootstrap_trust.publish",
                 subject: body.as_ref().map_or_else(unreadable, |body| body.domain.word().to_owned()),

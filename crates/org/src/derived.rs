@@ -128,6 +128,9 @@ pub fn rows_after(state: &State, signed: &SignedEntry) -> Option<Rows> {
         | Action::NodeApprove { .. }
         | Action::InviteApprove { .. }
         | Action::TrustPublish { .. }
+        | Action::TrustActivate { .. }
+        | Action::TrustRollback { .. }
+        | Action::TrustRetire { .. }
         | Action::HeadPublish { .. }
         | Action::ReleasePublish { .. }
         | Action::InviteCreate { .. } => return None,

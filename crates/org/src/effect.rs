@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::bundle::{Bundle, Endpoint, Identity};
 use identity::envelope::{Envelope, Payload as _};
 use identity::id::Digest;
 use identity::principal::{Author, NodeName};
@@ -15,9 +14,7 @@ use crate::approve::{Approved, Decision};
 use crate::entry::{Action, SignedEntry};
 use crate::grant::Granted;
 use crate::invite::{Approval, Invite};
-use crate::state::{
-    AdmissionRecord, BundleRecord, InviteRecord, MemberRecord, Spend, State, Unfit, Void, add_first, bad,
-};
+use crate::state::{AdmissionRecord, InviteRecord, MemberRecord, Spend, State, Unfit, Void, add_first, bad};
 
 impl State {
     /// Takes one entry; the caller delivers in causal order. A void entry stands, without effect.
@@ -90,7 +87,14 @@ impl State {
         match (&signed.entry.author, &signed.entry.action) {
             (Author::Signer(_), Action::OrgFound { founding }) => self.found(founding),
             (Author::Signer(_), Action::SignersInstall { signers, head }) => self.install(signed, signers, head),
-            (Author::Signer(_), Action::TrustPublish { bundle }) => self.publish_bundle(signed, bundle),
+            (Author::Signer(_), Action::TrustPublish { bundle, head }) => self.stage(signed, bundle, head.as_ref()),
+            (Author::Signer(_), Action::TrustActivate { head, turn }) => self.activate(signed, head, turn),
+            (Author::Signer(_), Action::TrustRollback { bundle, head, turn }) => {
+                self.take_back(signed, bundle, head, turn)
+            }
+            (Author::Signer(_), Action::TrustRetire { bundle, head, turn }) => {
+                self.retire(signed, bundle.as_ref(), head, turn)
+            }
             (Author::Signer(_), Action::HeadPublish { head, cause }) => self.publish_head(signed, head, cause),
             (Author::Signer(_), Action::ReleasePublish { release, head }) => {
                 self.publish_release(signed, release, head)
@@ -126,6 +130,9 @@ impl State {
                 Action::OrgFound { .. }
                 | Action::SignersInstall { .. }
                 | Action::TrustPublish { .. }
+                | Action::TrustActivate { .. }
+                | Action::TrustRollback { .. }
+                | Action::TrustRetire { .. }
                 | Action::HeadPublish { .. }
                 | Action::ReleasePublish { .. }
                 | Action::InviteCreate { .. }
@@ -140,18 +147,6 @@ impl State {
 
     fn found(&self, founding: &Envelope) -> Result<(), Void> {
         if founding.digest().0 == self.org.0 { Ok(()) } else { Err(Void::BadObject("another org's founding".into())) }
-    }
-
-    fn publish_bundle(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {
-        let signers = self.signers_before(signed);
-        let body = match Bundle::<Identity>::open(signers, envelope) {
-            Ok(bundle) => bundle.body().clone(),
-            Err(_) => Bundle::<Endpoint>::open(signers, envelope).map_err(|why| bad(&why))?.body().clone(),
-        };
-        let envelope = envelope.kept(&signers.quorum.keys());
-        let known = self.bundles.entry(envelope.digest());
-        known.or_insert_with(|| BundleRecord { body, envelope: envelope.clone() }).envelope.merge(&envelope);
-        Ok(())
     }
 
     fn create_invite(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {

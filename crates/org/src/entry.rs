@@ -1,7 +1,8 @@
 //! One entry of the ledger: an action in its author's chain, with what the author had seen of the others.
 
+use identity::bundle::Domain;
 use identity::envelope::{BadEnvelope, Envelope, Payload};
-use identity::head::Cut;
+use identity::head::{Cut, Grace};
 use identity::id::{Correlation, Digest, InviteId, OrgId};
 use identity::key::{BadKey, PublicKey, Sign};
 use identity::principal::{Author, NodeName, Principal};
@@ -46,8 +47,27 @@ pub enum Action {
     /// Written by a gateway when it is shown a recovery: the delay counts from here.
     #[serde(rename = "recovery.begin")]
     RecoveryBegin { recovery: Envelope },
+    /// A new version of the roots of one domain, and the head that stages it. The first ones came before any head.
     #[serde(rename = "bootstrap_trust.publish")]
-    TrustPublish { bundle: Envelope },
+    TrustPublish {
+        bundle: Envelope,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head: Option<Envelope>,
+    },
+    /// The staged version is the one to use; the former is in grace.
+    #[serde(rename = "bootstrap_trust.activate")]
+    TrustActivate { head: Envelope, turn: Turn },
+    /// A new version with the former roots takes back the last step.
+    #[serde(rename = "bootstrap_trust.rollback")]
+    TrustRollback { bundle: Envelope, head: Envelope, turn: Turn },
+    /// A version is trusted no more. If its keys were stolen, the bundle that replaces it comes along.
+    #[serde(rename = "bootstrap_trust.retire")]
+    TrustRetire {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bundle: Option<Envelope>,
+        head: Envelope,
+        turn: Turn,
+    },
     #[serde(rename = "head.publish")]
     HeadPublish { head: Envelope, cause: Cause },
     /// Agents for the platforms of the org, and the head that names them.
@@ -82,12 +102,57 @@ impl Action {
     /// The head that it brings, if it brings one.
     pub const fn head(&self) -> Option<&Envelope> {
         match self {
-            Self::HeadPublish { head, .. } | Self::SignersInstall { head, .. } | Self::ReleasePublish { head, .. } => {
-                Some(head)
-            }
+            Self::HeadPublish { head, .. }
+            | Self::SignersInstall { head, .. }
+            | Self::ReleasePublish { head, .. }
+            | Self::TrustActivate { head, .. }
+            | Self::TrustRollback { head, .. }
+            | Self::TrustRetire { head, .. } => Some(head),
+            Self::TrustPublish { head, .. } => head.as_ref(),
             Self::OrgFound { .. }
             | Self::RecoveryBegin { .. }
-            | Self::TrustPublish { .. }
+            | Self::InviteCreate { .. }
+            | Self::InviteConfirm { .. }
+            | Self::NodeSuspend { .. }
+            | Self::ManifestConfirm { .. }
+            | Self::NodeApprove { .. }
+            | Self::InviteApprove { .. }
+            | Self::NodeAdmit { .. }
+            | Self::NodeJoin { .. }
+            | Self::NodeLeave { .. } => None,
+        }
+    }
+}
+
+/// What happens to a version of the trusted roots.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Turn {
+    pub domain: Domain,
+    pub version: u64,
+    /// The version whose place it takes, or takes again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u64>,
+    /// From when until when the former is trusted beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Grace>,
+    /// What would break by this, and was let break, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waived: Vec<String>,
+}
+
+impl Action {
+    /// The trust bundle that it brings, if it brings one.
+    pub const fn bundle(&self) -> Option<&Envelope> {
+        match self {
+            Self::TrustPublish { bundle, .. } | Self::TrustRollback { bundle, .. } => Some(bundle),
+            Self::TrustRetire { bundle, .. } => bundle.as_ref(),
+            Self::OrgFound { .. }
+            | Self::SignersInstall { .. }
+            | Self::RecoveryBegin { .. }
+            | Self::TrustActivate { .. }
+            | Self::HeadPublish { .. }
+            | Self::ReleasePublish { .. }
             | Self::InviteCreate { .. }
             | Self::InviteConfirm { .. }
             | Self::NodeSuspend { .. }

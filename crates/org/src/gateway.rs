@@ -74,6 +74,26 @@ impl CheckedRequest {
     }
 }
 
+/// The issuing keys of a gateway, and those that it would use next. Signed by its voice, so that one gateway can hand on
+/// another's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Issuers {
+    pub gateway: NodeName,
+    /// A certificate of each key in use; whoever certifies the key anew takes only the public key out of it.
+    pub identity: Bytes,
+    pub endpoint: Bytes,
+    /// Certificate requests of keys that lie ready. They are used once a mandate names them.
+    pub spare_identity: Bytes,
+    pub spare_endpoint: Bytes,
+    pub at: Timestamp,
+}
+
+impl Payload for Issuers {
+    const KIND: &'static str = "issuers";
+    const SCHEMA: u32 = 1;
+}
+
 /// What a new gateway is handed: certificates for its issuing keys, and what the org is. Each part is checked against
 /// what is signed; the mandate itself is in the head.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use identity::envelope::Payload;
 use identity::host::{HostGlob, HostName};
-use identity::id::{Digest, InviteId};
+use identity::id::{Digest, Fingerprint, InviteId};
 use identity::key::PublicKey;
 use identity::label::Label;
 use identity::principal::{Name, NodeName};
@@ -54,6 +54,9 @@ pub struct Invite {
     /// What its line downloads: gateways keep these files while it lives.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub files: BTreeSet<Digest>,
+    /// The endpoint root that its code pins; absent: the founders'. Retired, it takes the invite with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<Fingerprint>,
 }
 
 const fn one() -> u8 {

@@ -25,6 +25,7 @@ pub mod recover;
 pub mod restore;
 pub mod head;
 pub mod install;
+pub mod trust;
 pub mod suspend;
 pub mod consent;
 pub mod decide;

@@ -1,9 +1,9 @@
 //! What a node says of itself, signed by its node key: what it has taken in, and how its trials went.
 
 use identity::envelope::Payload;
-use identity::id::Digest;
+use identity::id::{Digest, Fingerprint};
 use identity::key::PublicKey;
-use identity::principal::NodeName;
+use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,48 @@ pub struct Report {
     pub refused: Option<Refused>,
     /// Version of the agent.
     pub agent: String,
+    /// Which roots it goes by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<TrustTold>,
 }
+
+/// Both domains, apart as everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustTold {
+    pub endpoint: DomainTold,
+    pub identity: DomainTold,
+    /// The SVIDs here, and the roots that each leads to.
+    pub svids: Vec<SvidTold>,
+}
+
+/// How a node stands with the roots of one domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainTold {
+    /// The newest version that it goes by, and the fingerprint of its roots.
+    pub version: u64,
+    pub fingerprint: Fingerprint,
+    /// Every version that it goes by.
+    pub versions: Vec<u64>,
+    /// What is on trial, if something is.
+    pub trial: Option<u64>,
+    /// When it last took a change over.
+    pub updated_at: Option<Timestamp>,
+    /// What it did not take, or went back from, and why.
+    pub refused: Option<Refused>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SvidTold {
+    pub principal: Principal,
+    pub roots: Vec<Fingerprint>,
+    pub not_after: Timestamp,
+}
+
+/// As many SVIDs, and versions, as a report tells of.
+pub const TOLD: usize = 256;
 
 impl Payload for Report {
     const KIND: &'static str = "report";
@@ -80,7 +121,14 @@ impl Report {
             Applied::OnTrial { waits, .. } => waits.len() <= 32 && waits.iter().all(|wait| plain(wait)),
             Applied::RolledBack { why, .. } => plain(why),
         };
-        applied && plain(&self.agent) && self.refused.as_ref().is_none_or(|refused| plain(&refused.why))
+        let domain = |told: &DomainTold| {
+            told.versions.len() <= TOLD && told.refused.as_ref().is_none_or(|refused| plain(&refused.why))
+        };
+        let trust = self.trust.as_ref().is_none_or(|trust| {
+            let few = trust.svids.len() <= TOLD && trust.svids.iter().all(|svid| svid.roots.len() <= TOLD);
+            few && domain(&trust.endpoint) && domain(&trust.identity)
+        });
+        applied && trust && plain(&self.agent) && self.refused.as_ref().is_none_or(|refused| plain(&refused.why))
     }
 }
 

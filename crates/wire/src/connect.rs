@@ -9,7 +9,6 @@ use ground::clock;
 use http_body_util::Full;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use identity::bundle::{Bundle, Endpoint, Identity, InDomain};
 use identity::envelope::Envelope;
 use identity::head::{Head, Mandate};
 use identity::id::OrgId;
@@ -141,16 +140,16 @@ pub struct Provisional {
 /// A connection to a gateway that is mandated in a verified head.
 #[derive(Debug)]
 pub struct Believed {
-    conversation: Conversation,
+    pub(crate) conversation: Conversation,
     endpoint: ProvisionalEndpoint,
     pub mandate: Mandate,
 }
 
 #[derive(Debug)]
-struct Conversation {
+pub(crate) struct Conversation {
     sender: SendRequest<Full<Bytes>>,
     exporter: [u8; 32],
-    address: Address,
+    pub(crate) address: Address,
     own: bool,
 }
 
@@ -299,45 +298,35 @@ impl Believed {
     ) -> Result<A, CallError> {
         self.conversation.ask_within(ask, question, REPLY_TIME + Duration::from_secs(longer.0)).await
     }
-
-    /// The active bundles of one domain; each must be the one that the head names.
-    pub async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
-        let sent = self.conversation.documents(Ask::Trust(D::DOMAIN)).await?;
-        let address = self.conversation.address.clone();
-        let wrong = |why: &str| CallError::Unreadable { address: address.clone(), why: why.to_owned() };
-        let mut bundles = Vec::new();
-        for line in known.head.head.trusted_bundles(D::DOMAIN) {
-            let envelope = sent.iter().find(|envelope| envelope.digest() == line.bundle);
-            let envelope = envelope.ok_or_else(|| wrong("a trust bundle that the head names is missing"))?;
-            let bundle = known.open_bundle(envelope).ok_or_else(|| wrong("a trust bundle does not hold"))?;
-            bundles.push(bundle);
-        }
-        if bundles.is_empty() { Err(wrong("the head names no trust bundle")) } else { Ok(bundles) }
-    }
-
-    pub async fn both_bundles(
-        &mut self,
-        known: &Known,
-    ) -> Result<(Vec<Bundle<Identity>>, Vec<Bundle<Endpoint>>), CallError> {
-        Ok((self.bundles(known).await?, self.bundles(known).await?))
-    }
-}
-
-impl Known {
-    /// A bundle may have been signed by an earlier set than the one in force.
-    fn open_bundle<D: InDomain>(&self, envelope: &Envelope) -> Option<Bundle<D>> {
-        self.signer_sets().iter().find_map(|set| Bundle::open(set, envelope).ok())
-    }
 }
 
 impl Conversation {
-    async fn document(&mut self, ask: Ask) -> Result<Envelope, CallError> {
+    /// With whoever answers there: what they say counts only as far as it is signed.
+    pub(crate) async fn with_anybody(gateway: &Gateway) -> Result<Self, CallError> {
+        let address = gateway.address.clone();
+        let silent = |_| CallError::Silent { address: address.clone() };
+        let dial = async {
+            let stream = way::open(&address, gateway.dial).await.map_err(|why| no_way(why, &address))?;
+            let unreadable = |why: &str| CallError::Unreadable { address: address.clone(), why: why.to_owned() };
+            let name = ServerName::try_from(address.host.to_string()).map_err(|_| unreadable("its name"))?;
+            let config = tls::carrier()?;
+            let stream = TlsConnector::from(config).connect(name, stream).await;
+            let stream = stream.map_err(|source| explain(source, &address, false))?;
+            let broken = |_| CallError::BrokenOff { address: address.clone() };
+            let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(broken)?;
+            tokio::spawn(connection);
+            Ok(Self { sender, exporter: [0; 32], address: address.clone(), own: false })
+        };
+        timeout(way::patience(&address.way), dial).await.map_err(silent)?
+    }
+
+    pub(crate) async fn document(&mut self, ask: Ask) -> Result<Envelope, CallError> {
         let address = self.address.clone();
         let missing = || CallError::Unreadable { address, why: format!("nothing at {}", ask.path()) };
         self.documents(ask).await?.into_iter().next().ok_or_else(missing)
     }
 
-    async fn documents(&mut self, ask: Ask) -> Result<Vec<Envelope>, CallError> {
+    pub(crate) async fn documents(&mut self, ask: Ask) -> Result<Vec<Envelope>, CallError> {
         let documents: Documents = self.ask(ask, &()).await?;
         Ok(documents.documents)
     }

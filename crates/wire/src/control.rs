@@ -119,6 +119,10 @@ pub enum Call {
     Peers {},
     /// The releases of agents, the newest first.
     Releases {},
+    /// Every trust bundle that was ever published.
+    Bundles {},
+    /// The issuing keys of this gateway, and of those that it has heard of.
+    Issuers {},
     /// Which of these files the gateway does not have, and how much of each it does. Those that it has stay for a while.
     FilesMissing {
         digests: Vec<Digest>,
@@ -186,6 +190,13 @@ pub enum Answer {
         releases: Vec<Envelope>,
         /// The one that the head in force names.
         current: Option<Digest>,
+    },
+    Bundles {
+        bundles: Vec<Envelope>,
+    },
+    /// `org::gateway::Issuers`, each as that gateway's voice signed it.
+    Issuers {
+        issuers: Vec<Envelope>,
     },
     FilesMissing {
         missing: Vec<MissingFile>,

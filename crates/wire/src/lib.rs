@@ -15,3 +15,4 @@ pub mod way;
 pub mod known;
 pub mod tree;
 pub mod connect;
+pub mod trust;

@@ -369,8 +369,11 @@ fn check_signature(
     rustls::crypto::verify_tls13_signature(message, cert, signature, algorithms)
 }
 
+/// A leaf, and an issuing certificate with its root for each of a few roots. More is not looked at.
+const MOST_CERTIFICATES: usize = 12;
+
 fn whole<'a>(leaf: &CertificateDer<'a>, rest: &[CertificateDer<'a>]) -> Vec<CertificateDer<'a>> {
-    std::iter::once(leaf).chain(rest).take(4).cloned().collect()
+    std::iter::once(leaf).chain(rest).take(MOST_CERTIFICATES).cloned().collect()
 }
 
 fn timestamp(now: UnixTime) -> Timestamp {

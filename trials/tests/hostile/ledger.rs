@@ -50,6 +50,7 @@ impl Desk {
             files: std::collections::BTreeSet::new(),
             hosts: Vec::new(),
             kind: InviteKind::Token,
+            root: None,
         };
         Action::InviteCreate { invite: self.thief.seal(&invite, by) }
     }

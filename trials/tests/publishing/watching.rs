@@ -77,6 +77,7 @@ impl Puppet {
                 applied,
                 refused: None,
                 agent: "0.1.0".to_owned(),
+                trust: None,
             }),
             None,
         );

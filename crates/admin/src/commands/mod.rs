@@ -29,6 +29,7 @@ pub mod recover;
 pub mod epoch;
 pub mod mandate;
 pub mod gateway;
+pub mod trust;
 pub mod doctor;
 pub mod backup;
 pub mod check;

@@ -287,8 +287,8 @@ impl Founder<'_> {
             Chain { state: State::of(self.founding), ledger, founder: self, correlation: random::correlation()? };
         chain.ledger.begin()?;
         chain.by_signer(Action::OrgFound { founding: self.founding.envelope.clone() })?;
-        chain.by_signer(Action::TrustPublish { bundle: identity.clone() })?;
-        chain.by_signer(Action::TrustPublish { bundle: endpoint.clone() })?;
+        chain.by_signer(Action::TrustPublish { bundle: identity.clone(), head: None })?;
+        chain.by_signer(Action::TrustPublish { bundle: endpoint.clone(), head: None })?;
         chain.by_signer(Action::HeadPublish { head, cause: Cause::Founding })?;
         chain.by_gateway(&keys.voice, Action::NodeAdmit { admission: admission.clone() })?;
         chain.ledger.commit()?;

@@ -165,8 +165,8 @@ proptest! {
                     }
                 }
                 Event::GoBack(which) => machines[which].trial = None,
-                // What it had heard is on its disk; what it had found out in a trial is not.
-                Event::Crash(_) => {}
+                // The head was on its disk, and the power went before the bundles were.
+                Event::Crash(which) => machines[which].lines.clone_from(&lines),
                 Event::Days(days) => now = now + Seconds::DAY.times(u64::from(days)),
             }
             for machine in &machines {

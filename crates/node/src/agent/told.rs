@@ -58,6 +58,7 @@ impl Told {
             applied: self.applied.clone(),
             refused: self.refused.clone(),
             agent: env!("CARGO_PKG_VERSION").to_owned(),
+            trust: None,
         };
         let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
         let envelope = Envelope::seal(Some(self.node.org_id), &report).map_err(|why| bad(&why))?;

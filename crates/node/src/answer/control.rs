@@ -22,7 +22,7 @@ use wire::control::{
 use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
-use crate::answer::{approve, files, recover, stage};
+use crate::answer::{approve, files, recover, stage, trust};
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const VIEWS_PER_PAGE: usize = 2_000;
@@ -83,6 +83,11 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
         Call::Peers {} => Ok(peers(gateway).await),
+        Call::Bundles {} => {
+            let state = gateway.state().await;
+            Ok(Answer::Bundles { bundles: state.bundles.values().map(|record| record.envelope.clone()).collect() })
+        }
+        Call::Issuers {} => trust::issuers(gateway),
         Call::Releases {} => Ok(releases(&*gateway.state().await)),
         Call::FilesMissing { digests } => files::missing(gateway, digests).await,
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,

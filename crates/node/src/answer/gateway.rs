@@ -46,6 +46,7 @@ const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Gateway {
+    pub folder: GatewayFolder,
     pub about: GatewayFile,
     pub keys: GatewayKeys,
     pub writer: Writer,
@@ -170,6 +171,7 @@ impl Gateway {
         };
         let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
         Ok(Self {
+            folder: folder.clone(),
             about,
             keys,
             writer,

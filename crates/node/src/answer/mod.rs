@@ -24,6 +24,7 @@ pub mod vouch;
 // Answers: a file for each request.
 pub mod issue;
 pub mod documents;
+pub mod trust;
 pub mod files;
 pub mod approve;
 pub mod enroll;

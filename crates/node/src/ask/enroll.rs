@@ -19,6 +19,7 @@ use wire::enroll::{Challenge, EnrollRequest, Issued};
 use wire::known::Known;
 use wire::permit::Ask;
 use wire::tls::Expect;
+use wire::trust::Trust;
 
 use crate::ask::call::{AskError, believe_one_of};
 use crate::ask::facts::facts;
@@ -245,7 +246,7 @@ async fn try_join_at(
     let (mut gateway, known) = believe_one_of(&[gateway], &Expect::Pin(code.endpoint_root), None, anchor).await?;
     let version = known.head.head.version;
     tell(Step::Doing(&format!("believed the gateway at {}: mandated in head {version}", gateway.address())));
-    let (identity, endpoint) = gateway.both_bundles(&known).await?;
+    let Trust { identity, endpoint } = gateway.trust(&known).await?;
 
     if known.founding.record.name != code.name {
         return Err(AskError::BadAnswer("the org is called otherwise than the code says".to_owned()));

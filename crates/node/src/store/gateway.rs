@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ground::file::{self, Access, Lock};
+use ground::random;
 use identity::authority::Authority;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
@@ -146,6 +147,15 @@ impl GatewayFolder {
             endpoint: self.issuer()?,
             endpoint_root: self.certificate("endpoint-root.pem")?,
         })
+    }
+
+    /// The key that would be used next in a domain, made on first use.
+    pub fn spare(&self, domain: Domain) -> Result<P256Key, ScopeError> {
+        let path = self.path(&format!("{}-issuer.spare.key", domain.word()));
+        if !path.exists() {
+            file::write(&path, random::p256()?.to_pem().as_bytes(), Access::Private)?;
+        }
+        read_key(&path)
     }
 
     fn issuer<D: InDomain>(&self) -> Result<Authority<D>, ScopeError> {

@@ -43,16 +43,14 @@ impl<D: Desk> Session<D> {
         let signers: Vec<_> = self.known.signers.quorum.keys().into_iter().collect();
         let mut contents = Contents::default();
         for entry in entries {
-            match entry.entry.action {
-                Action::TrustPublish { bundle } if is_trusted(head, bundle.digest()) => contents.trust.push(bundle),
-                Action::NodeSuspend { suspension, .. } => {
-                    let opened =
-                        signers.iter().find_map(|key| suspension.open_signed_by::<Suspension>(org, &[*key]).ok());
-                    if opened.is_some_and(|opened| now < opened.until) {
-                        contents.suspensions.push(suspension);
-                    }
+            if let Some(bundle) = entry.entry.action.bundle().filter(|bundle| is_trusted(head, bundle.digest())) {
+                contents.trust.push(bundle.clone());
+            }
+            if let Action::NodeSuspend { suspension, .. } = entry.entry.action {
+                let opened = signers.iter().find_map(|key| suspension.open_signed_by::<Suspension>(org, &[*key]).ok());
+                if opened.is_some_and(|opened| now < opened.until) {
+                    contents.suspensions.push(suspension);
                 }
-                _ => {}
             }
         }
         if contents.trust.len() < head.trust.iter().filter(|line| line.state.is_trusted()).count() {

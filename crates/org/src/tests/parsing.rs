@@ -125,7 +125,7 @@ fn a_row_that_lies_under_anothers_key_is_refused() {
     let mut world = World::new(1, &["ann"]);
     let (name, pem) = (&world.founding.record.name, "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n");
     let bundle = Bundle::<Identity>::draft((1, None), name, Vec::new(), pem, NOW).unwrap();
-    world.append("ann", Action::TrustPublish { bundle: world.sealed(&bundle, &["ann"]) });
+    world.append("ann", Action::TrustPublish { bundle: world.sealed(&bundle, &["ann"]), head: None });
     world.invite("ann", 1, [2, 2]);
     let install = world.install("ann", world.founding.record.signers.clone(), &["ann"], &["ann"]);
     world.append("ann", install);

@@ -238,6 +238,7 @@ impl World {
             approval: Approval::None,
             approvers: 1,
             files: BTreeSet::new(),
+            root: None,
         }
     }
 

@@ -39,6 +39,7 @@ impl Scene {
             applied,
             refused: None,
             agent: "0.1.0".to_owned(),
+            trust: None,
         }
     }
 

@@ -1,0 +1,52 @@
+//! The trusted roots, as an operator sees them: every version, checked against the head.
+
+use identity::bundle::{Bundle, Endpoint, InDomain, Roots};
+use identity::certificate;
+use identity::head::TrustLine;
+use identity::id::Fingerprint;
+use identity::trust;
+use wire::control::{Answer, Call};
+
+use crate::desk::{Desk, DeskError};
+use crate::session::{OperateError, Session};
+
+/// One version of the roots of a domain, and where it stands.
+#[derive(Debug, Clone)]
+pub struct Version<D: InDomain> {
+    pub line: TrustLine,
+    pub bundle: Bundle<D>,
+}
+
+impl<D: Desk> Session<D> {
+    /// Every version of one domain that the head names, the oldest first. The gateway's word alone does not count.
+    pub async fn versions<T: InDomain>(&mut self) -> Result<Vec<Version<T>>, OperateError> {
+        let Answer::Bundles { bundles } = self.ask(Call::Bundles {}).await? else {
+            return Err(DeskError::OtherAnswer.into());
+        };
+        let lines = trust::of(&self.known.head.head.trust, T::DOMAIN);
+        let read = |line: TrustLine| {
+            let envelope = bundles.iter().find(|envelope| envelope.digest() == line.bundle);
+            let bundle = envelope.and_then(|envelope| self.known.open_bundle(envelope));
+            let name = format!("{} {}", T::DOMAIN.word(), line.version);
+            let bundle = bundle.ok_or(OperateError::NotAsTold { what: "trust bundle", name })?;
+            Ok(Version { line, bundle })
+        };
+        lines.into_iter().map(read).collect()
+    }
+
+    /// The endpoint root that a code pins: the one in use.
+    pub async fn pinned_root(&mut self) -> Result<Fingerprint, OperateError> {
+        let versions = self.versions::<Endpoint>().await?;
+        let active = trust::active(&self.known.head.head.trust, Endpoint::DOMAIN).map(|line| line.version);
+        let active = versions.iter().find(|version| Some(version.line.version) == active);
+        let pinned = active.and_then(|version| version.bundle.fingerprints().next());
+        Ok(pinned.unwrap_or_else(|| self.known.founding.endpoint_fingerprint()))
+    }
+
+    /// All endpoint roots that are trusted now: with these, a download goes on through a rotation.
+    pub async fn endpoint_roots_pem(&mut self) -> Result<String, OperateError> {
+        let versions = self.versions::<Endpoint>().await?;
+        let trusted = versions.iter().filter(|version| version.line.state.is_trusted()).map(|version| &version.bundle);
+        Ok(certificate::to_pem(Roots::of_all(trusted).certificates()))
+    }
+}

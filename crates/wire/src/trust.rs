@@ -1,0 +1,72 @@
+//! The trusted roots: read from a gateway that is believed, or from anybody, since they are signed.
+
+use ground::clock;
+use identity::bundle::{Bundle, Endpoint, Identity, InDomain};
+use identity::envelope::Envelope;
+
+use crate::connect::{Believed, CallError, Conversation, Gateway};
+use crate::known::{BadKnowledge, Known};
+use crate::permit::Ask;
+
+/// Every bundle that a head trusts.
+#[derive(Debug, Clone)]
+pub struct Trust {
+    pub endpoint: Vec<Bundle<Endpoint>>,
+    pub identity: Vec<Bundle<Identity>>,
+}
+
+impl Believed {
+    /// The trusted bundles of one domain; each must be the one that the head names.
+    pub async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
+        self.conversation.bundles(known).await
+    }
+
+    pub async fn trust(&mut self, known: &Known) -> Result<Trust, CallError> {
+        self.conversation.trust(known).await
+    }
+}
+
+/// Catches up with the org at whoever answers there, without believing them: only what is signed counts. This is how a
+/// machine comes back whose endpoint roots are all gone. Nothing else can be asked on such a connection.
+pub async fn refresh(gateway: &Gateway, known: &Known) -> Result<(Known, Trust), CallError> {
+    let mut conversation = Conversation::with_anybody(gateway).await?;
+    let wrong = |why: BadKnowledge| CallError::Knowledge { address: Box::new(gateway.address.clone()), source: why };
+    let chain = conversation.documents(Ask::Signers).await?;
+    let behind = || {
+        wrong(BadKnowledge::Signers(identity::signers::BrokenChain::EndsTooEarly {
+            reached: chain.len() as u64 + 1,
+            floor: known.signers.version,
+        }))
+    };
+    let more = chain.get(known.chain.len()..).ok_or_else(behind)?;
+    let head = conversation.document(Ask::Head).await?;
+    let newer = known.advance(more, Some(&head), clock::now()).map_err(wrong)?;
+    let trust = conversation.trust(&newer).await?;
+    Ok((newer, trust))
+}
+
+impl Conversation {
+    async fn trust(&mut self, known: &Known) -> Result<Trust, CallError> {
+        Ok(Trust { endpoint: self.bundles(known).await?, identity: self.bundles(known).await? })
+    }
+
+    async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
+        let sent = self.documents(Ask::Trust(D::DOMAIN)).await?;
+        let wrong = |why: &str| CallError::Unreadable { address: self.address.clone(), why: why.to_owned() };
+        let mut bundles = Vec::new();
+        for line in known.head.head.trusted_bundles(D::DOMAIN) {
+            let envelope = sent.iter().find(|envelope| envelope.digest() == line.bundle);
+            let envelope = envelope.ok_or_else(|| wrong("a trust bundle that the head names is missing"))?;
+            let bundle = known.open_bundle(envelope).ok_or_else(|| wrong("a trust bundle does not hold"))?;
+            bundles.push(bundle);
+        }
+        if bundles.is_empty() { Err(wrong("the head names no trust bundle")) } else { Ok(bundles) }
+    }
+}
+
+impl Known {
+    /// A bundle may have been signed by an earlier set than the one in force.
+    pub fn open_bundle<D: InDomain>(&self, envelope: &Envelope) -> Option<Bundle<D>> {
+        self.signer_sets().iter().find_map(|set| Bundle::open(set, envelope).ok())
+    }
+}
