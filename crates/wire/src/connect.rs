@@ -55,7 +55,7 @@ pub enum CallError {
     #[error("the gateway at {address} is not one of this org's: {why}")]
     NotBelieved { address: Address, why: Untrusted },
     #[error(
-        "this machine's clock and that of the gateway at {address} are at least {} apart: {why}, and here it is {here}",
+        "this machine's clock and that of the gateway at {address} are at least {} apart: {why}",
         apart.roughly()
     )]
     ClocksApart { address: Address, why: Untrusted, here: Timestamp, apart: Seconds },
@@ -411,12 +411,12 @@ fn no_way(why: NoWay, address: &Address) -> CallError {
 /// A certificate under the right root that is good at another time says more of the clocks than of the gateway, which
 /// renews it at half its life.
 fn not_believed(address: Address, why: Untrusted) -> CallError {
-    match why {
-        Untrusted::Expired(at) | Untrusted::NotYetValid(at) => {
+    match why.moment() {
+        Some(at) => {
             let here = clock::now();
             CallError::ClocksApart { address, why, here, apart: here.apart(at) }
         }
-        why => CallError::NotBelieved { address, why },
+        None => CallError::NotBelieved { address, why },
     }
 }
 

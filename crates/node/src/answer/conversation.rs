@@ -339,7 +339,7 @@ impl Conversation {
     fn believe(&self, peer: &ProvenSvid) -> Result<BelievedSvid, Refusal> {
         let believed = peer.believe(self.gateway.judgment.load().standard(), clock::now());
         believed.map_err(|why| match why {
-            Untrusted::Revoked => Refusal::KeyRevoked,
+            Untrusted::Revoked { .. } => Refusal::KeyRevoked,
             other => Refusal::NotPermitted { needed: format!("member with a valid SVID ({other})") },
         })
     }
