@@ -45,6 +45,13 @@ pub enum Untrusted {
     WrongUsage,
 }
 
+impl Untrusted {
+    /// It leads to no root that is trusted here: either side may have missed a rotation.
+    pub const fn is_unknown_root(&self) -> bool {
+        matches!(self, Self::UnknownRoot)
+    }
+}
+
 /// Against what an SVID is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Standard<'a> {
