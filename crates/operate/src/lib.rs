@@ -38,6 +38,7 @@ pub mod recover;
 pub mod restore;
 pub mod principal;
 pub mod publish;
+pub mod adoption;
 
 // What is declared.
 pub mod fleet;
