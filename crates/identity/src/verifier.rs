@@ -357,4 +357,4 @@ pub fn serial_of(reading: &Reading) -> Result<Serial, Untrusted> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
