@@ -146,6 +146,11 @@ impl ProvenSvid {
     pub const fn node_key(&self) -> PublicKey {
         self.binding.node_key
     }
+
+    /// The roots that it leads to, of those that were trusted when it was proven.
+    pub fn roots(&self) -> &[Fingerprint] {
+        &self.roots
+    }
 }
 
 /// A gateway's certificate that leads to a known endpoint root and fits the name that was dialled. The gateway is

@@ -27,6 +27,7 @@ use tokio_rustls::TlsConnector;
 use crate::http::{self, MAX_REPLY};
 use crate::known::{BadKnowledge, Known};
 use crate::permit::{Ask, Method};
+use crate::standing::Standing;
 use crate::sync::{Documents, Done, ShowRequest};
 use crate::tls::{self, EXPORTER_LABEL, Expect, OwnSvid, TlsSetup};
 use crate::way::{self, NoWay};
@@ -59,8 +60,17 @@ pub enum CallError {
         apart.roughly()
     )]
     ClocksApart { address: Address, why: Untrusted, here: Timestamp, apart: Seconds },
-    #[error("the gateway at {address} did not accept this machine's certificate: {why}")]
-    NotAccepted { address: Address, why: &'static str, alert: AlertKind },
+    #[error(
+        "the gateway at {address} did not accept this machine's certificate: {why}{}",
+        standing.as_ref().map(|own| format!("; {own}")).unwrap_or_default()
+    )]
+    NotAccepted {
+        address: Address,
+        why: &'static str,
+        alert: AlertKind,
+        /// How it stands with that certificate, seen from here.
+        standing: Option<Box<Standing>>,
+    },
     #[error("the gateway at {address} broke off")]
     BrokenOff { address: Address },
     #[error("what the gateway at {address} says of the org does not hold")]
@@ -444,7 +454,7 @@ fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Option<CallErr
                 Alert::BadCertificate => ("it is not valid yet or cannot be read", AlertKind::Other),
                 _ => ("the gateway does not say why", AlertKind::Other),
             };
-            Some(CallError::NotAccepted { address, why, alert })
+            Some(CallError::NotAccepted { address, why, alert, standing: None })
         }
         _ => None,
     }

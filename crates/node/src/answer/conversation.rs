@@ -94,9 +94,9 @@ impl Conversation {
         self.carriage.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The member's node key, for the registry.
-    pub fn node_key(&self) -> Option<identity::key::PublicKey> {
-        self.peer.as_ref().map(ProvenSvid::node_key)
+    /// Whose certificate it is, as far as TLS can tell.
+    pub const fn peer(&self) -> Option<&ProvenSvid> {
+        self.peer.as_ref()
     }
 
     pub async fn answer(&self, request: Request<Incoming>) -> Reply {

@@ -12,7 +12,7 @@ use ground::{clock, random};
 use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
 use identity::head::{Mandate, TrustLine};
-use identity::id::Digest;
+use identity::id::{Digest, Fingerprint};
 use identity::key::{EdKey, PublicKey, Sign as _};
 use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
@@ -363,7 +363,9 @@ fn effect(
             judgment.store(Arc::new(fresh));
         }
         appearing.bring_up(state);
-        let cut = registry.cut_unless(|key| passes(state, key));
+        let trusted: Vec<Fingerprint> = judgment.load().roots.named().iter().map(|root| root.fingerprint).collect();
+        let leads = |roots: &[Fingerprint]| roots.iter().any(|root| trusted.contains(root));
+        let cut = registry.cut_unless(|key, roots| leads(roots) && passes(state, key));
         if cut > 0 {
             tracing::info!(connections = cut, "cut connections of machines that no longer belong");
         }
