@@ -82,12 +82,7 @@ impl<D: InDomain> Trusting<D> {
         Self::open_with(scope, known, scope.trust_paths()?, now)
     }
 
-    pub fn open_with(
-        scope: &Scope,
-        known: &Known,
-        paths: TrustPaths,
-        now: Timestamp,
-    ) -> Result<Self, ScopeError> {
+    pub fn open_with(scope: &Scope, known: &Known, paths: TrustPaths, now: Timestamp) -> Result<Self, ScopeError> {
         let folder = scope.path("trust").join(D::DOMAIN.word());
         let written = match record::load(&folder)? {
             Found::Standing(standing) => *standing,
@@ -193,8 +188,15 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// Takes all that the head trusts without a trial: nothing of what was here leads to a gateway.
-    pub fn take(&mut self, scope: &Scope, head: &Head, bundles: Vec<Bundle<D>>, now: Timestamp) -> Result<(), ScopeError> {
-        let item = Item { digest: self.put(bundles, Some(now))?, runs: head_lines::<D>(head) };
+    pub fn take(
+        &mut self,
+        scope: &Scope,
+        head: &Head,
+        bundles: Vec<Bundle<D>>,
+        now: Timestamp,
+    ) -> Result<(), ScopeError> {
+        let digest = self.put(bundles, Some(now))?;
+        let item = Item { digest, runs: digest };
         self.save(Standing {
             head: head.version,
             confirmed: Some(item),
@@ -219,10 +221,13 @@ impl<D: InDomain> Trusting<D> {
 
     /// Time passes: goes back at the deadline, for the last reason that was found.
     pub fn lapse(&mut self, why: Option<&str>, now: Timestamp) -> Result<Outcome, ScopeError> {
-        match why {
-            Some(why) => self.found(Err(why.to_owned()), now),
-            None => self.tick(now),
+        if let (Some(trial), Some(why)) = (&self.standing.trial, why) {
+            // It was found in time.
+            let (found, seen) = (Err(why.to_owned()), trial.seen);
+            let event = Event::Checked { under: trial.item.digest, found };
+            self.standing = self.standing.clone().step(event, seen).0;
         }
+        self.tick(now)
     }
 
     /// Confirms, or goes back.
@@ -296,11 +301,12 @@ impl<D: InDomain> Trusting<D> {
             return Ok(());
         };
         let known = |bundle: &&Bundle<D>| all_within(bundle, roots.certificates());
-        let had: Vec<_> = bundles.iter().filter(known).cloned().collect();
-        if had.is_empty() {
+        let before: Vec<_> = bundles.iter().filter(known).cloned().collect();
+        if before.is_empty() {
             return Ok(());
         }
-        let item = Item { digest: self.put(had, Some(now))?, runs: head_lines::<D>(head) };
+        let digest = self.put(before, Some(now))?;
+        let item = Item { digest, runs: digest };
         self.save(Standing { head: head.version, confirmed: Some(item), ..Standing::default() })
     }
 

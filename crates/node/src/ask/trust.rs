@@ -85,11 +85,7 @@ async fn fill_one<D: InDomain>(
 }
 
 /// Offers all that the head trusts, fetched if it is not here yet.
-pub async fn take(
-    scope: &Scope,
-    (gateway, known): (&mut Believed, &Known),
-    trying: Trying,
-) -> Result<(), AskError> {
+pub async fn take(scope: &Scope, (gateway, known): (&mut Believed, &Known), trying: Trying) -> Result<(), AskError> {
     let now = known.now(clock::now());
     let Both { endpoint, identity } = Both::open(scope, known, now)?;
     take_one(scope, (gateway, known), endpoint, trying).await?;
@@ -165,13 +161,9 @@ impl Probe<'_> {
     }
 }
 
-/// May a gateway be refused only because this node does not know its roots?
+/// May a gateway be refused only because this node does not know its roots, or knows old ones?
 pub const fn is_lost(why: &CallError) -> bool {
-    match why {
-        CallError::NotBelieved { why, .. } => matches!(why, Untrusted::UnknownRoot | Untrusted::NotByAnIssuer),
-        CallError::ClocksApart { why, .. } => matches!(why, Untrusted::Expired(_)),
-        _ => false,
-    }
+    why.is_unknown_root() || matches!(why, CallError::ClocksApart { why: Untrusted::Expired(_), .. })
 }
 
 /// Catches up with the org at whoever answers, and believes only what is signed. True if there are other roots now.
