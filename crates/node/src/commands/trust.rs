@@ -188,7 +188,8 @@ impl Paths {
             None => before.clone(),
         };
         scope.check_trust_paths(&paths).map_err(|why| {
-            Failure::refused(doing, why.to_string()).hint("give each domain a plain file of its own, outside the scope's folder")
+            Failure::refused(doing, why.to_string())
+                .hint("give each domain a plain file of its own, outside the scope's folder")
         })?;
         node.trust = (paths != TrustPaths::default()).then(|| paths.clone());
         scope.save_node(&node).map_err(failed)?;
