@@ -171,7 +171,8 @@ impl<D: InDomain> Trusting<D> {
         let unchanged = self.standing.confirmed.filter(|_| !adds).map(|confirmed| confirmed.runs);
         // What went back is tried again once the head says something else of this domain.
         let runs = unchanged.unwrap_or_else(|| head_lines::<D>(head));
-        let item = Item { digest: self.put(bundles, (!adds).then_some(now))?, runs };
+        let same = self.standing.confirmed.is_some_and(|confirmed| confirmed.digest == digest_of(&bundles));
+        let item = Item { digest: self.put(bundles, (!adds && !same).then_some(now))?, runs };
         let offer = Offer { item, head: head.version, terms, urged: trying.urged };
         let outcome = if self.standing.confirmed.is_some() {
             self.step(Event::Offered(offer), now)?

@@ -13,6 +13,7 @@ use serde::Serialize;
 use wire::known::Known;
 
 use crate::agent::trust as agent;
+use crate::apply::trial::Trial;
 use crate::apply::trust::Trusting;
 use crate::ask::trust::{Both, follow};
 use crate::commands::join::wanted_paths;
@@ -137,7 +138,7 @@ fn shown<D: InDomain>(scope: &Scope, paths: &TrustPaths, trusting: &Trusting<D>,
         file: scope.roots_path(paths, D::DOMAIN),
         versions: versions.collect(),
         told: trusting.told(head),
-        waits_for: trusting.trial().map(|trial| trial.missing()).unwrap_or_default(),
+        waits_for: trusting.trial().map(Trial::missing).unwrap_or_default(),
     }
 }
 

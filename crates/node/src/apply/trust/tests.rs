@@ -152,6 +152,10 @@ fn a_new_version_is_obeyed_on_trial_and_stays_when_a_gateway_was_reached_under_i
     let told = scene.open(&known, NOW + Seconds(5000)).told(&known.head.head).unwrap();
     assert_eq!((told.version, told.versions, told.trial), (2, vec![1, 2], None));
     assert_eq!((told.updated_at, told.refused), (Some(NOW + Seconds(5)), None));
+    let same = scene.head(3, Active, Some(Staged));
+    assert_eq!(scene.offer(&same, TRYING, NOW + Seconds(50)), Outcome::Same);
+    let told = scene.open(&same, NOW + Seconds(60)).told(&same.head.head).unwrap();
+    assert_eq!(told.updated_at, Some(NOW + Seconds(5)), "nothing was taken since");
 }
 
 #[test]
