@@ -39,6 +39,8 @@ pub mod restore;
 pub mod principal;
 pub mod publish;
 pub mod adoption;
+pub mod breaks;
+pub mod retire;
 
 // What is declared.
 pub mod fleet;
