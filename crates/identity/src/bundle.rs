@@ -174,7 +174,15 @@ impl<D: InDomain> Bundle<D> {
     }
 }
 
-/// The root certificates that count for one domain right now.
+/// The root certificates that count for one domain right now. Those of one domain cannot be given for the other's:
+///
+/// ```compile_fail,E0308
+/// use identity::bundle::{Endpoint, Identity, Roots};
+/// fn meet_gateways(_: Roots<Endpoint>) {}
+/// fn mistake(members: Roots<Identity>) {
+///     meet_gateways(members);
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Roots<D: InDomain> {
     certificates: Vec<CertificateDer<'static>>,
@@ -254,3 +262,6 @@ fn read_roots(text: &str) -> Result<Vec<CertificateDer<'static>>, BadBundle> {
 fn fingerprint(roots: &[CertificateDer<'_>]) -> Fingerprint {
     Fingerprint(sha256(&roots.iter().flat_map(|root| root.as_ref().to_vec()).collect::<Vec<u8>>()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,6 +85,11 @@ pub enum AlertKind {
 }
 
 impl CallError {
+    /// What answers there leads to no endpoint root that is trusted here: the roots may have moved on.
+    pub const fn is_unknown_root(&self) -> bool {
+        matches!(self, Self::NotBelieved { why, .. } if why.is_unknown_root())
+    }
+
     /// True if another gateway, or a later moment, may do better.
     pub const fn is_worth_retrying(&self) -> bool {
         match self {
