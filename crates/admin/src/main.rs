@@ -10,6 +10,7 @@ mod reminder;
 mod commands;
 mod words;
 mod handing;
+mod rooting;
 mod waiting;
 mod planning;
 mod watching;

@@ -13,7 +13,7 @@ use identity::principal::{Kind as PrincipalKind, NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use identity::trust::{self, BadStep, Step};
 use org::invite::InviteKind;
-use org::report::SvidTold;
+use org::report::{DomainTold, SvidTold};
 use pki_types::CertificateDer;
 use serde::Serialize;
 
@@ -179,7 +179,10 @@ pub fn outcome(scene: &Scene, step: Step, brought: Option<&Held>) -> Result<Outc
         Look { scene, stays: &stays, staying: &staying, going: &going, replaces: matches!(step, Step::Replace { .. }) };
     let mut breaks = match step {
         Step::Publish { .. } => look.untold_gateways(),
-        Step::Activate { version, .. } => look.gateways(&[version]),
+        Step::Activate { version, .. } => {
+            let behind = scene.members.iter().filter_map(|member| look.lacks(member, version));
+            look.gateways(&[version]).into_iter().chain(behind).collect()
+        }
         Step::Rollback { .. } | Step::Retire { .. } | Step::Replace { .. } => look.all(),
     };
     breaks.sort();
@@ -273,39 +276,58 @@ impl Look<'_> {
 
     /// A member that goes by none of the roots that stay.
     fn node(&self, member: &Stance) -> Option<Break> {
+        let told = member.told(self.scene.domain);
+        let has = |told: &DomainTold| -> Vec<&Held> {
+            self.scene.held.iter().filter(|held| told.versions.contains(&held.version)).collect()
+        };
+        let stays = |held: &&Held| held.fingerprints().any(|root| self.staying.contains(&root));
+        if told.is_some_and(|told| has(told).iter().any(stays)) {
+            return None;
+        }
+        // Nobody can have what takes a stolen one's place; who is there gets it at once.
+        if self.replaces && told.is_some() && member.off_since(self.scene.now).is_none() {
+            return None;
+        }
+        let alone = |told: &DomainTold| {
+            let versions: Vec<_> = has(told).iter().map(|held| held.version.to_string()).collect();
+            format!("it goes by version {} alone", versions.join(", "))
+        };
+        Some(self.behind(member, alone))
+    }
+
+    /// A member that has not taken a version over.
+    fn lacks(&self, member: &Stance, version: u64) -> Option<Break> {
+        let told = member.told(self.scene.domain);
+        if told.is_some_and(|told| told.versions.contains(&version)) {
+            return None;
+        }
+        let words = |told: &DomainTold| match told.trial {
+            Some(trial) if trial == version => format!("it tries version {version}"),
+            _ => format!("it has not adopted version {version}"),
+        };
+        Some(self.behind(member, words))
+    }
+
+    /// Why a member is behind, and what becomes of it.
+    fn behind(&self, member: &Stance, words: impl FnOnce(&DomainTold) -> String) -> Break {
         let (now, told) = (self.scene.now, member.told(self.scene.domain));
+        let never = "it never said which roots it goes by: its agent";
+        let why = match (&member.agent, told) {
+            (None, _) => format!("{never} never ran"),
+            (Some(agent), None) => format!("{never} {agent} is too old for that"),
+            (Some(_), Some(told)) => words(told),
+        };
+        let refused = told.and_then(|told| told.refused.as_ref());
+        let refused = refused.map(|refused| format!("it went back at {}: {}", refused.at, refused.why));
         let too_long = member.svid_expires_at.is_some_and(|ended| ended + COMES_BY_ITSELF < now);
         let home = match (too_long, self.scene.domain) {
-            (true, _) => "its certificate ended over a year ago: it needs an operator's word to come home",
+            (true, _) => "its certificate ended over a year ago, so it needs an operator's word to come home",
             (false, Domain::Endpoint) => "it comes home by the signed head when it is back",
             (false, Domain::Identity) => "it comes home by its node key when it is back",
         };
         let off = member.off_since(now).map(|since| format!("offline since {since}: {home}"));
-        let has = told.map(|told| self.scene.held.iter().filter(|held| told.versions.contains(&held.version)));
-        let goes_by = |has: Vec<&Held>| has.iter().map(|held| held.version.to_string()).collect::<Vec<_>>().join(", ");
-        let why = match (&member.agent, told, has) {
-            (None, _, _) => "it never said which roots it goes by: its agent never ran".to_owned(),
-            (Some(agent), None, _) | (Some(agent), _, None) => {
-                format!("it never said which roots it goes by: its agent {agent} is too old for that")
-            }
-            (Some(_), Some(told), Some(has)) => {
-                let has: Vec<&Held> = has.collect();
-                if has.iter().any(|held| held.fingerprints().any(|root| self.staying.contains(&root))) {
-                    return None;
-                }
-                // Nobody can have what is new; who is there gets it at once.
-                if self.replaces && off.is_none() {
-                    return None;
-                }
-                let has = format!("it goes by version {} alone", goes_by(has));
-                let refused =
-                    told.refused.as_ref().map(|refused| format!("; it went back at {}: {}", refused.at, refused.why));
-                let now = if off.is_none() { ", and has not adopted what stays" } else { "" };
-                format!("{has}{now}{}", refused.unwrap_or_default())
-            }
-        };
-        let why = std::iter::once(why).chain(off).collect::<Vec<_>>().join("; ");
-        Some(Break { kind: Kind::Node, name: member.name.to_string(), why })
+        let why = std::iter::once(why).chain(refused).chain(off).collect::<Vec<_>>().join("; ");
+        Break { kind: Kind::Node, name: member.name.to_string(), why }
     }
 
     /// Certificates on a member that lead to none of the roots that stay.

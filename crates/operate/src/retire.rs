@@ -9,6 +9,7 @@ use crate::breaks::{self, Break, Scene};
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
+use crate::unturned::Unturned;
 
 /// What is to be retired, and what may break by it.
 #[derive(Debug, Clone)]
@@ -58,10 +59,7 @@ impl RetireWish {
     /// The lines after it, and what breaks by consent.
     fn weigh(&self, scene: &Scene) -> Result<(Vec<identity::head::TrustLine>, Vec<Break>), OperateError> {
         let unwise = |why: String| Err(OperateError::Unwise(why));
-        let outcome = match breaks::outcome(scene, self.step(), None) {
-            Ok(outcome) => outcome,
-            Err(why) => return unwise(why.to_string()),
-        };
+        let outcome = breaks::outcome(scene, self.step(), None).map_err(Unturned::from)?;
         let (open, idle) = outcome.unwaived(&self.waived);
         if !open.is_empty() {
             let open: Vec<_> = open.iter().map(|it| it.in_words()).collect();

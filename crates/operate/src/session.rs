@@ -21,6 +21,7 @@ use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
 use crate::refused::{is_a_refusal, is_about_turn, is_farewell};
 use crate::timely::{self, ClockDoubt};
+use crate::unturned::Unturned;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
@@ -54,6 +55,8 @@ pub enum OperateError {
     Clock(#[from] ClockDoubt),
     #[error("{0}")]
     Unwise(String),
+    #[error(transparent)]
+    Unturned(#[from] Unturned),
     #[error(transparent)]
     Pending(#[from] BadPending),
     #[error("the {what} needs {needed} signatures and has {found}")]

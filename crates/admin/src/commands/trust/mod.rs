@@ -1,14 +1,25 @@
 //! `freehold trust`: the versions of the trusted roots, and each turn in their life. A file for each command.
 
+pub mod domain;
 pub mod list;
 pub mod show;
+pub mod publish;
+pub mod activate;
+pub mod rollback;
+pub mod plan;
+pub mod retire;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use identity::bundle::Domain;
 use node::report::Failure;
 
 use crate::home::Common;
+use activate::Activate;
 use list::List;
+use plan::Plan;
+use publish::Publish;
+use retire::Retire;
+use rollback::Rollback;
 use show::Show;
 
 #[derive(Debug, Subcommand)]
@@ -17,6 +28,16 @@ pub enum TrustCommand {
     List(List),
     /// Show one version, with everything in it
     Show(Show),
+    /// Say what a step would do, and who would break by it
+    Plan(Plan),
+    /// Hand out a new version of the roots beside the one in use
+    Publish(Publish),
+    /// Turn to the version that was handed out
+    Activate(Activate),
+    /// Take the last turn back
+    Rollback(Rollback),
+    /// Trust a version no more, if nobody breaks by it
+    Retire(Retire),
 }
 
 impl TrustCommand {
@@ -24,24 +45,11 @@ impl TrustCommand {
         match self {
             Self::List(list) => list.run(common).await,
             Self::Show(show) => show.run(common).await,
-        }
-    }
-}
-
-/// The two domains, as they are typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DomainWord {
-    /// Who may be our HTTPS gateway
-    Endpoint,
-    /// Who may be a member
-    Identity,
-}
-
-impl From<DomainWord> for Domain {
-    fn from(word: DomainWord) -> Self {
-        match word {
-            DomainWord::Endpoint => Self::Endpoint,
-            DomainWord::Identity => Self::Identity,
+            Self::Plan(plan) => Box::pin(plan.run(common)).await,
+            Self::Publish(publish) => Box::pin(publish.run(common)).await,
+            Self::Activate(activate) => Box::pin(activate.run(common)).await,
+            Self::Rollback(rollback) => Box::pin(rollback.run(common)).await,
+            Self::Retire(retire) => Box::pin(retire.run(common)).await,
         }
     }
 }

@@ -14,8 +14,9 @@ use operate::trust::Version;
 use pki_types::CertificateDer;
 use serde::Serialize;
 
+use super::domain::DomainWord;
 use super::list::state_words;
-use super::{DomainWord, no_version};
+use super::no_version;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::words::or_dash;
