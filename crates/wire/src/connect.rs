@@ -189,7 +189,6 @@ impl Provisional {
 
     /// Walks the chain, checks the head, finds the mandate. Returns what is now known.
     pub async fn believe(mut self, anchor: Anchor<'_>) -> Result<(Believed, Known), CallError> {
-        let now = clock::now();
         let known = match anchor {
             Anchor::Code { org, signers, head } => self.learn(org, signers, head).await?,
             Anchor::Behind(known) => known.clone(),
@@ -202,7 +201,7 @@ impl Provisional {
             },
         };
         let address = self.conversation.address.clone();
-        let mandate = self.endpoint.believe(&known.head.head, now).cloned();
+        let mandate = self.endpoint.believe(&known.head.head, known.now(clock::now())).cloned();
         let mandate = mandate.map_err(|why| not_believed(address, why))?;
         Ok((Believed { conversation: self.conversation, endpoint: self.endpoint, mandate }, known))
     }
@@ -232,7 +231,7 @@ impl Provisional {
         };
         let more = chain.get(known.chain.len()..).ok_or_else(|| self.wrong(behind()))?;
         let head = self.conversation.document(Ask::Head).await?;
-        known.advance(more, Some(&head), clock::now()).map_err(|why| self.wrong(why))
+        known.advance(more, Some(&head), known.now(clock::now())).map_err(|why| self.wrong(why))
     }
 
     /// A gateway that knows less than the caller is told so: it may have been restored from an old copy. All of this
@@ -286,7 +285,7 @@ impl Believed {
 
     /// The same, by a head that was verified.
     pub fn check_by(&self, head: &Head) -> Result<(), CallError> {
-        let still = self.endpoint.believe(head, clock::now());
+        let still = self.endpoint.believe(head, clock::now().max(head.issued_at));
         still.map(drop).map_err(|why| not_believed(self.conversation.address.clone(), why))
     }
 
