@@ -325,7 +325,11 @@ impl Look<'_> {
             (false, Domain::Endpoint) => "it comes home by the signed head when it is back",
             (false, Domain::Identity) => "it comes home by its node key when it is back",
         };
-        let off = member.off_since(now).map(|since| format!("offline since {since}: {home}"));
+        let off = match (member.off_since(now), member.last_seen) {
+            (Some(since), _) => Some(format!("offline since {since}: {home}")),
+            (None, Some(seen)) => Some(format!("last seen at {seen}")),
+            (None, None) => None,
+        };
         let why = std::iter::once(why).chain(refused).chain(off).collect::<Vec<_>>().join("; ");
         Break { kind: Kind::Node, name: member.name.to_string(), why }
     }

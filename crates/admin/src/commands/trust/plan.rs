@@ -153,10 +153,12 @@ impl Plan {
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
         let planned = Planned::of(&scene, step, &outcome);
         show(common.json, &planned, || planned.in_words());
-        let refused = format!("`freehold trust {} {}` would be refused", planned.step, planned.domain);
         match outcome.breaks.len() {
             0 => Ok(()),
-            many => Err(Failure::refused(refused, format!("{many} would break")).hint(planned.cures())),
+            many => {
+                let why = format!("{many} would break by `{}`", command(step, domain, &[]));
+                Err(Failure::refused("not everybody would get through this step", why).hint(planned.cures()))
+            }
         }
     }
 }
