@@ -37,4 +37,5 @@ mod gateways;
 mod line;
 mod releasing;
 mod approving;
+mod presenting;
 mod trusting;

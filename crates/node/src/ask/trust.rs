@@ -164,8 +164,8 @@ impl Probe<'_> {
 /// May a gateway be refused only because this node does not know its roots?
 pub const fn is_lost(why: &CallError) -> bool {
     match why {
-        CallError::NotBelieved { why, .. } => matches!(why, Untrusted::UnknownRoot | Untrusted::NotByAnIssuer),
-        CallError::ClocksApart { why, .. } => matches!(why, Untrusted::Expired(_)),
+        CallError::NotBelieved { why, .. } => why.is_unknown_root() || matches!(why, Untrusted::NotByAnIssuer),
+        CallError::ClocksApart { why, .. } => matches!(why, Untrusted::Expired { .. }),
         _ => false,
     }
 }
