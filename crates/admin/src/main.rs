@@ -9,6 +9,7 @@ mod backup;
 mod reminder;
 mod commands;
 mod words;
+mod moment;
 mod handing;
 mod waiting;
 mod planning;

@@ -16,3 +16,4 @@ mod approving;
 mod spending;
 mod parsing;
 mod mandating;
+mod looking_back;
