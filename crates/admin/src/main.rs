@@ -11,6 +11,7 @@ mod commands;
 mod words;
 mod moment;
 mod handing;
+mod rooting;
 mod waiting;
 mod planning;
 mod watching;

@@ -26,9 +26,27 @@ impl<D: InDomain> std::fmt::Debug for Authority<D> {
 impl<D: InDomain> Authority<D> {
     /// A new root for an org.
     pub fn root(org: &OrgName, key: &P256Key, serial: Serial, validity: Validity) -> Result<Self, BadCertificate> {
+        Self::root_named(&format!("{org} {} root", D::DOMAIN.word()), org, key, (serial, validity))
+    }
+
+    /// A later root of an org. The number keeps its name apart from those before it.
+    pub fn later_root(
+        (org, number): (&OrgName, u64),
+        key: &P256Key,
+        serial: Serial,
+        validity: Validity,
+    ) -> Result<Self, BadCertificate> {
+        Self::root_named(&format!("{org} {} root {number}", D::DOMAIN.word()), org, key, (serial, validity))
+    }
+
+    fn root_named(
+        name: &str,
+        org: &OrgName,
+        key: &P256Key,
+        (serial, validity): (Serial, Validity),
+    ) -> Result<Self, BadCertificate> {
         let uri = (D::DOMAIN == Domain::Identity).then(|| format!("spiffe://{org}"));
-        let name = format!("{org} {} root", D::DOMAIN.word());
-        let params = certificate::draft_authority(&name, (1, uri.as_deref()), serial, validity)?;
+        let params = certificate::draft_authority(name, (1, uri.as_deref()), serial, validity)?;
         let made = params.self_signed(&certificate::rcgen_key(key)?).map_err(not_made)?;
         Self::load(made.der().clone(), key)
     }

@@ -232,6 +232,17 @@ pub fn read(der: &CertificateDer<'_>) -> Result<Reading, BadCertificate> {
     })
 }
 
+/// The public key that a certificate is for, to certify it anew under another root.
+pub fn key_in(der: &CertificateDer<'_>) -> Result<RequestedKey, BadCertificate> {
+    let (rest, cert) = X509Certificate::from_der(der.as_ref()).map_err(|_| BadCertificate::Unreadable("not X.509"))?;
+    let spki = cert.public_key().raw;
+    p256_of_spki(spki)?;
+    if !rest.is_empty() {
+        return Err(BadCertificate::Unreadable("bytes after its end"));
+    }
+    Ok(RequestedKey { spki: spki.to_vec(), id: KeyId::of_spki(spki) })
+}
+
 /// Was it made by the key in another certificate, under that one's name?
 pub fn is_signed_by(der: &CertificateDer<'_>, by: &CertificateDer<'_>) -> bool {
     let (Ok((_, cert)), Ok((_, by))) =
@@ -242,6 +253,12 @@ pub fn is_signed_by(der: &CertificateDer<'_>, by: &CertificateDer<'_>) -> bool {
     let named = cert.issuer().as_raw() == by.subject().as_raw();
     let key = p256_of_spki(by.public_key().raw);
     named && key.is_ok_and(|key| key.verify(cert.tbs_certificate.as_ref(), cert.signature_value.as_ref()).is_ok())
+}
+
+/// Whose it is, in the words of whoever made it. It decides nothing.
+pub fn subject(der: &CertificateDer<'_>) -> Result<String, BadCertificate> {
+    let (_, cert) = X509Certificate::from_der(der.as_ref()).map_err(|_| BadCertificate::Unreadable("not X.509"))?;
+    Ok(cert.subject().to_string())
 }
 
 /// PEM of a chain, leaf first.

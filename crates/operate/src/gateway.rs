@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use ground::random;
 use identity::authority::Authority;
-use identity::bundle::{Endpoint, Identity};
-use identity::certificate::Validity;
+use identity::bundle::{Endpoint, Identity, InDomain};
+use identity::certificate::{RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::head::{Cut, Mandate};
 use identity::id::Digest;
 use identity::key::PublicKey;
-use identity::principal::{Author, Kind, NodeName};
+use identity::principal::{Author, Kind, NodeName, OrgName};
 use identity::text::Bytes;
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use org::admission::ClaimAuthority;
 use org::entry::{Action, Cause};
 use org::gateway::{CheckedRequest, GatewayGrant};
@@ -28,13 +28,36 @@ use crate::mandate::{LASTS, SVID_TTL};
 use crate::session::{Made, OperateError, Session};
 
 /// A certified issuing key; when it ends, the gateway asks anew.
-const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
+pub(crate) const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
 
-/// The two roots, open.
+/// The roots, open.
 #[derive(Debug)]
 pub struct OpenRoots {
-    pub identity: Authority<Identity>,
-    pub endpoint: Authority<Endpoint>,
+    pub identity: DomainRoots<Identity>,
+    pub endpoint: DomainRoots<Endpoint>,
+}
+
+/// The root in use, and those beside it whose keys are at hand.
+#[derive(Debug)]
+pub struct DomainRoots<T: InDomain> {
+    pub active: Authority<T>,
+    pub more: Vec<Authority<T>>,
+}
+
+impl<T: InDomain> DomainRoots<T> {
+    /// A certificate of an issuing key under the root in use, and one under each of the others.
+    fn certify(
+        &self,
+        who: (&OrgName, &NodeName),
+        key: &RequestedKey,
+        now: Timestamp,
+    ) -> Result<(Bytes, Vec<Bytes>), OperateError> {
+        let one = |root: &Authority<T>| -> Result<Bytes, OperateError> {
+            let made = root.certify_request(who, key, random::serial()?, Validity::from_now(now, ISSUER_LIFE));
+            Ok(Bytes(made.map_err(|why| OperateError::Unwise(why.to_string()))?.as_ref().to_vec()))
+        };
+        Ok((one(&self.active)?, self.more.iter().map(one).collect::<Result<_, _>>()?))
+    }
 }
 
 /// What a new gateway may do.
@@ -106,7 +129,7 @@ impl<D: Desk> Session<D> {
         &self,
         checked: &CheckedRequest,
         wish: &GatewayWish,
-        now: identity::time::Timestamp,
+        now: Timestamp,
     ) -> Result<Mandate, OperateError> {
         let request = &checked.request;
         let usual = self.mandates().first().map_or(Seconds::DAY, |mandate| mandate.svid_ttl);
@@ -163,12 +186,10 @@ impl<D: Desk> Session<D> {
     }
 
     fn grant(&self, checked: &CheckedRequest, roots: &OpenRoots) -> Result<GatewayGrant, OperateError> {
-        let not_made = |why: identity::certificate::BadCertificate| OperateError::Unwise(why.to_string());
         let record = &self.known.founding.record;
         let (who, now) = ((&record.name, &checked.request.node), ground::clock::now());
-        let life = || Validity::from_now(now, ISSUER_LIFE);
-        let identity = roots.identity.certify_request(who, &checked.identity, random::serial()?, life());
-        let endpoint = roots.endpoint.certify_request(who, &checked.endpoint, random::serial()?, life());
+        let (identity_issuer, identity_more) = roots.identity.certify(who, &checked.identity, now)?;
+        let (endpoint_issuer, endpoint_more) = roots.endpoint.certify(who, &checked.endpoint, now)?;
         let others = self.known.head.head.mandates.iter().filter(|mandate| mandate.gateway != checked.request.node);
         let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
         others.extend(
@@ -180,9 +201,11 @@ impl<D: Desk> Session<D> {
             org_id: self.known.org(),
             gateway: checked.request.node.clone(),
             voice: checked.request.voice,
-            identity_issuer: Bytes(identity.map_err(not_made)?.as_ref().to_vec()),
-            endpoint_issuer: Bytes(endpoint.map_err(not_made)?.as_ref().to_vec()),
-            endpoint_root: Bytes(roots.endpoint.certificate().as_ref().to_vec()),
+            identity_issuer,
+            endpoint_issuer,
+            endpoint_root: Bytes(roots.endpoint.active.certificate().as_ref().to_vec()),
+            identity_more,
+            endpoint_more,
             founding: self.known.founding.envelope.clone(),
             signers: self.known.chain.clone(),
             addresses: checked.request.addresses.clone(),

@@ -15,6 +15,7 @@ pub mod desk;
 pub mod remote;
 pub mod distrust;
 pub mod refused;
+pub mod unturned;
 pub mod session;
 
 // What is decided: a file for each.
@@ -38,6 +39,8 @@ pub mod recover;
 pub mod restore;
 pub mod principal;
 pub mod publish;
+pub mod adoption;
+pub mod turn;
 
 // What is declared.
 pub mod fleet;

@@ -21,6 +21,7 @@ use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
 use crate::refused::{is_a_refusal, is_about_turn, is_farewell};
 use crate::timely::{self, ClockDoubt};
+use crate::unturned::Unturned;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
@@ -56,6 +57,8 @@ pub enum OperateError {
     Unwise(String),
     #[error("the gateway does not have {what} {digest}")]
     NotKept { what: &'static str, digest: Digest },
+    #[error(transparent)]
+    Unturned(#[from] Unturned),
     #[error(transparent)]
     Pending(#[from] BadPending),
     #[error("the {what} needs {needed} signatures and has {found}")]

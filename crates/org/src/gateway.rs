@@ -107,6 +107,11 @@ pub struct GatewayGrant {
     pub identity_issuer: Bytes,
     pub endpoint_issuer: Bytes,
     pub endpoint_root: Bytes,
+    /// Certificates of the same keys under the other roots that are trusted, while roots change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identity_more: Vec<Bytes>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endpoint_more: Vec<Bytes>,
     pub founding: Envelope,
     pub signers: Vec<Envelope>,
     /// Its own.

@@ -14,16 +14,16 @@ use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::desk::Desk;
-use operate::gateway::{GatewayWish, OpenRoots};
+use operate::gateway::GatewayWish;
 use operate::head::MANDATE;
 use operate::mandate::MandateWish;
-use operate::roots::{self, RootError};
 use operate::session::Session;
 use org::gateway::CheckedRequest;
 use serde::Serialize;
 use wire::control::{NodeView, PeerView};
 
 use crate::home::{Common, failure};
+use crate::rooting::open_roots;
 use crate::waiting::{Waiting, leave, told};
 use crate::words::{confirm, or_dash, table};
 
@@ -112,7 +112,7 @@ impl Add {
                 .hint("move it away, or choose another name: --out FILE"));
         }
         confirm(self.yes, doing, "Make it a gateway?")?;
-        let opened = open_roots(common, &session, self.roots, doing)?;
+        let opened = open_roots(common, &mut session, self.roots, doing).await?;
         let made = session.add_gateway(&keys, (&checked, &wish), &opened).await.map_err(|why| failure(doing, &why))?;
         drop(opened);
         let (mandate, grant) = made.what;
@@ -157,37 +157,6 @@ fn who(checked: &CheckedRequest, node: &NodeView, mandate: &Mandate) -> String {
         ),
     ];
     lines.join("\n")
-}
-
-fn open_roots<D: Desk>(
-    common: &Common,
-    session: &Session<D>,
-    folder: Option<PathBuf>,
-    doing: &str,
-) -> Result<OpenRoots, Failure> {
-    let folder = folder.unwrap_or_else(|| session.folder.folder.clone());
-    let org = &session.known.founding.record.name;
-    let asked = std::cell::OnceCell::new();
-    let ask = || match asked.get() {
-        Some(passphrase) => Ok(Clone::clone(passphrase)),
-        None => common.passphrase(&format!("passphrase of the root keys of `{org}`")).inspect(|typed| {
-            let _ = asked.set(typed.clone());
-        }),
-    };
-    let failed = |why: RootError| {
-        let failure = Failure::new(doing, &why);
-        match why {
-            RootError::NotHere(..) => {
-                failure.hint("say where the root keys are: --roots DIR; or run this where they are")
-            }
-            RootError::Passphrase(_) => failure.hint("give it with --passphrase-file FILE, or run this at a terminal"),
-            _ => failure,
-        }
-    };
-    Ok(OpenRoots {
-        identity: roots::open(&folder, ask).map_err(failed)?,
-        endpoint: roots::open(&folder, ask).map_err(failed)?,
-    })
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use ground::file::{self, Access};
 use ground::{clock, random};
-use identity::bundle::Domain;
+use identity::bundle::{Domain, Endpoint};
 use identity::certificate::{self, BadCertificate};
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::key::{BadKey, EdKey, P256Key, Sign as _};
@@ -21,6 +21,7 @@ use wire::permit::Ask;
 
 use crate::answer::mesh::doors_of;
 use crate::answer::peers::lacking;
+use crate::apply::trust::Trusting;
 use crate::ask::call::AskError;
 use crate::ask::sync;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
@@ -119,13 +120,24 @@ pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, Begin
     if grant.endpoint_root.0 != founding.record.endpoint_root.0 && !is_trusted(scope, &grant.endpoint_root)? {
         return Err(BeginError::NotForUs("under an endpoint root that this org does not have".to_owned()));
     }
-    let readable = |name: &str, der: &Bytes| -> Result<(), BeginError> {
-        let pem = certificate::to_pem(&[CertificateDer::from(der.0.clone())]);
+    let readable = |name: &str, ders: &[Bytes]| -> Result<(), BeginError> {
+        let chain: Vec<_> = ders.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
+        let pem = certificate::to_pem(&chain);
         Ok(file::write(&folder.path(name), pem.as_bytes(), Access::Readable).map_err(ScopeError::from)?)
     };
-    readable("identity-issuer.pem", &grant.identity_issuer)?;
-    readable("endpoint-issuer.pem", &grant.endpoint_issuer)?;
-    readable("endpoint-root.pem", &grant.endpoint_root)?;
+    readable("identity-issuer.pem", std::slice::from_ref(&grant.identity_issuer))?;
+    readable("endpoint-issuer.pem", std::slice::from_ref(&grant.endpoint_issuer))?;
+    readable("endpoint-root.pem", std::slice::from_ref(&grant.endpoint_root))?;
+    // The same keys under the other roots that are trusted now.
+    for (name, more) in
+        [("identity-issuer-more.pem", &grant.identity_more), ("endpoint-issuer-more.pem", &grant.endpoint_more)]
+    {
+        if more.is_empty() {
+            let _ = std::fs::remove_file(folder.path(name));
+        } else {
+            readable(name, more)?;
+        }
+    }
     // Reads them back, as the gateway will.
     let _ = folder.keys()?;
     if !folder.path("ledger.db").exists() {
@@ -147,7 +159,9 @@ pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, Begin
 }
 
 fn is_trusted(scope: &Scope, root: &Bytes) -> Result<bool, BeginError> {
-    Ok(scope.endpoint_roots()?.certificates().iter().any(|trusted| trusted.as_ref() == root.0.as_slice()))
+    let known = scope.known()?.ok_or(BeginError::NotJoined)?;
+    let trusting = Trusting::<Endpoint>::open(scope, &known, clock::now())?;
+    Ok(trusting.roots(&known.head.head).certificates().iter().any(|trusted| trusted.as_ref() == root.0.as_slice()))
 }
 
 fn check(node: &NodeFile, folder: &GatewayFolder, grant: &GatewayGrant) -> Result<(), BeginError> {
@@ -168,8 +182,13 @@ fn check(node: &NodeFile, folder: &GatewayFolder, grant: &GatewayGrant) -> Resul
         let key = certificate::key_id(issuer(folder, domain)?.public())?;
         Ok(certificate::read(&CertificateDer::from(der.0.clone()))?.key == key)
     };
-    if !fits(Domain::Identity, &grant.identity_issuer)? || !fits(Domain::Endpoint, &grant.endpoint_issuer)? {
-        return not("for other issuing keys than those that were made here: ask again");
+    let identity = std::iter::once(&grant.identity_issuer).chain(&grant.identity_more);
+    let endpoint = std::iter::once(&grant.endpoint_issuer).chain(&grant.endpoint_more);
+    let all = identity.map(|der| (Domain::Identity, der)).chain(endpoint.map(|der| (Domain::Endpoint, der)));
+    for (domain, der) in all {
+        if !fits(domain, der)? {
+            return not("for other issuing keys than those that were made here: ask again");
+        }
     }
     Ok(())
 }

@@ -1,0 +1,64 @@
+//! `freehold trust activate DOMAIN`: the staged version is the one to use, and the former stays for a while.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use identity::bundle::{Endpoint, Identity, InDomain};
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use node::report::{Failure, show};
+
+use crate::commands::trust::domain::{DomainWord, TurnTold};
+use crate::home::{Common, failure};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold trust activate endpoint
+  freehold trust activate identity --grace 30d
+  freehold trust activate endpoint --anyway laptop --anyway old-nas    although these two have not taken it over
+
+Refused while a member has not taken the staged version over; each that may be left behind is named with --anyway.")]
+pub struct Activate {
+    domain: DomainWord,
+    /// How long the former version is trusted beside it
+    #[arg(long, value_name = "SPAN", default_value = "7d")]
+    grace: Seconds,
+    /// A node that has not taken it over, and is left behind until it comes back; may be repeated
+    #[arg(long, value_name = "NODE")]
+    anyway: Vec<NodeName>,
+}
+
+impl Activate {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self.domain {
+            DomainWord::Endpoint => self.run_in::<Endpoint>(common).await,
+            DomainWord::Identity => self.run_in::<Identity>(common).await,
+        }
+    }
+
+    async fn run_in<T: InDomain>(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not turn to the staged version of the `{}` roots", self.domain.word());
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let anyway: BTreeSet<NodeName> = self.anyway.into_iter().collect();
+        let made = session.activate_trust::<T>(&keys, self.grace, &anyway).await;
+        let made = made.map_err(|why| failure(&doing, &why))?;
+        let told = TurnTold::of(common, &session.known, &made, &doing)?;
+        show(common.json, &told, || {
+            told.in_words(|| {
+                let now = format!(
+                    "version {} of `{}` is in use (head {}): {}",
+                    told.trust_bundle_version, told.domain, told.head, told.sha256_fingerprint
+                );
+                let former = match (told.replaces_version, told.grace) {
+                    (Some(former), Some(grace)) => format!(
+                        "\nversion {former} is trusted beside it until {}. Then: freehold trust retire {} {former}",
+                        grace.until, told.domain
+                    ),
+                    _ => String::new(),
+                };
+                format!("{now}{former}\nTake it back: freehold trust rollback {}", told.domain)
+            })
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Root keys at hand: found by the bundles that name them, drawn for a new version, opened by one passphrase.
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+
+use ground::clock;
+use ground::passphrase::{NoPassphrase, Passphrase};
+use identity::authority::Authority;
+use identity::bundle::InDomain;
+use identity::head::TrustState;
+use identity::id::Fingerprint;
+use identity::trust;
+use node::report::Failure;
+use operate::desk::Desk;
+use operate::gateway::{DomainRoots, OpenRoots};
+use operate::roots::{self, RootError, Sealing};
+use operate::session::Session;
+
+use crate::home::{Common, failure};
+
+/// A folder with root keys, and the passphrase that was typed for it.
+struct Keyring<'a> {
+    common: &'a Common,
+    folder: PathBuf,
+    prompt: String,
+    asked: OnceCell<Passphrase>,
+}
+
+impl<'a> Keyring<'a> {
+    fn new<D: Desk>(common: &'a Common, session: &Session<D>, folder: Option<PathBuf>) -> Self {
+        let folder = folder.unwrap_or_else(|| session.folder.folder.clone());
+        let prompt = format!("passphrase of the root keys of `{}`", session.known.founding.record.name);
+        Self { common, folder, prompt, asked: OnceCell::new() }
+    }
+
+    /// Asks once.
+    fn ask(&self) -> Result<Passphrase, NoPassphrase> {
+        if let Some(passphrase) = self.asked.get() {
+            return Ok(passphrase.clone());
+        }
+        let typed = self.common.passphrase(&self.prompt)?;
+        Ok(self.asked.get_or_init(|| typed).clone())
+    }
+}
+
+/// The roots in use, and those trusted beside them whose keys are here.
+pub async fn open_roots<D: Desk>(
+    common: &Common,
+    session: &mut Session<D>,
+    folder: Option<PathBuf>,
+    doing: &str,
+) -> Result<OpenRoots, Failure> {
+    let ring = Keyring::new(common, session, folder);
+    Ok(OpenRoots {
+        identity: open_domain(&ring, session, doing).await?,
+        endpoint: open_domain(&ring, session, doing).await?,
+    })
+}
+
+async fn open_domain<D: Desk, T: InDomain>(
+    ring: &Keyring<'_>,
+    session: &mut Session<D>,
+    doing: &str,
+) -> Result<DomainRoots<T>, Failure> {
+    let failed = |why: RootError| failed(doing, &why);
+    let versions = session.versions::<T>().await.map_err(|why| failure(doing, &why))?;
+    let (mut active, mut more) = (None, Vec::<Authority<T>>::new());
+    for version in versions.into_iter().filter(|version| version.line.state.is_trusted()) {
+        for root in version.bundle.roots().certificates() {
+            match roots::open(&ring.folder, root, || ring.ask()) {
+                Ok(opened) if version.line.state == TrustState::Active && active.is_none() => active = Some(opened),
+                Ok(opened) => more.push(opened),
+                Err(RootError::NotHere(..)) if version.line.state != TrustState::Active => {}
+                Err(why) => return Err(failed(why)),
+            }
+        }
+    }
+    let not_here = || failed(RootError::NotHere(T::DOMAIN.word(), ring.folder.display().to_string()));
+    let active = active.ok_or_else(not_here)?;
+    // A version that was taken back names the same root again.
+    let mut seen = vec![active.key_id()];
+    more.retain(|root| !seen.contains(&root.key_id()) && (seen.push(root.key_id()), true).1);
+    Ok(DomainRoots { active, more })
+}
+
+/// The root of the next version: one that was drawn by a command that was cut off, else a new one.
+pub async fn next_root<D: Desk, T: InDomain>(
+    common: &Common,
+    session: &mut Session<D>,
+    folder: Option<PathBuf>,
+    doing: &str,
+) -> Result<Authority<T>, Failure> {
+    let ring = Keyring::new(common, session, folder);
+    let published = session.published_roots().await.map_err(|why| failure(doing, &why))?;
+    let own: Vec<Fingerprint> =
+        published.into_iter().filter(|(line, _)| line.domain == T::DOMAIN).map(|(_, root)| root).collect();
+    if let Some(drawn) = roots::drawn::<T>(&ring.folder, &own).map_err(|why| failed(doing, &why))? {
+        // Before its key is opened: what lies here may be the other domain's.
+        session.check_root::<T>(&drawn.certificate).await.map_err(|why| failure(doing, &why))?;
+        if !common.json {
+            eprintln!("taking up the root {} that was drawn before and never published", drawn.fingerprint());
+        }
+        return drawn.open(|| ring.ask()).map_err(|why| failed(doing, &why));
+    }
+    let passphrase = match roots::sealing(&ring.folder, || ring.ask()).map_err(|why| failed(doing, &why))? {
+        Some(Sealing::Open) => None,
+        Some(Sealing::Passphrase(passphrase)) => Some(passphrase),
+        None => common.new_passphrase(false, doing)?,
+    };
+    let version = trust::next_version(&session.known.head.head.trust, T::DOMAIN);
+    let org = &session.known.founding.record.name;
+    roots::draw(&ring.folder, (org, version), passphrase.as_ref(), clock::now()).map_err(|why| failed(doing, &why))
+}
+
+fn failed(doing: &str, why: &RootError) -> Failure {
+    let failure = Failure::new(doing, why);
+    match why {
+        RootError::NotHere(..) => failure.hint("say where the root keys are: --roots DIR; or run this where they are"),
+        RootError::Passphrase(_) => failure.hint("give it with --passphrase-file FILE, or run this at a terminal"),
+        _ => failure,
+    }
+}

@@ -1,0 +1,122 @@
+//! Which keys the gateways issue with, by their own word, and certificates for those keys under another root.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ground::random;
+use identity::authority::Authority;
+use identity::bundle::{Domain, InDomain, Roots};
+use identity::certificate::{self, BadCertificate, RequestedKey, Validity};
+use identity::head::Mandate;
+use identity::id::KeyId;
+use identity::principal::NodeName;
+use identity::text::Bytes;
+use identity::time::Timestamp;
+use org::gateway::Issuers;
+use pki_types::CertificateDer;
+use wire::control::{Answer, Call};
+
+use crate::desk::{Desk, DeskError};
+use crate::gateway::ISSUER_LIFE;
+use crate::session::{OperateError, Session};
+use crate::unturned::Unturned;
+
+/// What each gateway said last.
+pub type Told = BTreeMap<NodeName, Issuers>;
+
+impl<D: Desk> Session<D> {
+    /// What the gateways say of their issuing keys. Only what the voice of a mandate signed counts.
+    pub async fn issuers(&mut self) -> Result<Told, OperateError> {
+        let Answer::Issuers { issuers } = self.ask(Call::Issuers {}).await? else {
+            return Err(DeskError::OtherAnswer.into());
+        };
+        let (mut told, org) = (Told::new(), Some(self.known.org()));
+        for envelope in issuers {
+            let by = |mandate: &&Mandate| envelope.open_signed_by::<Issuers>(org, &[mandate.voice]).is_ok();
+            let Some(mandate) = self.mandates().iter().find(by) else { continue };
+            let body: Issuers = envelope.open_signed_by(org, &[mandate.voice])?;
+            let newer = told.get(&body.gateway).is_none_or(|known| known.at < body.at);
+            if body.gateway == mandate.gateway && newer {
+                told.insert(body.gateway.clone(), body);
+            }
+        }
+        Ok(told)
+    }
+
+    /// Certificates of all issuing keys that mandates name, under a root. The keys stay what they are.
+    pub(crate) fn certify_all<T: InDomain>(
+        &self,
+        (told, without): (&Told, &BTreeSet<NodeName>),
+        root: &Authority<T>,
+        now: Timestamp,
+    ) -> Result<Vec<Bytes>, OperateError> {
+        let (mut made, mut unknown) = (Vec::new(), Vec::new());
+        for mandate in self.mandates() {
+            match told.get(&mandate.gateway) {
+                Some(issuers) => {
+                    let wanted = issuing_key(mandate, T::DOMAIN);
+                    let key = key_told(issuers, T::DOMAIN).ok().filter(|key| key.id == wanted);
+                    let key = key.ok_or_else(|| Unturned::OtherIssuer(mandate.gateway.clone()))?;
+                    made.push(self.certify(&mandate.gateway, &key, root, now)?);
+                }
+                None if without.contains(&mandate.gateway) => {}
+                None => unknown.push(mandate.gateway.clone()),
+            }
+        }
+        if unknown.is_empty() { Ok(made) } else { Err(Unturned::UnknownIssuers(unknown).into()) }
+    }
+
+    pub(crate) fn certify<T: InDomain>(
+        &self,
+        gateway: &NodeName,
+        key: &RequestedKey,
+        root: &Authority<T>,
+        now: Timestamp,
+    ) -> Result<Bytes, OperateError> {
+        let org = &self.known.founding.record.name;
+        let life = Validity::from_now(now, ISSUER_LIFE);
+        let made = root.certify_request((org, gateway), key, random::serial()?, life);
+        made.map(|made| Bytes(made.as_ref().to_vec())).map_err(|why| OperateError::Unwise(why.to_string()))
+    }
+
+    /// Certificates that are there already and lead to these roots: what a rollback needs, without any root's key.
+    pub(crate) fn known_under<T: InDomain>(&self, told: &Told, bundled: &[Bytes], roots: &Roots<T>) -> Vec<Bytes> {
+        let mandated: BTreeSet<KeyId> = self.mandates().iter().map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
+        let current = told.values().map(|issuers| match T::DOMAIN {
+            Domain::Identity => &issuers.identity,
+            Domain::Endpoint => &issuers.endpoint,
+        });
+        let mut seen = BTreeSet::new();
+        let fits = |der: &&Bytes| {
+            let certificate = CertificateDer::from(der.0.as_slice());
+            let leads = roots.certificates().iter().any(|root| certificate::is_signed_by(&certificate, root));
+            let key = certificate::read(&certificate).ok().filter(|reading| reading.is_ca).map(|reading| reading.key);
+            leads && key.is_some_and(|key| mandated.contains(&key) && seen.insert(key))
+        };
+        bundled.iter().chain(current).filter(fits).cloned().collect()
+    }
+}
+
+/// Which issuing key a mandate names.
+pub const fn issuing_key(mandate: &Mandate, domain: Domain) -> KeyId {
+    match domain {
+        Domain::Identity => mandate.identity_issuer,
+        Domain::Endpoint => mandate.endpoint_issuer,
+    }
+}
+
+fn key_told(issuers: &Issuers, domain: Domain) -> Result<RequestedKey, BadCertificate> {
+    let certificate = match domain {
+        Domain::Identity => &issuers.identity,
+        Domain::Endpoint => &issuers.endpoint,
+    };
+    certificate::key_in(&CertificateDer::from(certificate.0.as_slice()))
+}
+
+/// The key that lies ready, which signed its own request.
+pub fn spare_key(issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
+    let request = match domain {
+        Domain::Identity => &issuers.spare_identity,
+        Domain::Endpoint => &issuers.spare_endpoint,
+    };
+    certificate::read_request(&request.0).ok()
+}

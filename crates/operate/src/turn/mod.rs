@@ -1,0 +1,191 @@
+//! Turns of trust: a version is published, used, taken back. Each is a signed head, and a line in the ledger.
+
+pub mod issuers;
+pub mod adoption;
+
+use std::collections::BTreeSet;
+
+use identity::authority::Authority;
+use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain};
+use identity::head::{Grace, TrustLine};
+use identity::id::Fingerprint;
+use identity::principal::{Host, NodeName};
+use identity::time::{Seconds, Timestamp};
+use identity::trust::{self, BadStep, Step};
+use org::entry::{Action, Turn};
+use pki_types::CertificateDer;
+
+use crate::desk::Desk;
+use crate::keys::SignerKeys;
+use crate::session::{Made, OperateError, Session};
+use crate::trust::Version;
+use crate::unturned::{Missing, Unturned};
+
+/// What a turn made so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turned {
+    pub domain: Domain,
+    pub version: u64,
+    /// The version whose place it takes.
+    pub replaces: Option<u64>,
+    /// The version that it takes back.
+    pub reverts: Option<u64>,
+    /// The roots of the version.
+    pub roots: Fingerprint,
+    pub grace: Option<Grace>,
+    pub head: u64,
+}
+
+impl<D: Desk> Session<D> {
+    /// Every root that was ever published, of either domain, with the line that names it.
+    pub async fn published_roots(&mut self) -> Result<Vec<(TrustLine, Fingerprint)>, OperateError> {
+        fn roots<T: InDomain>(version: &Version<T>) -> impl Iterator<Item = (TrustLine, Fingerprint)> {
+            version.bundle.fingerprints().map(|root| (version.line.clone(), root))
+        }
+        let endpoint = self.versions::<Endpoint>().await?;
+        let identity = self.versions::<Identity>().await?;
+        Ok(endpoint.iter().flat_map(roots).chain(identity.iter().flat_map(roots)).collect())
+    }
+
+    /// A root belongs to one domain, is new, and was never stolen.
+    pub async fn check_root<T: InDomain>(&mut self, root: &CertificateDer<'_>) -> Result<(), OperateError> {
+        let root = Fingerprint::of_certificate(root.as_ref());
+        let named: Vec<TrustLine> =
+            self.published_roots().await?.into_iter().filter(|(_, it)| *it == root).map(|(line, _)| line).collect();
+        if let Some(line) = named.iter().find(|line| line.domain != T::DOMAIN) {
+            return Err(Unturned::OtherDomain { root, version: line.version, domain: line.domain.word() }.into());
+        }
+        if let Some(line) = named.iter().find(|line| line.distrusted) {
+            return Err(Unturned::Distrusted { root, version: line.version }.into());
+        }
+        match named.first() {
+            Some(line) => Err(Unturned::InUse { root, version: line.version }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing is staged, so that something can be: asked before a root is drawn.
+    pub fn check_unstaged(&self, domain: Domain) -> Result<(), OperateError> {
+        match trust::staged(&self.known.head.head.trust, domain) {
+            Some(staged) => Err(Unturned::Step(BadStep::AlreadyStaged(staged.version)).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands a new version out beside the one in use: a new root, and the issuing keys of all gateways certified by it.
+    pub async fn publish_trust<T: InDomain>(
+        &mut self,
+        keys: &SignerKeys,
+        root: &Authority<T>,
+        without: &BTreeSet<NodeName>,
+    ) -> Result<Made<Turned>, OperateError> {
+        self.check_root::<T>(root.certificate()).await?;
+        let told = self.issuers().await?;
+        self.publish(keys, |session, now| {
+            let mut body = session.draft_bundle::<T>(&root.pem(), now)?;
+            body.issuers = session.certify_all((&told, without), root, now)?;
+            let bundle = session.seal(&body)?;
+            let lines = session.step(T::DOMAIN, Step::Publish { bundle: bundle.digest() }, now)?;
+            let head = session.next_head(now, |head| head.trust = lines);
+            let turned = turned(&body, None, head.version);
+            Ok((Action::TrustPublish { bundle, head: Some(session.seal(&head)?) }, turned))
+        })
+        .await
+    }
+
+    /// Turns to the staged version. Whoever has not taken it over must be named.
+    pub async fn activate_trust<T: InDomain>(
+        &mut self,
+        keys: &SignerKeys,
+        grace: Seconds,
+        anyway: &BTreeSet<NodeName>,
+    ) -> Result<Made<Turned>, OperateError> {
+        let lines = &self.known.head.head.trust;
+        let version = trust::staged(lines, T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
+        let (waived, missing): (Vec<Missing>, Vec<Missing>) =
+            self.adopting(T::DOMAIN, version).await?.missing.into_iter().partition(|it| anyway.contains(&it.node));
+        if !missing.is_empty() {
+            return Err(Unturned::NotAdopted { version, missing }.into());
+        }
+        let versions = self.versions::<T>().await?;
+        let staged = versions.into_iter().find(|it| it.line.version == version);
+        let staged = staged.ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?;
+        let waived: Vec<String> = waived.into_iter().map(|it| it.node.to_string()).collect();
+        self.publish(keys, |session, now| {
+            let former = trust::active(&session.known.head.head.trust, T::DOMAIN).map(|line| line.version);
+            let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;
+            let grace = former.and_then(|former| grace_of(&lines, T::DOMAIN, former));
+            let turn = Turn { domain: T::DOMAIN, version, replaces: former, grace, waived: waived.clone() };
+            let head = session.next_head(now, |head| head.trust = lines);
+            let mut turned = turned(staged.bundle.body(), grace, head.version);
+            turned.replaces = former;
+            Ok((Action::TrustActivate { head: session.seal(&head)?, turn }, turned))
+        })
+        .await
+    }
+
+    /// Takes the last turn back: a new version with the roots that were there before it.
+    pub async fn roll_back_trust<T: InDomain>(
+        &mut self,
+        keys: &SignerKeys,
+        grace: Seconds,
+    ) -> Result<Made<Turned>, OperateError> {
+        let (told, versions) = (self.issuers().await?, self.versions::<T>().await?);
+        self.publish(keys, |session, now| {
+            let (bad, former) = trust::reverted(&session.known.head.head.trust, T::DOMAIN).map_err(Unturned::from)?;
+            let (bad, former) = (bad.version, former.version);
+            let before = versions.iter().find(|it| it.line.version == former);
+            let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?;
+            let mut body = session.draft_bundle::<T>(before.bundle.pem(), now)?;
+            body.reverts = Some(bad);
+            body.issuers = session.known_under(&told, &before.bundle.body().issuers, &before.bundle.roots());
+            body.outside.clone_from(&before.bundle.body().outside);
+            let (version, replaces) = (body.trust_bundle_version, body.replaces_version);
+            let bundle = session.seal(&body)?;
+            let step = Step::Rollback { bundle: bundle.digest(), reverts: bad, grace };
+            let lines = session.step(T::DOMAIN, step, now)?;
+            let grace = grace_of(&lines, T::DOMAIN, bad);
+            let turn = Turn { domain: T::DOMAIN, version, replaces, grace, waived: Vec::new() };
+            let head = session.next_head(now, |head| head.trust = lines);
+            let turned = turned(&body, grace, head.version);
+            Ok((Action::TrustRollback { bundle, head: session.seal(&head)?, turn }, turned))
+        })
+        .await
+    }
+
+    /// The next version of a domain with these roots, in the place of the one in use.
+    fn draft_bundle<T: InDomain>(&self, roots: &str, now: Timestamp) -> Result<BundleBody, OperateError> {
+        let (lines, org) = (&self.known.head.head.trust, &self.known.founding.record.name);
+        let version = trust::next_version(lines, T::DOMAIN);
+        let replaces = trust::active(lines, T::DOMAIN).map(|line| line.version);
+        let body = Bundle::<T>::draft((version, replaces), org, self.hosts(), roots, now);
+        body.map_err(|why| Unturned::NotCertified { version, why: why.to_string() }.into())
+    }
+
+    /// The names of the gateways.
+    fn hosts(&self) -> Vec<Host> {
+        let hosts: BTreeSet<&Host> = self.mandates().iter().flat_map(|mandate| &mandate.hosts).collect();
+        hosts.into_iter().cloned().collect()
+    }
+
+    fn step(&self, domain: Domain, step: Step, now: Timestamp) -> Result<Vec<TrustLine>, OperateError> {
+        let lines = trust::step(&self.known.head.head.trust, domain, step, now);
+        Ok(lines.map_err(Unturned::from)?)
+    }
+}
+
+fn grace_of(lines: &[TrustLine], domain: Domain, version: u64) -> Option<Grace> {
+    lines.iter().find(|line| line.domain == domain && line.version == version)?.grace
+}
+
+fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turned {
+    Turned {
+        domain: body.domain,
+        version: body.trust_bundle_version,
+        replaces: body.replaces_version,
+        reverts: body.reverts,
+        roots: body.sha256_fingerprint,
+        grace,
+        head,
+    }
+}

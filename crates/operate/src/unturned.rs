@@ -1,0 +1,78 @@
+//! Why trust is not turned: one reason each, and what to do about it.
+
+use identity::id::Fingerprint;
+use identity::principal::NodeName;
+use identity::trust::BadStep;
+
+/// A node that has not taken a version over, and why, as far as it says.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Missing {
+    pub node: NodeName,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unturned {
+    #[error(transparent)]
+    Step(#[from] BadStep),
+    #[error("no version of the `{0}` bundle is staged")]
+    NothingStaged(&'static str),
+    #[error("these gateways have not told their issuing keys: {}", names(.0))]
+    UnknownIssuers(Vec<NodeName>),
+    #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
+    OtherIssuer(NodeName),
+    #[error("no gateway has told of a spare issuing key: nobody could issue any more")]
+    NoSpare,
+    #[error("the root {root} stands in version {version} of the `{domain}` bundle: a root belongs to one domain only")]
+    OtherDomain { root: Fingerprint, version: u64, domain: &'static str },
+    #[error("the root {root} was stolen with version {version}: it never comes back")]
+    Distrusted { root: Fingerprint, version: u64 },
+    #[error("the root {root} stands in version {version} already")]
+    InUse { root: Fingerprint, version: u64 },
+    #[error("version {version} has not been taken over by {}:{}", count(.missing), lines(.missing))]
+    NotAdopted { version: u64, missing: Vec<Missing> },
+    #[error("the certificates of version {version} cannot be made: {why}")]
+    NotCertified { version: u64, why: String },
+}
+
+impl Unturned {
+    pub const fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Step(BadStep::AlreadyStaged(_)) => {
+                "see it: freehold trust list; use it: freehold trust activate DOMAIN; or drop it: freehold trust rollback \
+                 DOMAIN"
+            }
+            Self::Step(BadStep::NothingBefore(_)) => {
+                "what was retired does not come back: publish a new version, freehold trust publish DOMAIN"
+            }
+            Self::Step(BadStep::InGrace { .. }) => "wait for it; or, if you must: freehold trust retire --early",
+            Self::Step(_) => "see what there is: freehold trust list",
+            Self::NothingStaged(_) => "publish one first: freehold trust publish DOMAIN",
+            Self::UnknownIssuers(_) => {
+                "start them, so that the others hear of their keys; or go on without: --without NAME, and they serve \
+                 nobody under the new root"
+            }
+            Self::OtherIssuer(_) => "look at that machine: its mandate names other keys than it has",
+            Self::NoSpare => "start a gateway, and run this again",
+            Self::OtherDomain { .. } | Self::Distrusted { .. } | Self::InUse { .. } => {
+                "move that root's files out of the operator's folder: a new one is drawn then"
+            }
+            Self::NotAdopted { .. } => {
+                "wait for them: freehold trust list; or let each be cut off until it comes back, by name: --anyway NAME"
+            }
+            Self::NotCertified { .. } => return None,
+        })
+    }
+}
+
+fn names(names: &[NodeName]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn count(missing: &[Missing]) -> String {
+    if missing.len() == 1 { "1 node".to_owned() } else { format!("{} nodes", missing.len()) }
+}
+
+fn lines(missing: &[Missing]) -> String {
+    missing.iter().flat_map(|Missing { node, why }| ["\n    ".to_owned(), format!("`{node}`: {why}")]).collect()
+}
