@@ -39,3 +39,4 @@ mod releasing;
 mod approving;
 mod presenting;
 mod trusting;
+mod hindsight;
