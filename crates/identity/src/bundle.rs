@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate;
 use crate::envelope::{BadEnvelope, Envelope, Payload};
-use crate::id::{Fingerprint, KeyId, sha256};
+use crate::id::{Digest, Fingerprint, KeyId, sha256};
 use crate::principal::{Host, OrgName};
 use crate::signers::SignerSet;
 use crate::text::Bytes;
@@ -87,6 +87,8 @@ impl Payload for BundleBody {
 /// Roots of one domain, checked: signed, of the right domain, every certificate readable, fingerprint as stated.
 #[derive(Debug, Clone)]
 pub struct Bundle<D: InDomain> {
+    /// As it was signed: whoever keeps the roots keeps this.
+    envelope: Envelope,
     body: BundleBody,
     roots: Vec<CertificateDer<'static>>,
     issuers: Vec<(KeyId, CertificateDer<'static>)>,
@@ -134,10 +136,10 @@ impl<D: InDomain> Bundle<D> {
     }
 
     pub fn open(signers: &SignerSet, envelope: &Envelope) -> Result<Self, BadBundle> {
-        Self::check(signers.open(envelope)?)
+        Self::check(envelope, signers.open(envelope)?)
     }
 
-    fn check(body: BundleBody) -> Result<Self, BadBundle> {
+    fn check(envelope: &Envelope, body: BundleBody) -> Result<Self, BadBundle> {
         if body.domain != D::DOMAIN {
             return Err(BadBundle::OtherDomain { expected: D::DOMAIN.word(), found: body.domain.word() });
         }
@@ -148,7 +150,16 @@ impl<D: InDomain> Bundle<D> {
         }
         let issuers = read_issuers(&body, &roots)?;
         check_outside(&body, &roots)?;
-        Ok(Self { body, roots, issuers, domain: PhantomData })
+        Ok(Self { envelope: envelope.clone(), body, roots, issuers, domain: PhantomData })
+    }
+
+    pub const fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// What a head calls it.
+    pub fn digest(&self) -> Digest {
+        self.envelope.digest()
     }
 
     pub const fn body(&self) -> &BundleBody {
@@ -174,7 +185,15 @@ impl<D: InDomain> Bundle<D> {
     }
 }
 
-/// The root certificates that count for one domain right now.
+/// The root certificates that count for one domain right now. Those of one domain cannot be given for the other's:
+///
+/// ```compile_fail,E0308
+/// use identity::bundle::{Endpoint, Identity, Roots};
+/// fn meet_gateways(_: Roots<Endpoint>) {}
+/// fn mistake(members: Roots<Identity>) {
+///     meet_gateways(members);
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Roots<D: InDomain> {
     certificates: Vec<CertificateDer<'static>>,
@@ -254,3 +273,6 @@ fn read_roots(text: &str) -> Result<Vec<CertificateDer<'static>>, BadBundle> {
 fn fingerprint(roots: &[CertificateDer<'_>]) -> Fingerprint {
     Fingerprint(sha256(&roots.iter().flat_map(|root| root.as_ref().to_vec()).collect::<Vec<u8>>()))
 }
+
+#[cfg(test)]
+mod tests;

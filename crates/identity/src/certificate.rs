@@ -255,6 +255,12 @@ pub fn is_signed_by(der: &CertificateDer<'_>, by: &CertificateDer<'_>) -> bool {
     named && key.is_ok_and(|key| key.verify(cert.tbs_certificate.as_ref(), cert.signature_value.as_ref()).is_ok())
 }
 
+/// Whose it is, in the words of whoever made it. It decides nothing.
+pub fn subject(der: &CertificateDer<'_>) -> Result<String, BadCertificate> {
+    let (_, cert) = X509Certificate::from_der(der.as_ref()).map_err(|_| BadCertificate::Unreadable("not X.509"))?;
+    Ok(cert.subject().to_string())
+}
+
 /// PEM of a chain, leaf first.
 pub fn to_pem(chain: &[CertificateDer<'_>]) -> String {
     let mut out = String::new();

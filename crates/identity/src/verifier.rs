@@ -45,6 +45,13 @@ pub enum Untrusted {
     WrongUsage,
 }
 
+impl Untrusted {
+    /// It leads to no root that is trusted here: either side may have missed a rotation.
+    pub const fn is_unknown_root(&self) -> bool {
+        matches!(self, Self::UnknownRoot)
+    }
+}
+
 /// Against what an SVID is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Standard<'a> {
@@ -324,4 +331,4 @@ pub fn serial_of(reading: &Reading) -> Result<Serial, Untrusted> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -39,6 +39,7 @@ pub mod recover;
 pub mod restore;
 pub mod principal;
 pub mod publish;
+pub mod adoption;
 pub mod turn;
 
 // What is declared.

@@ -7,7 +7,6 @@ use identity::envelope::Envelope;
 use identity::key::Sign;
 use identity::principal::SignerName;
 use identity::text::Bytes;
-use identity::verifier::Untrusted;
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::control::{Answer, Call, SignedCall};
@@ -50,7 +49,7 @@ impl RemoteDesk {
         let mut last = None;
         for gateway in self.gateways.clone() {
             let mut believed = Box::pin(self.believe(&gateway)).await;
-            if let Err(CallError::NotBelieved { why: Untrusted::UnknownRoot, .. }) = &believed {
+            if believed.as_ref().is_err_and(CallError::is_unknown_root) {
                 // The roots have moved on: which are trusted now is signed, whoever hands it over.
                 match Box::pin(trust::refresh(&gateway, &self.known)).await {
                     Ok((newer, trusted)) => {

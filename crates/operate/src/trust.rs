@@ -1,9 +1,11 @@
 //! The trusted roots, as an operator sees them: every version, checked against the head.
 
-use identity::bundle::{Bundle, Endpoint, InDomain, Roots};
+use identity::bundle::{Bundle, BundleBody, Endpoint, InDomain, Roots};
 use identity::certificate;
+use identity::envelope::Envelope;
 use identity::head::TrustLine;
 use identity::id::Fingerprint;
+use identity::principal::SignerName;
 use identity::trust;
 use wire::control::{Answer, Call};
 
@@ -15,6 +17,8 @@ use crate::session::{OperateError, Session};
 pub struct Version<D: InDomain> {
     pub line: TrustLine,
     pub bundle: Bundle<D>,
+    /// Who signed it, of the signer set that was in force.
+    pub signed_by: Vec<SignerName>,
 }
 
 impl<D: Desk> Session<D> {
@@ -26,12 +30,25 @@ impl<D: Desk> Session<D> {
         let lines = trust::of(&self.known.head.head.trust, T::DOMAIN);
         let read = |line: TrustLine| {
             let envelope = bundles.iter().find(|envelope| envelope.digest() == line.bundle);
-            let bundle = envelope.and_then(|envelope| self.known.open_bundle(envelope));
-            let name = format!("{} {}", T::DOMAIN.word(), line.version);
-            let bundle = bundle.ok_or(OperateError::NotAsTold { what: "trust bundle", name })?;
-            Ok(Version { line, bundle })
+            let name = || format!("{} {}", T::DOMAIN.word(), line.version);
+            let read = envelope.and_then(|envelope| Some((self.known.open_bundle(envelope)?, self.signed(envelope))));
+            let not_so = || OperateError::NotAsTold { what: "trust bundle", name: name() };
+            let (bundle, signed_by) = read.ok_or_else(not_so)?;
+            Ok(Version { line, bundle, signed_by })
         };
         lines.into_iter().map(read).collect()
+    }
+
+    /// Whose signatures on a bundle hold, of the set that it counts under.
+    fn signed(&self, envelope: &Envelope) -> Vec<SignerName> {
+        let sets = self.known.signer_sets();
+        let met = sets.iter().find(|set| set.open::<BundleBody>(envelope).is_ok());
+        let names = met.map(|set| {
+            let keys = envelope.signers_among(&set.quorum.keys());
+            let signers = set.quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
+            signers.map(|signer| signer.name.clone()).collect()
+        });
+        names.unwrap_or_default()
     }
 
     /// The endpoint root that a code pins: the one in use.

@@ -7,6 +7,7 @@ mod belonging;
 mod forks;
 mod taking_back;
 mod releasing;
+mod trusting;
 mod governing;
 mod joining;
 mod kinds;

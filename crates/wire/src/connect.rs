@@ -85,6 +85,11 @@ pub enum AlertKind {
 }
 
 impl CallError {
+    /// What answers there leads to no endpoint root that is trusted here: the roots may have moved on.
+    pub const fn is_unknown_root(&self) -> bool {
+        matches!(self, Self::NotBelieved { why, .. } if why.is_unknown_root())
+    }
+
     /// True if another gateway, or a later moment, may do better.
     pub const fn is_worth_retrying(&self) -> bool {
         match self {
@@ -184,7 +189,6 @@ impl Provisional {
 
     /// Walks the chain, checks the head, finds the mandate. Returns what is now known.
     pub async fn believe(mut self, anchor: Anchor<'_>) -> Result<(Believed, Known), CallError> {
-        let now = clock::now();
         let known = match anchor {
             Anchor::Code { org, signers, head } => self.learn(org, signers, head).await?,
             Anchor::Behind(known) => known.clone(),
@@ -197,7 +201,7 @@ impl Provisional {
             },
         };
         let address = self.conversation.address.clone();
-        let mandate = self.endpoint.believe(&known.head.head, now).cloned();
+        let mandate = self.endpoint.believe(&known.head.head, known.now(clock::now())).cloned();
         let mandate = mandate.map_err(|why| not_believed(address, why))?;
         Ok((Believed { conversation: self.conversation, endpoint: self.endpoint, mandate }, known))
     }
@@ -227,7 +231,7 @@ impl Provisional {
         };
         let more = chain.get(known.chain.len()..).ok_or_else(|| self.wrong(behind()))?;
         let head = self.conversation.document(Ask::Head).await?;
-        known.advance(more, Some(&head), clock::now()).map_err(|why| self.wrong(why))
+        known.advance(more, Some(&head), known.now(clock::now())).map_err(|why| self.wrong(why))
     }
 
     /// A gateway that knows less than the caller is told so: it may have been restored from an old copy. All of this
@@ -281,7 +285,7 @@ impl Believed {
 
     /// The same, by a head that was verified.
     pub fn check_by(&self, head: &Head) -> Result<(), CallError> {
-        let still = self.endpoint.believe(head, clock::now());
+        let still = self.endpoint.believe(head, clock::now().max(head.issued_at));
         still.map(drop).map_err(|why| not_believed(self.conversation.address.clone(), why))
     }
 

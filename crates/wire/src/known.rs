@@ -75,6 +75,12 @@ impl Known {
         self.founding.id
     }
 
+    /// The time to judge by: what enough operators signed is in the past, whatever a clock says. Only a head moves this
+    /// floor, also back.
+    pub fn now(&self, clock: Timestamp) -> Timestamp {
+        clock.max(self.head.head.issued_at)
+    }
+
     /// Every signer set from the first to the one in force.
     pub fn signer_sets(&self) -> Vec<SignerSet> {
         let mut sets = vec![self.founding.first_signers()];

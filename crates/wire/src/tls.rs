@@ -211,6 +211,8 @@ pub enum Expect {
     /// A joiner: only the root's fingerprint, from the code.
     Pin(Fingerprint),
     Roots(Roots<Endpoint>),
+    /// The same, by somebody who knows that it is not earlier than this, whatever the clock says.
+    RootsSince(Roots<Endpoint>, Timestamp),
 }
 
 impl Expect {
@@ -223,6 +225,7 @@ impl Expect {
         match self {
             Self::Pin(pin) => verifier::check_endpoint(chain, &verifier::pinned_root(chain, *pin)?, host, now),
             Self::Roots(roots) => verifier::check_endpoint(chain, roots, host, now),
+            Self::RootsSince(roots, floor) => verifier::check_endpoint(chain, roots, host, now.max(*floor)),
         }
     }
 }

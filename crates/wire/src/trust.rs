@@ -40,7 +40,7 @@ pub async fn refresh(gateway: &Gateway, known: &Known) -> Result<(Known, Trust),
     };
     let more = chain.get(known.chain.len()..).ok_or_else(behind)?;
     let head = conversation.document(Ask::Head).await?;
-    let newer = known.advance(more, Some(&head), clock::now()).map_err(wrong)?;
+    let newer = known.advance(more, Some(&head), known.now(clock::now())).map_err(wrong)?;
     let trust = conversation.trust(&newer).await?;
     Ok((newer, trust))
 }

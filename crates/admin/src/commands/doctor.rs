@@ -11,6 +11,7 @@ use identity::key::Sign as _;
 use identity::principal::{Address, OrgName};
 use identity::time::Timestamp;
 use node::agent::trouble::describe;
+use node::answer::presence::Presence;
 use node::doctor::standing::{self, Who};
 use node::doctor::{Finding, Patient, files, reach, tell};
 use node::report::Failure;
@@ -19,6 +20,7 @@ use node::store::ledger::{Counts, Ledger, LedgerError};
 use node::store::migrate;
 use node::store::scope::ScopeError;
 use operate::folder::OperatorFolder;
+use org::state::State;
 use rustix::process::Pid;
 use wire::connect::Gateway;
 use wire::known::Known;
@@ -197,6 +199,7 @@ impl Examination {
                         "look: freehold node waiting; say yes: freehold node approve",
                     ));
                 }
+                self.issuers(&state);
                 if state.is_frozen() {
                     self.push(Finding::wrong(
                         "signers",
@@ -206,6 +209,23 @@ impl Examination {
                 }
                 state.head().map(|record| record.head.clone())
             }
+        }
+    }
+
+    /// Does what this gateway issues lead to the roots that are in use?
+    fn issuers(&mut self, state: &State) {
+        // A key that cannot be read is told of with the others.
+        let Ok(presence) = self.gateway.voice().and_then(|voice| Presence::find(state, &self.gateway, voice.public()))
+        else {
+            return;
+        };
+        let cure = "an operator certifies this gateway's key under the root in use: freehold trust publish";
+        let troubles = presence.troubles();
+        if troubles.is_empty() {
+            self.push(Finding::ok("trust", "what this gateway issues leads to the roots in use"));
+        }
+        for why in troubles {
+            self.push(Finding::wrong("trust", why, cure));
         }
     }
 

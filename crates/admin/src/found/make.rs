@@ -381,6 +381,7 @@ impl Founder<'_> {
             invite: None,
             gateways: plan.addresses.clone(),
             joined: true,
+            trust: None,
         })?)
     }
 

@@ -11,8 +11,9 @@ use crate::principal::Kind;
 use crate::time::Seconds;
 use scene::{Branch, NOW, ORG, SERIAL, Scene, WEB, days, host, node, p256, principal};
 
-mod scene;
+pub(crate) mod scene;
 mod hostile;
+mod turning;
 
 #[test]
 fn an_svid_with_every_layer_whole_is_believed() {

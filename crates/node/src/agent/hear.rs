@@ -11,7 +11,7 @@ use wire::known::Known;
 use crate::agent::errand::{Answer, Asked};
 use crate::agent::status::Status;
 use crate::agent::trouble::describe;
-use crate::agent::{Agent, Line, told};
+use crate::agent::{Agent, Line, told, trust};
 use crate::apply::engine::{ApplyError, Engine, Offered};
 use crate::apply::preview::Ground;
 use crate::apply::trial::Outcome;
@@ -30,7 +30,8 @@ impl Agent {
     pub(super) async fn hear(&mut self, line: &mut Line) -> Result<Option<String>, AskError> {
         let now = clock::now();
         let before = self.told.as_ref().and_then(|told| told.refused_lately(now));
-        let told = told::of(&self.node, &line.known, &self.engine.view(), self.refused.as_ref().or(before));
+        let roots = trust::told(&self.scope, &self.node, &line.known)?;
+        let told = told::of(&self.node, &line.known, (&self.engine.view(), roots), self.refused.as_ref().or(before));
         let report = self.told.as_ref().is_none_or(|last| *last != told);
         let report = if report { Some(told.signed(&self.scope, now)?) } else { None };
         let trial = self.engine.view().trial;

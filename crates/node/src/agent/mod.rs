@@ -6,8 +6,9 @@ pub mod status;
 pub mod errand;
 pub mod socket;
 pub mod told;
-pub mod placed;
 pub mod doors;
+pub mod trust;
+pub mod placed;
 pub mod hear;
 
 use std::ops::Range;
@@ -108,6 +109,7 @@ impl Ready {
         let engine = Engine::open(&scope.folder, clock::now())?;
         let refused = refused::load(&scope)?;
         let known = scope.known()?;
+        let care = known.as_ref().map(|known| Agent::start_trust(&scope, known)).transpose()?.unwrap_or_default();
         let head = known.as_ref().map(|known| &known.head.head);
         let agent = Agent {
             by_head: head.map(|head| head.gateway_addresses(clock::now())).unwrap_or_default(),
@@ -116,6 +118,7 @@ impl Ready {
             scope,
             node,
             engine,
+            trust: care,
             listed: 0,
             refused,
             told: None,
@@ -164,6 +167,8 @@ struct Agent {
     good: Option<LastGood>,
     /// What this node should be, and what it is.
     engine: Engine,
+    /// Which roots it goes by.
+    trust: trust::Care,
     /// The head for which the listing is known.
     listed: u64,
     /// Why the last offer was not believed.
@@ -206,6 +211,7 @@ impl Agent {
             // What kept it from a gateway may be gone with it.
             (self.failures, self.next_check_in) = (0, None);
         }
+        self.tick_trust();
         self.show_applied();
         // A check-in that lies too far ahead was set before the clock was put back.
         let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
@@ -236,7 +242,7 @@ impl Agent {
                 let pause = if source.is_some() { self.spread(self.options.check_in_every) } else { Seconds(1) };
                 self.next_check_in = (self.quiet || source.is_some()).then(|| clock::now() + pause);
                 let refused = self.refused.as_ref().map(|refused| refused.why.clone());
-                let problem = refused.or(apart).or_else(|| trouble(&known, now));
+                let problem = refused.or_else(|| self.trust_problem()).or(apart).or_else(|| trouble(&known, now));
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);
@@ -273,8 +279,9 @@ impl Agent {
 
     async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
         let principal = self.node.principal();
-        let svid = self.scope.seat(&principal).svid()?;
-        if self.refused_svid || svid.as_ref().is_none_or(|svid| !svid.is_good(clock::now())) {
+        let seat = self.scope.seat(&principal);
+        let floor = self.scope.known()?.map_or(Timestamp::from_unix(0), |known| known.head.head.issued_at);
+        if self.refused_svid || seat.svid()?.is_none_or(|svid| !svid.is_good(clock::now().max(floor))) {
             self.line = None;
             renew::come_back(&self.scope, &self.node, &self.gateways()).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
@@ -285,16 +292,32 @@ impl Agent {
         let mut line = self.open_line().await?;
         let apart = self.hear(&mut line).await?;
         self.check_own_key(&line.known)?;
-        if let Err(why) = self.renew_placed((&mut line.gateway, &line.known)).await {
+        self.keep_trust(&mut line).await;
+        let svid = seat.svid()?;
+        let now = line.known.now(clock::now());
+        if let Some(svid) = &svid
+            && trust::is_outdated(&self.scope, &line.known, svid, now)?
+        {
+            // Its root is retired, or its issuer has no mandate any more: the node key gets another, at once.
+            self.refused_svid = true;
+            return Ok((line.known, apart));
+        }
+        if let Err(why) = self.renew_placed(&mut line).await {
             tracing::warn!(problem = describe(&why), "an SVID of a user or service here was not renewed");
         }
         if !self.node.joined {
             self.node.joined = true;
             self.scope.save_node(&self.node)?;
         }
-        let now = clock::now();
-        let due = svid.is_some_and(|svid| (renew::due_at(&svid, self.jitter)..svid.not_after).contains(&now));
-        let due = due && !self.held_off.contains(&now);
+        let now = line.known.now(clock::now());
+        let due =
+            svid.as_ref().is_some_and(|svid| (renew::due_at(svid, self.jitter)..svid.not_after).contains(&now));
+        let more = match &svid {
+            Some(svid) => self.wants_more_roots((&principal, svid), &line, now)?,
+            None => false,
+        };
+        self.reissued(now);
+        let due = more || due && !self.held_off.contains(&now);
         if due {
             let wish = (&principal, self.svid_life());
             renew::renew(&self.scope, &self.node, wish, (&mut line.gateway, &line.known)).await?;
@@ -319,9 +342,9 @@ impl Agent {
     fn patience(&self, now: Timestamp) -> Seconds {
         let policy = self.engine.current().map(|manifest| manifest.runs.sync).unwrap_or_default();
         let usual = self.spread(policy.wait.min(self.options.check_in_every));
-        let due = [self.renew_at, self.engine.next_wake(now)].into_iter().flatten().min();
+        let due = [self.renew_at, self.reissue_at(), self.engine.next_wake(now)].into_iter().flatten().min();
         let until = due.map_or(usual, |due| due.since(now)).min(usual);
-        if self.engine.is_on_trial() { until.min(TRIAL_WAIT) } else { until }
+        if self.engine.is_on_trial() || self.trust_is_on_trial() { until.min(TRIAL_WAIT) } else { until }
     }
 
     fn svid_life(&self) -> Option<Seconds> {

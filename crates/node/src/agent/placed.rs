@@ -6,29 +6,23 @@ use ground::clock;
 use identity::head::Placement;
 use identity::principal::Principal;
 use org::refusal::Refusal;
-use wire::connect::{Believed, CallError};
+use wire::connect::CallError;
 use wire::known::Known;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Line, trust};
 use crate::ask::call::AskError;
 use crate::ask::renew;
-use crate::store::scope::Svid;
 
 impl Agent {
-    pub(super) async fn renew_placed(&self, (gateway, known): (&mut Believed, &Known)) -> Result<(), AskError> {
-        let placed = self.placed(known);
+    pub(super) async fn renew_placed(&mut self, line: &mut Line) -> Result<(), AskError> {
+        let placed = self.placed(&line.known);
         let mut failed = None;
-        for principal in placed.iter().filter(|principal| self.is_wanted(known, principal)) {
-            let svid = self.scope.seat(principal).svid()?;
-            let now = clock::now();
-            let due = |svid: Svid| {
-                let held_off = svid.is_good(now) && self.held_off.contains(&now);
-                !svid.is_good(now) || (now >= renew::due_at(&svid, self.jitter) && !held_off)
-            };
-            if svid.is_none_or(due) {
+        for principal in placed.iter().filter(|principal| self.is_wanted(&line.known, principal)).collect::<Vec<_>>() {
+            if self.is_due(principal, line)? {
+                let (gateway, known) = (&mut line.gateway, &line.known);
                 let wish = (principal, self.svid_life());
                 // One that is refused keeps no other from its own.
-                match renew::renew(&self.scope, &self.node, wish, (&mut *gateway, known)).await {
+                match renew::renew(&self.scope, &self.node, wish, (gateway, known)).await {
                     Ok(()) => {}
                     Err(AskError::Call(CallError::Refused(why @ (Refusal::NotPlaced { .. } | Refusal::NoMandate)))) => {
                         failed = Some(AskError::Call(CallError::Refused(why)));
@@ -42,6 +36,16 @@ impl Agent {
             self.scope.keep_seats(&placed)?;
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    fn is_due(&mut self, principal: &Principal, line: &Line) -> Result<bool, AskError> {
+        let now = line.known.now(clock::now());
+        let Some(svid) = self.scope.seat(principal).svid()?.filter(|svid| svid.is_good(now)) else {
+            return Ok(true);
+        };
+        let half = now >= renew::due_at(&svid, self.jitter) && !self.held_off.contains(&now);
+        let outdated = trust::is_outdated(&self.scope, &line.known, &svid, now)?;
+        Ok(half || outdated || self.wants_more_roots((principal, &svid), line, now)?)
     }
 
     /// The head gives an SVID only for what the newest manifest places here. One that went back is not obeyed, but what it

@@ -4,7 +4,7 @@ use identity::envelope::Envelope;
 use identity::key::Sign as _;
 use identity::time::{Seconds, Timestamp};
 use manifest::stored::SCHEMA;
-use org::report::{Applied, Mark, Refused, Report, plain};
+use org::report::{Applied, Mark, Refused, Report, TrustTold, plain};
 use wire::known::Known;
 
 use crate::apply::view::ApplyView;
@@ -18,9 +18,15 @@ pub struct Told {
     head: Mark,
     applied: Applied,
     refused: Option<Refused>,
+    trust: Option<TrustTold>,
 }
 
-pub fn of(node: &NodeFile, known: &Known, view: &ApplyView, refused: Option<&Refused>) -> Told {
+pub fn of(
+    node: &NodeFile,
+    known: &Known,
+    (view, trust): (&ApplyView, Option<TrustTold>),
+    refused: Option<&Refused>,
+) -> Told {
     let applied = match (&view.trial, &view.rolled_back, view.confirmed) {
         (Some(trial), _, _) => Applied::OnTrial {
             manifest: trial.digest,
@@ -35,7 +41,7 @@ pub fn of(node: &NodeFile, known: &Known, view: &ApplyView, refused: Option<&Ref
         (None, None, None) => Applied::Nothing,
     };
     let head = Mark { version: known.head.head.version, digest: known.head.digest };
-    Told { node: node.clone(), head, applied, refused: refused.cloned() }
+    Told { node: node.clone(), head, applied, refused: refused.cloned(), trust }
 }
 
 /// So long the operators can read that a gateway lied, also after another one told the truth.
@@ -58,7 +64,7 @@ impl Told {
             applied: self.applied.clone(),
             refused: self.refused.clone(),
             agent: env!("CARGO_PKG_VERSION").to_owned(),
-            trust: None,
+            trust: self.trust.clone(),
         };
         let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
         let envelope = Envelope::seal(Some(self.node.org_id), &report).map_err(|why| bad(&why))?;

@@ -4,6 +4,8 @@ use identity::time::Timestamp;
 use wire::connect::CallError;
 use wire::known::{BadKnowledge, Known};
 
+pub use crate::ask::call::describe;
+
 use crate::ask::call::AskError;
 
 /// Something that a gateway of this org would not say.
@@ -40,18 +42,4 @@ fn stale(known: &Known, now: Timestamp) -> Option<String> {
         )
     };
     (!known.head.head.is_fresh(now)).then(why)
-}
-
-/// An error with its causes, on one line.
-pub fn describe(why: &dyn std::error::Error) -> String {
-    let mut out = why.to_string();
-    let mut source = why.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !out.contains(&text) {
-            out = format!("{out}: {text}");
-        }
-        source = cause.source();
-    }
-    out
 }

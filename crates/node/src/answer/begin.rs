@@ -2,7 +2,7 @@
 
 use ground::file::{self, Access};
 use ground::{clock, random};
-use identity::bundle::Domain;
+use identity::bundle::{Domain, Endpoint};
 use identity::certificate::{self, BadCertificate};
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::key::{BadKey, EdKey, P256Key, Sign as _};
@@ -21,6 +21,7 @@ use wire::permit::Ask;
 
 use crate::answer::mesh::doors_of;
 use crate::answer::peers::lacking;
+use crate::apply::trust::Trusting;
 use crate::ask::call::AskError;
 use crate::ask::sync;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
@@ -158,7 +159,9 @@ pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, Begin
 }
 
 fn is_trusted(scope: &Scope, root: &Bytes) -> Result<bool, BeginError> {
-    Ok(scope.endpoint_roots()?.certificates().iter().any(|trusted| trusted.as_ref() == root.0.as_slice()))
+    let known = scope.known()?.ok_or(BeginError::NotJoined)?;
+    let trusting = Trusting::<Endpoint>::open(scope, &known, clock::now())?;
+    Ok(trusting.roots(&known.head.head).certificates().iter().any(|trusted| trusted.as_ref() == root.0.as_slice()))
 }
 
 fn check(node: &NodeFile, folder: &GatewayFolder, grant: &GatewayGrant) -> Result<(), BeginError> {

@@ -1,7 +1,7 @@
 //! The gateway's own HTTPS certificate: made at start, renewed at half its life, its key only in memory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use ground::{clock, random};
@@ -12,6 +12,7 @@ use rustls::sign::CertifiedKey;
 use wire::tls;
 
 use crate::answer::gateway::Gateway;
+use crate::answer::presence::Presence;
 
 const LIFE: Seconds = Seconds::DAY.times(7);
 
@@ -19,9 +20,18 @@ const LIFE: Seconds = Seconds::DAY.times(7);
 #[error("the gateway's certificate could not be made: {0}")]
 pub struct NoCertificate(String);
 
+/// A certificate, and what it was made by: when that changes, it is made anew.
+#[derive(Debug)]
+struct Shown {
+    certified: Arc<CertifiedKey>,
+    presence: Arc<Presence>,
+}
+
 #[derive(Debug)]
 pub struct EndpointCertificate {
-    current: ArcSwap<CertifiedKey>,
+    gateway: Weak<Gateway>,
+    current: ArcSwap<Shown>,
+    renewing: Mutex<()>,
     /// When it was made, half its life, and its end, in seconds since 1970.
     made: AtomicI64,
     due: AtomicI64,
@@ -29,20 +39,43 @@ pub struct EndpointCertificate {
 }
 
 impl EndpointCertificate {
-    pub fn make(gateway: &Gateway) -> Result<Self, NoCertificate> {
-        let (key, life) = issue(gateway)?;
+    pub fn make(gateway: &Arc<Gateway>) -> Result<Self, NoCertificate> {
+        let (shown, life) = issue(gateway)?;
         let [made, due, end] = life.map(|at| AtomicI64::new(at.unix()));
-        Ok(Self { current: ArcSwap::from_pointee(key), made, due, end })
+        let (gateway, current) = (Arc::downgrade(gateway), ArcSwap::from_pointee(shown));
+        Ok(Self { gateway, current, renewing: Mutex::default(), made, due, end })
     }
 
     /// A new one from now on; open connections are not disturbed.
     pub fn renew(&self, gateway: &Gateway) -> Result<(), NoCertificate> {
-        let (key, [made, due, end]) = issue(gateway)?;
-        self.current.store(Arc::new(key));
+        let (shown, [made, due, end]) = issue(gateway)?;
+        self.current.store(Arc::new(shown));
         self.made.store(made.unix(), Ordering::Relaxed);
         self.end.store(end.unix(), Ordering::Relaxed);
         self.due.store(due.unix(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whoever heard of a new root and comes at once is shown the way to it.
+    fn follow(&self) {
+        let is_old = |gateway: &Gateway| !Arc::ptr_eq(&self.current.load().presence, &gateway.presence.load_full());
+        let Some(gateway) = self.gateway.upgrade().filter(|gateway| is_old(gateway)) else {
+            return;
+        };
+        let _renewing = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_old(&gateway) {
+            return;
+        }
+        match self.renew(&gateway) {
+            Ok(()) => tracing::info!("made the gateway's certificate anew: trust has changed"),
+            Err(why) => {
+                tracing::error!(%why, "the gateway shows its former certificate");
+                // Not again for each caller: whoever looks after it tries later.
+                let (presence, certified) = (gateway.presence.load_full(), Arc::clone(&self.current.load().certified));
+                self.current.store(Arc::new(Shown { certified, presence }));
+                self.due.store(0, Ordering::Relaxed);
+            }
+        }
     }
 
     pub fn not_after(&self) -> Timestamp {
@@ -57,12 +90,13 @@ impl EndpointCertificate {
 
 impl ResolvesServerCert for EndpointCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.load_full())
+        self.follow();
+        Some(Arc::clone(&self.current.load().certified))
     }
 }
 
 /// The certificate, when it was made, when half of its life is over, and when all of it is.
-fn issue(gateway: &Gateway) -> Result<(CertifiedKey, [Timestamp; 3]), NoCertificate> {
+fn issue(gateway: &Gateway) -> Result<(Shown, [Timestamp; 3]), NoCertificate> {
     let now = clock::now();
     let no = |why: &dyn std::fmt::Display| NoCertificate(why.to_string());
     let mandate = gateway.mandate(now).map_err(|_| no(&gateway.why_no_mandate(now)))?;
@@ -72,10 +106,9 @@ fn issue(gateway: &Gateway) -> Result<(CertifiedKey, [Timestamp; 3]), NoCertific
     let serial = random::serial().map_err(|why| no(&why))?;
     // Never beyond the mandate: it would not be believed anyway.
     let end = (now + LIFE).min(mandate.not_after);
-    let authority = &gateway.keys.endpoint;
-    let leaf = authority.issue_endpoint(&mandate.hosts, &request, serial, Validity::until(now, end));
+    let presence = gateway.presence.load_full();
+    let leaf = presence.endpoint.authority.issue_endpoint(&mandate.hosts, &request, serial, Validity::until(now, end));
     let leaf = leaf.map_err(|why| no(&why))?;
-    let chain = vec![leaf, authority.certificate().clone(), gateway.keys.endpoint_root.clone()];
-    let certified = tls::certified(chain, &key).map_err(|why| no(&why))?;
-    Ok((certified, [now, now + Seconds(end.since(now).0 / 2), end]))
+    let certified = tls::certified(presence.endpoint_chain(leaf), &key).map_err(|why| no(&why))?;
+    Ok((Shown { certified: Arc::new(certified), presence }, [now, now + Seconds(end.since(now).0 / 2), end]))
 }

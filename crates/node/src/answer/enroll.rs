@@ -173,7 +173,7 @@ fn wait_no_longer(desk: &mut Desk<'_>, key: Digest, invite: Digest, node: &NodeN
 }
 
 fn grant(gateway: &Gateway, claim: ProvenClaim, invite: KnownInvite, at: Timestamp) -> Result<Granted, Refusal> {
-    let by = (&gateway.about.node, &gateway.keys.voice as &dyn Sign);
+    let by = (&gateway.about.node, &gateway.voice as &dyn Sign);
     Granted::seal(gateway.about.org_id, claim, invite, by, at).map_err(|why| Refusal::Failed { why: why.to_string() })
 }
 

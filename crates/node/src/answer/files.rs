@@ -65,7 +65,7 @@ pub async fn add_part(gateway: &Gateway, about: (Digest, u64), from: u64, bytes:
 
 pub async fn sweep(gateway: &Gateway, unused_for: Seconds) -> Result<Answer, Refusal> {
     let mut named = gateway.state().await.named_files(clock::now());
-    named.insert(Digest::of(root_pem(gateway).as_bytes()));
+    named.extend(root_files(gateway).iter().map(|pem| Digest::of(pem.as_bytes())));
     on_disk(gateway, move |files| {
         let swept = files.sweep(&named, unused_for);
         Ok(Answer::FilesSwept { files: swept.files, bytes: swept.bytes })
@@ -99,13 +99,21 @@ fn named_by(org: OrgId, action: &Action) -> Vec<Digest> {
     }
 }
 
-fn root_pem(gateway: &Gateway) -> String {
-    certificate::to_pem(std::slice::from_ref(&gateway.keys.endpoint_root))
+/// Every trusted endpoint root, alone and together with the others.
+fn root_files(gateway: &Gateway) -> Vec<String> {
+    let presence = gateway.presence.load();
+    let each = presence.endpoint_roots.iter().map(|root| certificate::to_pem(std::slice::from_ref(root)));
+    let mut files: Vec<String> = each.collect();
+    if files.len() > 1 {
+        files.push(certificate::to_pem(&presence.endpoint_roots));
+    }
+    files
 }
 
-/// The endpoint root is there from the start: a joiner knows it by its hash, and believes nothing before it has it.
-pub fn put_root(gateway: &Gateway) -> Result<Digest, FilesError> {
-    gateway.shelves.store.put(root_pem(gateway).as_bytes())
+/// The endpoint roots are there from the start: a joiner knows them by their hash, and believes nothing before it has
+/// them.
+pub fn put_roots(gateway: &Gateway) -> Result<(), FilesError> {
+    root_files(gateway).iter().try_for_each(|pem| gateway.shelves.store.put(pem.as_bytes()).map(drop))
 }
 
 /// Gives up what nothing names, now and every hour.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -13,7 +13,7 @@ use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
 use identity::head::Mandate;
 use identity::id::Digest;
-use identity::key::{PublicKey, Sign as _};
+use identity::key::{EdKey, PublicKey, Sign as _};
 use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
 use org::entry::Action;
@@ -31,13 +31,14 @@ use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
 use crate::answer::peers::Peers;
+use crate::answer::presence::{Appearing, Presence};
 use crate::answer::published::{Shelf, Staged};
 use crate::answer::registry::Registry;
 use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
 use crate::answer::writer::{Scribe, Writer};
 use crate::store::files::Files;
-use crate::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
+use crate::store::gateway::{GatewayFile, GatewayFolder};
 use crate::store::ledger::{DAMAGED, Ledger, LedgerError};
 use crate::store::scope::ScopeError;
 
@@ -48,7 +49,12 @@ const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 pub struct Gateway {
     pub folder: GatewayFolder,
     pub about: GatewayFile,
-    pub keys: GatewayKeys,
+    /// Signs this gateway's chain and its admissions.
+    pub voice: EdKey,
+    /// What it issues with, and shows along.
+    pub presence: Arc<ArcSwap<Presence>>,
+    /// Held while key files are drawn or moved.
+    pub(super) drawing: Mutex<()>,
     pub writer: Writer,
     pub judgment: Arc<ArcSwap<Judgment>>,
     pub vouched: Arc<Vouched>,
@@ -129,7 +135,7 @@ impl Gateway {
     ) -> Result<Self, GatewayError> {
         let about = folder.about()?;
         let lock = folder.lock()?.ok_or(GatewayError::Busy)?;
-        let keys = folder.keys()?;
+        let voice = folder.voice()?;
         let (ledger, founding) = Ledger::open(&folder.path("ledger.db"))?;
         if founding.id != about.org_id {
             return Err(GatewayError::OtherOrg);
@@ -142,18 +148,20 @@ impl Gateway {
             halt.set_outdated(opened.is_some_and(|shown| state.is_older_than(&shown.head)));
         }
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
+        let presence = Arc::new(ArcSwap::from_pointee(Presence::find(&state, folder, voice.public())?));
         let registry = Arc::new(Registry::default());
         let tally = Arc::new(Tally::default());
         let frozen = Arc::new(AtomicBool::new(state.is_frozen()));
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
-        let key = identity::key::EdKey::from_seed(&keys.voice.seed());
+        let key = EdKey::from_seed(&voice.seed());
         let tips = Arc::new(Tips::new(OwnVoice { author: Author::Gateway(about.node.clone()), key }));
         let jottings = Arc::new(Jottings::default());
         let shelf = Arc::new(Shelf::default());
         shelf.bring_up(&ledger, &ahead, None);
         let peers = Arc::new(Peers::default());
-        let take_effect = effect(Arc::clone(&judgment), Arc::clone(&registry), Arc::clone(&frozen));
+        let appearing = Appearing { folder: folder.clone(), voice: voice.public(), current: Arc::clone(&presence) };
+        let take_effect = effect(Arc::clone(&judgment), appearing, Arc::clone(&registry), Arc::clone(&frozen));
         let scribe = Scribe {
             ledger,
             founding,
@@ -173,7 +181,9 @@ impl Gateway {
         Ok(Self {
             folder: folder.clone(),
             about,
-            keys,
+            voice,
+            presence,
+            drawing: Mutex::default(),
             writer,
             judgment,
             vouched: Arc::default(),
@@ -201,8 +211,20 @@ impl Gateway {
     /// The gateway's own mandate, if it is in force.
     pub fn mandate(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         let judgment = self.judgment.load();
-        let mandate = judgment.head.mandate_for_voice(self.keys.voice.public()).cloned();
+        let mandate = judgment.head.mandate_for_voice(self.voice.public()).cloned();
         mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
+    }
+
+    /// Issues and shows what the state says, if that could not be seen at once.
+    pub fn appear(&self, state: &State) {
+        let current = Arc::clone(&self.presence);
+        Appearing { folder: self.folder.clone(), voice: self.voice.public(), current }.bring_up(state);
+    }
+
+    /// The files say which keys are in use.
+    pub fn settle_keys(&self) -> Result<(), ScopeError> {
+        let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.presence.load_full().settle(&self.folder)
     }
 
     /// Are there other gateways with a mandate?
@@ -213,7 +235,7 @@ impl Gateway {
     /// Why it cannot issue, with both times: a wrong clock looks like a mandate that ended.
     pub fn why_no_mandate(&self, now: Timestamp) -> String {
         let judgment = self.judgment.load();
-        match judgment.head.mandate_for_voice(self.keys.voice.public()) {
+        match judgment.head.mandate_for_voice(self.voice.public()) {
             None => "no mandate in the head names this gateway".to_owned(),
             Some(mandate) if now < mandate.not_before => {
                 format!("its mandate begins at {}, and this machine's clock says {now}", mandate.not_before)
@@ -239,7 +261,7 @@ impl Gateway {
 
     /// What someone was told earlier about this ledger: only this gateway's own signature can show it its future.
     pub fn own_word(&self, shown: Option<&Envelope>) -> Option<Tip> {
-        let (org, voice) = (Some(self.about.org_id), self.keys.voice.public());
+        let (org, voice) = (Some(self.about.org_id), self.voice.public());
         let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
         shown.filter(|shown| shown.author == self.tips.voice().author)
     }
@@ -331,6 +353,7 @@ impl Gateway {
 /// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
 fn effect(
     judgment: Arc<ArcSwap<Judgment>>,
+    appearing: Appearing,
     registry: Arc<Registry>,
     frozen: Arc<AtomicBool>,
 ) -> Box<dyn Fn(&State) + Send> {
@@ -339,6 +362,7 @@ fn effect(
         if let Some(fresh) = judge_by(state) {
             judgment.store(Arc::new(fresh));
         }
+        appearing.bring_up(state);
         let cut = registry.cut_unless(|key| passes(state, key));
         if cut > 0 {
             tracing::info!(connections = cut, "cut connections of machines that no longer belong");

@@ -1,6 +1,7 @@
 //! The one path by which an SVID is made.
 
 use ground::random;
+use identity::bundle::Domain;
 use identity::certificate::{self, Validity};
 use identity::id::Digest;
 use identity::key::PublicKey;
@@ -55,11 +56,17 @@ impl Gateway {
         let failed = |why: String| Refusal::Failed { why };
         let serial = random::serial().map_err(|why| failed(why.to_string()))?;
         let validity = Validity::until(now, binding.not_after);
-        let leaf = self.keys.identity.issue_svid(applicant.principal, (&key, binding), serial, validity);
+        let presence = self.presence.load();
+        if !presence.is_mandated(Domain::Identity) {
+            // It would be believed nowhere.
+            return Err(Refusal::NoMandate);
+        }
+        let authority = &presence.identity.authority;
+        let leaf = authority.issue_svid(applicant.principal, (&key, binding), serial, validity);
         let leaf = leaf.map_err(|why| failed(why.to_string()))?;
-        let issuer = self.keys.identity.certificate();
+        let chain = presence.svid_chain(leaf);
         Ok(Made {
-            svid: vec![Bytes(leaf.as_ref().to_vec()), Bytes(issuer.as_ref().to_vec())],
+            svid: chain.iter().map(|der| Bytes(der.as_ref().to_vec())).collect(),
             row: Issuance {
                 counter: asked.counter,
                 request: Digest(key.id.0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -25,6 +25,7 @@ use crate::answer::gateway::{Gateway, GatewayError};
 use crate::answer::guest::{DRAIN_TIME, Guest, stopped};
 use crate::answer::limits::{Bounds, Limits};
 use crate::answer::metrics::Watched;
+use crate::answer::presence::Presence;
 use crate::answer::{company, mesh};
 use crate::metrics::port::{self, NoPort};
 use crate::store::files::FilesError;
@@ -85,7 +86,7 @@ pub async fn serve(
     let gateway = Arc::new(gateway);
     catch_up(&gateway, &folder.scope()).await;
     gateway.speak_first().await?;
-    files::put_root(&gateway)?;
+    files::put_roots(&gateway)?;
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
     let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
     let judging = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
@@ -222,7 +223,11 @@ async fn open_patiently(folder: &GatewayFolder) -> Result<Gateway, GatewayError>
 }
 
 async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertificate>) {
+    let mut settled = None;
     loop {
+        if let Err(why) = keep_presence(&gateway, &mut settled).await {
+            tracing::error!(%why, "cannot bring the gateway's files in line with the head; will try again");
+        }
         tokio::time::sleep(CERTIFICATE_EVERY).await;
         if !certificate.is_due(clock::now()) {
             continue;
@@ -235,6 +240,18 @@ async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertif
             }
         }
     }
+}
+
+/// What could not be done when the head came is done as soon as it can be.
+async fn keep_presence(gateway: &Gateway, settled: &mut Option<Arc<Presence>>) -> Result<(), ServeError> {
+    gateway.appear(&*gateway.state().await);
+    let now = gateway.presence.load_full();
+    if !settled.as_ref().is_some_and(|before| Arc::ptr_eq(before, &now)) {
+        gateway.settle_keys()?;
+        files::put_roots(gateway)?;
+        *settled = Some(now);
+    }
+    Ok(())
 }
 
 /// Says early what will stop working, and how to prevent it.
@@ -270,13 +287,20 @@ async fn warn_early(gateway: Arc<Gateway>) {
         if fresh_until.since(now) < Seconds::DAY.times(7) {
             tracing::warn!(until = %fresh_until, "the head is fresh only until then, and joiners refuse it later; renew it: freehold refresh");
         }
-        let issuers = [gateway.keys.identity.certificate(), gateway.keys.endpoint.certificate()];
-        for issuer in issuers.into_iter().filter_map(|issuer| identity::certificate::read(issuer).ok()) {
-            if issuer.validity.not_after.since(now) < Seconds::DAY.times(90) {
-                tracing::warn!(until = %issuer.validity.not_after, "an issuing certificate of this gateway ends soon");
-            }
-        }
+        warn_of_issuers(&gateway.presence.load(), now);
         tokio::time::sleep(WATCH_EVERY).await;
+    }
+}
+
+fn warn_of_issuers(presence: &Presence, now: Timestamp) {
+    for why in presence.troubles() {
+        tracing::error!("{why}");
+    }
+    let paths = presence.identity.ways.paths.iter().chain(&presence.endpoint.ways.paths);
+    for read in paths.filter_map(|path| identity::certificate::read(&path.issuer).ok()) {
+        if read.validity.not_after.since(now) < Seconds::DAY.times(90) {
+            tracing::warn!(until = %read.validity.not_after, "an issuing certificate of this gateway ends soon");
+        }
     }
 }
 

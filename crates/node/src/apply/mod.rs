@@ -7,3 +7,4 @@ pub mod probe;
 pub mod view;
 pub mod engine;
 pub mod preview;
+pub mod trust;

@@ -10,6 +10,7 @@ use wire::known::{BadKnowledge, Known};
 use wire::tls::{Expect, OwnSvid};
 
 use crate::ask::source::NotTaken;
+use crate::ask::trust;
 use crate::store::scope::{Scope, ScopeError};
 
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,16 @@ pub async fn believe_one_of(
     own: Option<&OwnSvid>,
     anchor: Anchor<'_>,
 ) -> Result<(Believed, Known), AskError> {
+    try_each(gateways, expect, own, (anchor, &mut false)).await
+}
+
+/// `lost` says whether one of them may only have another root than is known here.
+async fn try_each(
+    gateways: &[Gateway],
+    expect: &Expect,
+    own: Option<&OwnSvid>,
+    (anchor, lost): (Anchor<'_>, &mut bool),
+) -> Result<(Believed, Known), AskError> {
     let mut last = None;
     for gateway in gateways {
         let attempt = async { Provisional::dial(gateway, expect, own).await?.believe(anchor).await };
@@ -62,6 +73,7 @@ pub async fn believe_one_of(
             Ok(believed) => return Ok(believed),
             Err(why) => {
                 tracing::debug!(gateway = %gateway.address, %why, "not this one");
+                *lost |= trust::is_lost(&why);
                 // What somebody answered says more than that another could not be reached.
                 if last.as_ref().is_none_or(|last: &CallError| says(last) <= says(&why)) {
                     last = Some(why);
@@ -94,23 +106,42 @@ pub async fn call_known(
     gateways: &[Gateway],
     own: Option<&OwnSvid>,
 ) -> Result<(Believed, Known), AskError> {
-    let known = scope.known()?.ok_or(AskError::NotJoined)?;
-    let expect = Expect::Roots(scope.endpoint_roots()?);
+    let mut known = scope.known()?.ok_or(AskError::NotJoined)?;
     let tip = scope.tip()?;
-    let believed = believe_one_of(gateways, &expect, own, Anchor::Known(&known, tip.as_ref())).await;
+    let expect = trust::expect(scope, &known)?;
+    let mut lost = false;
+    let mut believed = try_each(gateways, &expect, own, (Anchor::Known(&known, tip.as_ref()), &mut lost)).await;
+    if believed.is_err()
+        && lost
+        && let Some(newer) = Box::pin(trust::come_home(scope, gateways, &known)).await?
+    {
+        known = newer;
+        let expect = trust::expect(scope, &known)?;
+        believed = try_each(gateways, &expect, own, (Anchor::Known(&known, tip.as_ref()), &mut lost)).await;
+    }
     if let Err(AskError::Call(CallError::Knowledge { source, .. })) = &believed {
-        keep_in_sight(scope, known.heed(source, clock::now()))?;
+        keep_in_sight(scope, known.heed(source, known.now(clock::now())))?;
     }
-    let (believed, newer) = believed?;
+    let (mut believed, newer) = believed?;
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
-        scope.save_known(&newer)?;
+        save_authority(scope, &newer)?;
     }
+    trust::fill(scope, &mut believed, &newer).await;
     Ok((believed, newer))
+}
+
+/// The ratchet, and with it what is trusted no more.
+pub fn save_authority(scope: &Scope, known: &Known) -> Result<(), AskError> {
+    scope.save_known(known)?;
+    if let Err(why) = trust::follow(scope, known) {
+        tracing::error!(why = describe(&why), "the roots that other programs read could not be written");
+    }
+    Ok(())
 }
 
 /// A recovery counts from its first sight on, and that is on disk before anything else happens.
 pub fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Result<Option<Known>, AskError> {
-    keep_in_sight(scope, known.notice(recovery, clock::now()))
+    keep_in_sight(scope, known.notice(recovery, known.now(clock::now())))
 }
 
 pub fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Known>, AskError> {
@@ -127,4 +158,18 @@ pub fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Kno
         );
     }
     Ok(Some(newer))
+}
+
+/// An error with its causes, on one line.
+pub fn describe(why: &dyn std::error::Error) -> String {
+    let mut out = why.to_string();
+    let mut source = why.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !out.contains(&text) {
+            out = format!("{out}: {text}");
+        }
+        source = cause.source();
+    }
+    out
 }

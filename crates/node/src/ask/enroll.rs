@@ -24,7 +24,7 @@ use wire::trust::Trust;
 use crate::ask::call::{AskError, believe_one_of};
 use crate::ask::facts::facts;
 use crate::ask::svid::{Asking, check_offer};
-use crate::ask::sync;
+use crate::ask::{sync, trust};
 use crate::store::scope::word::LastGood;
 use crate::store::scope::{NodeFile, Scope, Wish};
 use crate::store::waiting::Waiting;
@@ -164,9 +164,11 @@ const fn is_a_no(refusal: &Refusal) -> bool {
 /// A join that was interrupted goes on as what it began as.
 fn settled(scope: &Scope, wish: &Wish) -> Result<Wish, AskError> {
     match scope.wish()? {
-        Some(begun) if begun != *wish => Err(AskError::OtherWish { begun: begun.name }),
-        Some(begun) => Ok(begun),
-        None => Ok(wish.clone()),
+        // Where the roots are written is nobody else's affair, and may be said anew.
+        Some(begun) if (Wish { trust: wish.trust.clone(), ..begun.clone() }) != *wish => {
+            Err(AskError::OtherWish { begun: begun.name })
+        }
+        Some(_) | None => Ok(wish.clone()),
     }
 }
 
@@ -290,7 +292,7 @@ async fn try_join_at(
 
     // Authority first, then what stands on it; the node file last, as the mark that all is there.
     scope.save_known(&known)?;
-    scope.save_trust(&identity, &endpoint)?;
+    trust::begin(scope, &known, Trust { identity, endpoint }, wish.trust.clone().unwrap_or_default())?;
     scope.save_admission(&issued.admission)?;
     scope.save_tip(&issued.tip, &known)?;
     scope.seat(&principal).install(&pending, &chain)?;
@@ -302,6 +304,7 @@ async fn try_join_at(
         invite: code.ticket.invite(),
         gateways: code.gateways.clone(),
         joined: false,
+        trust: wish.trust.clone(),
     };
     if known.head.head.mandates.len() > 1 {
         // It knows this machine; the others hear of it a moment later.
@@ -337,7 +340,7 @@ async fn prove(
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
     let (invite_key, node_key): (_, &P256Key) = (shown.code.ticket.key(shown.code.org), asking.node_key);
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
-    check_offer(gateway, &challenge)?;
+    check_offer(gateway, &challenge, asking.known)?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
     let svid = asking.request(pending, challenge.not_after)?;

@@ -3,6 +3,7 @@
 pub mod host;
 pub mod source;
 pub mod call;
+pub mod trust;
 pub mod svid;
 pub mod renew;
 pub mod sync;

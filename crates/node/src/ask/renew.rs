@@ -1,7 +1,6 @@
 //! The next SVID: over mTLS while the last one is good, by admission and node key after it expired.
 
 use ground::{clock, random};
-use identity::bundle::{Identity, Roots};
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -14,6 +13,7 @@ use wire::permit::Ask;
 
 use crate::ask::call::{AskError, call_known};
 use crate::ask::svid::{Asking, check_offer};
+use crate::ask::trust::identity_roots;
 use crate::store::scope::{NodeFile, Scope, Svid};
 
 /// Renews one principal's SVID over an open mTLS connection.
@@ -28,12 +28,12 @@ pub async fn renew(
     let seat = scope.seat(principal);
     let pending = seat.pending()?;
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
-    check_offer(gateway, &challenge)?;
+    check_offer(gateway, &challenge, known)?;
     // What the operators want to live shorter than the gateway offers.
-    let wanted = life.map_or(challenge.not_after, |life| challenge.not_after.min(clock::now() + life));
+    let wanted = life.map_or(challenge.not_after, |life| challenge.not_after.min(known.now(clock::now()) + life));
     let svid = asking.request(&pending, wanted)?;
     let issued: Issued = gateway.ask(Ask::Renew, &RenewRequest { principal: principal.clone(), svid }).await?;
-    let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
+    let chain = asking.check(&issued, &pending, &identity_roots(scope, known)?)?;
     scope.save_tip(&issued.tip, known)?;
     Ok(seat.install(&pending, &chain)?)
 }
@@ -49,7 +49,7 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
     let pending = seat.pending()?;
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
-    check_offer(&gateway, &challenge)?;
+    check_offer(&gateway, &challenge, &known)?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
     let svid = asking.request(&pending, challenge.not_after)?;
@@ -65,7 +65,7 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
     let tip = scope.tip_of(&gateway.mandate.gateway)?;
     let request = ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node, tip };
     let issued: Issued = gateway.ask(Ask::Return, &request).await?;
-    let chain = asking.check(&issued, &pending, &identity_roots(scope)?)?;
+    let chain = asking.check(&issued, &pending, &identity_roots(scope, &known)?)?;
     scope.save_tip(&issued.tip, &known)?;
     Ok(seat.install(&pending, &chain)?)
 }
@@ -77,16 +77,10 @@ pub async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -
         return Ok(false);
     };
     let (_, known) = call_known(scope, gateways, None).await?;
-    let roots = identity_roots(scope)?;
+    let roots = identity_roots(scope, &known)?;
     let head = &known.head.head;
     let standard = Standard { org: known.org(), name: &known.founding.record.name, roots: &roots, head };
-    Ok(verifier::check_svid(&svid.own.chain, Side::Client, standard, clock::now()).is_err())
-}
-
-fn identity_roots(scope: &Scope) -> Result<Roots<Identity>, AskError> {
-    let path = scope.path("trust/identity.pem");
-    let text = ground::file::read(&path).map_err(crate::store::scope::ScopeError::from)?;
-    Roots::from_pem(&String::from_utf8_lossy(&text)).map_err(|why| AskError::BadAnswer(why.to_string()))
+    Ok(verifier::check_svid(&svid.own.chain, Side::Client, standard, known.now(clock::now())).is_err())
 }
 
 /// Half its life, a little earlier or later for each node, so that they do not all come at once.

@@ -46,7 +46,7 @@ impl Asking<'_> {
             roots,
             head: &self.known.head.head,
         };
-        let here = clock::now();
+        let here = self.known.now(clock::now());
         let believed = verifier::check_svid(&chain, Side::Client, standard, here).map_err(|why| {
             let apart = matches!(why, Untrusted::Expired(_) | Untrusted::NotYetValid(_));
             let clock =
@@ -81,8 +81,8 @@ impl Asking<'_> {
 
 /// A node vouches for no SVID beyond what the operators allow the gateway to issue, and asks for none that would be of no
 /// use by its own clock: nothing is spent on it.
-pub fn check_offer(gateway: &Believed, challenge: &Challenge) -> Result<(), AskError> {
-    let (here, until) = (clock::now(), challenge.not_after);
+pub fn check_offer(gateway: &Believed, challenge: &Challenge, known: &Known) -> Result<(), AskError> {
+    let (here, until) = (known.now(clock::now()), challenge.not_after);
     // Clocks may be a little apart.
     let most = here + gateway.mandate.svid_ttl + Seconds::MINUTE.times(5);
     let why = if until > most {

@@ -17,7 +17,7 @@ use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};
 
-use crate::ask::call::{AskError, call_known, keep_in_sight, notice};
+use crate::ask::call::{AskError, call_known, keep_in_sight, notice, save_authority};
 use crate::ask::renew;
 use crate::store::scope::Scope;
 
@@ -25,8 +25,9 @@ use crate::store::scope::Scope;
 pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
     let node = scope.node()?.ok_or(AskError::NotJoined)?;
     let seat = scope.seat(&node.principal());
+    let known = scope.known()?.ok_or(AskError::NotJoined)?;
     let svid = match seat.svid()? {
-        Some(svid) if svid.is_good(clock::now()) => svid,
+        Some(svid) if svid.is_good(known.now(clock::now())) => svid,
         // Expired, lost, or made by a clock that was ahead: the node key brings it back.
         Some(_) | None => {
             renew::come_back(scope, &node, gateways).await?;
@@ -178,16 +179,17 @@ fn take_authority(
     (signers, head): (&[Envelope], Option<&Envelope>),
     (tip, recoveries): (&Envelope, &[Envelope]),
 ) -> Result<(Known, Option<String>), AskError> {
-    let newer = match known.advance(signers, head, clock::now()) {
+    let now = known.now(clock::now());
+    let newer = match known.advance(signers, head, now) {
         Ok(newer) => newer,
         Err(why) => {
             // A recovery may have taken effect at the gateway before this machine heard of it.
-            keep_in_sight(scope, known.heed(&why, clock::now()))?;
+            keep_in_sight(scope, known.heed(&why, now))?;
             return Err(AskError::Knowledge(why));
         }
     };
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
-        scope.save_known(&newer)?;
+        save_authority(scope, &newer)?;
     }
     let mut newer = newer;
     for recovery in recoveries.iter().take(MAX_RECOVERIES) {

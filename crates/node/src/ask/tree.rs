@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use wire::known::Known;
 use wire::tree::{BadTree, FromTree, Reader};
 
-use crate::ask::call::{AskError, keep_in_sight};
+use crate::ask::call::{AskError, keep_in_sight, save_authority};
 use crate::ask::source::{NoFile, NotTaken, Source};
 use crate::ask::sync::Listed;
 use crate::store::scope::{NodeFile, Scope};
@@ -25,7 +25,7 @@ pub async fn read(
     let reading = tokio::task::spawn_blocking(move || {
         let reader = Reader { known: &old, name: &name, node_key, seal_secret: &secret };
         let mut get = |path: &str| handle.block_on(from.get(path));
-        let read: FromTree = reader.authority(clock::now(), &mut get)?;
+        let read: FromTree = reader.authority(old.now(clock::now()), &mut get)?;
         let listed = reader.listed(&read, get);
         Ok((read.known, listed))
     });
@@ -35,13 +35,13 @@ pub async fn read(
         Ok(read) => read,
         Err(BadTree::Knowledge(why)) => {
             // A recovery may have taken effect before this machine heard of it.
-            keep_in_sight(scope, known.heed(&why, clock::now()))?;
+            keep_in_sight(scope, known.heed(&why, known.now(clock::now())))?;
             return Err(not_taken(BadTree::Knowledge(why)).into());
         }
         Err(why) => return Err(not_taken(why).into()),
     };
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
-        scope.save_known(&newer)?;
+        save_authority(scope, &newer)?;
     }
     let listed = match listed {
         Ok(None) => Ok(Listed::Nothing),

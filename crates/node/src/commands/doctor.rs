@@ -6,6 +6,7 @@ use clap::Args;
 use ground::clock;
 use identity::key::Sign as _;
 use identity::principal::OrgName;
+use identity::bundle::Endpoint;
 use identity::time::Timestamp;
 use org::frontier::Tip;
 use wire::connect::Gateway;
@@ -13,6 +14,7 @@ use wire::known::Known;
 
 use crate::agent::status::Status;
 use crate::agent::trouble::describe;
+use crate::apply::trust::Trusting;
 use crate::apply::view;
 use crate::commands::roots::Common;
 use crate::doctor::standing::Who;
@@ -207,8 +209,8 @@ async fn gateways(
     (svid, now): (Option<&Svid>, Timestamp),
     findings: &mut Vec<Finding>,
 ) -> Option<Timestamp> {
-    let roots = match scope.endpoint_roots() {
-        Ok(roots) => roots,
+    let roots = match Trusting::<Endpoint>::open(scope, known, known.now(now)) {
+        Ok(trusting) => trusting.roots(&known.head.head),
         Err(why) => {
             findings.push(Finding::wrong("gateway", describe(&why), format!("join anew: {ANEW}")));
             return None;

@@ -24,6 +24,7 @@ use crate::ask::renew;
 use crate::commands::bundle;
 use crate::commands::roots::{Common, name_of};
 use crate::report::{Exit, Failure, show};
+use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{NodeFile, Scope, ScopeError, Wish, read_key};
 use crate::store::waiting::Waiting;
 
@@ -80,6 +81,12 @@ pub struct Join {
     /// Wait so long at most for an operator's approval [default: as long as the invite can be used]
     #[arg(long, value_name = "SPAN", conflicts_with = "no_wait")]
     wait: Option<Seconds>,
+    /// Write the roots of gateways here for other programs [default: trust/endpoint.pem in the scope]
+    #[arg(long, value_name = "FILE")]
+    endpoint_pem: Option<PathBuf>,
+    /// Write the roots of members here for other programs [default: trust/identity.pem in the scope]
+    #[arg(long, value_name = "FILE")]
+    identity_pem: Option<PathBuf>,
 }
 
 /// With what a machine comes.
@@ -108,16 +115,21 @@ impl Join {
             return told(common, &scope, tell.as_deref(), &doing);
         }
         let host = self.wanted_host(&code);
+        let trust = wanted_paths(self.endpoint_pem.as_deref(), self.identity_pem.as_deref(), &doing)?;
         let wish = match wish {
-            Some(wish) => wish,
+            Some(wish) => Wish { trust: trust.or(wish.trust), ..wish },
             None => Wish {
                 name: self.wanted_name(name, host.as_ref(), &doing)?,
                 host,
                 replaces: old_key.as_ref().map(Sign::public),
                 labels: self.labels.into_iter().collect(),
                 roles: self.roles.into_iter().collect(),
+                trust,
             },
         };
+        if let Some(paths) = &wish.trust {
+            scope.check_trust_paths(paths).map_err(|why| Failure::new(&doing, &why))?;
+        }
         let patience = if self.no_wait { Some(Seconds(0)) } else { self.wait };
         let patience = patience.map(|span| Duration::from_secs(span.0));
         let quiet = common.json || !std::io::stderr().is_terminal();
@@ -392,4 +404,17 @@ fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Res
         )
     });
     Ok(())
+}
+
+/// Where the roots are to be for others; nothing if that was not said.
+pub fn wanted_paths(
+    endpoint: Option<&Path>,
+    identity: Option<&Path>,
+    doing: &str,
+) -> Result<Option<TrustPaths>, Failure> {
+    let absolute = |path: &Path| std::path::absolute(path).map_err(|why| Failure::new(doing, &why));
+    let endpoint = endpoint.map(absolute).transpose()?;
+    let identity = identity.map(absolute).transpose()?;
+    let paths = TrustPaths { endpoint, identity };
+    Ok((paths != TrustPaths::default()).then_some(paths))
 }

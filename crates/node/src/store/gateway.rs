@@ -8,8 +8,8 @@ use ground::random;
 use identity::authority::Authority;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
-use identity::id::OrgId;
-use identity::key::{EdKey, P256Key};
+use identity::id::{KeyId, OrgId};
+use identity::key::{EdKey, P256Key, Sign as _};
 use identity::principal::{Address, NodeName, OrgName};
 use pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,19 @@ pub struct GatewayKeys {
     /// Sent along in the handshake: a joiner knows only its fingerprint.
     pub endpoint_root: CertificateDer<'static>,
 }
+
+/// What lies there to issue with in one domain.
+#[derive(Debug)]
+pub struct Issuing {
+    pub keys: Vec<P256Key>,
+    pub certificates: Vec<CertificateDer<'static>>,
+}
+
+const KEY: &str = ".key";
+const PEM: &str = ".pem";
+const SPARE: &str = ".spare.key";
+/// Certificates of the same key under other roots, handed over together with the first.
+const MORE: &str = "-more.pem";
 
 impl GatewayFolder {
     pub fn at(home: &Path, org: &OrgName) -> Self {
@@ -131,45 +144,106 @@ impl GatewayFolder {
     }
 
     fn save_issuer(&self, domain: Domain, key: &P256Key, pem: &str) -> Result<(), ScopeError> {
-        let name = |ending: &str| self.path(&format!("{}-issuer.{ending}", domain.word()));
-        file::write(&name("key"), key.to_pem().as_bytes(), Access::Private)?;
-        Ok(file::write(&name("pem"), pem.as_bytes(), Access::Readable)?)
+        file::write(&self.issuer_path(domain, KEY), key.to_pem().as_bytes(), Access::Private)?;
+        Ok(file::write(&self.issuer_path(domain, PEM), pem.as_bytes(), Access::Readable)?)
+    }
+
+    pub fn voice(&self) -> Result<EdKey, ScopeError> {
+        let path = self.path("voice.key");
+        let seed = file::read_secret(&path)?;
+        Ok(EdKey::from_seed(seed.as_slice().try_into().map_err(|_| damaged(&path, &"not 32 bytes"))?))
     }
 
     pub fn keys(&self) -> Result<GatewayKeys, ScopeError> {
-        let voice_path = self.path("voice.key");
-        let seed = file::read_secret(&voice_path)?;
-        let short = || ScopeError::Damaged { path: voice_path.clone(), why: "not 32 bytes".to_owned() };
-        let voice = EdKey::from_seed(seed.as_slice().try_into().map_err(|_| short())?);
         Ok(GatewayKeys {
-            voice,
+            voice: self.voice()?,
             identity: self.issuer()?,
             endpoint: self.issuer()?,
             endpoint_root: self.certificate("endpoint-root.pem")?,
         })
     }
 
-    /// The key that would be used next in a domain, made on first use.
+    fn issuer_path(&self, domain: Domain, ending: &str) -> PathBuf {
+        self.path(&format!("{}-issuer{ending}", domain.word()))
+    }
+
+    /// The key that would be used next in a domain, made on first use. The caller has seen to it that no other draws one.
     pub fn spare(&self, domain: Domain) -> Result<P256Key, ScopeError> {
-        let path = self.path(&format!("{}-issuer.spare.key", domain.word()));
+        let path = self.issuer_path(domain, SPARE);
         if !path.exists() {
             file::write(&path, random::p256()?.to_pem().as_bytes(), Access::Private)?;
         }
         read_key(&path)
     }
 
+    /// The issuing keys of one domain that are here, the one in use first, and every certificate of one that was handed
+    /// over as a file.
+    pub fn issuing(&self, domain: Domain) -> Result<Issuing, ScopeError> {
+        let mut keys = vec![read_key(&self.issuer_path(domain, KEY))?];
+        let spare = self.issuer_path(domain, SPARE);
+        if spare.exists() {
+            keys.push(read_key(&spare)?);
+        }
+        let mut certificates = self.certificates(&self.issuer_path(domain, PEM))?;
+        let more = self.issuer_path(domain, MORE);
+        if more.exists() {
+            certificates.extend(self.certificates(&more)?);
+        }
+        Ok(Issuing { keys, certificates })
+    }
+
+    /// Makes the files say which key is in use, if that is the spare one: whenever this ends, the key that is in use is
+    /// here, with a certificate. True if something was done.
+    pub fn settle(
+        &self,
+        domain: Domain,
+        (used, certificates): (KeyId, &[CertificateDer<'static>]),
+    ) -> Result<bool, ScopeError> {
+        let (key, pem, spare) =
+            (self.issuer_path(domain, KEY), self.issuer_path(domain, PEM), self.issuer_path(domain, SPARE));
+        if !spare.exists() {
+            return Ok(false);
+        }
+        let next = read_key(&spare)?;
+        if id_of(&next, &spare)? != used {
+            return Ok(false);
+        }
+        if id_of(&read_key(&key)?, &key)? != used {
+            let both = [certificates, &self.certificates(&pem)?].concat();
+            file::write(&pem, certificate::to_pem(&both).as_bytes(), Access::Readable)?;
+            file::write(&key, next.to_pem().as_bytes(), Access::Private)?;
+        }
+        file::write(&pem, certificate::to_pem(certificates).as_bytes(), Access::Readable)?;
+        // It lives on under the other name.
+        std::fs::remove_file(&spare).map_err(|why| damaged(&spare, &why))?;
+        file::sync_folder(&self.folder)?;
+        Ok(true)
+    }
+
     fn issuer<D: InDomain>(&self) -> Result<Authority<D>, ScopeError> {
-        let name = |ending: &str| format!("{}-issuer.{ending}", D::DOMAIN.word());
-        let key = read_key(&self.path(&name("key")))?;
-        let damaged = |why: String| ScopeError::Damaged { path: self.path(&name("pem")), why };
-        Authority::load(self.certificate(&name("pem"))?, &key).map_err(|why| damaged(why.to_string()))
+        let (key, pem) = (self.issuer_path(D::DOMAIN, KEY), self.issuer_path(D::DOMAIN, PEM));
+        let (id, key) = (id_of(&read_key(&key)?, &key)?, read_key(&key)?);
+        let certificates = self.certificates(&pem)?;
+        let own = certificates.iter().find(|der| certificate::read(der).is_ok_and(|read| read.key == id));
+        let own = own.or(certificates.first()).ok_or_else(|| damaged(&pem, &"empty"))?;
+        Authority::load(own.clone(), &key).map_err(|why| damaged(&pem, &why))
+    }
+
+    fn certificates(&self, path: &Path) -> Result<Vec<CertificateDer<'static>>, ScopeError> {
+        let pem = file::read(path)?;
+        certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(path, &why))
     }
 
     fn certificate(&self, name: &str) -> Result<CertificateDer<'static>, ScopeError> {
         let path = self.path(name);
-        let pem = file::read(&path)?;
-        let damaged = |why: String| ScopeError::Damaged { path: path.clone(), why };
-        let chain = certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(why.to_string()))?;
-        chain.into_iter().next().ok_or_else(|| damaged("empty".to_owned()))
+        self.certificates(&path)?.into_iter().next().ok_or_else(|| damaged(&path, &"empty"))
     }
+}
+
+fn damaged(path: &Path, why: &dyn std::fmt::Display) -> ScopeError {
+    ScopeError::Damaged { path: path.to_owned(), why: why.to_string() }
+}
+
+fn id_of(key: &P256Key, path: &Path) -> Result<KeyId, ScopeError> {
+    certificate::key_id(key.public()).map_err(|why| damaged(path, &why))
 }

@@ -22,7 +22,10 @@ use wire::known::{BadKnowledge, Known, KnownFile};
 use wire::tls::OwnSvid;
 use zeroize::Zeroizing;
 
+use self::trust::{BadTrustPath, TrustPaths};
+
 pub mod word;
+pub mod trust;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
@@ -40,6 +43,8 @@ pub enum ScopeError {
     Knowledge(#[from] BadKnowledge),
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
+    #[error(transparent)]
+    TrustPath(#[from] BadTrustPath),
 }
 
 /// A node's folder for one org.
@@ -60,6 +65,9 @@ pub struct NodeFile {
     pub gateways: Vec<Address>,
     /// Came back over mTLS.
     pub joined: bool,
+    /// Where other programs read the roots, if not in the scope's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<TrustPaths>,
 }
 
 impl NodeFile {
@@ -182,18 +190,11 @@ impl Scope {
         self.write_json("known.json", &known.to_file())
     }
 
+    /// The founders' own roots. Which versions they are is learned at the first gateway.
     pub fn save_trust(&self, identity: &[Bundle<Identity>], endpoint: &[Bundle<Endpoint>]) -> Result<(), ScopeError> {
-        let identity: String = identity.iter().map(Bundle::pem).collect();
-        let endpoint: String = endpoint.iter().map(Bundle::pem).collect();
-        file::write(&self.path("trust/identity.pem"), identity.as_bytes(), Access::Readable)?;
-        Ok(file::write(&self.path("trust/endpoint.pem"), endpoint.as_bytes(), Access::Readable)?)
-    }
-
-    pub fn endpoint_roots(&self) -> Result<Roots<Endpoint>, ScopeError> {
-        let path = self.path("trust/endpoint.pem");
-        let text = file::read(&path)?;
-        let text = String::from_utf8_lossy(&text);
-        Roots::from_pem(&text).map_err(|why| ScopeError::Damaged { path, why: why.to_string() })
+        let paths = TrustPaths::default();
+        self.write_roots(&paths, &Roots::of_all(identity))?;
+        self.write_roots(&paths, &Roots::of_all(endpoint)).map(drop)
     }
 
     // ---- SVIDs: the node's own in `.`, others' in `principals/<kind>-<name>` ----
@@ -205,6 +206,20 @@ impl Scope {
         }
         let name = format!("{}-{}", principal.kind().word(), principal.name());
         Seat { folder: self.path("principals").join(name) }
+    }
+
+    /// Everyone who has an SVID here, the node itself first.
+    pub fn seated(&self, node: &NodeFile) -> Vec<Principal> {
+        let read = |entry: std::fs::DirEntry| {
+            let name = entry.file_name();
+            let (kind, name) = name.to_str()?.split_once('-')?;
+            let principal: Principal = format!("spiffe://{}/{kind}/{name}", node.org).parse().ok()?;
+            (self.seat(&principal).folder == entry.path()).then_some(principal)
+        };
+        let entries = std::fs::read_dir(self.path("principals")).into_iter().flatten().flatten();
+        let mut placed: Vec<Principal> = entries.filter_map(read).collect();
+        placed.sort();
+        std::iter::once(node.principal()).chain(placed).collect()
     }
 
     /// Forgets the SVIDs of users and services that are at home here no longer.

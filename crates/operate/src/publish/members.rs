@@ -79,7 +79,7 @@ impl<D: Desk> Session<D> {
         Ok(live.map(|node| (node.name, node.node_key.digest())).collect())
     }
 
-    fn is_live(&self, node: &NodeView) -> bool {
+    pub(crate) fn is_live(&self, node: &NodeView) -> bool {
         let stands = match node.state {
             Standing::Member | Standing::Issued => true,
             Standing::Claimed | Standing::Waiting | Standing::Revoked => false,

@@ -1,6 +1,7 @@
 //! Which of the two domains is meant, and what a turn of its roots made so.
 
 use clap::ValueEnum;
+use identity::bundle::Domain;
 use identity::head::Grace;
 use identity::id::Fingerprint;
 use node::report::Failure;
@@ -26,6 +27,15 @@ impl DomainWord {
         match self {
             Self::Endpoint => "endpoint",
             Self::Identity => "identity",
+        }
+    }
+}
+
+impl From<DomainWord> for Domain {
+    fn from(word: DomainWord) -> Self {
+        match word {
+            DomainWord::Endpoint => Self::Endpoint,
+            DomainWord::Identity => Self::Identity,
         }
     }
 }

@@ -1,11 +1,13 @@
-//! `freehold trust list`: every version of the trusted roots, in both domains.
+//! `freehold trust list`: every version of the trusted roots, in both domains, and who has each.
 
 use clap::Args;
+use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain};
-use identity::head::Grace;
+use identity::head::{Grace, TrustLine, TrustState};
 use identity::id::Fingerprint;
 use identity::time::Timestamp;
 use node::report::{Failure, show};
+use operate::adoption::{Adoption, Stances, bounded};
 use operate::trust::Version;
 use serde::Serialize;
 
@@ -14,7 +16,12 @@ use crate::words::table;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  freehold trust list")]
+  freehold trust list
+  freehold trust list --json                  every name, also where many are missing
+
+A version is staged (handed out beside the one in use), active (in use), in grace (still trusted, on its way out) or
+retired (trusted no more). Nodes trust every version that is not retired. NODES says how many members go by it, each in
+its own signed word; below are those that do not, and why.")]
 pub struct List {}
 
 #[derive(Serialize)]
@@ -28,11 +35,16 @@ struct Told {
     reverts: Option<u64>,
     grace: Option<Grace>,
     distrusted: bool,
+    /// Absent of what is retired.
+    adoption: Option<Adoption>,
+    #[serde(skip)]
+    words: String,
 }
 
 impl Told {
-    fn of<D: InDomain>(version: &Version<D>) -> Self {
+    fn of<D: InDomain>(version: &Version<D>, stances: &Stances, now: Timestamp) -> Self {
         let (line, body) = (&version.line, version.bundle.body());
+        let adoption = || stances.adoption((D::DOMAIN, line.version), body.published_at, now);
         Self {
             domain: D::DOMAIN.word(),
             trust_bundle_version: line.version,
@@ -43,7 +55,33 @@ impl Told {
             reverts: body.reverts,
             grace: line.grace,
             distrusted: line.distrusted,
+            adoption: line.state.is_trusted().then(adoption),
+            words: state_words(line, now),
         }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let bar = self.adoption.as_ref().map_or_else(|| "-".to_owned(), Adoption::bar);
+        let (version, root) = (self.trust_bundle_version.to_string(), self.sha256_fingerprint.to_string());
+        vec![self.domain.to_owned(), version, self.words.clone(), bar, self.published_at.to_string(), root]
+    }
+
+    /// Who is behind, where that matters: nobody need have what is on its way out.
+    fn rest(&self) -> Option<String> {
+        let wanted = self.state == TrustState::Staged.word() || self.state == TrustState::Active.word();
+        let adoption = self.adoption.as_ref().filter(|adoption| wanted && !adoption.is_whole())?;
+        let lines: Vec<_> = bounded(adoption.rest()).into_iter().map(|line| format!("  {line}")).collect();
+        Some(format!("{} {} is not with:\n{}", self.domain, self.trust_bundle_version, lines.join("\n")))
+    }
+}
+
+/// Where a version stands, and until when.
+pub fn state_words(line: &TrustLine, now: Timestamp) -> String {
+    match (line.state, line.grace) {
+        (TrustState::Retired, _) if line.distrusted => "retired, its key was stolen".to_owned(),
+        (TrustState::Grace, Some(grace)) if now < grace.until => format!("grace until {}", grace.until),
+        (TrustState::Grace, Some(grace)) => format!("grace, over since {}", grace.until),
+        (state, _) => state.word().to_owned(),
     }
 }
 
@@ -51,15 +89,18 @@ impl List {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the trusted roots";
         let mut session = common.session(doing).await?;
-        let endpoint = session.versions::<Endpoint>().await.map_err(|why| failure(doing, &why))?;
-        let identity = session.versions::<Identity>().await.map_err(|why| failure(doing, &why))?;
-        let told: Vec<Told> = endpoint.iter().map(Told::of).chain(identity.iter().map(Told::of)).collect();
+        let failed = |why| failure(doing, &why);
+        let endpoint = session.versions::<Endpoint>().await.map_err(failed)?;
+        let identity = session.versions::<Identity>().await.map_err(failed)?;
+        let (stances, now) = (session.stances().await.map_err(failed)?, clock::now());
+        let endpoint = endpoint.iter().map(|version| Told::of(version, &stances, now));
+        let identity = identity.iter().map(|version| Told::of(version, &stances, now));
+        let told: Vec<Told> = endpoint.chain(identity).collect();
         show(common.json, &told, || {
-            let row = |told: &Told| {
-                let (version, root) = (told.trust_bundle_version.to_string(), told.sha256_fingerprint.to_string());
-                vec![told.domain.to_owned(), version, told.state.to_owned(), told.published_at.to_string(), root]
-            };
-            table(&["DOMAIN", "VERSION", "STATE", "PUBLISHED", "SHA-256"], &told.iter().map(row).collect::<Vec<_>>())
+            let rows: Vec<_> = told.iter().map(Told::row).collect();
+            let versions = table(&["DOMAIN", "VERSION", "STATE", "NODES", "PUBLISHED", "SHA-256"], &rows);
+            let rest = told.iter().filter_map(Told::rest);
+            std::iter::once(versions).chain(rest).collect::<Vec<_>>().join("\n\n")
         });
         Ok(())
     }

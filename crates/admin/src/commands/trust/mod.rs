@@ -2,11 +2,13 @@
 
 pub mod domain;
 pub mod list;
+pub mod show;
 pub mod publish;
 pub mod activate;
 pub mod rollback;
 
 use clap::Subcommand;
+use identity::bundle::Domain;
 use node::report::Failure;
 
 use crate::home::Common;
@@ -14,11 +16,14 @@ use activate::Activate;
 use list::List;
 use publish::Publish;
 use rollback::Rollback;
+use show::Show;
 
 #[derive(Debug, Subcommand)]
 pub enum TrustCommand {
     /// List the versions of the trusted roots, and how many nodes have each
     List(List),
+    /// Show one version, with everything in it
+    Show(Show),
     /// Hand out a new version of the roots beside the one in use
     Publish(Publish),
     /// Turn to the version that was handed out
@@ -31,9 +36,15 @@ impl TrustCommand {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         match self {
             Self::List(list) => list.run(common).await,
+            Self::Show(show) => show.run(common).await,
             Self::Publish(publish) => Box::pin(publish.run(common)).await,
             Self::Activate(activate) => Box::pin(activate.run(common)).await,
             Self::Rollback(rollback) => Box::pin(rollback.run(common)).await,
         }
     }
+}
+
+fn no_version(doing: &str, domain: Domain, version: u64) -> Failure {
+    Failure::failed(doing, format!("there is no version {version} of `{}`", domain.word()))
+        .hint("see which there are: freehold trust list")
 }

@@ -175,9 +175,19 @@ impl Scene {
 
     /// What the chain proves, whatever the head says.
     pub fn proven(&self, chain: &[CertificateDer<'_>]) -> ProvenSvid {
-        let (roots, name) = (self.identity.roots(), harbor());
-        let standard = Standard { org: ORG, name: &name, roots: &roots, head: &self.head };
+        self.proven_by(chain, &self.identity.roots())
+    }
+
+    pub fn proven_by(&self, chain: &[CertificateDer<'_>], roots: &Roots<Identity>) -> ProvenSvid {
+        let name = harbor();
+        let standard = Standard { org: ORG, name: &name, roots, head: &self.head };
         ProvenSvid::prove(chain, Side::Client, standard, NOW).unwrap()
+    }
+
+    /// A certificate for the gateway's names.
+    pub fn endpoint_leaf(&self) -> CertificateDer<'static> {
+        let request = read_request(&make_request(&p256()).unwrap()).unwrap();
+        self.endpoint.issuer.issue_endpoint(&self.head.mandates[0].hosts, &request, SERIAL, days(1)).unwrap()
     }
 
     /// Judges by the head of now what was proven earlier.

@@ -10,6 +10,7 @@ use identity::label::Label;
 use identity::principal::{Name, NodeName};
 use serde::{Deserialize, Serialize};
 
+use super::trust::TrustPaths;
 use super::{Scope, ScopeError};
 
 const OLD_KEY: &str = "old.key";
@@ -27,6 +28,9 @@ pub struct Wish {
     /// The node key whose place it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<PublicKey>,
+    /// Where other programs are to find the roots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<TrustPaths>,
 }
 
 impl Scope {

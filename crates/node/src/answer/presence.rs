@@ -1,0 +1,298 @@
+//! What a gateway issues with, and what it shows along: for each root that is trusted, a certificate of its key under it.
+
+use std::sync::Arc;
+
+use identity::authority::Authority;
+use identity::bundle::{Domain, Endpoint, Identity, InDomain};
+use identity::certificate;
+use identity::head::{Mandate, TrustLine, TrustState};
+use identity::id::{Fingerprint, KeyId};
+use identity::key::{PublicKey, Sign as _};
+use identity::trust;
+use org::state::State;
+use pki_types::CertificateDer;
+
+use crate::store::gateway::{GatewayFolder, Issuing as Held};
+use crate::store::scope::ScopeError;
+
+/// Whoever checks a chain looks at a dozen certificates: a leaf, and an issuing certificate with its root for so many.
+const MOST_PATHS: usize = 5;
+
+/// One way from a key to a trusted root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    pub version: u64,
+    pub state: TrustState,
+    pub issuer: CertificateDer<'static>,
+    pub root: CertificateDer<'static>,
+}
+
+/// A trusted root under which the key has no certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lack {
+    pub version: u64,
+    pub state: TrustState,
+    pub root: Fingerprint,
+}
+
+/// The ways of one key, the lowest version first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ways {
+    pub paths: Vec<Path>,
+    pub lacks: Vec<Lack>,
+}
+
+impl Ways {
+    /// From what the head trusts, and from the certificates that are known of the key: those handed over, and those in
+    /// the bundles. What leads only to a retired root is not among them.
+    pub fn find(state: &State, domain: Domain, key: KeyId, own: &[CertificateDer<'static>]) -> Self {
+        let candidates = certificates_of(state, domain, key, own);
+        let mut ways = Self::default();
+        for (line, root) in trusted_roots(state, domain) {
+            let leads = |der: &&(CertificateDer<'static>, _)| certificate::is_signed_by(&der.0, &root);
+            let best = candidates.iter().filter(leads).max_by_key(|(_, until)| *until);
+            let (version, state) = (line.version, line.state);
+            match best {
+                Some((issuer, _)) => ways.paths.push(Path { version, state, issuer: issuer.clone(), root }),
+                None => ways.lacks.push(Lack { version, state, root: Fingerprint::of_certificate(root.as_ref()) }),
+            }
+        }
+        // Should there be more than can be shown: those that will be needed longest.
+        ways.paths.sort_by_key(|path| (rank(path.state), std::cmp::Reverse(path.version)));
+        ways.paths.truncate(MOST_PATHS);
+        ways.paths.sort_by_key(|path| path.version);
+        ways
+    }
+
+    /// What follows an endpoint certificate. Other people's programs take the first that fits, so the oldest is first.
+    fn with_roots(&self) -> impl Iterator<Item = CertificateDer<'static>> {
+        self.paths.iter().flat_map(|path| [path.issuer.clone(), path.root.clone()])
+    }
+
+    /// What follows an SVID: the root in use first.
+    fn issuers(&self) -> Vec<CertificateDer<'static>> {
+        let mut paths: Vec<&Path> = self.paths.iter().collect();
+        paths.sort_by_key(|path| path.state != TrustState::Active);
+        paths.into_iter().map(|path| path.issuer.clone()).collect()
+    }
+
+    /// The root in use, if nothing that this key issues leads there.
+    pub fn misses_active(&self) -> Option<&Lack> {
+        let shown = self.paths.iter().any(|path| path.state == TrustState::Active);
+        self.lacks.iter().find(|lack| lack.state == TrustState::Active && !shown)
+    }
+}
+
+const fn rank(state: TrustState) -> u8 {
+    match state {
+        TrustState::Active => 0,
+        TrustState::Staged => 1,
+        TrustState::Grace => 2,
+        TrustState::Retired => 3,
+    }
+}
+
+/// Each root of one domain that the head trusts, once, the lowest version first.
+pub fn trusted_roots(state: &State, domain: Domain) -> Vec<(TrustLine, CertificateDer<'static>)> {
+    let lines = state.head().map(|record| trust::of(&record.head.trust, domain)).unwrap_or_default();
+    let mut all: Vec<(TrustLine, CertificateDer<'static>)> = Vec::new();
+    for line in lines.into_iter().filter(|line| line.state.is_trusted()) {
+        let record = state.bundle_named(line.bundle);
+        for root in record.and_then(|it| certificate::from_pem(&it.body.bundle_pem).ok()).unwrap_or_default() {
+            if !all.iter().any(|(_, known)| *known == root) {
+                all.push((line.clone(), root));
+            }
+        }
+    }
+    all
+}
+
+/// Certificates of one key, and when each ends.
+fn certificates_of(
+    state: &State,
+    domain: Domain,
+    key: KeyId,
+    own: &[CertificateDer<'static>],
+) -> Vec<(CertificateDer<'static>, identity::time::Timestamp)> {
+    let bundles = state.bundles.values().filter(|record| record.body.domain == domain);
+    let told = bundles.flat_map(|record| &record.body.issuers).map(|der| CertificateDer::from(der.0.clone()));
+    let mut all = Vec::new();
+    for der in own.iter().cloned().chain(told) {
+        if let Ok(read) = certificate::read(&der)
+            && read.is_ca
+            && read.key == key
+            && !all.iter().any(|(known, _)| *known == der)
+        {
+            all.push((der, read.validity.not_after));
+        }
+    }
+    all
+}
+
+/// The key of one domain that is in use, and its ways.
+#[derive(Debug)]
+pub struct Issuing<D: InDomain> {
+    pub authority: Authority<D>,
+    pub ways: Ways,
+}
+
+impl<D: InDomain> Issuing<D> {
+    /// The key that the mandate names, if it lies here; else the one that was in use.
+    fn choose(state: &State, folder: &GatewayFolder, wanted: Option<KeyId>) -> Result<Self, ScopeError> {
+        let Held { keys, certificates } = folder.issuing(D::DOMAIN)?;
+        let damaged = |why: &dyn std::fmt::Display| {
+            let path = folder.path(&format!("{}-issuer.pem", D::DOMAIN.word()));
+            ScopeError::Damaged { path, why: why.to_string() }
+        };
+        let mut found = Vec::new();
+        for key in keys {
+            let id = certificate::key_id(key.public()).map_err(|why| damaged(&why))?;
+            let ways = Ways::find(state, D::DOMAIN, id, &certificates);
+            let known = || certificates_of(state, D::DOMAIN, id, &certificates).into_iter().next().map(|(der, _)| der);
+            // One that leads nowhere any more still says under which name the key signs.
+            if let Some(der) = ways.paths.first().map(|path| path.issuer.clone()).or_else(known) {
+                found.push((id, key, ways, der));
+            }
+        }
+        let at = found.iter().position(|(id, ..)| Some(*id) == wanted).unwrap_or(0);
+        if at >= found.len() {
+            return Err(damaged(&"no certificate is of the key beside it"));
+        }
+        let (_, key, ways, der) = found.swap_remove(at);
+        Ok(Self { authority: Authority::load(der, &key).map_err(|why| damaged(&why))?, ways })
+    }
+
+    fn certificates(&self) -> Vec<CertificateDer<'static>> {
+        let mut all: Vec<_> = self.ways.paths.iter().map(|path| path.issuer.clone()).collect();
+        if all.is_empty() {
+            all.push(self.authority.certificate().clone());
+        }
+        all
+    }
+}
+
+/// What it all follows from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Basis {
+    trust: Vec<TrustLine>,
+    mandated: Option<(KeyId, KeyId)>,
+}
+
+impl Basis {
+    fn of(state: &State, voice: PublicKey) -> Self {
+        let head = state.head().map(|record| &record.head);
+        let keys = |mandate: &Mandate| (mandate.identity_issuer, mandate.endpoint_issuer);
+        Self {
+            trust: head.map(|head| head.trust.clone()).unwrap_or_default(),
+            mandated: head.and_then(|head| head.mandate_for_voice(voice)).map(keys),
+        }
+    }
+}
+
+/// Swapped whole when the head changes trust, or this gateway's mandate.
+#[derive(Debug)]
+pub struct Presence {
+    basis: Basis,
+    pub identity: Issuing<Identity>,
+    pub endpoint: Issuing<Endpoint>,
+    /// The roots by which this gateway is believed, each alone and all together.
+    pub endpoint_roots: Vec<CertificateDer<'static>>,
+}
+
+impl Presence {
+    pub fn find(state: &State, folder: &GatewayFolder, voice: PublicKey) -> Result<Self, ScopeError> {
+        let basis = Basis::of(state, voice);
+        Ok(Self {
+            identity: Issuing::choose(state, folder, basis.mandated.map(|keys| keys.0))?,
+            endpoint: Issuing::choose(state, folder, basis.mandated.map(|keys| keys.1))?,
+            endpoint_roots: trusted_roots(state, Domain::Endpoint).into_iter().map(|(_, root)| root).collect(),
+            basis,
+        })
+    }
+
+    pub fn is_of(&self, state: &State, voice: PublicKey) -> bool {
+        self.basis == Basis::of(state, voice)
+    }
+
+    pub fn svid_chain(&self, leaf: CertificateDer<'static>) -> Vec<CertificateDer<'static>> {
+        std::iter::once(leaf).chain(self.identity.ways.issuers()).collect()
+    }
+
+    pub fn endpoint_chain(&self, leaf: CertificateDer<'static>) -> Vec<CertificateDer<'static>> {
+        std::iter::once(leaf).chain(self.endpoint.ways.with_roots()).collect()
+    }
+
+    /// Does the mandate name another key than the one that is here?
+    pub fn is_mandated(&self, domain: Domain) -> bool {
+        self.basis.mandated.is_none_or(|(identity, endpoint)| match domain {
+            Domain::Identity => identity == self.identity.authority.key_id(),
+            Domain::Endpoint => endpoint == self.endpoint.authority.key_id(),
+        })
+    }
+
+    /// What an operator must hear of: what is issued or shown here does not lead where everybody looks.
+    pub fn troubles(&self) -> Vec<String> {
+        let keys = [self.identity.authority.key_id(), self.endpoint.authority.key_id()];
+        let ways = [&self.identity.ways, &self.endpoint.ways];
+        let mut all = Vec::new();
+        for ((domain, key), ways) in [Domain::Identity, Domain::Endpoint].into_iter().zip(keys).zip(ways) {
+            let word = domain.word();
+            if let Some(Lack { version, root, .. }) = ways.misses_active() {
+                all.push(format!(
+                    "the {word} key {key} of this gateway has no certificate under the active {word} root, version \
+                     {version} ({root}): what it issues is not believed by whoever trusts that one alone"
+                ));
+            }
+            if !self.is_mandated(domain) {
+                all.push(format!(
+                    "the mandate of this gateway names another {word} key than {key}, and that one is not here with a \
+                     certificate: what is issued here is not believed"
+                ));
+            }
+        }
+        all
+    }
+
+    /// Brings the folder's files in line with the keys in use.
+    pub fn settle(&self, folder: &GatewayFolder) -> Result<(), ScopeError> {
+        for (domain, key, certificates) in [
+            (Domain::Identity, self.identity.authority.key_id(), self.identity.certificates()),
+            (Domain::Endpoint, self.endpoint.authority.key_id(), self.endpoint.certificates()),
+        ] {
+            if folder.settle(domain, (key, &certificates))? {
+                tracing::warn!(domain = domain.word(), %key, "this gateway issues with its spare key from now on");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A presence, and how it is brought up to date.
+#[derive(Debug)]
+pub struct Appearing {
+    pub folder: GatewayFolder,
+    pub voice: PublicKey,
+    pub current: Arc<arc_swap::ArcSwap<Presence>>,
+}
+
+impl Appearing {
+    /// After a commit, or again if it failed: true if it is what the state says.
+    pub fn bring_up(&self, state: &State) -> bool {
+        if self.current.load().is_of(state, self.voice) {
+            return true;
+        }
+        match Presence::find(state, &self.folder, self.voice) {
+            Ok(presence) => {
+                for why in presence.troubles() {
+                    tracing::error!("{why}");
+                }
+                self.current.store(Arc::new(presence));
+                true
+            }
+            Err(why) => {
+                tracing::error!(%why, "cannot see what to issue with; will try again");
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The roots: fetched from a gateway that is believed, or, when nothing here leads to one any more, from anybody, since
+//! they are signed; and what is new is tried.
+
+use ground::clock;
+use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
+use identity::time::Timestamp;
+use identity::verifier::Untrusted;
+use wire::connect::{Anchor, Believed, CallError, Gateway};
+use wire::known::Known;
+use wire::tls::{Expect, OwnSvid};
+use wire::trust::{self, Trust};
+
+use crate::apply::trust::{Trusting, Trying};
+use crate::ask::call::{AskError, believe_one_of, describe, keep_in_sight};
+use crate::store::scope::trust::TrustPaths;
+use crate::store::scope::{Scope, ScopeError};
+
+/// Both domains, apart as everywhere.
+#[derive(Debug)]
+pub struct Both {
+    pub endpoint: Trusting<Endpoint>,
+    pub identity: Trusting<Identity>,
+}
+
+impl Both {
+    pub fn open(scope: &Scope, known: &Known, now: Timestamp) -> Result<Self, ScopeError> {
+        Ok(Self { endpoint: Trusting::open(scope, known, now)?, identity: Trusting::open(scope, known, now)? })
+    }
+
+    pub fn is_on_trial(&self) -> bool {
+        self.endpoint.trial().is_some() || self.identity.trial().is_some()
+    }
+}
+
+/// A joiner takes what the head trusts: it has nothing else.
+pub fn begin(scope: &Scope, known: &Known, trust: Trust, paths: TrustPaths) -> Result<(), AskError> {
+    let (head, now) = (&known.head.head, known.now(clock::now()));
+    let mut identity = Trusting::<Identity>::open_with(scope, known, paths.clone(), now)?;
+    identity.take(scope, head, trust.identity, now)?;
+    let mut endpoint = Trusting::<Endpoint>::open_with(scope, known, paths, now)?;
+    Ok(endpoint.take(scope, head, trust.endpoint, now)?)
+}
+
+/// What a head retired counts no more, for other programs neither. Right after the head is on the disk.
+pub fn follow(scope: &Scope, known: &Known) -> Result<(), ScopeError> {
+    let mut both = Both::open(scope, known, known.now(clock::now()))?;
+    both.endpoint.settle(scope, &known.head.head)?;
+    both.identity.settle(scope, &known.head.head)
+}
+
+/// The roots of members, as this node goes by them.
+pub fn identity_roots(scope: &Scope, known: &Known) -> Result<Roots<Identity>, ScopeError> {
+    Ok(Trusting::<Identity>::open(scope, known, known.now(clock::now()))?.roots(&known.head.head))
+}
+
+/// What to expect of a gateway, by the roots that this node goes by.
+pub fn expect(scope: &Scope, known: &Known) -> Result<Expect, ScopeError> {
+    let now = known.now(clock::now());
+    let roots = Trusting::<Endpoint>::open(scope, known, now)?.roots(&known.head.head);
+    Ok(Expect::RootsSince(roots, known.head.head.issued_at))
+}
+
+/// Fetches what the head trusts where nothing of it is here, or where it is not known which versions are. What goes wrong
+/// is told, and is no reason not to speak with the gateway.
+pub async fn fill(scope: &Scope, gateway: &mut Believed, known: &Known) {
+    let filled = async {
+        let Both { endpoint, identity } = Both::open(scope, known, known.now(clock::now()))?;
+        fill_one(scope, (&mut *gateway, known), endpoint).await?;
+        fill_one(scope, (gateway, known), identity).await
+    };
+    if let Err(why) = filled.await {
+        tracing::error!(why = describe(&why), "the roots of now could not be taken");
+    }
+}
+
+async fn fill_one<D: InDomain>(
+    scope: &Scope,
+    (gateway, known): (&mut Believed, &Known),
+    trusting: Trusting<D>,
+) -> Result<(), AskError> {
+    if trusting.is_served(&known.head.head) {
+        return Ok(());
+    }
+    take_one(scope, (gateway, known), trusting, Trying::default()).await
+}
+
+/// Offers all that the head trusts, fetched if it is not here yet.
+pub async fn take(
+    scope: &Scope,
+    (gateway, known): (&mut Believed, &Known),
+    trying: Trying,
+) -> Result<(), AskError> {
+    let now = known.now(clock::now());
+    let Both { endpoint, identity } = Both::open(scope, known, now)?;
+    take_one(scope, (gateway, known), endpoint, trying).await?;
+    take_one(scope, (gateway, known), identity, trying).await
+}
+
+async fn take_one<D: InDomain>(
+    scope: &Scope,
+    (gateway, known): (&mut Believed, &Known),
+    mut trusting: Trusting<D>,
+    trying: Trying,
+) -> Result<(), AskError> {
+    let bundles = match trusting.at_hand(&known.head.head) {
+        Some(bundles) => bundles,
+        None => gateway.bundles(known).await?,
+    };
+    let now = known.now(clock::now());
+    trusting.offer(scope, &known.head.head, bundles, (trying, now))?;
+    Ok(())
+}
+
+/// By whom and with what something new is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Probe<'a> {
+    pub scope: &'a Scope,
+    pub known: &'a Known,
+    pub gateways: &'a [Gateway],
+    pub own: &'a OwnSvid,
+}
+
+impl Probe<'_> {
+    /// A gateway must be reached anew under each new version alone.
+    pub async fn endpoint(self, new: &[Bundle<Endpoint>]) -> Result<(), AskError> {
+        for bundle in new {
+            self.reach(self.gateways, bundle.roots()).await?;
+        }
+        Ok(())
+    }
+
+    /// A gateway must be reached anew whose issuing key each new version certifies.
+    pub async fn identity(self, new: &[Bundle<Identity>]) -> Result<(), AskError> {
+        let now = self.known.now(clock::now());
+        let roots = Trusting::<Endpoint>::open(self.scope, self.known, now)?.roots(&self.known.head.head);
+        let mut last = AskError::NoGateway;
+        for gateway in self.gateways {
+            let met = match self.reach(std::slice::from_ref(gateway), roots.clone()).await {
+                Ok(met) => met,
+                Err(why) => {
+                    last = why;
+                    continue;
+                }
+            };
+            let key = met.mandate.identity_issuer;
+            match new.iter().find(|bundle| bundle.issuers_of(key).next().is_none()) {
+                None => return Ok(()),
+                Some(lacking) => {
+                    let (gateway, version) = (&met.mandate.gateway, lacking.body().trust_bundle_version);
+                    last = AskError::BadAnswer(format!(
+                        "version {version} of the `identity` bundle has no certificate for the issuing key of `{gateway}`"
+                    ));
+                }
+            }
+        }
+        Err(last)
+    }
+
+    async fn reach(self, gateways: &[Gateway], roots: Roots<Endpoint>) -> Result<Believed, AskError> {
+        let expect = Expect::RootsSince(roots, self.known.head.head.issued_at);
+        let tip = self.scope.tip()?;
+        let anchor = Anchor::Known(self.known, tip.as_ref());
+        // What is learned by it is heard again on the line that stays.
+        Ok(believe_one_of(gateways, &expect, Some(self.own), anchor).await?.0)
+    }
+}
+
+/// May a gateway be refused only because this node does not know its roots?
+pub const fn is_lost(why: &CallError) -> bool {
+    match why {
+        CallError::NotBelieved { why, .. } => matches!(why, Untrusted::UnknownRoot | Untrusted::NotByAnIssuer),
+        CallError::ClocksApart { why, .. } => matches!(why, Untrusted::Expired(_)),
+        _ => false,
+    }
+}
+
+/// Catches up with the org at whoever answers, and believes only what is signed. True if there are other roots now.
+pub async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known) -> Result<Option<Known>, AskError> {
+    let before = Trusting::<Endpoint>::open(scope, known, known.now(clock::now()))?.roots(&known.head.head);
+    for gateway in gateways {
+        let (newer, Trust { endpoint, identity }) = match Box::pin(trust::refresh(gateway, known)).await {
+            Ok(refreshed) => refreshed,
+            Err(why) => {
+                tracing::debug!(gateway = %gateway.address, %why, "no roots from there");
+                if let CallError::Knowledge { source, .. } = &why {
+                    keep_in_sight(scope, known.heed(source, known.now(clock::now())))?;
+                }
+                continue;
+            }
+        };
+        let after = Roots::of_all(&endpoint);
+        let is_new = |root| !before.certificates().contains(root);
+        if !after.certificates().iter().any(is_new) {
+            continue;
+        }
+        let (head, now) = (&newer.head.head, newer.now(clock::now()));
+        if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
+            scope.save_known(&newer)?;
+        }
+        let mut both = Both::open(scope, &newer, now)?;
+        both.endpoint.take(scope, head, endpoint, now)?;
+        if !both.identity.is_served(head) {
+            both.identity.take(scope, head, identity, now)?;
+        }
+        tracing::warn!(
+            gateway = %gateway.address,
+            head = head.version,
+            "no gateway was known by its root any more; the roots of now were read there, and their signatures hold"
+        );
+        return Ok(Some(newer));
+    }
+    Ok(None)
+}
