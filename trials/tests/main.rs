@@ -40,3 +40,4 @@ mod approving;
 mod presenting;
 mod trusting;
 mod hindsight;
+mod turning;

@@ -41,6 +41,7 @@ pub mod principal;
 pub mod publish;
 pub mod adoption;
 pub mod turn;
+pub mod rotate;
 pub mod breaks;
 pub mod retire;
 
