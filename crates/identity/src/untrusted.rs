@@ -29,7 +29,7 @@ pub enum Untrusted {
     UnmandatedIssuer(Box<Unmandated>),
     #[error("the mandate of `{0}` does not cover this")]
     BeyondMandate(NodeName),
-    #[error("the mandate of `{gateway}` is in force from {from} until {until}, and here it is {now}")]
+    #[error("the mandate of `{gateway}` is not in force: it is from {from} until {until}, and here it is {now}")]
     MandateNotActive { gateway: NodeName, from: Timestamp, until: Timestamp, now: Timestamp },
     #[error("the certificate of `{0}` carries no binding by a node key")]
     NoBinding(Box<Principal>),
