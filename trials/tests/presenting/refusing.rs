@@ -115,7 +115,7 @@ fn a_gateway_notes_of_an_svid_what_was_shown_and_what_it_goes_by() {
     let (member, _) = Joiner::join(&scene.place.code(&[]), "web-1", scene.port());
     let thief = Thief::of(&scene.place);
     let (turner, mut said) = (Turner::at(&scene.place), Said::default());
-    let forger = Forger { thief, member, scene };
+    let forger = Forger { scene, thief, member };
     let now = clock::now();
     let root = forger.thief.identity_root();
     let print = Fingerprint::of_certificate(root.certificate().as_ref()).to_string();

@@ -56,7 +56,7 @@ fn a_gateway_goes_over_to_its_spare_key_when_the_mandate_names_it() {
     let gateway = place.serve();
     place.joined("after");
     assert_eq!(issuer_of(&place, "after"), key);
-    assert_eq!(svid_of(&place, "after")[1..], [issuer.clone()]);
+    assert_eq!(svid_of(&place, "after")[1..], *std::slice::from_ref(&issuer));
     until("the files say so, too", || public(&place, "identity-issuer.key") == spare);
     until("another lies ready", || folder.join("identity-issuer.spare.key").exists());
     let next = turner.issuers(place.port).remove(0).spare_identity;

@@ -252,7 +252,7 @@ async fn call_other(scope: &Scope, own: &NodeName) -> Result<(Believed, Known), 
     let doors: Vec<Door> = others.into_iter().chain(joined).collect();
     let mut last = None;
     for door in doors {
-        match sync::connect(scope, std::slice::from_ref(&door)).await {
+        match Box::pin(sync::connect(scope, std::slice::from_ref(&door))).await {
             Ok((line, known)) if line.mandate.gateway != *own => return Ok((line, known)),
             Ok((line, _)) => {
                 let why = "it is this very machine".to_owned();

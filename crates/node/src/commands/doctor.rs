@@ -11,7 +11,7 @@ use identity::time::Timestamp;
 use org::frontier::Tip;
 use wire::connect::Gateway;
 use wire::known::Known;
-use wire::trust::{self, refresh};
+use wire::trust::{explain, refresh};
 
 use crate::agent::status::Status;
 use crate::agent::trouble::describe;
@@ -277,7 +277,7 @@ async fn gateways(
         let outcome = match (outcome, svid, identity_roots(scope, known)) {
             // An alert says little; this machine knows more.
             (Err(why), Some(svid), Ok(members)) => {
-                Err(trust::explain(why, (&gateway, known), &svid.own.chain, &members).await)
+                Err(explain(why, (&gateway, known), &svid.own.chain, &members).await)
             }
             (outcome, ..) => outcome,
         };
