@@ -109,10 +109,10 @@ impl Silence {
 
 impl Missing {
     pub fn in_words(&self) -> String {
-        let seen = || self.last_seen.map_or_else(String::new, |seen| format!(" since {seen}"));
+        let seen = |words: &str| self.last_seen.map_or_else(String::new, |seen| format!("{words} {seen}"));
         match self.state {
-            Silence::NotYet => "not yet".to_owned(),
-            Silence::Offline => format!("offline{}", seen()),
+            Silence::NotYet => format!("not yet{}", seen("; last seen at")),
+            Silence::Offline => format!("offline{}", seen(" since")),
             Silence::NeverSpoke => "its agent never ran".to_owned(),
             Silence::AgentTooOld => "its agent is too old to say".to_owned(),
         }

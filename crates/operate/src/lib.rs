@@ -41,6 +41,8 @@ pub mod principal;
 pub mod publish;
 pub mod adoption;
 pub mod turn;
+pub mod breaks;
+pub mod retire;
 
 // What is declared.
 pub mod fleet;
