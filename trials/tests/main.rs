@@ -38,3 +38,4 @@ mod line;
 mod releasing;
 mod approving;
 mod turning;
+mod presenting;

@@ -163,7 +163,7 @@ impl Probe<'_> {
 
 /// May a gateway be refused only because this node does not know its roots, or knows old ones?
 pub const fn is_lost(why: &CallError) -> bool {
-    why.is_unknown_root() || matches!(why, CallError::ClocksApart { why: Untrusted::Expired(_), .. })
+    why.is_unknown_root() || matches!(why, CallError::ClocksApart { why: Untrusted::Expired { .. }, .. })
 }
 
 /// Catches up with the org at whoever answers, and believes only what is signed. True if there are other roots now.
