@@ -39,3 +39,4 @@ mod releasing;
 mod approving;
 mod turning;
 mod presenting;
+mod homecoming;
