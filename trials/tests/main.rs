@@ -39,3 +39,5 @@ mod releasing;
 mod approving;
 mod presenting;
 mod trusting;
+mod hindsight;
+mod turning;
