@@ -85,11 +85,7 @@ async fn fill_one<D: InDomain>(
 }
 
 /// Offers all that the head trusts, fetched if it is not here yet.
-pub async fn take(
-    scope: &Scope,
-    (gateway, known): (&mut Believed, &Known),
-    trying: Trying,
-) -> Result<(), AskError> {
+pub async fn take(scope: &Scope, (gateway, known): (&mut Believed, &Known), trying: Trying) -> Result<(), AskError> {
     let now = known.now(clock::now());
     let Both { endpoint, identity } = Both::open(scope, known, now)?;
     take_one(scope, (gateway, known), endpoint, trying).await?;
