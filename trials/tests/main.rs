@@ -37,4 +37,7 @@ mod gateways;
 mod line;
 mod releasing;
 mod approving;
+mod presenting;
+mod trusting;
+mod hindsight;
 mod turning;

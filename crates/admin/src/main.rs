@@ -9,6 +9,7 @@ mod backup;
 mod reminder;
 mod commands;
 mod words;
+mod moment;
 mod handing;
 mod rooting;
 mod waiting;

@@ -52,5 +52,6 @@ pub mod fleet;
 pub mod card;
 pub mod landing;
 pub mod audit;
+pub mod hindsight;
 pub mod inside;
 pub mod backup;
