@@ -118,7 +118,9 @@ pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, Begin
     check(&node, &folder, grant)?;
     let founding = Founding::open_expecting(grant.founding.clone(), node.org_id)?;
     if grant.endpoint_root.0 != founding.record.endpoint_root.0 && !is_trusted(scope, &grant.endpoint_root)? {
-        return Err(BeginError::NotForUs("under an endpoint root that this org does not have".to_owned()));
+        return Err(BeginError::NotForUs(
+            "under an endpoint root that this machine has not heard of: let its agent run until it has".to_owned(),
+        ));
     }
     let readable = |name: &str, ders: &[Bytes]| -> Result<(), BeginError> {
         let chain: Vec<_> = ders.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
