@@ -96,6 +96,27 @@ fn half_a_root_is_made_whole() {
 }
 
 #[test]
+fn after_a_theft_no_root_is_taken_up_that_lay_there_before() {
+    let place = Place::founded(&[]);
+    let operator = place.org().join("operator");
+    let other = Place::founded(&[]);
+    succeeded(&other.freehold(&["trust", "publish", "identity"]));
+    for ending in ["key", "pem"] {
+        let name = format!("identity-root-2.{ending}");
+        place.copy(&other.org().join("operator").join(&name), &operator.join(&name));
+    }
+    let told = place.freehold(&["rotate", "identity", "--compromised", "--confirm", "harbor", "--no-wait"]);
+    assert!(!stderr(&told).contains("taking up"), "{}", stderr(&told));
+    is(&states(&place, "identity"), &[(1, "retired"), (2, "active")]);
+    assert!(operator.join("identity-root-3.key").exists(), "a fresh one was drawn");
+    // Nor is it later.
+    let told = place.freehold(&["trust", "publish", "identity"]);
+    succeeded(&told);
+    assert!(!stderr(&told).contains("taking up"), "{}", stderr(&told));
+    assert!(operator.join("identity-root-4.key").exists());
+}
+
+#[test]
 fn the_other_domains_root_is_refused_and_so_is_one_that_is_in_use() {
     let place = Place::founded(&[]);
     let operator = place.org().join("operator");
