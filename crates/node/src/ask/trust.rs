@@ -3,6 +3,7 @@
 
 use ground::clock;
 use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
+use identity::envelope::Envelope;
 use identity::time::Timestamp;
 use identity::verifier::Untrusted;
 use wire::connect::{Anchor, Believed, CallError, Gateway};
@@ -104,6 +105,18 @@ async fn take_one<D: InDomain>(
     };
     let now = known.now(clock::now());
     trusting.offer(scope, &known.head.head, bundles, (trying, now))?;
+    Ok(())
+}
+
+/// The same with what a tree holds, checked as if a gateway had said it: both domains, or none.
+pub fn take_given(scope: &Scope, known: &Known, given: &[Envelope], trying: Trying) -> Result<(), AskError> {
+    let (head, now) = (&known.head.head, known.now(clock::now()));
+    let wrong = |why: &str| AskError::BadAnswer(format!("the roots in the tree are not taken: {why}"));
+    let endpoint = known.bundles_among::<Endpoint>(given).map_err(wrong)?;
+    let identity = known.bundles_among::<Identity>(given).map_err(wrong)?;
+    let mut both = Both::open(scope, known, now)?;
+    both.endpoint.offer(scope, head, endpoint, (trying, now))?;
+    both.identity.offer(scope, head, identity, (trying, now))?;
     Ok(())
 }
 
