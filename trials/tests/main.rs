@@ -37,3 +37,4 @@ mod gateways;
 mod line;
 mod releasing;
 mod approving;
+mod presenting;

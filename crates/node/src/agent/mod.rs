@@ -310,8 +310,7 @@ impl Agent {
             self.scope.save_node(&self.node)?;
         }
         let now = line.known.now(clock::now());
-        let due =
-            svid.as_ref().is_some_and(|svid| (renew::due_at(svid, self.jitter)..svid.not_after).contains(&now));
+        let due = svid.as_ref().is_some_and(|svid| (renew::due_at(svid, self.jitter)..svid.not_after).contains(&now));
         let more = match &svid {
             Some(svid) => self.wants_more_roots((&principal, svid), &line, now)?,
             None => false,

@@ -87,7 +87,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
             let state = gateway.state().await;
             Ok(Answer::Bundles { bundles: state.bundles.values().map(|record| record.envelope.clone()).collect() })
         }
-        Call::Issuers {} => trust::issuers(gateway),
+        Call::Issuers {} => trust::issuers(gateway).await,
         Call::Releases {} => Ok(releases(&*gateway.state().await)),
         Call::FilesMissing { digests } => files::missing(gateway, digests).await,
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,

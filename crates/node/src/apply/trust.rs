@@ -82,12 +82,7 @@ impl<D: InDomain> Trusting<D> {
         Self::open_with(scope, known, scope.trust_paths()?, now)
     }
 
-    pub fn open_with(
-        scope: &Scope,
-        known: &Known,
-        paths: TrustPaths,
-        now: Timestamp,
-    ) -> Result<Self, ScopeError> {
+    pub fn open_with(scope: &Scope, known: &Known, paths: TrustPaths, now: Timestamp) -> Result<Self, ScopeError> {
         let folder = scope.path("trust").join(D::DOMAIN.word());
         let written = match record::load(&folder)? {
             Found::Standing(standing) => *standing,
@@ -193,7 +188,13 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// Takes all that the head trusts without a trial: nothing of what was here leads to a gateway.
-    pub fn take(&mut self, scope: &Scope, head: &Head, bundles: Vec<Bundle<D>>, now: Timestamp) -> Result<(), ScopeError> {
+    pub fn take(
+        &mut self,
+        scope: &Scope,
+        head: &Head,
+        bundles: Vec<Bundle<D>>,
+        now: Timestamp,
+    ) -> Result<(), ScopeError> {
         let item = Item { digest: self.put(bundles, Some(now))?, runs: head_lines::<D>(head) };
         self.save(Standing {
             head: head.version,

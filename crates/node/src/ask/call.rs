@@ -122,12 +122,33 @@ pub async fn call_known(
     if let Err(AskError::Call(CallError::Knowledge { source, .. })) = &believed {
         keep_in_sight(scope, known.heed(source, known.now(clock::now())))?;
     }
+    if let Err(AskError::Call(refused @ CallError::NotAccepted { .. })) = believed {
+        return Err(explain(scope, (gateways, &known), own, refused).await.into());
+    }
     let (mut believed, newer) = believed?;
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         save_authority(scope, &newer)?;
     }
     trust::fill(scope, &mut believed, &newer).await;
     Ok((believed, newer))
+}
+
+/// The gateway tells no more than an alert: this side adds what it knows of its own certificate.
+async fn explain(
+    scope: &Scope,
+    (gateways, known): (&[Gateway], &Known),
+    own: Option<&OwnSvid>,
+    refused: CallError,
+) -> CallError {
+    let at =
+        |gateway: &&Gateway| matches!(&refused, CallError::NotAccepted { address, .. } if gateway.address == *address);
+    let (Some(own), Some(gateway)) = (own, gateways.iter().find(at)) else {
+        return refused;
+    };
+    match trust::identity_roots(scope, known) {
+        Ok(roots) => Box::pin(wire::trust::explain(refused, (gateway, known), &own.chain, &roots)).await,
+        Err(_) => refused,
+    }
 }
 
 /// The ratchet, and with it what is trusted no more.

@@ -85,11 +85,7 @@ async fn fill_one<D: InDomain>(
 }
 
 /// Offers all that the head trusts, fetched if it is not here yet.
-pub async fn take(
-    scope: &Scope,
-    (gateway, known): (&mut Believed, &Known),
-    trying: Trying,
-) -> Result<(), AskError> {
+pub async fn take(scope: &Scope, (gateway, known): (&mut Believed, &Known), trying: Trying) -> Result<(), AskError> {
     let now = known.now(clock::now());
     let Both { endpoint, identity } = Both::open(scope, known, now)?;
     take_one(scope, (gateway, known), endpoint, trying).await?;
@@ -168,8 +164,8 @@ impl Probe<'_> {
 /// May a gateway be refused only because this node does not know its roots?
 pub const fn is_lost(why: &CallError) -> bool {
     match why {
-        CallError::NotBelieved { why, .. } => matches!(why, Untrusted::UnknownRoot | Untrusted::NotByAnIssuer),
-        CallError::ClocksApart { why, .. } => matches!(why, Untrusted::Expired(_)),
+        CallError::NotBelieved { why, .. } => why.is_unknown_root() || matches!(why, Untrusted::NotByAnIssuer),
+        CallError::ClocksApart { why, .. } => matches!(why, Untrusted::Expired { .. }),
         _ => false,
     }
 }

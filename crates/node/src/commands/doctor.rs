@@ -4,9 +4,9 @@ use std::path::Path;
 
 use clap::Args;
 use ground::clock;
+use identity::bundle::Endpoint;
 use identity::key::Sign as _;
 use identity::principal::OrgName;
-use identity::bundle::Endpoint;
 use identity::time::Timestamp;
 use org::frontier::Tip;
 use wire::connect::Gateway;
