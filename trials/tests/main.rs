@@ -38,3 +38,6 @@ mod line;
 mod releasing;
 mod approving;
 mod presenting;
+mod trusting;
+mod hindsight;
+mod turning;

@@ -467,6 +467,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::NoSuch { .. }
         | OperateError::Pending(_)
         | OperateError::Unwise(_) => Failure::new(doing, why),
+        OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
         OperateError::Unturned(unturned) => {
             let refused = Failure::new(doing, unturned).exit(Exit::Refused);
             match unturned.hint() {

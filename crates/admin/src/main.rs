@@ -9,6 +9,7 @@ mod backup;
 mod reminder;
 mod commands;
 mod words;
+mod moment;
 mod handing;
 mod rooting;
 mod waiting;
@@ -44,6 +45,7 @@ use crate::commands::recover::Recover;
 use crate::commands::refresh::Refresh;
 use crate::commands::release::ReleaseCommand;
 use crate::commands::rollback::Rollback;
+use crate::commands::rotate::Rotate;
 use crate::commands::send::Send;
 use crate::commands::serve::Serve;
 use crate::commands::sign::Sign;
@@ -131,6 +133,8 @@ enum Command {
     /// Look at the trusted roots, and turn to new ones
     #[command(subcommand)]
     Trust(TrustCommand),
+    /// Turn to a new root, from the first step to the last
+    Rotate(Rotate),
     /// List and change what gateways may do
     #[command(subcommand)]
     Mandate(MandateCommand),
@@ -195,6 +199,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Gateway(gateway) => reminded(common, gateway.run(common).await),
         Command::Trust(trust) => reminded(common, Box::pin(trust.run(common)).await),
+        Command::Rotate(rotate) => reminded(common, Box::pin(rotate.run(common)).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,
         Command::Sign(sign) => sign.run(common),

@@ -43,7 +43,7 @@ pub fn purpose<D: InDomain>() -> String {
     purpose_in(D::DOMAIN)
 }
 
-fn purpose_in(domain: Domain) -> String {
+pub fn purpose_in(domain: Domain) -> String {
     format!("freehold {}-root", domain.word())
 }
 

@@ -4,7 +4,7 @@ use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Head;
-use identity::id::Correlation;
+use identity::id::{Correlation, Digest};
 use identity::key::PublicKey;
 use identity::principal::{Author, SignerName};
 use identity::signers::{Quorum, SignerSet, Word};
@@ -55,6 +55,8 @@ pub enum OperateError {
     Clock(#[from] ClockDoubt),
     #[error("{0}")]
     Unwise(String),
+    #[error("the gateway does not have {what} {digest}")]
+    NotKept { what: &'static str, digest: Digest },
     #[error(transparent)]
     Unturned(#[from] Unturned),
     #[error(transparent)]

@@ -42,6 +42,7 @@ pub mod renew;
 pub mod member;
 pub mod vouch;
 pub mod audit;
+pub mod hindsight;
 
 #[cfg(test)]
 mod tests;

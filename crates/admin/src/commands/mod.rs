@@ -30,6 +30,7 @@ pub mod epoch;
 pub mod mandate;
 pub mod gateway;
 pub mod trust;
+pub mod rotate;
 pub mod doctor;
 pub mod backup;
 pub mod check;
