@@ -345,7 +345,7 @@ impl Rooted {
     fn is_outdated(&self) -> bool {
         let known = &self.hearing.known;
         let roots = self.identity.roots(&known.head.head);
-        matches!(check(&self.svid, known, &roots, self.now()), Err(Untrusted::UnknownRoot))
+        check(&self.svid, known, &roots, self.now()).is_err_and(|why| why.is_unknown_root())
     }
 
     fn stumble(&self, tell: &UnboundedSender<Event>, why: &Error) {
@@ -381,5 +381,6 @@ fn is_lost(why: &Error) -> bool {
     else {
         return false;
     };
-    matches!(other.0.downcast_ref::<Untrusted>(), Some(Untrusted::UnknownRoot | Untrusted::NotByAnIssuer))
+    let untrusted = other.0.downcast_ref::<Untrusted>();
+    untrusted.is_some_and(|why| why.is_unknown_root() || matches!(why, Untrusted::NotByAnIssuer))
 }
