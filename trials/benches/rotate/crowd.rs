@@ -64,8 +64,8 @@ impl Crowd {
                 gateway: place.address().parse().unwrap_or_else(|why| panic!("no address: {why}")),
                 source: address(node),
                 patience: Seconds(u64::try_from(WAIT * (90 + node % 21) / 100).unwrap_or(50)),
-                // An agent takes a random 256th of the time.
-                reissue_after: spread * u32::try_from(node % 256).unwrap_or(0) / 256,
+                // An agent takes some 256ths of the time, by chance.
+                reissue_after: spread * u32::try_from(node * 97 % 256).unwrap_or(0) / 256,
             };
             let rooted = Rooted::new(machine, issued, (known.clone(), trust.clone()), habits);
             let (turns, tell) = (Arc::clone(&turns), tell.clone());

@@ -242,7 +242,7 @@ const fn words_of(domain: Domain) -> &'static [&'static str] {
 }
 
 fn goals(domain: Domain, version: u64, root: &str) -> Vec<Goal> {
-    let has = move |told: &DomainTold| told.versions.contains(&version) && told.trial != Some(version);
+    let has = move |told: &DomainTold| told.has(version);
     match domain {
         Domain::Endpoint => vec![Box::new(move |told| has(&told.endpoint))],
         Domain::Identity => {
