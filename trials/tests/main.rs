@@ -41,3 +41,5 @@ mod presenting;
 mod trusting;
 mod hindsight;
 mod turning;
+mod homecoming;
+mod rotating;

@@ -50,6 +50,7 @@ use crate::commands::send::Send;
 use crate::commands::serve::Serve;
 use crate::commands::sign::Sign;
 use crate::commands::signer::SignerCommand;
+use crate::commands::status::Status;
 use crate::commands::suspend::Suspend;
 use crate::commands::token::TokenCommand;
 use crate::commands::trust::TrustCommand;
@@ -96,6 +97,8 @@ enum Command {
     /// Add and revoke users
     #[command(subcommand)]
     User(UserCommand),
+    /// Tell how the org is, and how long each machine lasts without a gateway
+    Status(Status),
     /// Tell everything that was ever changed, and check it
     Audit(Audit),
     /// Say what publishing the fleet would do
@@ -187,6 +190,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Release(release) => release.run(common).await,
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::User(user) => user.run(common).await,
+        Command::Status(status) => status.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
         Command::Plan(plan) => plan.run(common).await,
         Command::Publish(publish) => reminded(common, publish.run(common).await),

@@ -53,5 +53,6 @@ pub mod card;
 pub mod landing;
 pub mod audit;
 pub mod hindsight;
+pub mod status;
 pub mod inside;
 pub mod backup;

@@ -88,6 +88,8 @@ pub struct Session<D> {
     pub(crate) newest: Timestamp,
     /// Sign although this machine's clock seems wrong.
     pub trust_clock: bool,
+    /// The newest head is from the future, and the next one is to say so.
+    pub resets_clock: bool,
     desk: D,
     /// The gateway may know less than this operator: it was restored, and that is why this session is.
     forgives: bool,
@@ -129,6 +131,7 @@ impl<D: Desk> Session<D> {
             witnessed,
             newest,
             trust_clock: false,
+            resets_clock: false,
             desk,
             forgives,
             behind: false,
@@ -334,7 +337,11 @@ impl<D: Desk> Session<D> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
-        self.check_clock(clock::now())?;
+        let here = clock::now();
+        // Others signed that the clock goes back; a wrong one here would be told by the gateway's.
+        self.resets_clock |= timely::sets_back(&self.known, &pending.action, here);
+        self.check_clock(here)?;
+        timely::check_dates(self.known.org(), &pending.action, here)?;
         if let Some(need) = pending.needs(&self.known)?.into_iter().find(|need| !need.is_met()) {
             return Err(OperateError::TooFew {
                 what: need.what,

@@ -39,6 +39,7 @@ pub mod derived;
 
 // Questions to the state.
 pub mod renew;
+pub mod survival;
 pub mod member;
 pub mod vouch;
 pub mod audit;

@@ -1,6 +1,8 @@
 //! Looking back, and looking ahead: who could reach what, how long machines last without a gateway, whose clock is wrong.
 
 mod reaching;
+mod lasting;
+mod clocks;
 
 use ground::clock;
 use trials::place::until;

@@ -139,6 +139,37 @@ fn a_question_that_has_no_answer_is_refused_with_words() {
     succeeded(&ask("0s", "ann", "wiki"));
 }
 
+#[test]
+fn the_roles_of_then_are_told_from_the_tree_that_the_head_names() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    scene.place.joined("alice-laptop");
+    scene.declare(QUAY);
+    scene.git(&["init", "-q"]);
+    let commit = |roles: &str| {
+        let text = format!("nodes:\n  alice-laptop:\nusers:\n  alice:\n    nodes: alice-laptop\n{roles}");
+        std::fs::write(scene.place.path("fleet/alice.yaml"), text).unwrap();
+        scene.git(&["add", "."]);
+        scene.git(&["commit", "-q", "-m", "alice"]);
+        assert_eq!(scene.publish()["published"], true);
+    };
+    commit("    roles: operator\n");
+    let first = moment();
+    commit("");
+    let told = could(&scene.place, &first, "alice");
+    assert_eq!(told["allowed"], true);
+    assert_eq!(
+        told["roles"][0],
+        "user `alice` has role `operator`; `operator` allows group `pages`; service `wiki` is in `pages`"
+    );
+    let told = could(&scene.place, &moment(), "alice");
+    assert_eq!(told["roles"][0], "user `alice` has no role");
+    // Without the repository, the rows remain.
+    std::fs::remove_dir_all(scene.place.path("fleet/.git")).unwrap();
+    let told = could(&scene.place, &first, "alice");
+    assert_eq!((told["allowed"].as_bool(), told["roles"].as_array().map(Vec::len)), (Some(true), Some(0)));
+}
+
 /// Stands before the real gateway, with its papers, and changes what it says.
 fn between(scene: &Scene, change: impl Fn(Answer) -> Answer + Send + 'static) -> (Impostor, String) {
     let other = Place::new();

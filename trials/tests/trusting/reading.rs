@@ -3,6 +3,7 @@
 use trials::place::{ended, stdout, succeeded, text, until};
 
 use super::{Scene, broken, row};
+use crate::gateways::Two;
 
 #[test]
 fn the_list_shows_how_far_a_version_has_come_and_names_who_lacks_it() {
@@ -90,4 +91,23 @@ fn a_plan_says_what_would_be_so_and_changes_nothing() {
     assert_eq!((exit, broken(&plan), &plan["trust_bundle_version"]), (Some(0), vec![], &3.into()));
     assert_eq!(plan["versions"][1]["then"], "retired");
     assert_eq!(scene.place.facts(&["audit"]), before, "a plan is no deed");
+}
+
+#[test]
+fn a_gateway_whose_issuing_key_is_not_known_is_named_before_a_root_is_drawn() {
+    let (two, _laptop) = Two::joined();
+    two.request();
+    succeeded(&two.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
+    let plan = |domain: &str| two.place.freehold(&["trust", "plan", "publish", domain]);
+    for domain in ["endpoint", "identity"] {
+        ended(&plan(domain), 3, "1 would break");
+        assert!(
+            stdout(&plan(domain)).contains("gateway  vps   it has not told its issuing key"),
+            "{}",
+            stdout(&plan(domain))
+        );
+    }
+    two.install();
+    let _vps = two.serve_vps();
+    until("its keys are known", || plan("endpoint").status.success() && plan("identity").status.success());
 }

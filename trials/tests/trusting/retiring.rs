@@ -50,8 +50,8 @@ fn what_would_break_is_named_and_nothing_is_retired_until_each_is_waived() {
         ["node web-2".to_owned(), format!("invite {id}"), format!("bundle file {boxed}"), format!("image {image}")];
     assert_eq!(last["waived"], Value::from(waived.to_vec()));
     // It was true: the old code finds nobody, the new one does, and who was off comes home.
-    let lost = scene.place.join("late", &text(&old, "code"));
-    assert!(!lost.status.success(), "{}", stdout(&lost));
+    let in_vain = scene.place.join("late", &text(&old, "code"));
+    assert!(!in_vain.status.success(), "{}", stdout(&in_vain));
     succeeded(&scene.place.join("new", &text(&new, "code")));
     scene.agents.push(scene.place.agent("web-2"));
     until("who was off has come home", || scene.adopted("endpoint", 2).contains(&"web-2".to_owned()));

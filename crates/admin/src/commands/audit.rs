@@ -3,9 +3,14 @@
 use clap::Args;
 use ground::clock;
 use identity::principal::Name;
+use manifest::access::{Who, may};
+use manifest::source;
 use node::report::{Exit, Failure, show};
+use operate::fleet::FleetFolder;
 use operate::hindsight::question::BadQuestion;
 use operate::hindsight::{CannotSay, Edge, HeadTold, Hindsight, SignerTold};
+use operate::publish::git;
+use serde::Serialize;
 
 use crate::home::{Common, failure};
 use crate::moment::Moment;
@@ -90,7 +95,9 @@ async fn could(common: &Common, can: &[String], at: Option<Moment>) -> Result<()
     let now = clock::now();
     let at = at.map_or(now, |at| at.before(now));
     let told = session.could((&asked, &what), at, now).await.map_err(|why| cannot_say(doing, &why))?;
+    let told = Told { roles: roles(&told), hindsight: told };
     show(common.json, &told, || in_words(&told));
+    let told = told.hindsight;
     if told.allowed {
         return Ok(());
     }
@@ -122,12 +129,36 @@ fn cannot_say(doing: &str, why: &CannotSay) -> Failure {
     }
 }
 
-fn in_words(told: &Hindsight) -> String {
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    hindsight: Hindsight,
+    /// What the fleet of then says, if the folder here still has it: by which roles, or what was missing.
+    roles: Vec<String>,
+}
+
+/// The head names the fleet's tree by its hash; git finds it, if it is at hand.
+fn roles(told: &Hindsight) -> Vec<String> {
+    let explain = || {
+        let tree = told.head.as_ref()?.tree.as_ref()?;
+        let folder = FleetFolder::find(None).ok()?;
+        let files = git::sources_at(folder.root(), tree)?;
+        let (fleet, _) = source::read(&files, &|_| Ok(Vec::new()), &[]).ok()?;
+        let from = told.from.as_ref().map(|from| format!("@{from}")).unwrap_or_default();
+        let who: Who = format!("{}{from}", told.who).parse().ok()?;
+        Some(may(&fleet, &who, &told.what).ok()?.why.iter().map(ToString::to_string).collect())
+    };
+    explain().unwrap_or_default()
+}
+
+fn in_words(told: &Told) -> String {
+    let Told { hindsight: told, roles } = told;
     let from = told.from.as_ref().map(|from| format!(" from `{from}`")).unwrap_or_default();
     let (yes, could) = if told.allowed { ("yes", "could") } else { ("no", "could not") };
     let mut lines = vec![format!("{yes}: {} {could} reach `{}`{from} at {}", told.who, told.what, told.at)];
     lines.extend(told.ways.iter().map(|way| format!("  {}", way.words)));
     lines.extend(told.against.iter().map(|against| format!("  {against}")));
+    lines.extend(roles.iter().map(|role| format!("  by the fleet of then: {role}")));
     lines.push(format!("  since {}", edge("the founding", &told.since)));
     lines.push(format!("  until {}", edge("now", &told.until)));
     lines.extend(told.head.iter().flat_map(head));
@@ -163,8 +194,6 @@ fn head(head: &HeadTold) -> Vec<String> {
         let until = head.fresh_until;
         lines.push(format!("  NOT FRESH since {until}: only those who had met before would have let each other in"));
     }
-    if let Some(commit) = &head.commit {
-        lines.push(format!("  which roles gave the rows: git checkout {commit} in the fleet, then freehold access"));
-    }
+    lines.extend(head.commit.iter().map(|commit| format!("  compiled from the fleet's commit {commit}")));
     lines
 }

@@ -11,6 +11,7 @@ pub mod node;
 pub mod replace;
 pub mod user;
 pub mod audit;
+pub mod status;
 pub mod plan;
 pub mod publish;
 pub mod rollback;

@@ -265,7 +265,7 @@ impl<D: InDomain> Trusting<D> {
             return Ok(());
         }
         if scope.write_roots(&self.paths, &self.roots(head))? {
-            tracing::info!(domain = D::DOMAIN.word(), versions = ?self.versions(head), "roots in force");
+            tracing::debug!(domain = D::DOMAIN.word(), versions = ?self.versions(head), "roots in force");
         }
         let kept: BTreeSet<Digest> = self.standing.kept().chain(self.written.kept()).collect();
         for digest in self.shelf.keys().filter(|digest| !kept.contains(*digest)) {

@@ -8,16 +8,18 @@ use identity::bundle::{Endpoint, InDomain, Roots};
 use identity::key::Sign as _;
 use identity::principal::OrgName;
 use identity::time::Timestamp;
+use identity::verifier::leads_to;
 use org::frontier::Tip;
 use wire::connect::Gateway;
 use wire::known::Known;
-use wire::trust::refresh;
+use wire::tls::OwnSvid;
+use wire::trust::{explain, refresh};
 
 use crate::agent::status::Status;
 use crate::agent::trouble::describe;
 use crate::apply::trust::Trusting;
 use crate::apply::view;
-use crate::ask::trust::{Both, is_lost};
+use crate::ask::trust::{Both, identity_roots, is_lost};
 use crate::commands::roots::Common;
 use crate::doctor::standing::Who;
 use crate::doctor::{Finding, Patient, files, reach, standing, tell};
@@ -267,13 +269,23 @@ async fn gateways(
         let moved = if outcome.as_ref().is_err_and(is_lost) { refresh(&gateway, known).await.ok() } else { None };
         if let Some((newer, trust)) = moved {
             // As the agent would come home; here it is not kept.
+            let leads = |own: &&OwnSvid| !leads_to(&own.chain, &Roots::of_all(&trust.identity), now).is_empty();
+            let own = own.filter(leads);
             outcome = reach::reach(&gateway, &Roots::of_all(&trust.endpoint), &newer, own).await;
             if outcome.is_ok() {
-                let found = format!("{address} answers under roots that this machine has not taken yet");
-                let cure = format!("the agent takes them by itself: {AGENT}; or now: freehold-node sync");
+                let svid = if own.is_some() { "" } else { ", and its SVID leads to none of them" };
+                let found = format!("{address} answers under roots that this machine has not taken yet{svid}");
+                let cure = format!("the agent comes back by itself: {AGENT}; or now: freehold-node sync");
                 findings.push(Finding::soon("trust", found, cure));
             }
         }
+        let outcome = match (outcome, svid, identity_roots(scope, known)) {
+            // An alert says little; this machine knows more.
+            (Err(why), Some(svid), Ok(members)) => {
+                Err(explain(why, (&gateway, known), &svid.own.chain, &members).await)
+            }
+            (outcome, ..) => outcome,
+        };
         findings.push(reach::finding(&gateway, &outcome));
         if let Ok(seen) = outcome {
             findings.extend(seen.certificate_until.map(|until| standing::endpoint(now, until)));

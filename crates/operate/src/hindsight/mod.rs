@@ -5,6 +5,7 @@ pub mod judge;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use identity::head::GitHash;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::{Author, Kind, Name, NodeName, Principal, SignerName};
@@ -90,7 +91,9 @@ pub struct HeadTold {
     pub fresh: bool,
     pub members: Option<Digest>,
     /// The fleet's commit that it was compiled from.
-    pub commit: Option<String>,
+    pub commit: Option<GitHash>,
+    /// The fleet's folder in it, if nothing there was left uncommitted.
+    pub tree: Option<GitHash>,
     pub action: String,
     pub published_by: Option<Author>,
     pub published_at: Option<Timestamp>,
@@ -280,7 +283,8 @@ fn head_told(then: &State, past: &Past, at: Timestamp) -> Option<HeadTold> {
         fresh_until: head.fresh_until,
         fresh: head.is_fresh(at),
         members: head.members,
-        commit: head.fleet.as_ref().and_then(|fleet| Some(fleet.commit.as_ref()?.to_string())),
+        commit: head.fleet.as_ref().and_then(|fleet| fleet.commit.clone()),
+        tree: head.fleet.as_ref().filter(|fleet| !fleet.dirty).and_then(|fleet| fleet.tree.clone()),
         action: brought.map(|dated| audit::line(then, &dated.signed).action).unwrap_or_default(),
         published_by: brought.map(|dated| dated.signed.entry.author.clone()),
         published_at: brought.map(|dated| dated.at),

@@ -254,26 +254,32 @@ impl Run<'_> {
         };
         (self.told.stands, self.told.trust_bundle_version) = (stands, version);
         (self.told.grace_until, self.told.next) = (until, next);
+        if self.told.pending.is_some() {
+            let forward = !self.wish.way.back && !self.wish.way.compromised;
+            self.told.next = forward.then(|| format!("freehold rotate {word}"));
+        }
         show(self.common.json, &self.told, || self.told.in_words());
         let why = match then {
             Then::GoOn | Then::Rest => return Ok(()),
             Then::Wait(why) => why,
         };
         let why = format!("{why}:\n    {}", self.told.missing.join("\n    "));
-        let hint = format!(
-            "nothing is lost: run it again when they are there; go on without a node: --anyway NAME; or take it back: \
-             freehold rotate {word} --back"
-        );
+        let hint = if self.wish.way.compromised {
+            "they come back by themselves: freehold trust list".to_owned()
+        } else {
+            format!(
+                "nothing is lost: run it again when they are there; go on without a node: --anyway NAME; or take it \
+                 back: freehold rotate {word} --back"
+            )
+        };
         Err(Failure::failed("the rotation waits", why).exit(Exit::Waiting).hint(hint))
     }
 }
 
 impl Rotated {
     fn in_words(&self) -> String {
-        if let Some(pending) = &self.pending {
-            return format!("{}\nThen go on: freehold rotate {}", pending.in_words(), self.domain);
-        }
         let now = match self.stands {
+            _ if self.pending.is_some() => self.pending.as_ref().map(Waiting::in_words).unwrap_or_default(),
             "staged" => format!("version {} of `{}` is handed out", self.trust_bundle_version, self.domain),
             _ => format!("version {} of `{}` is in use", self.trust_bundle_version, self.domain),
         };

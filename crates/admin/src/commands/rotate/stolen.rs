@@ -40,12 +40,15 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
     run.say(&format!("mandates moved to the spare keys of {} gateway(s){lost}", spares.ready.len()));
     run.done("replace", None);
     run.say("waiting until every node is back under it");
-    let missing = wait::adopted::<T>(run, version).await?;
+    let mut missing = wait::adopted::<T>(run, version).await?;
+    if missing.is_empty() {
+        missing = wait::reissued::<T>(run, version).await?;
+    }
     if missing.is_empty() {
         return Ok(Then::Rest);
     }
     run.told.missing = missing;
-    Ok(Then::Wait(format!("the stolen root is gone, and not every node has version {version} yet")))
+    Ok(Then::Wait(format!("the stolen root is gone, and not every node is back under version {version} yet")))
 }
 
 /// Shows what would break; gives back how the ledger names it.
