@@ -160,7 +160,7 @@ impl Adoption {
         // An older refusal is about another version.
         let refused = told.and_then(|told| told.refused.clone()).filter(|refused| refused.at >= published_at);
         match (told, refused) {
-            (Some(told), _) if told.versions.contains(&self.version) => self.adopted.push(stance.name),
+            (Some(told), _) if told.has(self.version) => self.adopted.push(stance.name),
             (Some(told), _) if told.trial == Some(self.version) => self.trying.push(stance.name),
             (_, Some(Refused { at, why })) => self.went_back.push(WentBack { name: stance.name, why, at }),
             (_, None) => {

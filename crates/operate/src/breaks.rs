@@ -278,7 +278,7 @@ impl Look<'_> {
     fn node(&self, member: &Stance) -> Option<Break> {
         let told = member.told(self.scene.domain);
         let has = |told: &DomainTold| -> Vec<&Held> {
-            self.scene.held.iter().filter(|held| told.versions.contains(&held.version)).collect()
+            self.scene.held.iter().filter(|held| told.has(held.version)).collect()
         };
         let stays = |held: &&Held| held.fingerprints().any(|root| self.staying.contains(&root));
         if told.is_some_and(|told| has(told).iter().any(stays)) {
@@ -298,7 +298,7 @@ impl Look<'_> {
     /// A member that has not taken a version over.
     fn lacks(&self, member: &Stance, version: u64) -> Option<Break> {
         let told = member.told(self.scene.domain);
-        if told.is_some_and(|told| told.versions.contains(&version)) {
+        if told.is_some_and(|told| told.has(version)) {
             return None;
         }
         let words = |told: &DomainTold| match told.trial {

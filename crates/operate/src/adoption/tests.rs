@@ -83,6 +83,8 @@ fn a_node_has_what_it_says_and_otherwise_there_is_a_reason() {
     check(Said::This(told(&[1, 2], None, None)), Some(5), "adopted");
     check(Said::This(told(&[1, 2], None, Some(after))), Some(5), "adopted");
     check(Said::This(told(&[1], Some(2), None)), Some(5), "`web-1` tries it");
+    // As an agent says it: it goes by what it tries.
+    check(Said::This(told(&[1, 2], Some(2), None)), Some(5), "`web-1` tries it");
     check(Said::This(told(&[1], None, None)), Some(5), "`web-1`: not yet; last seen at 1970-01-12T13:56:35Z");
     check(
         Said::This(told(&[1], None, Some(after))),
