@@ -59,7 +59,9 @@ fn killed_at_any_moment_a_publish_leaves_one_root_and_goes_on() {
     let operator = place.org().join("operator");
     let keys = || {
         let names = fs::read_dir(&operator).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.starts_with("identity-root-") && name.ends_with(".key")).count()
+        names
+            .filter(|name| name.strip_prefix("identity-root-").is_some_and(|rest| rest.strip_suffix(".key").is_some()))
+            .count()
     };
     let mut cut = 0;
     for pause in (0..60).map(|nth| nth * 3) {
