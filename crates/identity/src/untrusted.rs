@@ -29,8 +29,8 @@ pub enum Untrusted {
     UnmandatedIssuer(Box<Unmandated>),
     #[error("the mandate of `{0}` does not cover this")]
     BeyondMandate(NodeName),
-    #[error("the mandate of `{gateway}` is in force from {from} until {until}, and here it is {now}")]
-    MandateNotActive { gateway: NodeName, from: Timestamp, until: Timestamp, now: Timestamp },
+    #[error("the mandate of {0}")]
+    MandateNotActive(Box<Inactive>),
     #[error("the certificate of `{0}` carries no binding by a node key")]
     NoBinding(Box<Principal>),
     #[error("the certificate's binding does not hold")]
@@ -135,6 +135,22 @@ impl fmt::Display for Unmandated {
         let each: Vec<String> = self.mandated.iter().map(|(gateway, key)| format!("{key} of `{gateway}`")).collect();
         let (issuer, head, domain) = (self.issuer, self.head, self.domain.word());
         write!(f, "{issuer}; for `{domain}` head {head} names {}", list(&each, "none"))
+    }
+}
+
+/// A mandate at another time than its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inactive {
+    pub gateway: NodeName,
+    pub from: Timestamp,
+    pub until: Timestamp,
+    pub now: Timestamp,
+}
+
+impl fmt::Display for Inactive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { gateway, from, until, now } = self;
+        write!(f, "`{gateway}` is not in force: it is from {from} until {until}, and here it is {now}")
     }
 }
 

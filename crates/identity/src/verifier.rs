@@ -11,7 +11,7 @@ use crate::id::{Fingerprint, KeyId, OrgId, Serial};
 use crate::key::PublicKey;
 use crate::principal::{Host, NodeName, OrgName, Principal};
 use crate::time::Timestamp;
-use crate::untrusted::{Named, Of, Unmandated, Unrooted};
+use crate::untrusted::{Inactive, Named, Of, Unmandated, Unrooted};
 
 pub use crate::untrusted::Untrusted;
 
@@ -211,12 +211,11 @@ fn mandate_of(head: &Head, domain: Domain, issuer: KeyId, now: Timestamp) -> Res
     };
     let mut naming = head.mandates.iter().filter(|mandate| key_of(mandate) == issuer).peekable();
     let first = *naming.peek().ok_or_else(unmandated)?;
-    naming.find(|mandate| mandate.is_active(now)).ok_or_else(|| Untrusted::MandateNotActive {
-        gateway: first.gateway.clone(),
-        from: first.not_before,
-        until: first.not_after,
-        now,
-    })
+    let inactive = || {
+        let (gateway, from, until) = (first.gateway.clone(), first.not_before, first.not_after);
+        Untrusted::MandateNotActive(Box::new(Inactive { gateway, from, until, now }))
+    };
+    naming.find(|mandate| mandate.is_active(now)).ok_or_else(inactive)
 }
 
 /// What was found to hang together.

@@ -1,5 +1,7 @@
 //! Who goes by which version of the trusted roots: from what each node says of itself, under its own key.
 
+use std::collections::BTreeSet;
+
 use ground::clock;
 use identity::bundle::Domain;
 use identity::id::Digest;
@@ -175,6 +177,21 @@ impl Adoption {
     /// Every member has it.
     pub const fn is_whole(&self) -> bool {
         self.adopted.len() == self.all()
+    }
+
+    /// Everybody who has it not.
+    pub fn lacking(&self) -> impl Iterator<Item = &NodeName> {
+        let back = self.went_back.iter().map(|it| &it.name);
+        back.chain(self.missing.iter().map(|it| &it.name)).chain(&self.trying)
+    }
+
+    /// The same, but for those who may be left behind.
+    #[must_use]
+    pub fn without(mut self, left: &BTreeSet<NodeName>) -> Self {
+        self.went_back.retain(|it| !left.contains(&it.name));
+        self.missing.retain(|it| !left.contains(&it.name));
+        self.trying.retain(|name| !left.contains(name));
+        self
     }
 
     /// `[##########--] 37 of 40`; full only if nobody is left.

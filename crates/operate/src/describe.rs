@@ -8,6 +8,7 @@ use identity::head::{FleetRef, Head, Mandate, Revocations, TrustLine, TrustState
 use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
 use org::entry::{Action, Cause};
+use org::head::AHEAD;
 use org::invite::{Approval, Invite, InviteKind};
 use org::release::{Agent, Release};
 use org::restore::Confirmation;
@@ -135,6 +136,13 @@ fn skipped(now: u64, head: &Head, cause: &Cause) -> Option<String> {
 
 fn head_changes(old: &Head, new: &Head) -> Vec<String> {
     let mut lines = vec![format!("is fresh until {} (now {})", new.fresh_until, old.fresh_until)];
+    if new.issued_at + AHEAD < old.issued_at {
+        let back = old.issued_at.since(new.issued_at).roughly();
+        lines.push(format!(
+            "SETS THE CLOCK BACK by {back}, to {}: head {} was from the future",
+            new.issued_at, old.version
+        ));
+    }
     if let Some(reverts) = new.reverts {
         lines.push(format!("goes back to what head {reverts} said"));
     }

@@ -41,6 +41,7 @@ pub mod principal;
 pub mod publish;
 pub mod adoption;
 pub mod turn;
+pub mod rotate;
 pub mod breaks;
 pub mod retire;
 
@@ -51,5 +52,7 @@ pub mod fleet;
 pub mod card;
 pub mod landing;
 pub mod audit;
+pub mod hindsight;
+pub mod status;
 pub mod inside;
 pub mod backup;

@@ -4,7 +4,7 @@ use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Head;
-use identity::id::Correlation;
+use identity::id::{Correlation, Digest};
 use identity::key::PublicKey;
 use identity::principal::{Author, SignerName};
 use identity::signers::{Quorum, SignerSet, Word};
@@ -55,6 +55,8 @@ pub enum OperateError {
     Clock(#[from] ClockDoubt),
     #[error("{0}")]
     Unwise(String),
+    #[error("the gateway does not have {what} {digest}")]
+    NotKept { what: &'static str, digest: Digest },
     #[error(transparent)]
     Unturned(#[from] Unturned),
     #[error(transparent)]
@@ -86,6 +88,8 @@ pub struct Session<D> {
     pub(crate) newest: Timestamp,
     /// Sign although this machine's clock seems wrong.
     pub trust_clock: bool,
+    /// The newest head is from the future, and the next one is to say so.
+    pub resets_clock: bool,
     desk: D,
     /// The gateway may know less than this operator: it was restored, and that is why this session is.
     forgives: bool,
@@ -127,6 +131,7 @@ impl<D: Desk> Session<D> {
             witnessed,
             newest,
             trust_clock: false,
+            resets_clock: false,
             desk,
             forgives,
             behind: false,
@@ -332,7 +337,11 @@ impl<D: Desk> Session<D> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
-        self.check_clock(clock::now())?;
+        let here = clock::now();
+        // Others signed that the clock goes back; a wrong one here would be told by the gateway's.
+        self.resets_clock |= timely::sets_back(&self.known, &pending.action, here);
+        self.check_clock(here)?;
+        timely::check_dates(self.known.org(), &pending.action, here)?;
         if let Some(need) = pending.needs(&self.known)?.into_iter().find(|need| !need.is_met()) {
             return Err(OperateError::TooFew {
                 what: need.what,

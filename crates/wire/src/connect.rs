@@ -14,7 +14,7 @@ use identity::head::{Head, Mandate};
 use identity::id::OrgId;
 use identity::principal::Address;
 use identity::signers::SignersRef;
-use identity::time::{Seconds, Timestamp};
+use identity::time::Seconds;
 use identity::verifier::{ProvisionalEndpoint, Untrusted};
 use org::founding::Founding;
 use org::refusal::Refusal;
@@ -59,7 +59,7 @@ pub enum CallError {
         "this machine's clock and that of the gateway at {address} are at least {} apart: {why}",
         apart.roughly()
     )]
-    ClocksApart { address: Address, why: Untrusted, here: Timestamp, apart: Seconds },
+    ClocksApart { address: Address, why: Untrusted, apart: Seconds },
     #[error(
         "the gateway at {address} did not accept this machine's certificate: {why}{}",
         standing.as_ref().map(|own| format!("; {own}")).unwrap_or_default()
@@ -423,7 +423,7 @@ fn not_believed(address: Address, why: Untrusted) -> CallError {
     match why.moment() {
         Some(at) => {
             let here = clock::now();
-            CallError::ClocksApart { address, why, here, apart: here.apart(at) }
+            CallError::ClocksApart { address, why, apart: here.apart(at) }
         }
         None => CallError::NotBelieved { address, why },
     }

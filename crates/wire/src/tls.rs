@@ -206,7 +206,7 @@ fn told_to_caller(why: &Untrusted) -> Error {
         | Untrusted::NotOnePrincipal
         | Untrusted::UnmandatedIssuer(_)
         | Untrusted::BeyondMandate(_)
-        | Untrusted::MandateNotActive { .. }
+        | Untrusted::MandateNotActive(_)
         | Untrusted::NoBinding(_)
         | Untrusted::BadBinding
         | Untrusted::WrongUsage => CertificateError::ApplicationVerificationFailure,

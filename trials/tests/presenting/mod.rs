@@ -1,6 +1,9 @@
 //! What gateways show and issue while roots change, and what each layer says when it refuses.
 
 mod chains;
+mod spares;
+mod telling;
+mod refusing;
 
 use ground::{clock, random};
 use identity::authority::Authority;
@@ -8,7 +11,7 @@ use identity::bundle::{Bundle, BundleBody, Domain, InDomain};
 use identity::certificate::{self, Validity};
 use identity::envelope::Envelope;
 use identity::head::{Head, TrustLine};
-use identity::id::{Fingerprint, OrgId};
+use identity::id::{Fingerprint, KeyId, OrgId};
 use identity::key::P256Key;
 use identity::principal::{NodeName, OrgName};
 use identity::text::Bytes;
@@ -18,7 +21,7 @@ use org::entry::{Action, Cause, Turn};
 use org::gateway::Issuers;
 use pki_types::CertificateDer;
 use trials::place::Place;
-use trials::stranger::Dial;
+use trials::stranger::{Dial, Own};
 use trials::thief::Thief;
 use wire::control::{Answer, Call};
 use wire::permit::Ask;
@@ -162,9 +165,23 @@ impl Turner {
         issuers.iter().map(|envelope| envelope.peek(org).unwrap()).collect()
     }
 
+    /// A certificate under a new root for a spare key, by its request.
+    pub fn certify_spare<D: InDomain>(&self, root: &NewRoot<D>, request: &Bytes) -> (KeyId, CertificateDer<'static>) {
+        let key = certificate::read_request(&request.0).unwrap();
+        let (gateway, life) = ("laptop".parse().unwrap(), Validity::from_now(clock::now(), Seconds::DAY.times(90)));
+        let made = root.0.certify_request((&self.org, &gateway), &key, random::serial().unwrap(), life);
+        (key.id, made.unwrap())
+    }
+
     pub fn issuing_key<D: InDomain>(&self) -> P256Key {
         self.thief.issuing_key::<D>()
     }
+}
+
+/// A node's SVID with its key, as they lie there.
+pub fn own_of(place: &Place, node: &str) -> Own {
+    let key = std::fs::read_to_string(place.scope(node).join("svid.key")).unwrap();
+    Own { chain: svid_of(place, node), key: P256Key::from_pem(&key).unwrap() }
 }
 
 /// The certificates that a node's SVID is followed by.

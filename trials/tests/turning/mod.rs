@@ -3,6 +3,9 @@
 mod steps;
 mod roots;
 mod together;
+mod rotating;
+mod stolen;
+mod gateways;
 
 use serde_json::Value;
 use trials::place::Place;

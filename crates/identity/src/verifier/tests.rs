@@ -73,7 +73,9 @@ fn an_issuing_key_counts_only_by_its_active_mandate() {
         Err(Untrusted::UnmandatedIssuer(Box::new(unmandated)))
     };
     let (begin, end) = (NOW - Seconds::DAY, NOW + Seconds::DAY.times(90));
-    let inactive = |from, until| Err(Untrusted::MandateNotActive { gateway: node("gw-1"), from, until, now: NOW });
+    let inactive = |from, until| {
+        Err(Untrusted::MandateNotActive(Box::new(Inactive { gateway: node("gw-1"), from, until, now: NOW })))
+    };
     let beyond = Err(Untrusted::BeyondMandate(node("gw-1")));
     scene.check_head(|head| head.mandates.clear(), &unmandated(&[]), "no mandate");
     scene.check_head(
@@ -338,7 +340,7 @@ fn a_gateway_is_believed_only_under_a_mandated_name_and_key() {
     });
     check("gw.example", &|head| head.mandates[0].not_after = NOW, {
         let from = NOW - Seconds::DAY;
-        Untrusted::MandateNotActive { gateway: node("gw-1"), from, until: NOW, now: NOW }
+        Untrusted::MandateNotActive(Box::new(Inactive { gateway: node("gw-1"), from, until: NOW, now: NOW }))
     });
     check("gw.example", &|head| head.revocations.issuing_keys.extend([issuer]), {
         Untrusted::Revoked { what: Box::new(Named::IssuingKey(issuer)), head: 1 }

@@ -221,10 +221,15 @@ impl Gateway {
         Appearing { folder: self.folder.clone(), voice: self.voice.public(), current }.bring_up(state);
     }
 
-    /// The files say which keys are in use.
+    /// The files say which keys are in use, and the next ones lie ready, so that backups have them long before they are
+    /// needed.
     pub fn settle_keys(&self) -> Result<(), ScopeError> {
         let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.presence.load_full().settle(&self.folder)
+        self.presence.load_full().settle(&self.folder)?;
+        for domain in [Domain::Identity, Domain::Endpoint] {
+            self.folder.spare(domain)?;
+        }
+        Ok(())
     }
 
     /// Are there other gateways with a mandate?

@@ -89,11 +89,11 @@ async fn hear_issuers(
     (line, peer): (&mut Believed, &NodeName),
     heard: &mut Option<(u64, tokio::time::Instant)>,
 ) {
-    let head = gateway.judgment.load().head.version;
-    if heard.is_some_and(|(version, at)| version == head && at.elapsed() < ISSUERS_EVERY) {
+    let version = gateway.judgment.load().head.version;
+    if heard.is_some_and(|(then, at)| then == version && at.elapsed() < ISSUERS_EVERY) {
         return;
     }
-    *heard = Some((head, tokio::time::Instant::now()));
+    *heard = Some((version, tokio::time::Instant::now()));
     let asked = async {
         let answer = line.ask(Ask::Exchange, &ExchangeRequest::Issuers {}).await.map_err(AskError::Call)?;
         let ExchangeAnswer::Issuers { issuers } = answer else { return Err(unexpected(line)) };
@@ -126,7 +126,7 @@ pub async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<B
     let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
     // Its own agent renews it.
     let svid = svid.filter(|svid| svid.is_good(clock::now())).ok_or(ExchangeError::NoSvid)?;
-    let (line, _) = call_known(scope, doors, Some(&svid.own)).await?;
+    let (line, _) = Box::pin(call_known(scope, doors, Some(&svid.own))).await?;
     if line.mandate.gateway != *peer {
         return Err(ExchangeError::AnotherOne { wanted: peer.clone(), found: line.mandate.gateway });
     }

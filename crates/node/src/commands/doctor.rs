@@ -13,13 +13,13 @@ use org::frontier::Tip;
 use wire::connect::Gateway;
 use wire::known::Known;
 use wire::tls::OwnSvid;
-use wire::trust::refresh;
+use wire::trust::{explain, refresh};
 
 use crate::agent::status::Status;
 use crate::agent::trouble::describe;
 use crate::apply::trust::Trusting;
 use crate::apply::view;
-use crate::ask::trust::{Both, is_lost};
+use crate::ask::trust::{Both, identity_roots, is_lost};
 use crate::commands::roots::Common;
 use crate::doctor::standing::Who;
 use crate::doctor::{Finding, Patient, files, reach, standing, tell};
@@ -279,6 +279,13 @@ async fn gateways(
                 findings.push(Finding::soon("trust", found, cure));
             }
         }
+        let outcome = match (outcome, svid, identity_roots(scope, known)) {
+            // An alert says little; this machine knows more.
+            (Err(why), Some(svid), Ok(members)) => {
+                Err(explain(why, (&gateway, known), &svid.own.chain, &members).await)
+            }
+            (outcome, ..) => outcome,
+        };
         findings.push(reach::finding(&gateway, &outcome));
         if let Ok(seen) = outcome {
             findings.extend(seen.certificate_until.map(|until| standing::endpoint(now, until)));

@@ -52,13 +52,13 @@ fn mandate(gateway: &str, issuer: KeyId) -> Mandate {
 fn stage(domain: Domain) -> Stage {
     let authorities = [authority(), authority()];
     let issuer = KeyId([7; 32]);
-    let held = |version: u64, authority: &Authority<Endpoint>, issuers: BTreeSet<KeyId>| Held {
+    let version = |version: u64, authority: &Authority<Endpoint>, issuers: BTreeSet<KeyId>| Held {
         version,
         roots: vec![authority.certificate().clone()],
         issuers,
     };
     let [first, second] = &authorities;
-    let held = vec![held(1, first, BTreeSet::new()), held(2, second, [issuer].into())];
+    let versions = vec![version(1, first, BTreeSet::new()), version(2, second, [issuer].into())];
     let roots = [first, second].map(|it| Fingerprint::of_certificate(it.certificate().as_ref()));
     let over = Grace { since: Timestamp::from_unix(1_000_000), until: Timestamp::from_unix(1_500_000) };
     let mut old = TrustLine::new(domain, 1, Digest([1; 32]), TrustState::Grace);
@@ -83,7 +83,7 @@ fn stage(domain: Domain) -> Stage {
     let scene = Scene {
         domain,
         head,
-        held,
+        held: versions,
         members: Vec::new(),
         invites: Vec::new(),
         waiting: Vec::new(),

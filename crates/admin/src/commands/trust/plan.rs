@@ -157,7 +157,7 @@ impl Plan {
             0 => Ok(()),
             many => {
                 let why = format!("{many} would break by `{}`", command(step, domain, &[]));
-                Err(Failure::refused("not everybody would get through this step", why).hint(planned.cures()))
+                Err(Failure::refused("not everybody would get through this step", why).hint(cures(&outcome.breaks)))
             }
         }
     }
@@ -253,16 +253,11 @@ impl Planned {
         let rows: Vec<_> = self.breaks.iter().map(row).collect();
         format!("{} would break:\n{}", self.breaks.len(), table(&["KIND", "NAME", "WHY"], &rows))
     }
+}
 
-    /// What to do about each kind.
-    pub fn cures(&self) -> String {
-        let mut cures: Vec<String> = Vec::new();
-        for told in &self.breaks {
-            let cure = format!("{}: {}", told.it.kind.word(), told.cure);
-            if !cures.contains(&cure) {
-                cures.push(cure);
-            }
-        }
-        cures.join("\n      ")
-    }
+/// What to do about each kind.
+pub fn cures<'a>(breaks: impl IntoIterator<Item = &'a Break>) -> String {
+    let kinds: BTreeSet<Kind> = breaks.into_iter().map(|it| it.kind).collect();
+    let cures: Vec<_> = kinds.iter().map(|kind| format!("{}: {}", kind.word(), kind.cure())).collect();
+    cures.join("\n      ")
 }

@@ -8,7 +8,7 @@ use operate::retire::RetireWish;
 use operate::unturned::Unturned;
 use serde::Serialize;
 
-use super::plan::{Planned, VersionWords};
+use super::plan::{Planned, VersionWords, cures};
 use crate::home::{Common, failure};
 use crate::waiting::{self, Waiting, leave};
 use crate::words::confirm;
@@ -60,7 +60,7 @@ impl Retire {
             let names: Vec<_> = open.iter().map(|it| format!("{} `{}`: {}", it.kind.word(), it.name, it.why)).collect();
             let why = format!("{} would break, and nobody waived it:\n    {}", names.len(), names.join("\n    "));
             return Err(Failure::refused(doing, why)
-                .hint(format!("{}\n      or let each break by its name: --waive NAME", planned.cures())));
+                .hint(format!("{}\n      or let each break by its name: --waive NAME", cures(open))));
         }
         if !idle.is_empty() {
             let why = format!("nothing that would break is called `{}`", idle.join("`, `"));
