@@ -34,7 +34,10 @@ fn a_machine_that_reaches_no_gateway_under_new_roots_goes_back_and_tries_again_w
         let shown = place.facts(&["node", "show", "web-1"]);
         assert_eq!(text(&shown["report"]["trust"][domain]["refused"], "why"), why);
         ended(&sync(&[]), 4, "went back");
-        assert_eq!(text(&trust(&place, "web-1")[domain]["told"]["refused"], "at"), text(&told[domain]["told"]["refused"], "at"));
+        assert_eq!(
+            text(&trust(&place, "web-1")[domain]["told"]["refused"], "at"),
+            text(&told[domain]["told"]["refused"], "at")
+        );
         let doctor = output(place.node_command("web-1", &["doctor"]));
         let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
         assert!(told.contains(&format!("new `{domain}` roots went back")), "{told}");
