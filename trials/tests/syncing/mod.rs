@@ -2,6 +2,7 @@
 
 mod asking;
 mod trees;
+mod roots;
 mod web;
 mod places;
 
