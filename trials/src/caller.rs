@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use org::refusal::Refusal;
-use pki_types::ServerName;
+use pki_types::{CertificateDer, ServerName};
 use rustls::ClientConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,6 +39,12 @@ impl Caller {
         let stream = TlsConnector::from(config).connect(name, stream).await?;
         let exporter = stream.get_ref().1.export_keying_material([0; 32], EXPORTER_LABEL, None);
         Ok(Self { exporter: exporter.map_err(Error::other)?, stream, buffer: Vec::new() })
+    }
+
+    /// The certificates that the other side showed.
+    pub fn shown(&self) -> Vec<CertificateDer<'static>> {
+        let session = self.stream.get_ref().1;
+        session.peer_certificates().unwrap_or_default().iter().map(|shown| shown.clone().into_owned()).collect()
     }
 
     /// Asks; a refusal is an answer too.

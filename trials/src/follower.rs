@@ -12,7 +12,7 @@ use identity::key::Sign as _;
 use identity::time::Seconds;
 use manifest::stored::{Manifest, SCHEMA};
 use org::refusal::Refusal;
-use org::report::{Applied, Mark, Report};
+use org::report::{Applied, Mark, Report, TrustTold};
 use tokio::sync::mpsc::UnboundedSender;
 use wire::known::Known;
 use wire::permit::Ask;
@@ -28,6 +28,14 @@ pub enum Event {
     Took { head: u64, at: Instant },
     /// The gateway has its report about this head.
     Told { head: u64, at: Instant },
+    /// The gateway has its word that it goes by these roots, and that its SVID leads to these.
+    Trusts { node: usize, trust: Box<TrustTold>, at: Instant },
+    /// No gateway was known by its root any more: it read the roots of now from whoever answered, and checked them.
+    CameHome { node: usize },
+    /// Its SVID led to no trusted root any more: it got another by its node key.
+    Returned { node: usize },
+    /// Something did not work; it tries again.
+    Stumbled { node: usize, why: String },
     /// The gateway was too busy; it asks again.
     Busy,
     /// The connection ended, or the gateway refused; it asks no more.
@@ -37,43 +45,48 @@ pub enum Event {
 /// How long it rests after it was told that the gateway is busy.
 const REST: Duration = Duration::from_secs(1);
 
+/// What a machine has heard so far.
+#[derive(Debug)]
+pub struct Hearing {
+    pub(crate) machine: Machine,
+    own_key: Digest,
+    pub(crate) known: Known,
+    /// The head for which it knows how it is listed.
+    pub(crate) listed: u64,
+    have: Option<Digest>,
+    pub(crate) tip: Envelope,
+}
+
 #[derive(Debug)]
 pub struct Follower {
-    machine: Machine,
-    own_key: Digest,
+    hearing: Hearing,
     caller: Caller,
-    known: Known,
-    /// The head for which it knows how it is listed.
-    listed: u64,
-    have: Option<Digest>,
-    tip: Envelope,
     /// How long it lets the gateway wait for news.
     patience: Seconds,
 }
 
 impl Follower {
     pub fn new(machine: Machine, caller: Caller, (known, tip): (Known, Envelope), patience: Seconds) -> Self {
-        let own_key = machine.node_key().public().digest();
-        Self { machine, own_key, caller, known, listed: 0, have: None, tip, patience }
+        Self { hearing: Hearing::new(machine, known, tip), caller, patience }
     }
 
     /// Until the connection ends.
     pub async fn follow(mut self, tell: UnboundedSender<Event>) {
         let mut told = 0;
         loop {
-            let version = self.known.head.head.version;
-            let report = (told != version).then(|| self.report());
+            let version = self.hearing.known.head.head.version;
+            let report = (told != version).then(|| self.hearing.report(None));
             let reports = report.is_some();
             // Whoever has something to say does not wait with it.
             let wait = if reports { Seconds(0) } else { self.patience };
-            match self.ask(wait, report).await {
+            match self.hearing.ask(&mut self.caller, wait, report).await {
                 Ok(Ok(answer)) => {
                     if reports {
                         told = version;
                         let _ = tell.send(Event::Told { head: version, at: Instant::now() });
                     }
-                    self.take(answer);
-                    let newer = self.known.head.head.version;
+                    self.hearing.take(answer);
+                    let newer = self.hearing.known.head.head.version;
                     if newer != version {
                         let _ = tell.send(Event::Took { head: newer, at: Instant::now() });
                     }
@@ -87,8 +100,20 @@ impl Follower {
             }
         }
     }
+}
 
-    async fn ask(&mut self, wait: Seconds, report: Option<Envelope>) -> std::io::Result<Result<SyncAnswer, Refusal>> {
+impl Hearing {
+    pub fn new(machine: Machine, known: Known, tip: Envelope) -> Self {
+        let own_key = machine.node_key().public().digest();
+        Self { machine, own_key, known, listed: 0, have: None, tip }
+    }
+
+    pub(crate) async fn ask(
+        &self,
+        caller: &mut Caller,
+        wait: Seconds,
+        report: Option<Envelope>,
+    ) -> std::io::Result<Result<SyncAnswer, Refusal>> {
         let question = SyncRequest {
             signers: self.known.signers.version,
             head: self.known.head.head.version,
@@ -102,11 +127,11 @@ impl Follower {
         };
         let patience = Duration::from_secs(wait.0) + Duration::from_mins(1);
         let late = |_| Error::new(ErrorKind::TimedOut, "no answer");
-        tokio::time::timeout(patience, self.caller.ask(Ask::Sync, &question)).await.map_err(late)?
+        tokio::time::timeout(patience, caller.ask(Ask::Sync, &question)).await.map_err(late)?
     }
 
     /// Checks all of it: signers and head against what is known, the path to the own leaf, the manifest.
-    fn take(&mut self, answer: SyncAnswer) {
+    pub(crate) fn take(&mut self, answer: SyncAnswer) {
         let known = self.known.advance(&answer.signers, answer.head.as_ref(), clock::now()).unwrap();
         if let Some(listing) = &answer.listing {
             let root = known.head.head.members.unwrap();
@@ -124,7 +149,7 @@ impl Follower {
         self.tip = answer.tip;
     }
 
-    fn report(&self) -> Envelope {
+    pub(crate) fn report(&self, trust: Option<TrustTold>) -> Envelope {
         let node_key = self.machine.node_key();
         let report = Report {
             node: self.machine.name().clone(),
@@ -135,7 +160,7 @@ impl Follower {
             applied: self.have.map_or(Applied::Nothing, |manifest| Applied::Settled { manifest }),
             refused: None,
             agent: "0.1.0".to_owned(),
-            trust: None,
+            trust,
         };
         Envelope::seal(Some(self.known.org()), &report).unwrap().signed(node_key).unwrap()
     }

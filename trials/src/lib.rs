@@ -16,3 +16,5 @@ pub mod meter;
 pub mod caller;
 pub mod machine;
 pub mod follower;
+pub mod taken;
+pub mod rooted;

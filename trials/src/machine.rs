@@ -10,16 +10,22 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::KeyId;
 use identity::key::{EdKey, P256Key, Sign as _};
-use identity::principal::NodeName;
+use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
+use org::admission::{Purpose, Transcript};
 use org::refusal::Refusal;
+use pki_types::CertificateDer;
 use rustls::ClientConfig;
-use wire::enroll::{Challenge, EnrollRequest, Issued, RenewRequest, SvidRequest};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use wire::enroll::{Challenge, EnrollRequest, Issued, RenewRequest, ReturnRequest, SvidRequest};
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn};
+use wire::tls::OwnSvid;
 
-use crate::caller::Caller;
+use crate::caller::{Caller, address};
 use crate::joiner::{Ground, Joiner, prove};
+use crate::place::Place;
 use crate::stranger::Dial;
 
 /// Where to call, and how a stranger does it.
@@ -68,7 +74,21 @@ impl Machine {
         &self.joiner.node_key
     }
 
-    fn svid(&self, ground: Ground, counter: u64) -> SvidRequest {
+    pub fn principal(&self) -> Principal {
+        self.joiner.principal()
+    }
+
+    /// Its SVID as a connection presents it.
+    pub fn own(&self, chain: &[CertificateDer<'static>]) -> OwnSvid {
+        let key = P256Key::from_pkcs8(self.joiner.svid_key.pkcs8()).unwrap();
+        OwnSvid { chain: chain.to_vec(), key }
+    }
+
+    pub(crate) const fn svid_key(&self) -> KeyId {
+        self.svid_key
+    }
+
+    pub(crate) fn svid(&self, ground: Ground, counter: u64) -> SvidRequest {
         let (org, principal) = (self.joiner.code.org, &self.joiner.principal());
         let terms =
             Terms { org, principal, node: &self.joiner.name, svid_key: self.svid_key, not_after: ground.not_after };
@@ -109,6 +129,16 @@ impl Machine {
         answer.unwrap_or_else(|refusal| panic!("`{}` cannot renew: {refusal}", self.joiner.name));
     }
 
+    /// A request for another SVID by node key and admission.
+    pub(crate) fn return_request(&self, admission: &Envelope, ground: Ground, counter: u64) -> ReturnRequest {
+        let (svid, nonce) = (self.svid(ground, counter), [8; 32]);
+        let subject = admission.digest();
+        let transcript =
+            Transcript::new((ground.challenge, nonce), subject, &svid.request.0, &svid.binding, ground.exporter);
+        let by_node = transcript.sign(Purpose::Return, &self.joiner.node_key).unwrap();
+        ReturnRequest { admission: subject, nonce: Bytes(nonce.to_vec()), svid, by_node, tip: None }
+    }
+
     /// A request under a code whose secret is wrong, as bytes.
     pub fn bad_request(&self) -> Vec<u8> {
         let wrong = ground::random::ed25519().unwrap();
@@ -118,6 +148,27 @@ impl Machine {
             prove(claim, self.svid(nowhere, 1), nowhere, (&wrong as _, &self.joiner.node_key as _));
         serde_json::to_vec(&request).unwrap()
     }
+}
+
+/// So many join or connect at a time.
+pub const AT_ONCE: usize = 64;
+
+/// Machines that joined with one invite and came back once: members.
+pub async fn join_all(place: &Place, nodes: usize, name: fn(usize) -> String) -> Vec<(usize, Machine, Issued)> {
+    let code = place.code(&["--uses", "unlimited", "--ttl", "1h"]);
+    let (door, turns) = (Door::new(place.port), Arc::new(Semaphore::new(AT_ONCE)));
+    let mut tasks = JoinSet::new();
+    for number in 0..nodes {
+        let (code, door, turns) = (code.clone(), door.clone(), Arc::clone(&turns));
+        tasks.spawn(async move {
+            let _turn = turns.acquire().await;
+            let machine = Machine::new(&code, &name(number));
+            let issued = machine.join(&mut door.open(address(number)).await).await;
+            drop(machine.come_back(door.port, address(number), &issued).await);
+            (number, machine, issued)
+        });
+    }
+    tasks.join_all().await
 }
 
 pub async fn ground(caller: &mut Caller) -> Result<Ground, Refusal> {

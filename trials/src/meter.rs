@@ -58,6 +58,44 @@ pub fn peak(pid: u32) -> u64 {
     status(pid, "VmHWM:").unwrap_or(0) * 1024
 }
 
+/// Begins anew with the most.
+pub fn forget_peak(pid: u32) {
+    let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+}
+
+pub fn megabytes(bytes: u64) -> f64 {
+    // A process has less than four thousand million kilobytes.
+    f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
+}
+
+/// Every connection is a file: as many as the system lets this process have.
+pub fn raise_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// When each of many had something, from a moment on, sorted.
+#[derive(Debug)]
+pub struct Spread(Vec<Duration>);
+
+impl Spread {
+    pub fn since(sent: Instant, mut at: Vec<Instant>) -> Self {
+        at.sort();
+        Self(at.into_iter().map(|at| at.saturating_duration_since(sent)).collect())
+    }
+
+    /// In seconds, until so many of a hundred had it.
+    pub fn took(&self, percent: usize) -> f64 {
+        let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(at).map_or(f64::INFINITY, Duration::as_secs_f64)
+    }
+
+    pub const fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// How many processes of the whole machine wanted to run, over the last minute.
 pub fn load() -> String {
     fs::read_to_string("/proc/loadavg").unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()

@@ -72,7 +72,7 @@ impl Thief {
         self.certificate("gateway/endpoint-root.pem")
     }
 
-    fn issuing_key<D: InDomain>(&self) -> P256Key {
+    pub fn issuing_key<D: InDomain>(&self) -> P256Key {
         let pem = self.read(&format!("gateway/{}-issuer.key", D::DOMAIN.word()));
         P256Key::from_pem(&String::from_utf8(pem).unwrap()).unwrap()
     }

@@ -38,6 +38,11 @@ fn a_scope_holds_what_it_should_with_the_modes_it_should() {
         .iter()
         .filter(|path| !path.is_symlink())
         .map(|path| (path.strip_prefix(&scope).unwrap().to_string_lossy().into_owned(), mode(path)))
+        // What is kept of a version of the roots is named for what is in it.
+        .map(|(name, mode)| match name.rsplit_once('/') {
+            Some((folder, file)) if file.len() == 64 + ".json".len() => (format!("{folder}/DIGEST.json"), mode),
+            _ => (name, mode),
+        })
         .collect();
     found.sort();
     let expected = [
@@ -52,8 +57,14 @@ fn a_scope_holds_what_it_should_with_the_modes_it_should() {
         ("svids/1/svid.pem", 0o644),
         ("tip.json", 0o600),
         ("trust", 0o700),
+        ("trust/endpoint", 0o700),
         ("trust/endpoint.pem", 0o644),
+        ("trust/endpoint/DIGEST.json", 0o600),
+        ("trust/endpoint/trial.json", 0o600),
+        ("trust/identity", 0o700),
         ("trust/identity.pem", 0o644),
+        ("trust/identity/DIGEST.json", 0o600),
+        ("trust/identity/trial.json", 0o600),
     ];
     assert_eq!(found, expected.map(|(name, mode)| (name.to_owned(), mode)));
     assert_eq!(mode(&scope), 0o700);

@@ -22,6 +22,7 @@ use operate::folder::OperatorFolder;
 use operate::keys::{self, KeyError, SignerKeys};
 use operate::remote::RemoteDesk;
 use operate::session::{OperateError, Session};
+use operate::timely::{ClockDoubt, Reliance};
 use wire::connect::{CallError, Gateway as Peer};
 use wire::known::{BadKnowledge, Known};
 
@@ -57,7 +58,7 @@ pub struct Common {
     pub pending: Option<PathBuf>,
     /// Sign although this machine's clock seems wrong; only if you looked at it
     #[arg(long, global = true)]
-    trust_clock: bool,
+    pub trust_clock: bool,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -232,7 +233,7 @@ impl Common {
         let session =
             if restored { Session::begin_behind(folder, desk).await } else { Session::begin(folder, desk).await };
         let mut session = session.map_err(|why| failure(doing, &why))?;
-        session.trust_clock = self.trust_clock;
+        session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
         for mark in &session.odd_marks {
             eprintln!("MARK: {mark}");
@@ -455,6 +456,17 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
             "somebody may have taken over the gateway: look at it and at those machines; if the new machine is right, \
              revoke the old key first: freehold node revoke NAME",
         ),
+        OperateError::Clock(ClockDoubt::Early { .. }) => Failure::new(doing, why).exit(Exit::Refused).hint(
+            "nothing was signed or sent: compare this machine's clock, and that of whoever made it, with NTP; if the other \
+             was wrong, make it anew",
+        ),
+        OperateError::Clock(ClockDoubt::NothingToReset { .. }) => Failure::new(doing, why)
+            .exit(Exit::Refused)
+            .hint("nothing was signed: freehold refresh renews a head whose time is right"),
+        OperateError::Clock(ClockDoubt::Behind { .. }) => Failure::new(doing, why).exit(Exit::Refused).hint(
+            "nothing was signed: compare this clock with NTP; if this one is right and the newest head is from the future: \
+             freehold refresh --reset-clock; else set the clock that is wrong, or add --trust-clock",
+        ),
         OperateError::Clock(_) => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("nothing was signed: set the clock that is wrong; if this one is right, add --trust-clock"),
@@ -467,6 +479,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::NoSuch { .. }
         | OperateError::Pending(_)
         | OperateError::Unwise(_) => Failure::new(doing, why),
+        OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
         OperateError::Unturned(unturned) => {
             let refused = Failure::new(doing, unturned).exit(Exit::Refused);
             match unturned.hint() {

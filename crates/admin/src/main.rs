@@ -9,6 +9,7 @@ mod backup;
 mod reminder;
 mod commands;
 mod words;
+mod moment;
 mod handing;
 mod rooting;
 mod waiting;
@@ -44,10 +45,12 @@ use crate::commands::recover::Recover;
 use crate::commands::refresh::Refresh;
 use crate::commands::release::ReleaseCommand;
 use crate::commands::rollback::Rollback;
+use crate::commands::rotate::Rotate;
 use crate::commands::send::Send;
 use crate::commands::serve::Serve;
 use crate::commands::sign::Sign;
 use crate::commands::signer::SignerCommand;
+use crate::commands::status::Status;
 use crate::commands::suspend::Suspend;
 use crate::commands::token::TokenCommand;
 use crate::commands::trust::TrustCommand;
@@ -94,6 +97,8 @@ enum Command {
     /// Add and revoke users
     #[command(subcommand)]
     User(UserCommand),
+    /// Tell how the org is, and how long each machine lasts without a gateway
+    Status(Status),
     /// Tell everything that was ever changed, and check it
     Audit(Audit),
     /// Say what publishing the fleet would do
@@ -131,6 +136,8 @@ enum Command {
     /// Look at the trusted roots, and turn to new ones
     #[command(subcommand)]
     Trust(TrustCommand),
+    /// Turn to a new root, from the first step to the last
+    Rotate(Rotate),
     /// List and change what gateways may do
     #[command(subcommand)]
     Mandate(MandateCommand),
@@ -183,6 +190,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Release(release) => release.run(common).await,
         Command::Node(node) => reminded(common, node.run(common).await),
         Command::User(user) => user.run(common).await,
+        Command::Status(status) => status.run(common).await,
         Command::Audit(audit) => audit.run(common).await,
         Command::Plan(plan) => plan.run(common).await,
         Command::Publish(publish) => reminded(common, publish.run(common).await),
@@ -195,6 +203,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Refresh(refresh) => reminded(common, refresh.run(common).await),
         Command::Gateway(gateway) => reminded(common, gateway.run(common).await),
         Command::Trust(trust) => reminded(common, Box::pin(trust.run(common)).await),
+        Command::Rotate(rotate) => reminded(common, Box::pin(rotate.run(common)).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,
         Command::Sign(sign) => sign.run(common),

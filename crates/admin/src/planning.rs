@@ -77,6 +77,7 @@ pub struct PlanTold {
     displaced: Vec<String>,
     gone: Vec<operate::publish::plan::Gone>,
     patterns: Vec<operate::publish::patterns::PatternChange>,
+    warnings: Vec<operate::publish::shortening::Warning>,
 }
 
 pub fn as_facts(session: &Session<AnyDesk>, prepared: &Prepared) -> PlanTold {
@@ -92,6 +93,7 @@ pub fn as_facts(session: &Session<AnyDesk>, prepared: &Prepared) -> PlanTold {
         displaced: prepared.displaced.iter().map(|place| format!("{} on {}", place.principal, place.node)).collect(),
         gone: prepared.gone.clone(),
         patterns: prepared.patterns.changes(),
+        warnings: prepared.warnings.clone(),
     }
 }
 
@@ -132,5 +134,6 @@ pub fn in_words(session: &Session<AnyDesk>, prepared: &Prepared) -> String {
             ),
         });
     }
+    lines.extend(prepared.warnings.iter().map(|warning| format!("WARNING: {}", warning.words)));
     lines.join("\n")
 }

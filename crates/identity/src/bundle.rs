@@ -171,7 +171,7 @@ impl<D: InDomain> Bundle<D> {
     }
 
     pub fn roots(&self) -> Roots<D> {
-        Roots { certificates: self.roots.clone(), domain: PhantomData }
+        Roots::of_all([self])
     }
 
     /// The certificates of one issuing key under these roots.
@@ -197,16 +197,39 @@ impl<D: InDomain> Bundle<D> {
 #[derive(Debug, Clone)]
 pub struct Roots<D: InDomain> {
     certificates: Vec<CertificateDer<'static>>,
+    /// Where it is known, the version of the bundle that each is from; only for words.
+    versions: Vec<Option<u64>>,
     domain: PhantomData<D>,
 }
 
 impl<D: InDomain> Roots<D> {
     pub fn from_pem(text: &str) -> Result<Self, BadBundle> {
-        Ok(Self { certificates: read_roots(text)?, domain: PhantomData })
+        Ok(Self::from_certificates(read_roots(text)?))
     }
 
     pub fn from_certificates(certificates: Vec<CertificateDer<'static>>) -> Self {
-        Self { certificates, domain: PhantomData }
+        Self { versions: vec![None; certificates.len()], certificates, domain: PhantomData }
+    }
+
+    /// Each with the version of the bundle that it is from.
+    pub fn numbered(all: impl IntoIterator<Item = (u64, CertificateDer<'static>)>) -> Self {
+        let mut roots = Self::from_certificates(Vec::new());
+        for (version, root) in all {
+            if !roots.certificates.contains(&root) {
+                roots.certificates.push(root);
+                roots.versions.push(Some(version));
+            }
+        }
+        roots
+    }
+
+    /// As people are told of them.
+    pub fn named(&self) -> Vec<NamedRoot> {
+        let named = |(root, version): (&CertificateDer<'_>, &Option<u64>)| NamedRoot {
+            version: *version,
+            fingerprint: Fingerprint::of_certificate(root.as_ref()),
+        };
+        self.certificates.iter().zip(&self.versions).map(named).collect()
     }
 
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
@@ -218,13 +241,26 @@ impl<D: InDomain> Roots<D> {
     where
         D: 'a,
     {
-        let mut certificates: Vec<CertificateDer<'static>> = Vec::new();
-        for root in bundles.into_iter().flat_map(|bundle| &bundle.roots) {
-            if !certificates.contains(root) {
-                certificates.push(root.clone());
-            }
+        let each =
+            |bundle: &'a Bundle<D>| bundle.roots.iter().map(|root| (bundle.body.trust_bundle_version, root.clone()));
+        Self::numbered(bundles.into_iter().flat_map(each))
+    }
+}
+
+/// A root as people are told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedRoot {
+    /// Of its bundle, if that is known.
+    pub version: Option<u64>,
+    pub fingerprint: Fingerprint,
+}
+
+impl std::fmt::Display for NamedRoot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.version {
+            Some(version) => write!(f, "version {version} ({})", self.fingerprint),
+            None => write!(f, "{}", self.fingerprint),
         }
-        Self { certificates, domain: PhantomData }
     }
 }
 

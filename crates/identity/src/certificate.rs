@@ -186,8 +186,9 @@ pub struct Reading {
     pub validity: Validity,
     pub is_ca: bool,
     pub uris: Vec<String>,
-    /// Subject alternative names that are not URIs.
+    /// Subject alternative names that are not URIs; those among them that are hosts.
     pub other_names: usize,
+    pub hosts: Vec<String>,
     pub binding: Option<Binding>,
 }
 
@@ -197,13 +198,17 @@ pub fn read(der: &CertificateDer<'_>) -> Result<Reading, BadCertificate> {
         return Err(BadCertificate::Unreadable("bytes after its end"));
     }
     let (mut uris, mut other_names, mut bindings, mut is_ca) = (Vec::new(), 0, Vec::new(), false);
+    let mut hosts = Vec::new();
     for extension in cert.extensions() {
         match extension.parsed_extension() {
             ParsedExtension::SubjectAlternativeName(names) => {
                 for name in &names.general_names {
                     match name {
                         GeneralName::URI(uri) => uris.push((*uri).to_owned()),
-                        _ => other_names += 1,
+                        other => {
+                            other_names += 1;
+                            hosts.extend(host_of(other));
+                        }
                     }
                 }
             }
@@ -228,8 +233,21 @@ pub fn read(der: &CertificateDer<'_>) -> Result<Reading, BadCertificate> {
         is_ca,
         uris,
         other_names,
+        hosts,
         binding,
     })
+}
+
+fn host_of(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let four = <[u8; 4]>::try_from(*bytes).map(std::net::IpAddr::from);
+            let ip = four.or_else(|_| <[u8; 16]>::try_from(*bytes).map(std::net::IpAddr::from));
+            ip.ok().map(|ip| ip.to_string())
+        }
+        _ => None,
+    }
 }
 
 /// The public key that a certificate is for, to certify it anew under another root.

@@ -17,4 +17,5 @@ pub mod bundle;
 pub mod head;
 pub mod trust;
 pub mod authority;
+pub mod untrusted;
 pub mod verifier;

@@ -4,53 +4,16 @@ use pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use crate::binding::Binding;
-use crate::bundle::{Endpoint, Identity, InDomain, Roots};
+use crate::bundle::{Domain, Endpoint, Identity, InDomain, NamedRoot, Roots};
 use crate::certificate::{self, MOST_BACKDATED, Reading, Validity};
-use crate::head::{Head, Mandate};
+use crate::head::{Head, Mandate, Revocations};
 use crate::id::{Fingerprint, KeyId, OrgId, Serial};
 use crate::key::PublicKey;
 use crate::principal::{Host, NodeName, OrgName, Principal};
 use crate::time::Timestamp;
+use crate::untrusted::{Inactive, Named, Of, Unmandated, Unrooted};
 
-/// Why a certificate is not believed: one reason per layer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Untrusted {
-    #[error("the certificate cannot be read")]
-    Malformed,
-    #[error("the certificate does not lead to a root that is trusted here")]
-    UnknownRoot,
-    #[error("the certificate is not made by an issuing key directly below the root")]
-    NotByAnIssuer,
-    #[error("the certificate expired at {0}")]
-    Expired(Timestamp),
-    #[error("the certificate is valid only from {0}")]
-    NotYetValid(Timestamp),
-    #[error("the certificate is not for `{0}`")]
-    WrongName(String),
-    #[error("the certificate must have exactly one name, a SPIFFE id of this org")]
-    NotOnePrincipal,
-    #[error("no mandate in the head names the issuing key {0}")]
-    UnmandatedIssuer(KeyId),
-    #[error("the mandate of `{0}` does not cover this")]
-    BeyondMandate(NodeName),
-    #[error("the mandate of `{0}` is not in force at this time")]
-    MandateNotActive(NodeName),
-    #[error("the certificate carries no binding by a node key")]
-    NoBinding,
-    #[error("the certificate's binding does not hold")]
-    BadBinding,
-    #[error("it was revoked")]
-    Revoked,
-    #[error("the certificate is not fit for this use")]
-    WrongUsage,
-}
-
-impl Untrusted {
-    /// It leads to no root that is trusted here: either side may have missed a rotation.
-    pub const fn is_unknown_root(&self) -> bool {
-        matches!(self, Self::UnknownRoot)
-    }
-}
+pub use crate::untrusted::Untrusted;
 
 /// Against what an SVID is judged.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +79,7 @@ impl ProvenSvid {
         let leaf = certificate::read(leaf).map_err(|_| Untrusted::Malformed)?;
         let principal = sole_principal(&leaf, standard.name)?;
         let serial = serial_of(&leaf)?;
-        let binding = leaf.binding.ok_or(Untrusted::NoBinding)?;
+        let binding = leaf.binding.ok_or_else(|| Untrusted::NoBinding(Box::new(principal.clone())))?;
         binding.check(standard.org, &principal, leaf.key).map_err(|_| Untrusted::BadBinding)?;
         let (validity, issuer_until) = (leaf.validity, issuer.validity.not_after);
         Ok(Self { principal, binding, serial, issuer: issuer.key, roots, validity, issuer_until })
@@ -126,16 +89,19 @@ impl ProvenSvid {
     pub fn believe(&self, standard: Standard<'_>, now: Timestamp) -> Result<BelievedSvid, Untrusted> {
         let is_its_root = |root: &CertificateDer<'_>| self.roots.contains(&Fingerprint::of_certificate(root.as_ref()));
         if !standard.roots.certificates().iter().any(is_its_root) {
-            return Err(Untrusted::UnknownRoot);
+            return Err(self.unrooted(standard));
         }
         if now < self.validity.not_before {
-            return Err(Untrusted::NotYetValid(self.validity.not_before));
+            return Err(Untrusted::NotYetValid { of: Of::Svid, from: self.validity.not_before, now });
         }
-        if now > self.validity.not_after || now > self.issuer_until {
-            return Err(Untrusted::Expired(self.validity.not_after));
+        if now > self.validity.not_after {
+            return Err(Untrusted::Expired { of: Of::Svid, until: self.validity.not_after, now });
+        }
+        if now > self.issuer_until {
+            return Err(Untrusted::Expired { of: Of::Issuer, until: self.issuer_until, now });
         }
         let (principal, binding, issuer) = (&self.principal, &self.binding, self.issuer);
-        let mandate = mandate_of(standard.head, now, |mandate| mandate.identity_issuer == issuer, issuer)?;
+        let mandate = mandate_of(standard.head, Domain::Identity, issuer, now)?;
         if !mandate.covers(principal) {
             return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
         }
@@ -144,13 +110,8 @@ impl ProvenSvid {
         if self.validity.not_after > binding.not_after || life.0 > mandate.svid_ttl.0.saturating_add(MOST_BACKDATED.0) {
             return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
         }
-        let revoked = &standard.head.revocations;
-        if revoked.node_keys.contains(&binding.node_key.digest())
-            || revoked.issuing_keys.contains(&issuer)
-            || revoked.serials.contains(&self.serial)
-            || revoked.principals.contains(principal)
-        {
-            return Err(Untrusted::Revoked);
+        if let Some(what) = self.revoked(&standard.head.revocations) {
+            return Err(Untrusted::Revoked { what: Box::new(what), head: standard.head.version });
         }
         Ok(BelievedSvid {
             principal: principal.clone(),
@@ -162,8 +123,33 @@ impl ProvenSvid {
         })
     }
 
+    fn revoked(&self, revoked: &Revocations) -> Option<Named> {
+        let node_key = self.binding.node_key.digest();
+        if revoked.node_keys.contains(&node_key) {
+            return Some(Named::NodeKey(node_key));
+        }
+        if revoked.issuing_keys.contains(&self.issuer) {
+            return Some(Named::IssuingKey(self.issuer));
+        }
+        if revoked.serials.contains(&self.serial) {
+            return Some(Named::Serial(self.serial));
+        }
+        revoked.principals.contains(&self.principal).then(|| Named::Principal(self.principal.clone()))
+    }
+
+    fn unrooted(&self, standard: Standard<'_>) -> Untrusted {
+        let shown = self.roots.iter().map(|root| NamedRoot { version: None, fingerprint: *root }).collect();
+        let unrooted = Unrooted { shown, issuers: vec![self.issuer], trusted: standard.roots.named() };
+        Untrusted::unknown_root(Domain::Identity, unrooted)
+    }
+
     pub const fn node_key(&self) -> PublicKey {
         self.binding.node_key
+    }
+
+    /// The roots that it leads to, of those that were trusted when it was proven.
+    pub fn roots(&self) -> &[Fingerprint] {
+        &self.roots
     }
 }
 
@@ -182,7 +168,10 @@ pub fn check_endpoint(
     now: Timestamp,
 ) -> Result<ProvisionalEndpoint, Untrusted> {
     let Chain { leaf, issuer, .. } = check_chain(chain, roots, Side::Server, now)?;
-    let wrong = || Untrusted::WrongName(host.to_string());
+    let wrong = || {
+        let names = certificate::read(leaf).map(|read| read.hosts).unwrap_or_default();
+        Untrusted::WrongName { dialed: host.to_string(), names }
+    };
     let name = ServerName::try_from(host.to_string()).map_err(|_| wrong())?;
     let parsed = EndEntityCert::try_from(leaf).map_err(|_| Untrusted::Malformed)?;
     parsed.verify_is_valid_for_subject_name(&name).map_err(|_| wrong())?;
@@ -192,16 +181,18 @@ pub fn check_endpoint(
 /// Picks the pinned root out of what a gateway presented: how a joiner, who knows only its fingerprint, begins.
 pub fn pinned_root(chain: &[CertificateDer<'_>], pin: Fingerprint) -> Result<Roots<Endpoint>, Untrusted> {
     let root = chain.iter().find(|cert| Fingerprint::of_certificate(cert.as_ref()) == pin);
-    root.map(|cert| Roots::from_certificates(vec![cert.clone().into_owned()])).ok_or(Untrusted::UnknownRoot)
+    let trusted = || vec![NamedRoot { version: None, fingerprint: pin }];
+    let unknown = || Untrusted::unknown_root(Domain::Endpoint, unrooted(chain, trusted()));
+    root.map(|cert| Roots::from_certificates(vec![cert.clone().into_owned()])).ok_or_else(unknown)
 }
 
 impl ProvisionalEndpoint {
     /// The second half: an active mandate in a verified head names the issuing key and this host.
     pub fn believe<'a>(&self, head: &'a Head, now: Timestamp) -> Result<&'a Mandate, Untrusted> {
         if head.revocations.issuing_keys.contains(&self.issuer) {
-            return Err(Untrusted::Revoked);
+            return Err(Untrusted::Revoked { what: Box::new(Named::IssuingKey(self.issuer)), head: head.version });
         }
-        let mandate = mandate_of(head, now, |mandate| mandate.endpoint_issuer == self.issuer, self.issuer)?;
+        let mandate = mandate_of(head, Domain::Endpoint, self.issuer, now)?;
         if !mandate.hosts.contains(&self.host) {
             return Err(Untrusted::BeyondMandate(mandate.gateway.clone()));
         }
@@ -209,15 +200,22 @@ impl ProvisionalEndpoint {
     }
 }
 
-fn mandate_of(
-    head: &Head,
-    now: Timestamp,
-    names_key: impl Fn(&Mandate) -> bool,
-    issuer: KeyId,
-) -> Result<&Mandate, Untrusted> {
-    let mut naming = head.mandates.iter().filter(|mandate| names_key(mandate)).peekable();
-    let first = *naming.peek().ok_or(Untrusted::UnmandatedIssuer(issuer))?;
-    naming.find(|mandate| mandate.is_active(now)).ok_or_else(|| Untrusted::MandateNotActive(first.gateway.clone()))
+fn mandate_of(head: &Head, domain: Domain, issuer: KeyId, now: Timestamp) -> Result<&Mandate, Untrusted> {
+    let key_of = |mandate: &Mandate| match domain {
+        Domain::Endpoint => mandate.endpoint_issuer,
+        Domain::Identity => mandate.identity_issuer,
+    };
+    let unmandated = || {
+        let mandated = head.mandates.iter().map(|mandate| (mandate.gateway.clone(), key_of(mandate))).collect();
+        Untrusted::UnmandatedIssuer(Box::new(Unmandated { issuer, domain, head: head.version, mandated }))
+    };
+    let mut naming = head.mandates.iter().filter(|mandate| key_of(mandate) == issuer).peekable();
+    let first = *naming.peek().ok_or_else(unmandated)?;
+    let inactive = || {
+        let (gateway, from, until) = (first.gateway.clone(), first.not_before, first.not_after);
+        Untrusted::MandateNotActive(Box::new(Inactive { gateway, from, until, now }))
+    };
+    naming.find(|mandate| mandate.is_active(now)).ok_or_else(inactive)
 }
 
 /// What was found to hang together.
@@ -272,6 +270,7 @@ fn check_chain<'a, D: InDomain>(
     if between.is_empty() {
         return Err(Untrusted::NotByAnIssuer);
     }
+    let unknown = || Untrusted::unknown_root(D::DOMAIN, unrooted(chain, roots.named()));
     let roots = roots.certificates().iter().filter_map(|root| Some((anchor_from_trusted_cert(root).ok()?, root)));
     let (anchors, roots): (Vec<_>, Vec<_>) = roots.unzip();
     let parsed = EndEntityCert::try_from(leaf).map_err(|_| Untrusted::Malformed)?;
@@ -283,31 +282,62 @@ fn check_chain<'a, D: InDomain>(
     let algorithms = [webpki::aws_lc_rs::ECDSA_P256_SHA256];
     let path = parsed
         .verify_for_usage(&algorithms, &anchors, between, moment, usage, None, None)
-        .map_err(|why| untrusted(&why, chain))?;
+        .map_err(|why| untrusted(&why, chain, (D::DOMAIN, now)).unwrap_or_else(unknown))?;
     let mut through = path.intermediate_certificates();
     let (Some(issuer), None) = (through.next(), through.next()) else {
         return Err(Untrusted::NotByAnIssuer);
     };
     let issuer = certificate::read(&issuer.der()).map_err(|_| Untrusted::Malformed)?;
     let at = anchors.iter().position(|anchor| anchor == path.anchor());
-    let root = at.and_then(|at| roots.get(at)).ok_or(Untrusted::UnknownRoot)?;
+    let root = at.and_then(|at| roots.get(at)).ok_or_else(unknown)?;
     Ok(Chain { leaf, issuer, root: Fingerprint::of_certificate(root.as_ref()) })
 }
 
-fn untrusted(why: &webpki::Error, chain: &[CertificateDer<'_>]) -> Untrusted {
-    let leaf = chain.first().and_then(|leaf| certificate::read(leaf).ok());
+/// Nothing if the chain holds together but leads elsewhere.
+fn untrusted(
+    why: &webpki::Error,
+    chain: &[CertificateDer<'_>],
+    (domain, now): (Domain, Timestamp),
+) -> Option<Untrusted> {
+    let mut times = chain.iter().filter_map(|der| certificate::read(der).ok()).map(|read| read.validity);
+    let (leaf, of) = (times.next(), Of::leaf(domain));
+    // If it is not the leaf's own time, it is that of an issuing certificate.
     match (why, leaf) {
-        (webpki::Error::CertExpired { .. }, Some(leaf)) => Untrusted::Expired(leaf.validity.not_after),
-        (webpki::Error::CertNotValidYet { .. }, Some(leaf)) => Untrusted::NotYetValid(leaf.validity.not_before),
-        (webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey, _) => Untrusted::UnknownRoot,
+        (webpki::Error::CertExpired { .. }, Some(leaf)) => {
+            let own = (of, leaf.not_after);
+            let issuers = || times.map(|time| (Of::Issuer, time.not_after)).find(|(_, until)| *until < now);
+            let (of, until) = if leaf.not_after < now { own } else { issuers().unwrap_or(own) };
+            Some(Untrusted::Expired { of, until, now })
+        }
+        (webpki::Error::CertNotValidYet { .. }, Some(leaf)) => {
+            let own = (of, leaf.not_before);
+            let issuers = || times.map(|time| (Of::Issuer, time.not_before)).find(|(_, from)| *from > now);
+            let (of, from) = if leaf.not_before > now { own } else { issuers().unwrap_or(own) };
+            Some(Untrusted::NotYetValid { of, from, now })
+        }
+        (webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey, _) => None,
         (
             webpki::Error::RequiredEkuNotFoundContext(_)
             | webpki::Error::CaUsedAsEndEntity
             | webpki::Error::EndEntityUsedAsCa,
             _,
-        ) => Untrusted::WrongUsage,
-        _ => Untrusted::Malformed,
+        ) => Some(Untrusted::WrongUsage),
+        _ => Some(Untrusted::Malformed),
     }
+}
+
+/// What a chain has: the roots that it brings along, and its issuing keys.
+fn unrooted(chain: &[CertificateDer<'_>], trusted: Vec<NamedRoot>) -> Unrooted {
+    let (mut shown, mut issuers) = (Vec::new(), Vec::new());
+    for der in chain.iter().skip(1) {
+        let Some(read) = certificate::read(der).ok().filter(|read| read.is_ca) else { continue };
+        if certificate::is_signed_by(der, der) {
+            shown.push(NamedRoot { version: None, fingerprint: Fingerprint::of_certificate(der.as_ref()) });
+        } else if !issuers.contains(&read.key) {
+            issuers.push(read.key);
+        }
+    }
+    Unrooted { shown, issuers, trusted }
 }
 
 fn sole_principal(reading: &Reading, org: &OrgName) -> Result<Principal, Untrusted> {

@@ -7,6 +7,7 @@ pub mod example;
 pub mod compile;
 pub mod access;
 pub mod diff;
+pub mod table;
 pub mod emit;
 
 #[cfg(test)]

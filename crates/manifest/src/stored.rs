@@ -297,8 +297,18 @@ impl Manifest {
 impl Access {
     /// May this principal, on that node, call the service that listens here?
     pub fn permits(&self, service: &Name, principal: &Principal, node: &NodeName) -> bool {
+        self.rows_for(service, principal, node).next().is_some()
+    }
+
+    /// The rows that say so.
+    pub fn rows_for<'a>(
+        &'a self,
+        service: &Name,
+        principal: &'a Principal,
+        node: &'a NodeName,
+    ) -> impl Iterator<Item = &'a Caller> {
         let rows = self.callers.get(service).map(Vec::as_slice).unwrap_or_default();
-        rows.iter().any(|row| row.matches(principal, node))
+        rows.iter().filter(move |row| row.matches(principal, node))
     }
 }
 

@@ -14,6 +14,7 @@ use node::commands::run::Run;
 use node::commands::service::Service;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
+use node::commands::trust::Trust;
 use node::report::Failure;
 use tokio::runtime::Builder;
 
@@ -28,6 +29,7 @@ use tokio::runtime::Builder;
   freehold-node service install     let systemd run the agent, from now on and after each start
   freehold-node sync                take what is published now, and see how it goes
   freehold-node status              how things stand
+  freehold-node trust               which roots it goes by
   freehold-node doctor              what is wrong, and how to cure it
   freehold-node leave               say goodbye and wipe the keys"
 )]
@@ -53,6 +55,8 @@ enum Command {
     Sync(Sync),
     /// Tell how this node stands
     Status(Status),
+    /// Tell which roots this machine goes by, and where other programs read them
+    Trust(Trust),
     /// Be a gateway of the org: ask for it, take what the operators hand back, serve
     #[command(subcommand)]
     Gateway(GatewayCommand),
@@ -97,6 +101,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Service(service) => service.run(common),
         Command::Sync(sync) => sync.run(common).await,
         Command::Status(status) => status.run(common),
+        Command::Trust(trust) => trust.run(common),
         Command::Gateway(gateway) => gateway.run(common).await,
         Command::Leave(leave) => leave.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,

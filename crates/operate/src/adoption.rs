@@ -1,5 +1,7 @@
 //! Who goes by which version of the trusted roots: from what each node says of itself, under its own key.
 
+use std::collections::BTreeSet;
+
 use ground::clock;
 use identity::bundle::Domain;
 use identity::id::Digest;
@@ -109,10 +111,10 @@ impl Silence {
 
 impl Missing {
     pub fn in_words(&self) -> String {
-        let seen = || self.last_seen.map_or_else(String::new, |seen| format!(" since {seen}"));
+        let seen = |words: &str| self.last_seen.map_or_else(String::new, |seen| format!("{words} {seen}"));
         match self.state {
-            Silence::NotYet => "not yet".to_owned(),
-            Silence::Offline => format!("offline{}", seen()),
+            Silence::NotYet => format!("not yet{}", seen("; last seen at")),
+            Silence::Offline => format!("offline{}", seen(" since")),
             Silence::NeverSpoke => "its agent never ran".to_owned(),
             Silence::AgentTooOld => "its agent is too old to say".to_owned(),
         }
@@ -158,7 +160,7 @@ impl Adoption {
         // An older refusal is about another version.
         let refused = told.and_then(|told| told.refused.clone()).filter(|refused| refused.at >= published_at);
         match (told, refused) {
-            (Some(told), _) if told.versions.contains(&self.version) => self.adopted.push(stance.name),
+            (Some(told), _) if told.has(self.version) => self.adopted.push(stance.name),
             (Some(told), _) if told.trial == Some(self.version) => self.trying.push(stance.name),
             (_, Some(Refused { at, why })) => self.went_back.push(WentBack { name: stance.name, why, at }),
             (_, None) => {
@@ -175,6 +177,21 @@ impl Adoption {
     /// Every member has it.
     pub const fn is_whole(&self) -> bool {
         self.adopted.len() == self.all()
+    }
+
+    /// Everybody who has it not.
+    pub fn lacking(&self) -> impl Iterator<Item = &NodeName> {
+        let back = self.went_back.iter().map(|it| &it.name);
+        back.chain(self.missing.iter().map(|it| &it.name)).chain(&self.trying)
+    }
+
+    /// The same, but for those who may be left behind.
+    #[must_use]
+    pub fn without(mut self, left: &BTreeSet<NodeName>) -> Self {
+        self.went_back.retain(|it| !left.contains(&it.name));
+        self.missing.retain(|it| !left.contains(&it.name));
+        self.trying.retain(|name| !left.contains(name));
+        self
     }
 
     /// `[##########--] 37 of 40`; full only if nobody is left.

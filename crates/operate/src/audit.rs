@@ -47,6 +47,22 @@ impl<D: Desk> Session<D> {
         Ok(lines.filter(|line| subject.is_none_or(|subject| line.concerns(subject, &state))).collect())
     }
 
+    /// Every entry in an order in which each comes after what it has seen; or what is missing.
+    pub(crate) async fn whole_ledger(&mut self) -> Result<Result<Vec<SignedEntry>, String>, OperateError> {
+        let entries = self.entries().await?;
+        let mut state = State::of(&self.known.founding);
+        let mut opened = Vec::with_capacity(entries.len());
+        for envelope in entries.iter().cloned() {
+            let signed = SignedEntry::open(self.known.org(), envelope)?;
+            let _unfit = state.apply(&signed);
+            opened.push(signed);
+        }
+        Ok(match self.missing(&entries, &state) {
+            Some(missing) => Err(missing),
+            None => Ok(opened),
+        })
+    }
+
     /// Checks all hashes, signatures and admissions, folds afresh, compares every derived table.
     pub async fn verify(&mut self) -> Result<Verdict, OperateError> {
         let (entries, rows) = self.still_picture().await?;

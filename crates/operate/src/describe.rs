@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use identity::bundle::BundleBody;
 use identity::envelope::{BadEnvelope, Payload as _};
-use identity::head::{FleetRef, Head, Mandate, Revocations};
+use identity::head::{FleetRef, Head, Mandate, Revocations, TrustLine, TrustState};
 use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
 use org::entry::{Action, Cause};
+use org::head::AHEAD;
 use org::invite::{Approval, Invite, InviteKind};
 use org::release::{Agent, Release};
 use org::restore::Confirmation;
@@ -135,6 +136,13 @@ fn skipped(now: u64, head: &Head, cause: &Cause) -> Option<String> {
 
 fn head_changes(old: &Head, new: &Head) -> Vec<String> {
     let mut lines = vec![format!("is fresh until {} (now {})", new.fresh_until, old.fresh_until)];
+    if new.issued_at + AHEAD < old.issued_at {
+        let back = old.issued_at.since(new.issued_at).roughly();
+        lines.push(format!(
+            "SETS THE CLOCK BACK by {back}, to {}: head {} was from the future",
+            new.issued_at, old.version
+        ));
+    }
     if let Some(reverts) = new.reverts {
         lines.push(format!("goes back to what head {reverts} said"));
     }
@@ -143,12 +151,7 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
         lines.push(format!("has `{first}` come first: nodes, invites and operators' tools go there"));
     }
     lines.extend(revoked(&old.revocations, &new.revocations));
-    for line in new.trust.iter().filter(|line| !old.trust.contains(line)) {
-        lines.push(format!("trusts bundle {} of `{}` as {:?}", line.version, line.domain.word(), line.state));
-    }
-    for line in old.trust.iter().filter(|line| !new.trust.contains(line)) {
-        lines.push(format!("no longer lists bundle {} of `{}` as {:?}", line.version, line.domain.word(), line.state));
-    }
+    lines.extend(trust_changes(&old.trust, &new.trust));
     for place in new.placements.iter().filter(|place| !old.placements.contains(place)) {
         lines.push(format!("places {} on `{}`", place.principal, place.node));
     }
@@ -169,6 +172,33 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
         lines.extend(after);
     }
     lines
+}
+
+/// What becomes of each version of the roots.
+fn trust_changes(old: &[TrustLine], new: &[TrustLine]) -> Vec<String> {
+    let same = |a: &TrustLine, b: &TrustLine| a.domain == b.domain && a.version == b.version;
+    let mut lines = Vec::new();
+    for line in new.iter().filter(|line| !old.contains(line)) {
+        let before = old.iter().find(|before| same(before, line)).filter(|before| before.state != line.state);
+        let was = before.map(|before| format!(", no longer {}", trust_words(before))).unwrap_or_default();
+        let (version, domain) = (line.version, line.domain.word());
+        lines.push(format!("version {version} of `{domain}` is {}{was}", trust_words(line)));
+    }
+    for line in old.iter().filter(|line| !new.iter().any(|it| same(it, line))) {
+        lines.push(format!("NO LONGER LISTS version {} of `{}`", line.version, line.domain.word()));
+    }
+    lines
+}
+
+fn trust_words(line: &TrustLine) -> String {
+    match (line.state, line.grace) {
+        (TrustState::Staged, _) => "staged".to_owned(),
+        (TrustState::Active, _) => "in use".to_owned(),
+        (TrustState::Grace, Some(grace)) => format!("on its way out until {}", grace.until),
+        (TrustState::Grace, None) => "on its way out".to_owned(),
+        (TrustState::Retired, _) if line.distrusted => "trusted NO MORE, and its roots NEVER again".to_owned(),
+        (TrustState::Retired, _) => "trusted NO MORE".to_owned(),
+    }
 }
 
 /// Which fleet the head names. What is in it only its makers can show: compile the commit, and compare the root.

@@ -41,6 +41,9 @@ pub mod principal;
 pub mod publish;
 pub mod adoption;
 pub mod turn;
+pub mod rotate;
+pub mod breaks;
+pub mod retire;
 
 // What is declared.
 pub mod fleet;
@@ -49,5 +52,7 @@ pub mod fleet;
 pub mod card;
 pub mod landing;
 pub mod audit;
+pub mod hindsight;
+pub mod status;
 pub mod inside;
 pub mod backup;

@@ -49,18 +49,16 @@ impl RemoteDesk {
         let mut last = None;
         for gateway in self.gateways.clone() {
             let mut believed = Box::pin(self.believe(&gateway)).await;
-            if believed.as_ref().is_err_and(CallError::is_unknown_root) {
-                // The roots have moved on: which are trusted now is signed, whoever hands it over.
-                match Box::pin(trust::refresh(&gateway, &self.known)).await {
-                    Ok((newer, trusted)) => {
-                        self.expect = Expect::Roots(Roots::of_all(&trusted.endpoint));
-                        if !self.forgives {
-                            self.known = newer;
-                        }
-                        believed = Box::pin(self.believe(&gateway)).await;
-                    }
-                    Err(why) => believed = Err(why),
+            // The roots may have moved on: which are trusted now is signed, whoever hands it over. If it is not, what was
+            // shown first says more: another org may answer there.
+            if believed.as_ref().is_err_and(CallError::is_unknown_root)
+                && let Ok((newer, trusted)) = Box::pin(trust::refresh(&gateway, &self.known)).await
+            {
+                self.expect = Expect::Roots(Roots::of_all(&trusted.endpoint));
+                if !self.forgives {
+                    self.known = newer;
                 }
+                believed = Box::pin(self.believe(&gateway)).await;
             }
             match believed {
                 Ok((believed, newer)) => {

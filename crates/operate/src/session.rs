@@ -4,7 +4,7 @@ use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Head;
-use identity::id::Correlation;
+use identity::id::{Correlation, Digest};
 use identity::key::PublicKey;
 use identity::principal::{Author, SignerName};
 use identity::signers::{Quorum, SignerSet, Word};
@@ -20,7 +20,7 @@ use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
 use crate::refused::{is_a_refusal, is_about_turn, is_farewell};
-use crate::timely::{self, ClockDoubt};
+use crate::timely::{self, ClockDoubt, Reliance};
 use crate::unturned::Unturned;
 
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,8 @@ pub enum OperateError {
     Clock(#[from] ClockDoubt),
     #[error("{0}")]
     Unwise(String),
+    #[error("the gateway does not have {what} {digest}")]
+    NotKept { what: &'static str, digest: Digest },
     #[error(transparent)]
     Unturned(#[from] Unturned),
     #[error(transparent)]
@@ -84,8 +86,8 @@ pub struct Session<D> {
     /// What was remembered before this command looked, and the latest moment in it.
     witnessed: Frontier,
     pub(crate) newest: Timestamp,
-    /// Sign although this machine's clock seems wrong.
-    pub trust_clock: bool,
+    /// How far this machine's clock is doubted.
+    pub reliance: Reliance,
     desk: D,
     /// The gateway may know less than this operator: it was restored, and that is why this session is.
     forgives: bool,
@@ -126,7 +128,7 @@ impl<D: Desk> Session<D> {
             memory,
             witnessed,
             newest,
-            trust_clock: false,
+            reliance: Reliance::Doubted,
             desk,
             forgives,
             behind: false,
@@ -332,7 +334,13 @@ impl<D: Desk> Session<D> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
-        self.check_clock(clock::now())?;
+        let here = clock::now();
+        // Others signed that the clock goes back; a wrong one here would be told by the gateway's.
+        if self.reliance == Reliance::Doubted && timely::sets_back(&self.known, &pending.action, here) {
+            self.reliance = Reliance::Resets;
+        }
+        self.check_clock(here)?;
+        timely::check_dates(self.known.org(), &pending.action, here)?;
         if let Some(need) = pending.needs(&self.known)?.into_iter().find(|need| !need.is_met()) {
             return Err(OperateError::TooFew {
                 what: need.what,

@@ -1,7 +1,14 @@
 //! Whether the clock of this machine can be right, as far as that can be known before something is signed by it.
 
+use identity::bundle::BundleBody;
+use identity::head::Head;
+use identity::id::OrgId;
+use identity::signers::Recovery;
 use identity::time::{Seconds, Timestamp};
+use org::entry::Action;
 use org::frontier::Tip;
+use org::head::AHEAD;
+use org::invite::Invite;
 use wire::known::Known;
 
 use crate::desk::Desk;
@@ -18,6 +25,22 @@ pub enum ClockDoubt {
     Behind { here: Timestamp, newest: Timestamp },
     #[error("this machine's clock says {here}, which is {} after the newest that is known of the org ({newest})", here.apart(*newest).roughly())]
     FarAhead { here: Timestamp, newest: Timestamp },
+    #[error("the {what} is dated {dated}, which is {} ahead of this machine's clock ({here})", dated.since(*here).roughly())]
+    Early { what: &'static str, dated: Timestamp, here: Timestamp },
+    #[error(
+        "the newest head is not from the future: it was issued at {issued_at}, and this machine's clock says {here}"
+    )]
+    NothingToReset { issued_at: Timestamp, here: Timestamp },
+}
+
+/// What a person said of this machine's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reliance {
+    Doubted,
+    /// Sign although it seems wrong.
+    Trusted,
+    /// The newest head is from the future, and the next one is to say so.
+    Resets,
 }
 
 /// Clocks that are a little apart do no harm.
@@ -34,7 +57,8 @@ pub fn newest(known: &Known, memory: &Memory) -> Timestamp {
 
 /// Both clocks against each other, and this one against the newest that was known before.
 pub fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Result<(), ClockDoubt> {
-    if let Some(there) = there.filter(|there| here.apart(*there) > LITTLE) {
+    // The gateway takes nothing that is dated ahead of it.
+    if let Some(there) = there.filter(|there| here > *there + AHEAD || *there > here + LITTLE) {
         return Err(ClockDoubt::Apart { here, there });
     }
     if newest > here + LITTLE {
@@ -46,14 +70,45 @@ pub fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Re
     Ok(())
 }
 
+/// Does it bring a head with the right time, after one from the future?
+pub fn sets_back(known: &Known, action: &Action, here: Timestamp) -> bool {
+    let head = action.head().and_then(|head| head.peek::<Head>(Some(known.org())).ok());
+    known.head.head.issued_at > here + AHEAD && head.is_some_and(|head| head.issued_at <= here + AHEAD)
+}
+
+/// Nobody signs, or sends, what is dated ahead of the own clock: as a floor it would hold for everybody.
+pub fn check_dates(org: OrgId, action: &Action, here: Timestamp) -> Result<(), ClockDoubt> {
+    let org = Some(org);
+    let head = action.head().and_then(|head| head.peek::<Head>(org).ok()).map(|it| ("head", it.issued_at));
+    let bundle = action.bundle().and_then(|bundle| bundle.peek::<BundleBody>(org).ok());
+    let bundle = bundle.map(|it| ("trust bundle", it.published_at));
+    let other = match action {
+        Action::InviteCreate { invite } => invite.peek::<Invite>(org).ok().map(|it| ("invite", it.created_at)),
+        Action::SignersInstall { signers, .. } => signers.peek::<Recovery>(org).ok().map(|it| ("recovery", it.at)),
+        _ => None,
+    };
+    match [head, bundle, other].into_iter().flatten().find(|(_, dated)| *dated > here + AHEAD) {
+        Some((what, dated)) => Err(ClockDoubt::Early { what, dated, here }),
+        None => Ok(()),
+    }
+}
+
 impl<D: Desk> Session<D> {
     /// A head from the future would be good for too long, and one from the past for nobody.
     pub(crate) fn check_clock(&self, here: Timestamp) -> Result<(), OperateError> {
-        if self.trust_clock {
+        if self.reliance == Reliance::Trusted {
             return Ok(());
         }
         let there = self.survey.tip.as_ref().and_then(|tip| tip.peek::<Tip>(Some(self.known.org())).ok());
-        Ok(doubt(here, there.map(|tip| tip.at), self.newest.max(self.known.head.head.issued_at))?)
+        let (there, issued_at) = (there.map(|tip| tip.at), self.known.head.head.issued_at);
+        if self.reliance == Reliance::Resets {
+            // What is known of the org is what is doubted; the gateway's clock must agree all the same.
+            if issued_at <= here + AHEAD {
+                return Err(ClockDoubt::NothingToReset { issued_at, here }.into());
+            }
+            return Ok(doubt(here, there, here)?);
+        }
+        Ok(doubt(here, there, self.newest.max(issued_at))?)
     }
 }
 
@@ -67,6 +122,10 @@ mod tests {
         let year = Seconds::DAY.times(365);
         assert_eq!(doubt(newest, None, newest), Ok(()));
         assert_eq!(doubt(newest + LONG, Some(newest + LONG), newest), Ok(()));
+        let quarter = Seconds::MINUTE.times(15);
+        let (early, late) = (newest + quarter, newest - quarter);
+        assert_eq!(doubt(late, Some(newest), newest), Ok(()), "behind the gateway by less than an hour");
+        assert_eq!(doubt(early, Some(newest), newest), Err(ClockDoubt::Apart { here: early, there: newest }));
         let (ahead, behind) = (newest + year, newest - year);
         assert_eq!(doubt(ahead, Some(newest), newest), Err(ClockDoubt::Apart { here: ahead, there: newest }));
         assert_eq!(doubt(ahead, Some(ahead), newest), Err(ClockDoubt::FarAhead { here: ahead, newest }));

@@ -5,13 +5,6 @@ use identity::principal::{Host, NodeName};
 use identity::time::Timestamp;
 use identity::trust::BadStep;
 
-/// A node that has not taken a version over, and why, as far as it says.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Missing {
-    pub node: NodeName,
-    pub why: String,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unturned {
     #[error(transparent)]
@@ -31,7 +24,7 @@ pub enum Unturned {
     #[error("the root {root} stands in version {version} already")]
     InUse { root: Fingerprint, version: u64 },
     #[error("version {version} has not been taken over by {}:{}", count(.missing), lines(.missing))]
-    NotAdopted { version: u64, missing: Vec<Missing> },
+    NotAdopted { version: u64, missing: Vec<String> },
     #[error("the certificates of version {version} cannot be made: {why}")]
     NotCertified { version: u64, why: String },
     #[error("an outside root is for the `endpoint` domain alone: nobody else says who may be a member")]
@@ -97,10 +90,10 @@ fn names(names: &[NodeName]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-fn count(missing: &[Missing]) -> String {
+fn count(missing: &[String]) -> String {
     if missing.len() == 1 { "1 node".to_owned() } else { format!("{} nodes", missing.len()) }
 }
 
-fn lines(missing: &[Missing]) -> String {
-    missing.iter().flat_map(|Missing { node, why }| ["\n    ".to_owned(), format!("`{node}`: {why}")]).collect()
+fn lines(missing: &[String]) -> String {
+    missing.iter().flat_map(|line| ["\n    ", line]).collect()
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::admission::{Admission, Claim, Leave};
 use crate::approve::{Decision, Verdict, Waiver};
 use crate::entry::{Action, Cause, SignedEntry, Turn};
+use crate::head::AHEAD;
 use crate::invite::Invite;
 use crate::release::Release;
 use crate::restore::Confirmation;
@@ -48,7 +49,10 @@ pub struct Line {
 
 pub fn line(state: &State, signed: &SignedEntry) -> Line {
     let entry = &signed.entry;
-    let told = tell(state.org, &entry.action);
+    let mut told = tell(state.org, &entry.action);
+    if let Some((from, to)) = set_back(state, &entry.action) {
+        (told.action, told.subject) = ("head.reset_clock", format!("{from} -> {to}"));
+    }
     let trust = trusting(state, &entry.action);
     Line {
         environment: trust.as_ref().map(|_| state.name.clone()),
@@ -66,6 +70,16 @@ pub fn line(state: &State, signed: &SignedEntry) -> Line {
         correlation: entry.correlation,
         result: state.void.get(&signed.digest).map_or_else(|| "done".to_owned(), |void| format!("void: {void}")),
     }
+}
+
+/// A head that was dated in the future is overruled by one with the right time.
+fn set_back(state: &State, action: &Action) -> Option<(Timestamp, Timestamp)> {
+    let Action::HeadPublish { head, cause: Cause::Refresh } = action else {
+        return None;
+    };
+    let next: Head = head.peek(Some(state.org)).ok()?;
+    let before = state.heads_at(next.version.checked_sub(1)?).next()?.head.issued_at;
+    (next.issued_at + AHEAD < before).then_some((before, next.issued_at))
 }
 
 /// Of which roots an entry speaks, if it is about trust, and what becomes of them.

@@ -10,6 +10,9 @@ use crate::entry::{Cause, SignedEntry};
 use crate::release::Release;
 use crate::state::{HeadRecord, ReleaseRecord, State, Void, add_first, bad};
 
+/// So far two good clocks may be apart. What is dated further ahead was signed by a wrong one, or read by one.
+pub const AHEAD: Seconds = Seconds::MINUTE.times(5);
+
 impl State {
     /// What a gateway demands of an operator's entry on top: a head must follow the one in force, as every node will
     /// demand of it. Replicas cannot ask this of each other, since heads from two sides may meet.

@@ -39,9 +39,11 @@ pub mod derived;
 
 // Questions to the state.
 pub mod renew;
+pub mod survival;
 pub mod member;
 pub mod vouch;
 pub mod audit;
+pub mod hindsight;
 
 #[cfg(test)]
 mod tests;

@@ -77,7 +77,7 @@ impl Issuance {
 }
 
 /// After this long without an SVID a node needs an operator's word.
-const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
+pub const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
 
 /// May this counter and this request follow the last issuance?
 ///

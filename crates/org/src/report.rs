@@ -58,6 +58,13 @@ pub struct DomainTold {
     pub refused: Option<Refused>,
 }
 
+impl DomainTold {
+    /// Has it taken this version over? It goes by what is on trial too, and may go back from that.
+    pub fn has(&self, version: u64) -> bool {
+        self.trial != Some(version) && self.versions.contains(&version)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SvidTold {

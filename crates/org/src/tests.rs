@@ -17,3 +17,4 @@ mod approving;
 mod spending;
 mod parsing;
 mod mandating;
+mod looking_back;

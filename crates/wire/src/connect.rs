@@ -14,7 +14,7 @@ use identity::head::{Head, Mandate};
 use identity::id::OrgId;
 use identity::principal::Address;
 use identity::signers::SignersRef;
-use identity::time::{Seconds, Timestamp};
+use identity::time::Seconds;
 use identity::verifier::{ProvisionalEndpoint, Untrusted};
 use org::founding::Founding;
 use org::refusal::Refusal;
@@ -27,6 +27,7 @@ use tokio_rustls::TlsConnector;
 use crate::http::{self, MAX_REPLY};
 use crate::known::{BadKnowledge, Known};
 use crate::permit::{Ask, Method};
+use crate::standing::Standing;
 use crate::sync::{Documents, Done, ShowRequest};
 use crate::tls::{self, EXPORTER_LABEL, Expect, OwnSvid, TlsSetup};
 use crate::way::{self, NoWay};
@@ -55,12 +56,21 @@ pub enum CallError {
     #[error("the gateway at {address} is not one of this org's: {why}")]
     NotBelieved { address: Address, why: Untrusted },
     #[error(
-        "this machine's clock and that of the gateway at {address} are at least {} apart: {why}, and here it is {here}",
+        "this machine's clock and that of the gateway at {address} are at least {} apart: {why}",
         apart.roughly()
     )]
-    ClocksApart { address: Address, why: Untrusted, here: Timestamp, apart: Seconds },
-    #[error("the gateway at {address} did not accept this machine's certificate: {why}")]
-    NotAccepted { address: Address, why: &'static str, alert: AlertKind },
+    ClocksApart { address: Address, why: Untrusted, apart: Seconds },
+    #[error(
+        "the gateway at {address} did not accept this machine's certificate: {why}{}",
+        standing.as_ref().map(|own| format!("; {own}")).unwrap_or_default()
+    )]
+    NotAccepted {
+        address: Address,
+        why: &'static str,
+        alert: AlertKind,
+        /// How it stands with that certificate, seen from here.
+        standing: Option<Box<Standing>>,
+    },
     #[error("the gateway at {address} broke off")]
     BrokenOff { address: Address },
     #[error("what the gateway at {address} says of the org does not hold")]
@@ -410,12 +420,12 @@ fn no_way(why: NoWay, address: &Address) -> CallError {
 /// A certificate under the right root that is good at another time says more of the clocks than of the gateway, which
 /// renews it at half its life.
 fn not_believed(address: Address, why: Untrusted) -> CallError {
-    match why {
-        Untrusted::Expired(at) | Untrusted::NotYetValid(at) => {
+    match why.moment() {
+        Some(at) => {
             let here = clock::now();
-            CallError::ClocksApart { address, why, here, apart: here.apart(at) }
+            CallError::ClocksApart { address, why, apart: here.apart(at) }
         }
-        why => CallError::NotBelieved { address, why },
+        None => CallError::NotBelieved { address, why },
     }
 }
 
@@ -444,7 +454,7 @@ fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Option<CallErr
                 Alert::BadCertificate => ("it is not valid yet or cannot be read", AlertKind::Other),
                 _ => ("the gateway does not say why", AlertKind::Other),
             };
-            Some(CallError::NotAccepted { address, why, alert })
+            Some(CallError::NotAccepted { address, why, alert, standing: None })
         }
         _ => None,
     }

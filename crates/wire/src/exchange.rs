@@ -28,6 +28,8 @@ pub enum ExchangeRequest {
     Blobs { digests: Vec<Digest> },
     /// A part of a file that a release or an invite names.
     File { digest: Digest, from: u64 },
+    /// What is known of every gateway's issuing keys. A question of its own: whoever does not know it says so, and goes on.
+    Issuers {},
 }
 
 /// How far the asker is.
@@ -59,6 +61,10 @@ pub enum ExchangeAnswer {
         /// Of the whole file; absent if it is not there.
         size: Option<u64>,
         bytes: Bytes,
+    },
+    /// `org::gateway::Issuers`, each as that gateway's voice signed it.
+    Issuers {
+        issuers: Vec<Envelope>,
     },
 }
 

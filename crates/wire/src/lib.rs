@@ -14,5 +14,6 @@ pub mod proxied;
 pub mod way;
 pub mod known;
 pub mod tree;
+pub mod standing;
 pub mod connect;
 pub mod trust;

@@ -57,11 +57,20 @@ pub struct Judgment {
     pub name: OrgName,
     pub roots: Roots<Identity>,
     pub head: Head,
+    /// Roots that were trusted once: only for words.
+    pub former: Roots<Identity>,
 }
 
 impl Judgment {
     pub fn standard(&self) -> Standard<'_> {
         Standard { org: self.org, name: &self.name, roots: &self.roots, head: &self.head }
+    }
+
+    /// To which root it does lead, if that one was trusted once.
+    fn explain(&self, why: Untrusted, chain: &[CertificateDer<'_>], now: Timestamp) -> Untrusted {
+        let led = verifier::leads_to(chain, &self.former, now);
+        let roots = self.former.named().into_iter().filter(|root| led.contains(&root.fingerprint));
+        why.leading_to(roots.collect())
     }
 }
 
@@ -154,7 +163,8 @@ impl ClientCertVerifier for CallerVerifier {
                 Ok(ClientCertVerified::assertion())
             }
             Err(why) => {
-                tracing::info!(%why, "refused a caller's certificate");
+                let why = if why.is_unknown_root() { judgment.explain(why, &chain, now) } else { why };
+                tracing::info!(%why, head = judgment.head.version, "refused a caller's certificate");
                 Err(told_to_caller(&why))
             }
         }
@@ -186,18 +196,18 @@ impl ClientCertVerifier for CallerVerifier {
 /// The alert that fits: the caller's program turns it back into words.
 fn told_to_caller(why: &Untrusted) -> Error {
     Error::InvalidCertificate(match why {
-        Untrusted::Expired(_) => CertificateError::Expired,
-        Untrusted::Revoked => CertificateError::Revoked,
-        Untrusted::UnknownRoot => CertificateError::UnknownIssuer,
+        Untrusted::Expired { .. } => CertificateError::Expired,
+        Untrusted::Revoked { .. } => CertificateError::Revoked,
+        Untrusted::UnknownEndpointRoot(_) | Untrusted::UnknownIdentityRoot(_) => CertificateError::UnknownIssuer,
         // `NotValidYet` would travel as "expired", and a wrong clock would look like an old certificate.
-        Untrusted::NotYetValid(_) | Untrusted::Malformed => CertificateError::BadEncoding,
+        Untrusted::NotYetValid { .. } | Untrusted::Malformed => CertificateError::BadEncoding,
         Untrusted::NotByAnIssuer
-        | Untrusted::WrongName(_)
+        | Untrusted::WrongName { .. }
         | Untrusted::NotOnePrincipal
         | Untrusted::UnmandatedIssuer(_)
         | Untrusted::BeyondMandate(_)
         | Untrusted::MandateNotActive(_)
-        | Untrusted::NoBinding
+        | Untrusted::NoBinding(_)
         | Untrusted::BadBinding
         | Untrusted::WrongUsage => CertificateError::ApplicationVerificationFailure,
     })

@@ -1,12 +1,14 @@
 //! The trusted roots: read from a gateway that is believed, or from anybody, since they are signed.
 
 use ground::clock;
-use identity::bundle::{Bundle, Endpoint, Identity, InDomain};
+use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
 use identity::envelope::Envelope;
+use pki_types::CertificateDer;
 
-use crate::connect::{Believed, CallError, Conversation, Gateway};
+use crate::connect::{AlertKind, Believed, CallError, Conversation, Gateway};
 use crate::known::{BadKnowledge, Known};
 use crate::permit::Ask;
+use crate::standing::{Signed, Standing};
 
 /// Every bundle that a head trusts.
 #[derive(Debug, Clone)]
@@ -43,6 +45,33 @@ pub async fn refresh(gateway: &Gateway, known: &Known) -> Result<(Known, Trust),
     let newer = known.advance(more, Some(&head), known.now(clock::now())).map_err(wrong)?;
     let trust = conversation.trust(&newer).await?;
     Ok((newer, trust))
+}
+
+/// A gateway did not take the caller's certificate, and said so by an alert: adds what is known on this side, and what is
+/// signed, which any stranger may read.
+pub async fn explain(
+    mut refused: CallError,
+    (gateway, known): (&Gateway, &Known),
+    chain: &[CertificateDer<'_>],
+    roots: &Roots<Identity>,
+) -> CallError {
+    let CallError::NotAccepted { alert, standing, .. } = &mut refused else {
+        return refused;
+    };
+    let Some(mut own) = Standing::of(chain, clock::now()) else {
+        return refused;
+    };
+    own.look_among(chain, roots);
+    // Time and revocation are told by the alert itself.
+    if *alert == AlertKind::Other
+        && let Ok((newer, trust)) = Box::pin(refresh(gateway, known)).await
+    {
+        let trusted = Roots::of_all(&trust.identity);
+        own.look_among(chain, &trusted);
+        own.signed = Some(Signed::new(&newer.head.head, &trusted, own.issuer));
+    }
+    *standing = Some(Box::new(own));
+    refused
 }
 
 impl Conversation {

@@ -12,7 +12,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use trials::caller::address;
 use trials::follower::{Event, Follower};
-use trials::machine::{Door, Machine};
+use trials::machine::{self, AT_ONCE, Machine};
+use trials::meter::Spread;
 use trials::place::Place;
 use trials::thief::Thief;
 use wire::enroll::Issued;
@@ -20,8 +21,6 @@ use wire::known::Known;
 
 use crate::fleet;
 
-/// So many join or connect at a time.
-const AT_ONCE: usize = 64;
 /// Nothing that is measured takes this long.
 const PATIENCE: Duration = Duration::from_mins(3);
 /// An agent's usual wait, and a tenth more or less.
@@ -42,38 +41,9 @@ pub struct Crowd {
     _tasks: JoinSet<()>,
 }
 
-/// When each of them had something, from a moment on, sorted.
-pub struct Spread(Vec<Duration>);
-
-impl Spread {
-    fn since(sent: Instant, mut at: Vec<Instant>) -> Self {
-        at.sort();
-        Self(at.into_iter().map(|at| at.saturating_duration_since(sent)).collect())
-    }
-
-    /// In seconds, until so many of a hundred had it.
-    pub fn took(&self, percent: usize) -> f64 {
-        let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
-        self.0.get(at).map_or(f64::INFINITY, Duration::as_secs_f64)
-    }
-}
-
 /// Machines that joined and came back once: members.
 pub async fn join(place: &Place, nodes: usize) -> Vec<(usize, Machine, Issued)> {
-    let code = place.code(&["--uses", "unlimited", "--ttl", "1h"]);
-    let (door, turns) = (Door::new(place.port), Arc::new(Semaphore::new(AT_ONCE)));
-    let mut tasks = JoinSet::new();
-    for number in 0..nodes {
-        let (code, door, turns) = (code.clone(), door.clone(), Arc::clone(&turns));
-        tasks.spawn(async move {
-            let _turn = turns.acquire().await;
-            let machine = Machine::new(&code, &fleet::name(number));
-            let issued = machine.join(&mut door.open(address(number)).await).await;
-            drop(machine.come_back(door.port, address(number), &issued).await);
-            (number, machine, issued)
-        });
-    }
-    tasks.join_all().await
+    machine::join_all(place, nodes, fleet::name).await
 }
 
 impl Crowd {
@@ -169,7 +139,12 @@ impl Crowd {
         match event {
             Event::Busy => self.busy += 1,
             Event::Ended { why, at } => self.ended.push((why, at)),
-            Event::Took { .. } | Event::Told { .. } => {}
+            Event::Took { .. }
+            | Event::Told { .. }
+            | Event::Trusts { .. }
+            | Event::CameHome { .. }
+            | Event::Returned { .. }
+            | Event::Stumbled { .. } => {}
         }
     }
 }

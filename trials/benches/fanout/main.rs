@@ -18,7 +18,7 @@ use org::entry::Cause;
 use trials::meter;
 use trials::place::{Place, Running, succeeded};
 
-use crate::crowd::{Crowd, Spread};
+use crate::crowd::Crowd;
 use crate::fleet::Shape;
 use crate::operator::Operator;
 use crate::report::{Rest, Row, Table};
@@ -36,7 +36,7 @@ fn main() {
     let nodes = number("--nodes").unwrap_or(if quick { 1_000 } else { NODES });
     let runs = number("--runs").unwrap_or(if quick { 1 } else { 3 });
     let span = Duration::from_secs(if quick { 10 } else { 60 });
-    raise_files();
+    meter::raise_files();
     let place = Place::founded(&[]);
     let gateway = place.serve();
     let mut table = Table::new(&place.org(), nodes, has("--json"));
@@ -55,17 +55,10 @@ fn main() {
             let row = bench.revoke(run).await;
             table.add(row);
         }
-        table.note(format!("the gateway took {:.0} MB at most", megabytes(meter::peak(gateway.0.id()))));
+        table.note(format!("the gateway took {:.0} MB at most", meter::megabytes(meter::peak(gateway.0.id()))));
         table.note(format!("{} answers were `busy`", bench.crowd.busy));
     });
     table.end();
-}
-
-/// Every node is a connection, and so is a file.
-fn raise_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 struct Bench<'a> {
@@ -105,8 +98,8 @@ impl<'a> Bench<'a> {
         let others = meter::machine_cpu().saturating_sub(before.2).saturating_sub(gateway + nodes);
         table.rested(Rest {
             seconds: took,
-            resident_mb: megabytes(meter::resident(pid)),
-            private_mb: megabytes(meter::private(pid)),
+            resident_mb: meter::megabytes(meter::resident(pid)),
+            private_mb: meter::megabytes(meter::private(pid)),
             gateway_percent: percent(gateway),
             nodes_percent: percent(nodes),
             others_cores: others.as_secs_f64() / took,
@@ -198,7 +191,7 @@ impl<'a> Bench<'a> {
         let before = used();
         let load = meter::load();
         let (sent, accepted) = line.append(entry).await;
-        let verified: Spread = self.crowd.all_have(version, sent).await;
+        let verified = self.crowd.all_have(version, sent).await;
         let at_verified = used();
         let told = self.crowd.all_told(version, sent).await;
         let stored = self.crowd.settle(self.place, version).await.map(|at| at.saturating_duration_since(sent));
@@ -230,9 +223,4 @@ impl<'a> Bench<'a> {
 
 fn each(spent: Duration, count: usize) -> f64 {
     spent.as_secs_f64() * 1e6 / f64::from(u32::try_from(count).unwrap())
-}
-
-fn megabytes(bytes: u64) -> f64 {
-    // A process has less than four thousand million kilobytes.
-    f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
 }

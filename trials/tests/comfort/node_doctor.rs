@@ -93,7 +93,8 @@ fn damage_to_each_file_is_told_with_its_cure() {
     break_it("node.key", "membership", "put the file back");
     break_it("current/svid.pem", "svid", "let the agent fetch another");
     break_it("current/svid.key", "svid", "let the agent fetch another");
-    break_it("trust/endpoint.pem", "gateway", "join anew");
+    break_it("trust/endpoint.pem", "trust", "writes it again");
+    break_it("trust/identity.pem", "trust", "writes it again");
     // A join that was cut off before its end.
     std::fs::remove_file(place.scope("web-1").join("node.json")).unwrap();
     doctor(&place, "web-1").has("WRONG", "membership", "is not finished", "run the line of the invite again");

@@ -102,7 +102,7 @@ fn an_svid_that_is_not_in_order_is_refused_in_the_handshake() {
     let long = heist.twisted(Validity::from_now(now, Seconds::DAY.times(365)), |_| {});
     heist.check(&long, Alert::AccessDenied, "does not cover this");
     let past = Validity { not_before: now - Seconds::DAY, not_after: now - Seconds::HOUR };
-    heist.check(&heist.twisted(past, |_| {}), Alert::CertificateExpired, "the certificate expired at");
+    heist.check(&heist.twisted(past, |_| {}), Alert::CertificateExpired, "the SVID expired at");
     let future = Validity { not_before: now + Seconds::HOUR, not_after: now + Seconds::HOUR.times(5) };
     heist.check(&heist.twisted(future, |_| {}), Alert::BadCertificate, "valid only from");
     assert_eq!(heist.scene.truth(), before);

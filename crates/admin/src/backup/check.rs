@@ -21,6 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::known::{Known, KnownFile};
 
+use crate::backup::roots::{self, RootTold};
 use crate::backup::scratch::Scratch;
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +62,9 @@ pub struct Report {
     /// Is the operator's half in it, and which signers' keys are?
     pub operator: bool,
     pub signers: Vec<String>,
+    /// The keys of all roots in use are in it.
     pub roots: bool,
+    pub root_keys: Vec<RootTold>,
     pub gateway: bool,
     pub head: u64,
     /// Of the ledger, if the gateway's half is in it.
@@ -94,6 +97,8 @@ pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Rep
     })?;
     let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
     let known = known(&contents, &kept)?;
+    let damaged = |it: roots::Damaged| CheckError::Damaged { what: it.what, why: it.why.to_owned() };
+    let root_keys = roots::roots(&kept).map_err(damaged)?;
     let mut report = Report {
         org: contents.org.clone(),
         org_id: contents.org_id,
@@ -103,7 +108,8 @@ pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Rep
         files: contents.files.len(),
         operator: contents.has("operator"),
         signers: signers(&kept)?,
-        roots: ["operator/identity-root.key", "operator/endpoint-root.key"].iter().all(|name| has(&contents, name)),
+        roots: roots::are_whole(&root_keys, None),
+        root_keys,
         gateway: contents.has("gateway"),
         head: known.head.head.version,
         entries: None,
@@ -117,6 +123,7 @@ pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Rep
         check_gateway(&known, &contents, &kept)?;
         let (state, entries) = check_ledger(&ledger, &known)?;
         check_memory(&state, &kept)?;
+        report.roots = roots::are_whole(&report.root_keys, Some(&state));
         let live = state.members.values().filter(|member| state.standing(member) != Standing::Revoked);
         report.nodes = Some(live.count());
         report.entries = Some(entries);
@@ -128,7 +135,8 @@ pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Rep
 
 /// What is more than a sum: keys, and what is known and remembered of the org.
 fn is_looked_at(path: &Inside) -> bool {
-    path.is_key() || matches!(path.name(), "known.json" | "memory.json" | "gateway.json")
+    let about = matches!(path.name(), "known.json" | "memory.json" | "gateway.json");
+    path.is_key() || about || (path.first() == "operator" && path.as_str().contains("-root"))
 }
 
 fn has(contents: &Contents, path: &str) -> bool {

@@ -2,5 +2,6 @@
 
 pub mod scratch;
 pub mod make;
+pub mod roots;
 pub mod check;
 pub mod restore;

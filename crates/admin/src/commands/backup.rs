@@ -261,8 +261,7 @@ fn restore_failure(doing: &str, why: &RestoreError) -> Failure {
 
 fn describe(report: &Report) -> String {
     let yes = |is: bool, what: String| if is { what } else { "not in it".to_owned() };
-    let keys =
-        format!("signers {}; roots {}", report.signers.join(", "), if report.roots { "both" } else { "NOT in it" });
+    let keys = format!("signers {}; roots {}", report.signers.join(", "), roots_in_words(report));
     let ledger = format!(
         "{} entries, {} nodes, {} open invites",
         or_dash(report.entries.as_ref()),
@@ -278,6 +277,16 @@ fn describe(report: &Report) -> String {
         format!("  size      {}, {} files", size(report.bytes), report.files),
     ]
     .join("\n")
+}
+
+fn roots_in_words(report: &Report) -> String {
+    let keys = report.root_keys.iter().filter(|root| root.key).count();
+    match (report.roots, keys) {
+        (true, 2) => "both".to_owned(),
+        (true, keys) => format!("all {keys}"),
+        (false, 0) => "NOT in it".to_owned(),
+        (false, keys) => format!("NOT ALL in it: {keys} key(s), and one that is trusted is missing"),
+    }
 }
 
 fn describe_restored(told: &Restored<'_>) -> String {

@@ -165,6 +165,9 @@ struct Told {
     reverts: Option<u64>,
     fresh_until: String,
     summary: Vec<String>,
+    /// What makes machines last less long without a gateway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<operate::publish::shortening::Warning>,
     /// What each node has made of it; empty if nobody watched.
     nodes: Vec<NodeTold>,
     pending: Option<Waiting>,
@@ -199,6 +202,7 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
         reverts: head.reverts,
         fresh_until: head.fresh_until.to_string(),
         summary: prepared.plan.summary.clone(),
+        warnings: prepared.warnings.clone(),
         nodes: NodeTold::all(&fates),
         pending,
         pending_patterns: patterns,

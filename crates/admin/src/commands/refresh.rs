@@ -2,6 +2,7 @@
 
 use clap::Args;
 use node::report::{Failure, show};
+use operate::timely::Reliance;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
@@ -9,8 +10,13 @@ use crate::waiting::{Waiting, leave, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  freehold refresh                  once a month at least: joiners refuse a head that is no longer fresh")]
-pub struct Refresh {}
+  freehold refresh                  once a month at least: joiners refuse a head that is no longer fresh
+  freehold refresh --reset-clock    the newest head was signed by a clock that was ahead: says what time it really is")]
+pub struct Refresh {
+    /// The newest head is dated in the future, by a wrong clock: overrule it with the time of this machine
+    #[arg(long)]
+    reset_clock: bool,
+}
 
 #[derive(Serialize)]
 struct Refreshed {
@@ -24,6 +30,9 @@ impl Refresh {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not refresh the head";
         let (mut session, keys) = common.signing_session(doing).await?;
+        if self.reset_clock {
+            session.reliance = Reliance::Resets;
+        }
         let made = session.refresh(&keys).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let head = made.what;

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ground::clock;
 use node::report::{Failure, show};
 use operate::describe;
 use operate::folder::OperatorFolder;
 use operate::pending::{BadPending, Pending};
+use operate::timely;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
@@ -65,6 +67,10 @@ impl Sign {
             tell(common, &pending, &does);
         }
         if !self.show {
+            if !common.trust_clock {
+                timely::check_dates(known.org(), &pending.action, clock::now())
+                    .map_err(|why| failure(&doing, &why.into()))?;
+            }
             confirm(self.yes, &doing, "Sign it?")?;
             let keys = common.keys_for(&folder, &quorums, &doing)?;
             let fresh = pending.sign(&known, &keys).map_err(failed)?;

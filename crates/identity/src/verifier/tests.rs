@@ -13,6 +13,7 @@ use scene::{Branch, NOW, ORG, SERIAL, Scene, WEB, days, host, node, p256, princi
 
 pub(crate) mod scene;
 mod hostile;
+mod words;
 mod turning;
 
 #[test]
@@ -42,9 +43,17 @@ fn only_leaf_issuing_key_and_trusted_root_make_a_chain() {
     let (issuer, root) = (scene.identity.issuer.certificate().clone(), scene.identity.root.certificate().clone());
 
     // The same names and serials under another root: only the keys differ.
-    scene.check(&other.bound(&binding), &Untrusted::UnknownRoot, "another org's root");
+    let unknown = |shown: &Scene| {
+        let unrooted = Unrooted {
+            shown: Vec::new(),
+            issuers: vec![shown.identity.issuer.key_id()],
+            trusted: scene.identity.roots().named(),
+        };
+        Untrusted::UnknownIdentityRoot(Box::new(unrooted))
+    };
+    scene.check(&other.bound(&binding), &unknown(&other), "another org's root");
     let mixed = [good[0].clone(), other.identity.issuer.certificate().clone()];
-    scene.check(&mixed, &Untrusted::UnknownRoot, "another root's issuing certificate");
+    scene.check(&mixed, &unknown(&other), "another root's issuing certificate");
     let direct = Untrusted::NotByAnIssuer;
     scene.check(std::slice::from_ref(&by_root), &direct, "by the root, alone");
     scene.check(&[by_root.clone(), root], &direct, "by the root, with the root");
@@ -58,22 +67,37 @@ fn only_leaf_issuing_key_and_trusted_root_make_a_chain() {
 fn an_issuing_key_counts_only_by_its_active_mandate() {
     let mut scene = Scene::new();
     let issuer = scene.identity.issuer.key_id();
-    let unmandated = Err(Untrusted::UnmandatedIssuer(issuer));
-    let inactive = Err(Untrusted::MandateNotActive(node("gw-1")));
+    let unmandated = |mandated: &[KeyId]| {
+        let mandated = mandated.iter().map(|key| (node("gw-1"), *key)).collect();
+        let unmandated = Unmandated { issuer, domain: Domain::Identity, head: 1, mandated };
+        Err(Untrusted::UnmandatedIssuer(Box::new(unmandated)))
+    };
+    let (begin, end) = (NOW - Seconds::DAY, NOW + Seconds::DAY.times(90));
+    let inactive = |from, until| {
+        Err(Untrusted::MandateNotActive(Box::new(Inactive { gateway: node("gw-1"), from, until, now: NOW })))
+    };
     let beyond = Err(Untrusted::BeyondMandate(node("gw-1")));
-    scene.check_head(|head| head.mandates.clear(), &unmandated, "no mandate");
-    scene.check_head(|head| head.mandates[0].identity_issuer = KeyId([0; 32]), &unmandated, "another key");
+    scene.check_head(|head| head.mandates.clear(), &unmandated(&[]), "no mandate");
+    scene.check_head(
+        |head| head.mandates[0].identity_issuer = KeyId([0; 32]),
+        &unmandated(&[KeyId([0; 32])]),
+        "another key",
+    );
     scene.check_head(
         |head| {
             head.mandates[0].endpoint_issuer = issuer;
             head.mandates[0].identity_issuer = KeyId([0; 32]);
         },
-        &unmandated,
+        &unmandated(&[KeyId([0; 32])]),
         "mandated in the other domain only",
     );
-    scene.check_head(|head| head.mandates[0].not_after = NOW, &inactive, "expired this second");
+    scene.check_head(|head| head.mandates[0].not_after = NOW, &inactive(begin, NOW), "expired this second");
     scene.check_head(|head| head.mandates[0].not_after = NOW + Seconds(1), &Ok(()), "one second left");
-    scene.check_head(|head| head.mandates[0].not_before = NOW + Seconds(1), &inactive, "begins in a second");
+    scene.check_head(
+        |head| head.mandates[0].not_before = NOW + Seconds(1),
+        &inactive(NOW + Seconds(1), end),
+        "begins in a second",
+    );
     scene.check_head(|head| head.mandates[0].not_before = NOW, &Ok(()), "begins this second");
     scene.check_head(|head| head.mandates[0].kinds = BTreeSet::from([Kind::User]), &beyond, "users only");
     scene.check_head(|head| head.mandates[0].svid_ttl = Seconds(u64::MAX), &Ok(()), "without bound in time");
@@ -90,9 +114,13 @@ fn what_was_proven_ends_with_its_time_and_with_its_root() {
     let begin = proven.validity.not_before;
     assert!(scene.believed_again(&proven, &own, end).is_ok(), "its last second");
     for (roots, now, why) in [
-        (&own, end + Seconds(1), Untrusted::Expired(end)),
-        (&own, begin - Seconds(1), Untrusted::NotYetValid(begin)),
-        (&others, NOW, Untrusted::UnknownRoot),
+        (&own, end + Seconds(1), Untrusted::Expired { of: Of::Svid, until: end, now: end + Seconds(1) }),
+        (&own, begin - Seconds(1), Untrusted::NotYetValid { of: Of::Svid, from: begin, now: begin - Seconds(1) }),
+        (&others, NOW, {
+            let (shown, trusted) = (own.named(), others.named());
+            let issuers = vec![scene.identity.issuer.key_id()];
+            Untrusted::UnknownIdentityRoot(Box::new(Unrooted { shown, issuers, trusted }))
+        }),
     ] {
         assert_eq!(scene.believed_again(&proven, roots, now), Err(why));
     }
@@ -101,7 +129,11 @@ fn what_was_proven_ends_with_its_time_and_with_its_root() {
     let brief = ProvenSvid { issuer_until: NOW, ..proven };
     assert!(scene.believed_again(&brief, &own, NOW).is_ok());
     let over = scene.believed_again(&brief, &own, NOW + Seconds(1));
-    assert_eq!(over, Err(Untrusted::Expired(end)), "the issuer's certificate is over");
+    assert_eq!(
+        over,
+        Err(Untrusted::Expired { of: Of::Issuer, until: NOW, now: NOW + Seconds(1) }),
+        "the issuer's certificate is over"
+    );
 }
 
 #[test]
@@ -140,7 +172,11 @@ fn a_binding_holds_for_one_org_principal_node_and_key() {
 #[test]
 fn a_leaf_without_exactly_one_readable_binding_is_refused() {
     let scene = Scene::new();
-    scene.check(&scene.twisted(WEB, |draft| draft.custom_extensions.clear()), &Untrusted::NoBinding, "none");
+    scene.check(
+        &scene.twisted(WEB, |draft| draft.custom_extensions.clear()),
+        &Untrusted::NoBinding(Box::new(principal(WEB))),
+        "none",
+    );
     let content = |bytes: Vec<u8>| rcgen::CustomExtension::from_oid_content(crate::binding::OID, bytes);
     let garbage = scene.twisted(WEB, |draft| draft.custom_extensions = vec![content(b"\x0c\x02{}".to_vec())]);
     scene.check(&garbage, &Untrusted::Malformed, "unreadable");
@@ -206,20 +242,38 @@ fn a_leaf_counts_from_its_first_second_to_its_last() {
     let chain = scene.bound(&scene.bind(&principal(WEB), "web-1"));
     let Validity { not_before, not_after } = days(1);
     assert!(scene.believed(&chain, not_before).is_ok());
-    assert_eq!(scene.believed(&chain, not_before - Seconds(1)), Err(Untrusted::NotYetValid(not_before)));
+    assert_eq!(
+        scene.believed(&chain, not_before - Seconds(1)),
+        Err(Untrusted::NotYetValid { of: Of::Svid, from: not_before, now: not_before - Seconds(1) })
+    );
     assert!(scene.believed(&chain, not_after).is_ok());
-    assert_eq!(scene.believed(&chain, not_after + Seconds(1)), Err(Untrusted::Expired(not_after)));
+    assert_eq!(
+        scene.believed(&chain, not_after + Seconds(1)),
+        Err(Untrusted::Expired { of: Of::Svid, until: not_after, now: not_after + Seconds(1) })
+    );
 }
 
 #[test]
 fn whatever_is_revoked_takes_the_svid_with_it() {
     let mut scene = Scene::new();
     let (node_key, issuer) = (scene.node_key.public().digest(), scene.identity.issuer.key_id());
-    let gone = Err(Untrusted::Revoked);
-    scene.check_head(|head| head.revocations.node_keys.extend([node_key]), &gone, "its node key");
-    scene.check_head(|head| head.revocations.issuing_keys.extend([issuer]), &gone, "its issuing key");
-    scene.check_head(|head| head.revocations.serials.extend([SERIAL]), &gone, "its serial");
-    scene.check_head(|head| head.revocations.principals.extend([principal(WEB)]), &gone, "its principal");
+    let gone = |what| Err(Untrusted::Revoked { what: Box::new(what), head: 1 });
+    scene.check_head(
+        |head| head.revocations.node_keys.extend([node_key]),
+        &gone(Named::NodeKey(node_key)),
+        "its node key",
+    );
+    scene.check_head(
+        |head| head.revocations.issuing_keys.extend([issuer]),
+        &gone(Named::IssuingKey(issuer)),
+        "its issuing key",
+    );
+    scene.check_head(|head| head.revocations.serials.extend([SERIAL]), &gone(Named::Serial(SERIAL)), "its serial");
+    scene.check_head(
+        |head| head.revocations.principals.extend([principal(WEB)]),
+        &gone(Named::Principal(principal(WEB))),
+        "its principal",
+    );
     let others = |head: &mut Head| {
         head.revocations.node_keys.insert(Digest([0; 32]));
         head.revocations.issuing_keys.insert(KeyId([0; 32]));
@@ -241,7 +295,8 @@ fn a_serial_is_revoked_however_der_writes_it() {
         let chain = scene.issued(&binding, serial, days(1));
         assert_eq!(scene.believed(&chain, NOW).map(|svid| svid.serial), Ok(serial));
         scene.head.revocations.serials.insert(serial);
-        scene.check(&chain, &Untrusted::Revoked, &serial.to_string());
+        let revoked = Untrusted::Revoked { what: Box::new(Named::Serial(serial)), head: 1 };
+        scene.check(&chain, &revoked, &serial.to_string());
     }
 }
 
@@ -258,13 +313,17 @@ fn a_gateway_is_believed_only_under_a_mandated_name_and_key() {
         assert_eq!(asked(name).unwrap().believe(&scene.head, NOW), Ok(&scene.head.mandates[0]), "{name}");
     }
     for name in ["other.example", "sub.gw.example", "192.0.2.2"] {
-        assert_eq!(asked(name).unwrap_err(), Untrusted::WrongName(name.into()));
+        let names = ["gw.example", "old.example", "192.0.2.1"].map(str::to_owned).to_vec();
+        assert_eq!(asked(name).unwrap_err(), Untrusted::WrongName { dialed: name.into(), names });
     }
     let other = Branch::<Endpoint>::new();
     let stranger = check_endpoint(&chain, &other.roots(), &host("gw.example"), NOW);
-    assert_eq!(stranger.unwrap_err(), Untrusted::UnknownRoot);
+    assert!(stranger.unwrap_err().is_unknown_root());
     let late = check_endpoint(&chain, &scene.endpoint.roots(), &host("gw.example"), days(2).not_after);
-    assert_eq!(late.unwrap_err(), Untrusted::Expired(days(1).not_after));
+    assert_eq!(
+        late.unwrap_err(),
+        Untrusted::Expired { of: Of::Endpoint, until: days(1).not_after, now: days(2).not_after }
+    );
     let alone = check_endpoint(&chain[..1], &scene.endpoint.roots(), &host("gw.example"), NOW);
     assert_eq!(alone.unwrap_err(), Untrusted::NotByAnIssuer);
 
@@ -275,9 +334,17 @@ fn a_gateway_is_believed_only_under_a_mandated_name_and_key() {
     };
     let issuer = scene.endpoint.issuer.key_id();
     check("old.example", &|_| {}, Untrusted::BeyondMandate(node("gw-1")));
-    check("gw.example", &|head| head.mandates.clear(), Untrusted::UnmandatedIssuer(issuer));
-    check("gw.example", &|head| head.mandates[0].not_after = NOW, Untrusted::MandateNotActive(node("gw-1")));
-    check("gw.example", &|head| head.revocations.issuing_keys.extend([issuer]), Untrusted::Revoked);
+    check("gw.example", &|head| head.mandates.clear(), {
+        let unmandated = Unmandated { issuer, domain: Domain::Endpoint, head: 1, mandated: Vec::new() };
+        Untrusted::UnmandatedIssuer(Box::new(unmandated))
+    });
+    check("gw.example", &|head| head.mandates[0].not_after = NOW, {
+        let from = NOW - Seconds::DAY;
+        Untrusted::MandateNotActive(Box::new(Inactive { gateway: node("gw-1"), from, until: NOW, now: NOW }))
+    });
+    check("gw.example", &|head| head.revocations.issuing_keys.extend([issuer]), {
+        Untrusted::Revoked { what: Box::new(Named::IssuingKey(issuer)), head: 1 }
+    });
 }
 
 #[test]
@@ -286,5 +353,7 @@ fn a_joiner_finds_its_pinned_root_and_no_other() {
     let presented = [ours.issuer.certificate().clone(), ours.root.certificate().clone()];
     let pin = |branch: &Branch<Endpoint>| Fingerprint::of_certificate(branch.root.certificate().as_ref());
     assert_eq!(pinned_root(&presented, pin(&ours)).unwrap().certificates(), ours.roots().certificates());
-    assert_eq!(pinned_root(&presented, pin(&theirs)).unwrap_err(), Untrusted::UnknownRoot);
+    let unrooted = Unrooted { shown: ours.roots().named(), issuers: Vec::new(), trusted: theirs.roots().named() };
+    let unknown = Untrusted::UnknownEndpointRoot(Box::new(unrooted));
+    assert_eq!(pinned_root(&presented, pin(&theirs)).unwrap_err(), unknown);
 }

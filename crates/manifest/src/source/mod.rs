@@ -27,6 +27,7 @@ use identity::principal::OrgName;
 pub use complaint::{Complaint, Mark, Place, Related, Severity};
 pub use keys::MAX_DELIVERED;
 pub use place::SourceFile;
+pub use place::meant;
 pub use schema::schema;
 pub use tree::{MAX_BYTES, MAX_FILE_BYTES};
 

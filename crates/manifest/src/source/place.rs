@@ -228,7 +228,7 @@ fn harmless(c: char) -> char {
 }
 
 /// The one that was probably meant.
-pub(crate) fn meant<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub fn meant<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let given: String = given.chars().take(100).collect::<String>().to_ascii_lowercase();
     let longest = (given.chars().count() / 3).max(1);
     let distance = |name: &str| match name.len().abs_diff(given.len()) {

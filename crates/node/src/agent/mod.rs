@@ -306,7 +306,7 @@ impl Agent {
             tracing::warn!(problem = describe(&why), "an SVID of a user or service here was not renewed");
         }
         if !self.node.joined {
-            self.node.joined = true;
+            self.node = NodeFile { joined: true, ..self.scope.node()?.unwrap_or_else(|| self.node.clone()) };
             self.scope.save_node(&self.node)?;
         }
         let now = line.known.now(clock::now());
@@ -333,6 +333,7 @@ impl Agent {
         self.tell(|status| {
             status.svid_expires_at = fresh.svid_expires_at;
             status.state = fresh.state;
+            status.trust = fresh.trust;
         });
         Ok((known, apart))
     }

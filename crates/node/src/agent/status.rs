@@ -10,7 +10,7 @@ use identity::id::OrgId;
 use identity::key::Sign as _;
 use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
-use org::report::Refused;
+use org::report::{Refused, TrustTold};
 use serde::{Deserialize, Serialize};
 
 use crate::apply::view::ApplyView;
@@ -38,6 +38,9 @@ pub struct Status {
     /// What this node should be, and how far that is.
     #[serde(default)]
     pub applied: ApplyView,
+    /// Which roots it goes by; absent until it knows which versions they are.
+    #[serde(default)]
+    pub trust: Option<TrustTold>,
 }
 
 /// What a machine says of itself that a person has not approved yet.
@@ -64,10 +67,11 @@ impl Status {
             return Err(ScopeError::Damaged { path: scope.folder.clone(), why });
         };
         let svid = scope.seat(&node.principal()).svid()?;
+        let trust = crate::agent::trust::told(scope, &node, &known)?;
         let key = scope.node_key()?.public().digest();
         let state = if known.head.head.revocations.node_keys.contains(&key) {
             "revoked"
-        } else if svid.as_ref().is_some_and(|svid| svid.not_after <= clock::now()) {
+        } else if svid.as_ref().is_some_and(|svid| svid.not_after <= known.now(clock::now())) {
             "expired"
         } else if node.joined {
             "member"
@@ -88,6 +92,7 @@ impl Status {
             problem: crate::agent::trouble::trouble(&known, clock::now()),
             refused: refused::load(scope)?,
             applied: crate::apply::view::from_disk(&scope.folder),
+            trust,
         })
     }
 

@@ -1,6 +1,6 @@
 //! What went wrong, in words: for people, for reports, for logs.
 
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use wire::connect::CallError;
 use wire::known::{BadKnowledge, Known};
 
@@ -30,7 +30,23 @@ pub fn trouble(known: &Known, now: Timestamp) -> Option<String> {
             "RECOVERY: the recovery keys replace the org's signers by {names} at {due_at}; signers who are not lost stop it: freehold recover --cancel"
         )
     });
-    recovery.chain(stale(known, now)).reduce(|all, one| format!("{all}; {one}"))
+    recovery.chain(behind(known, now)).chain(stale(known, now)).reduce(|all, one| format!("{all}; {one}"))
+}
+
+/// Clocks may be a little apart.
+const LEEWAY: Seconds = Seconds::MINUTE;
+
+/// What enough operators signed is in the past: a clock before it is slow, or theirs was fast.
+fn behind(known: &Known, clock: Timestamp) -> Option<String> {
+    let (version, signed) = (known.head.head.version, known.head.head.issued_at);
+    let told = || {
+        let apart = signed.since(clock).roughly();
+        let or = if signed.since(clock) > Seconds::HOUR { ", or that of the operators was fast" } else { "" };
+        format!(
+            "this machine's clock is at least {apart} behind: head {version} was signed at {signed}, and here it is {clock}: set it{or}"
+        )
+    };
+    (signed > clock + LEEWAY).then(told)
 }
 
 /// A gateway that holds back news shows itself by this.

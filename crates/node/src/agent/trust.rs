@@ -215,7 +215,7 @@ pub(super) fn is_outdated(scope: &Scope, known: &Known, svid: &Svid, now: Timest
     let name = &known.founding.record.name;
     let standard = Standard { org: known.org(), name, roots: &roots, head: &known.head.head };
     let judged = verifier::check_svid(&svid.own.chain, Side::Client, standard, now);
-    Ok(matches!(judged, Err(Untrusted::UnknownRoot | Untrusted::UnmandatedIssuer(_))))
+    Ok(judged.is_err_and(|why| why.is_unknown_root() || matches!(why, Untrusted::UnmandatedIssuer(_))))
 }
 
 /// The trusted roots under which a gateway's issuing key has a certificate.

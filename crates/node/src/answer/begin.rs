@@ -118,7 +118,9 @@ pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, Begin
     check(&node, &folder, grant)?;
     let founding = Founding::open_expecting(grant.founding.clone(), node.org_id)?;
     if grant.endpoint_root.0 != founding.record.endpoint_root.0 && !is_trusted(scope, &grant.endpoint_root)? {
-        return Err(BeginError::NotForUs("under an endpoint root that this org does not have".to_owned()));
+        return Err(BeginError::NotForUs(
+            "under an endpoint root that this machine has not heard of: let its agent run until it has".to_owned(),
+        ));
     }
     let readable = |name: &str, ders: &[Bytes]| -> Result<(), BeginError> {
         let chain: Vec<_> = ders.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
@@ -252,7 +254,7 @@ async fn call_other(scope: &Scope, own: &NodeName) -> Result<(Believed, Known), 
     let doors: Vec<Door> = others.into_iter().chain(joined).collect();
     let mut last = None;
     for door in doors {
-        match sync::connect(scope, std::slice::from_ref(&door)).await {
+        match Box::pin(sync::connect(scope, std::slice::from_ref(&door))).await {
             Ok((line, known)) if line.mandate.gateway != *own => return Ok((line, known)),
             Ok((line, _)) => {
                 let why = "it is this very machine".to_owned();

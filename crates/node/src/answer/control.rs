@@ -10,7 +10,7 @@ use identity::head::{Cut, Head};
 use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
-use identity::time::{Seconds, Timestamp};
+use identity::time::Timestamp;
 use org::entry::Entry;
 use org::invite::{Approval, InviteKind};
 use org::refusal::Refusal;
@@ -87,7 +87,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
             let state = gateway.state().await;
             Ok(Answer::Bundles { bundles: state.bundles.values().map(|record| record.envelope.clone()).collect() })
         }
-        Call::Issuers {} => trust::issuers(gateway),
+        Call::Issuers {} => trust::issuers(gateway).await,
         Call::Releases {} => Ok(releases(&*gateway.state().await)),
         Call::FilesMissing { digests } => files::missing(gateway, digests).await,
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
@@ -165,8 +165,12 @@ fn check_times(org: OrgId, entries: &[Envelope], now: Timestamp) -> Result<(), R
         let head = entry.action.head().and_then(|head| head.peek::<Head>(Some(org)).ok());
         let issued_at = head.map(|head| head.issued_at);
         let dated = entry.at.max(issued_at.unwrap_or(entry.at));
-        if dated > now + Seconds::HOUR {
-            let why = format!("it is dated {dated}, and the gateway's clock says {now}: one of the clocks is wrong");
+        if dated > now + org::head::AHEAD {
+            let ahead = dated.since(now).roughly();
+            let why = format!(
+                "it is dated {dated}, {ahead} ahead: the gateway's clock says {now}; one of the two clocks is wrong, so \
+                 compare both with NTP"
+            );
             return Err(Refusal::Malformed { why });
         }
     }

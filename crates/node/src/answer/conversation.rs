@@ -94,9 +94,9 @@ impl Conversation {
         self.carriage.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The member's node key, for the registry.
-    pub fn node_key(&self) -> Option<identity::key::PublicKey> {
-        self.peer.as_ref().map(ProvenSvid::node_key)
+    /// Whose certificate it is, as far as TLS can tell.
+    pub const fn peer(&self) -> Option<&ProvenSvid> {
+        self.peer.as_ref()
     }
 
     pub async fn answer(&self, request: Request<Incoming>) -> Reply {
@@ -339,7 +339,7 @@ impl Conversation {
     fn believe(&self, peer: &ProvenSvid) -> Result<BelievedSvid, Refusal> {
         let believed = peer.believe(self.gateway.judgment.load().standard(), clock::now());
         believed.map_err(|why| match why {
-            Untrusted::Revoked => Refusal::KeyRevoked,
+            Untrusted::Revoked { .. } => Refusal::KeyRevoked,
             other => Refusal::NotPermitted { needed: format!("member with a valid SVID ({other})") },
         })
     }

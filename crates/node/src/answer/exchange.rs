@@ -12,7 +12,7 @@ use wire::exchange::{ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LO
 
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
-use crate::answer::{fetch, stage};
+use crate::answer::{fetch, stage, trust};
 
 /// A member whose node has an active mandate, and is not this one.
 pub fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
@@ -37,6 +37,7 @@ pub async fn answer(
             }
         }
         ExchangeRequest::File { digest, from } => fetch::part(gateway, digest, from).await,
+        ExchangeRequest::Issuers {} => Ok(ExchangeAnswer::Issuers { issuers: trust::known(gateway).await? }),
         ExchangeRequest::Blobs { digests } => {
             match gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await? {
                 Answer::Blobs { blobs } => Ok(ExchangeAnswer::Blobs { blobs }),

@@ -11,8 +11,8 @@ use ground::file::Lock;
 use ground::{clock, random};
 use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
-use identity::head::Mandate;
-use identity::id::Digest;
+use identity::head::{Mandate, TrustLine};
+use identity::id::{Digest, Fingerprint};
 use identity::key::{EdKey, PublicKey, Sign as _};
 use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
@@ -31,7 +31,7 @@ use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::limits::Limits;
 use crate::answer::peers::Peers;
-use crate::answer::presence::{Appearing, Presence};
+use crate::answer::presence::{self, Appearing, Presence};
 use crate::answer::published::{Shelf, Staged};
 use crate::answer::registry::Registry;
 use crate::answer::tally::Tally;
@@ -221,10 +221,15 @@ impl Gateway {
         Appearing { folder: self.folder.clone(), voice: self.voice.public(), current }.bring_up(state);
     }
 
-    /// The files say which keys are in use.
+    /// The files say which keys are in use, and the next ones lie ready, so that backups have them long before they are
+    /// needed.
     pub fn settle_keys(&self) -> Result<(), ScopeError> {
         let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.presence.load_full().settle(&self.folder)
+        self.presence.load_full().settle(&self.folder)?;
+        for domain in [Domain::Identity, Domain::Endpoint] {
+            self.folder.spare(domain)?;
+        }
+        Ok(())
     }
 
     /// Are there other gateways with a mandate?
@@ -363,7 +368,9 @@ fn effect(
             judgment.store(Arc::new(fresh));
         }
         appearing.bring_up(state);
-        let cut = registry.cut_unless(|key| passes(state, key));
+        let trusted: Vec<Fingerprint> = judgment.load().roots.named().iter().map(|root| root.fingerprint).collect();
+        let leads = |roots: &[Fingerprint]| roots.iter().any(|root| trusted.contains(root));
+        let cut = registry.cut_unless(|key, roots| leads(roots) && passes(state, key));
         if cut > 0 {
             tracing::info!(connections = cut, "cut connections of machines that no longer belong");
         }
@@ -378,9 +385,12 @@ fn judge_by(state: &State) -> Option<Judgment> {
     let mut head = state.head()?.head.clone();
     // Remove wins, whichever head named it first.
     head.revocations.absorb(&state.revocations);
-    let bundles = state.trusted_bundles(Domain::Identity);
-    let roots = bundles.filter_map(|record| identity::certificate::from_pem(&record.body.bundle_pem).ok()).flatten();
-    Some(Judgment { org: state.org, name: state.name.clone(), roots: Roots::from_certificates(roots.collect()), head })
+    let (org, name) = (state.org, state.name.clone());
+    let numbered = |(line, root): (TrustLine, _)| (line.version, root);
+    let roots = Roots::numbered(presence::roots(state, Domain::Identity, true).into_iter().map(numbered));
+    let former = presence::roots(state, Domain::Identity, false).into_iter().map(numbered);
+    let former = former.filter(|(_, root)| !roots.certificates().contains(root)).collect::<Vec<_>>();
+    Some(Judgment { org, name, roots, head, former: Roots::numbered(former) })
 }
 
 impl Gateway {

@@ -114,7 +114,7 @@ impl Guest {
         let gateway = Arc::clone(&self.gateway);
         let conversation = Conversation::new(gateway, self.source, exporter, post_quantum, chain);
         let conversation = Arc::new(conversation.behind(door));
-        let place = match conversation.node_key().map(|key| self.gateway.registry.enter(key)) {
+        let place = match conversation.peer().map(|peer| self.gateway.registry.enter((peer.node_key(), peer.roots()))) {
             None => None,
             Some(Some(place)) => Some(place),
             // More than one machine has use for.

@@ -28,6 +28,9 @@ use crate::store::scope::Scope;
 /// Asked no sooner than this, if the last answer brought nothing.
 const SHORTEST_ROUND: Duration = Duration::from_secs(1);
 
+/// What gateways issue with changes seldom.
+const ISSUERS_EVERY: Duration = Duration::from_mins(10);
+
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     #[error(transparent)]
@@ -65,7 +68,9 @@ pub async fn exchange(
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
     let mut line = connect(scope, peer, doors).await?;
+    let mut heard = None;
     loop {
+        hear_issuers(gateway, (&mut line, peer), &mut heard).await;
         let asked = tokio::time::Instant::now();
         let pulled = pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
         // Whoever answers at once and has nothing to say is not asked without a pause.
@@ -75,6 +80,30 @@ pub async fn exchange(
         }
         // An open connection outlives no mandate.
         line.check_by(&gateway.judgment.load().head).map_err(AskError::Call)?;
+    }
+}
+
+/// Asks for what is known of issuing keys: at first, when the head has changed, and now and then.
+async fn hear_issuers(
+    gateway: &Arc<Gateway>,
+    (line, peer): (&mut Believed, &NodeName),
+    heard: &mut Option<(u64, tokio::time::Instant)>,
+) {
+    let version = gateway.judgment.load().head.version;
+    if heard.is_some_and(|(then, at)| then == version && at.elapsed() < ISSUERS_EVERY) {
+        return;
+    }
+    *heard = Some((version, tokio::time::Instant::now()));
+    let asked = async {
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::Issuers {}).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Issuers { issuers } = answer else { return Err(unexpected(line)) };
+        let from = peer.clone();
+        Ok::<(), ExchangeError>(
+            gateway.writer.run(move |desk| desk.merge_issuers(&from, &issuers, clock::now())).await?,
+        )
+    };
+    if let Err(why) = asked.await {
+        tracing::debug!(gateway = %peer, why = describe(&why), "it does not say what it knows of issuing keys");
     }
 }
 
@@ -97,7 +126,7 @@ pub async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<B
     let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
     // Its own agent renews it.
     let svid = svid.filter(|svid| svid.is_good(clock::now())).ok_or(ExchangeError::NoSvid)?;
-    let (line, _) = call_known(scope, doors, Some(&svid.own)).await?;
+    let (line, _) = Box::pin(call_known(scope, doors, Some(&svid.own))).await?;
     if line.mandate.gateway != *peer {
         return Err(ExchangeError::AnotherOne { wanted: peer.clone(), found: line.mandate.gateway });
     }

@@ -48,7 +48,7 @@ impl Ways {
     pub fn find(state: &State, domain: Domain, key: KeyId, own: &[CertificateDer<'static>]) -> Self {
         let candidates = certificates_of(state, domain, key, own);
         let mut ways = Self::default();
-        for (line, root) in trusted_roots(state, domain) {
+        for (line, root) in roots(state, domain, true) {
             let leads = |der: &&(CertificateDer<'static>, _)| certificate::is_signed_by(&der.0, &root);
             let best = candidates.iter().filter(leads).max_by_key(|(_, until)| *until);
             let (version, state) = (line.version, line.state);
@@ -92,11 +92,11 @@ const fn rank(state: TrustState) -> u8 {
     }
 }
 
-/// Each root of one domain that the head trusts, once, the lowest version first.
-pub fn trusted_roots(state: &State, domain: Domain) -> Vec<(TrustLine, CertificateDer<'static>)> {
+/// Each root of one domain that the head trusts, or trusts no more, once, the lowest version first.
+pub fn roots(state: &State, domain: Domain, trusted: bool) -> Vec<(TrustLine, CertificateDer<'static>)> {
     let lines = state.head().map(|record| trust::of(&record.head.trust, domain)).unwrap_or_default();
     let mut all: Vec<(TrustLine, CertificateDer<'static>)> = Vec::new();
-    for line in lines.into_iter().filter(|line| line.state.is_trusted()) {
+    for line in lines.into_iter().filter(|line| line.state.is_trusted() == trusted) {
         let record = state.bundle_named(line.bundle);
         for root in record.and_then(|it| certificate::from_pem(&it.body.bundle_pem).ok()).unwrap_or_default() {
             if !all.iter().any(|(_, known)| *known == root) {
@@ -205,7 +205,7 @@ impl Presence {
         Ok(Self {
             identity: Issuing::choose(state, folder, basis.mandated.map(|keys| keys.0))?,
             endpoint: Issuing::choose(state, folder, basis.mandated.map(|keys| keys.1))?,
-            endpoint_roots: trusted_roots(state, Domain::Endpoint).into_iter().map(|(_, root)| root).collect(),
+            endpoint_roots: roots(state, Domain::Endpoint, true).into_iter().map(|(_, root)| root).collect(),
             basis,
         })
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use identity::id::Fingerprint;
 use identity::key::PublicKey;
 use tokio::sync::Notify;
 
@@ -25,6 +26,8 @@ const MAX_PER_NODE: usize = 64;
 #[derive(Debug)]
 struct Live {
     node_key: PublicKey,
+    /// The roots that its SVID leads to.
+    roots: Box<[Fingerprint]>,
     cut: Arc<Notify>,
 }
 
@@ -38,7 +41,7 @@ pub struct Place {
 
 impl Registry {
     /// Nothing if the machine has too many already.
-    pub fn enter(self: &Arc<Self>, node_key: PublicKey) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, (node_key, roots): (PublicKey, &[Fingerprint])) -> Option<Place> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let cut = Arc::new(Notify::new());
         let mut live = self.lock();
@@ -47,7 +50,7 @@ impl Registry {
             return None;
         }
         *held += 1;
-        live.connections.insert(number, Live { node_key, cut: Arc::clone(&cut) });
+        live.connections.insert(number, Live { node_key, roots: roots.into(), cut: Arc::clone(&cut) });
         Some(Place { registry: Arc::clone(self), number, cut })
     }
 
@@ -57,9 +60,9 @@ impl Registry {
     }
 
     /// Cuts every connection whose holder no longer passes.
-    pub fn cut_unless(&self, passes: impl Fn(&PublicKey) -> bool) -> usize {
+    pub fn cut_unless(&self, passes: impl Fn(&PublicKey, &[Fingerprint]) -> bool) -> usize {
         let live = self.lock();
-        let doomed = live.connections.values().filter(|live| !passes(&live.node_key));
+        let doomed = live.connections.values().filter(|live| !passes(&live.node_key, &live.roots));
         doomed.map(|live| live.cut.notify_one()).count()
     }
 

@@ -6,15 +6,64 @@ use ground::clock;
 use identity::bundle::Domain;
 use identity::certificate;
 use identity::envelope::Envelope;
+use identity::head::Head;
+use identity::id::OrgId;
+use identity::principal::{Author, NodeName};
 use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
 use org::gateway::Issuers;
 use org::refusal::Refusal;
 use wire::control::Answer;
 
+use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 
-pub fn issuers(gateway: &Gateway) -> Result<Answer, Refusal> {
-    Ok(Answer::Issuers { issuers: vec![own(gateway)?] })
+pub async fn issuers(gateway: &Gateway) -> Result<Answer, Refusal> {
+    Ok(Answer::Issuers { issuers: known(gateway).await? })
+}
+
+/// Every gateway's, this one's first: the others' as they were last heard, also of those that are asleep.
+pub async fn known(gateway: &Gateway) -> Result<Vec<Envelope>, Refusal> {
+    let kept = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.issuers())).await?;
+    let (judgment, now) = (gateway.judgment.load(), clock::now());
+    // A voice may have lost its mandate since.
+    let counts = |envelope: &Envelope| open(gateway.about.org_id, &judgment.head, envelope, now).is_some();
+    Ok(std::iter::once(own(gateway)?).chain(kept.into_iter().filter(counts)).collect())
+}
+
+/// What a gateway with a mandate says of its keys, in its own voice.
+fn open(org: OrgId, head: &Head, envelope: &Envelope, now: Timestamp) -> Option<Issuers> {
+    let named: Issuers = envelope.peek(Some(org)).ok()?;
+    let mandate = head.active_mandate(&named.gateway, now)?;
+    envelope.open_signed_by(Some(org), &[mandate.voice]).ok()
+}
+
+/// Longer than any certificate or request of ours.
+const LONGEST: usize = 8 << 10;
+
+impl Desk<'_> {
+    /// Takes what another gateway knows of issuing keys. The newest word of each counts, and of itself its last.
+    pub fn merge_issuers(&mut self, peer: &NodeName, told: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
+        let Some(head) = self.state.head().map(|record| record.head.clone()) else { return Ok(()) };
+        let org = self.state.org;
+        let kept = self.keep(|desk| desk.ledger.issuers())?;
+        let kept: Vec<Issuers> = kept.iter().filter_map(|envelope| envelope.peek(Some(org)).ok()).collect();
+        for envelope in told.iter().take(head.mandates.len()) {
+            let Some(said) = open(org, &head, envelope, now) else { continue };
+            let parts = [&said.identity, &said.endpoint, &said.spare_identity, &said.spare_endpoint];
+            let is_own = self.voice.author == Author::Gateway(said.gateway.clone());
+            let fits = !is_own && said.at <= now + Seconds::HOUR && parts.iter().all(|part| part.0.len() <= LONGEST);
+            let before = kept.iter().find(|known| known.gateway == said.gateway);
+            // A clock that was put back must not hold up a gateway's own word.
+            let newer =
+                before.is_none_or(|before| before.at < said.at || (said.gateway == *peer && before.at != said.at));
+            if fits && newer {
+                let envelope = envelope.clone();
+                self.keep(|desk| desk.ledger.keep_issuers(&said.gateway, said.at, &envelope))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// This gateway's own, in its own voice.
@@ -38,4 +87,78 @@ fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
     };
     let sealed = Envelope::seal(Some(gateway.about.org_id), &body).map_err(|why| failed(&why))?;
     sealed.signed(&gateway.voice).map_err(|why| failed(&why))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use identity::head::{Epoch, Mandate, Revocations};
+    use identity::id::{Digest, KeyId};
+    use identity::key::{EdKey, Sign as _};
+    use identity::signers::SignersRef;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
+    const ORG: OrgId = OrgId([7; 32]);
+
+    fn voice(seed: u8) -> EdKey {
+        EdKey::from_seed(&[seed; 32])
+    }
+
+    fn mandate(gateway: &str, seed: u8) -> Mandate {
+        Mandate {
+            gateway: gateway.parse().unwrap(),
+            voice: voice(seed).public(),
+            identity_issuer: KeyId([1; 32]),
+            endpoint_issuer: KeyId([2; 32]),
+            hosts: Vec::new(),
+            kinds: BTreeSet::new(),
+            names: Vec::new(),
+            svid_ttl: Seconds::DAY,
+            not_before: NOW - Seconds::DAY,
+            not_after: NOW + Seconds::DAY,
+            addresses: Vec::new(),
+        }
+    }
+
+    fn said(gateway: &str, seed: u8) -> Envelope {
+        let (empty, at) = (|| Bytes(Vec::new()), NOW);
+        let body = Issuers {
+            gateway: gateway.parse().unwrap(),
+            identity: empty(),
+            endpoint: empty(),
+            spare_identity: empty(),
+            spare_endpoint: empty(),
+            at,
+        };
+        Envelope::seal(Some(ORG), &body).unwrap().signed(&voice(seed)).unwrap()
+    }
+
+    #[test]
+    fn a_gateway_speaks_of_its_keys_in_its_own_voice_and_while_it_has_a_mandate() {
+        let head = Head {
+            version: 1,
+            reverts: None,
+            issued_at: NOW,
+            fresh_until: NOW + Seconds::DAY,
+            members: None,
+            members_floor: 0,
+            mandates: vec![mandate("one", 1), mandate("two", 2)],
+            placements: Vec::new(),
+            revocations: Revocations::default(),
+            trust: Vec::new(),
+            signers: SignersRef { version: 1, id: Digest([1; 32]) },
+            epoch: Epoch::first(),
+            release: None,
+            fleet: None,
+        };
+        let counts = |envelope: &Envelope, now| open(ORG, &head, envelope, now).is_some();
+        assert!(counts(&said("one", 1), NOW));
+        assert!(counts(&said("two", 2), NOW));
+        assert!(!counts(&said("one", 2), NOW), "one of them passes its key off as the other's");
+        assert!(!counts(&said("three", 1), NOW), "it has no mandate");
+        assert!(!counts(&said("one", 1), NOW + Seconds::DAY), "its mandate is over");
+    }
 }

@@ -171,7 +171,8 @@ impl<D: InDomain> Trusting<D> {
         let unchanged = self.standing.confirmed.filter(|_| !adds).map(|confirmed| confirmed.runs);
         // What went back is tried again once the head says something else of this domain.
         let runs = unchanged.unwrap_or_else(|| head_lines::<D>(head));
-        let item = Item { digest: self.put(bundles, (!adds).then_some(now))?, runs };
+        let same = self.standing.confirmed.is_some_and(|confirmed| confirmed.digest == digest_of(&bundles));
+        let item = Item { digest: self.put(bundles, (!adds && !same).then_some(now))?, runs };
         let offer = Offer { item, head: head.version, terms, urged: trying.urged };
         let outcome = if self.standing.confirmed.is_some() {
             self.step(Event::Offered(offer), now)?
@@ -195,7 +196,8 @@ impl<D: InDomain> Trusting<D> {
         bundles: Vec<Bundle<D>>,
         now: Timestamp,
     ) -> Result<(), ScopeError> {
-        let item = Item { digest: self.put(bundles, Some(now))?, runs: head_lines::<D>(head) };
+        let digest = self.put(bundles, Some(now))?;
+        let item = Item { digest, runs: digest };
         self.save(Standing {
             head: head.version,
             confirmed: Some(item),
@@ -220,10 +222,13 @@ impl<D: InDomain> Trusting<D> {
 
     /// Time passes: goes back at the deadline, for the last reason that was found.
     pub fn lapse(&mut self, why: Option<&str>, now: Timestamp) -> Result<Outcome, ScopeError> {
-        match why {
-            Some(why) => self.found(Err(why.to_owned()), now),
-            None => self.tick(now),
+        if let (Some(trial), Some(why)) = (&self.standing.trial, why) {
+            // It was found in time.
+            let (found, seen) = (Err(why.to_owned()), trial.seen);
+            let event = Event::Checked { under: trial.item.digest, found };
+            self.standing = self.standing.clone().step(event, seen).0;
         }
+        self.tick(now)
     }
 
     /// Confirms, or goes back.
@@ -260,7 +265,7 @@ impl<D: InDomain> Trusting<D> {
             return Ok(());
         }
         if scope.write_roots(&self.paths, &self.roots(head))? {
-            tracing::info!(domain = D::DOMAIN.word(), versions = ?self.versions(head), "roots in force");
+            tracing::debug!(domain = D::DOMAIN.word(), versions = ?self.versions(head), "roots in force");
         }
         let kept: BTreeSet<Digest> = self.standing.kept().chain(self.written.kept()).collect();
         for digest in self.shelf.keys().filter(|digest| !kept.contains(*digest)) {
@@ -297,11 +302,12 @@ impl<D: InDomain> Trusting<D> {
             return Ok(());
         };
         let known = |bundle: &&Bundle<D>| all_within(bundle, roots.certificates());
-        let had: Vec<_> = bundles.iter().filter(known).cloned().collect();
-        if had.is_empty() {
+        let before: Vec<_> = bundles.iter().filter(known).cloned().collect();
+        if before.is_empty() {
             return Ok(());
         }
-        let item = Item { digest: self.put(had, Some(now))?, runs: head_lines::<D>(head) };
+        let digest = self.put(before, Some(now))?;
+        let item = Item { digest, runs: digest };
         self.save(Standing { head: head.version, confirmed: Some(item), ..Standing::default() })
     }
 

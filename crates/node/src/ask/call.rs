@@ -59,12 +59,12 @@ pub async fn believe_one_of(
     try_each(gateways, expect, own, (anchor, &mut false)).await
 }
 
-/// `lost` says whether one of them may only have another root than is known here.
+/// `moved` says whether one of them may only have another root than is known here.
 async fn try_each(
     gateways: &[Gateway],
     expect: &Expect,
     own: Option<&OwnSvid>,
-    (anchor, lost): (Anchor<'_>, &mut bool),
+    (anchor, moved): (Anchor<'_>, &mut bool),
 ) -> Result<(Believed, Known), AskError> {
     let mut last = None;
     for gateway in gateways {
@@ -73,7 +73,7 @@ async fn try_each(
             Ok(believed) => return Ok(believed),
             Err(why) => {
                 tracing::debug!(gateway = %gateway.address, %why, "not this one");
-                *lost |= trust::is_lost(&why);
+                *moved |= trust::is_lost(&why);
                 // What somebody answered says more than that another could not be reached.
                 if last.as_ref().is_none_or(|last: &CallError| says(last) <= says(&why)) {
                     last = Some(why);
@@ -109,25 +109,47 @@ pub async fn call_known(
     let mut known = scope.known()?.ok_or(AskError::NotJoined)?;
     let tip = scope.tip()?;
     let expect = trust::expect(scope, &known)?;
-    let mut lost = false;
-    let mut believed = try_each(gateways, &expect, own, (Anchor::Known(&known, tip.as_ref()), &mut lost)).await;
+    let mut moved = false;
+    let mut believed =
+        Box::pin(try_each(gateways, &expect, own, (Anchor::Known(&known, tip.as_ref()), &mut moved))).await;
     if believed.is_err()
-        && lost
+        && moved
         && let Some(newer) = Box::pin(trust::come_home(scope, gateways, &known)).await?
     {
         known = newer;
         let expect = trust::expect(scope, &known)?;
-        believed = try_each(gateways, &expect, own, (Anchor::Known(&known, tip.as_ref()), &mut lost)).await;
+        believed = Box::pin(try_each(gateways, &expect, own, (Anchor::Known(&known, tip.as_ref()), &mut moved))).await;
     }
     if let Err(AskError::Call(CallError::Knowledge { source, .. })) = &believed {
         keep_in_sight(scope, known.heed(source, known.now(clock::now())))?;
+    }
+    if let Err(AskError::Call(refused @ CallError::NotAccepted { .. })) = believed {
+        return Err(explain(scope, (gateways, &known), own, refused).await.into());
     }
     let (mut believed, newer) = believed?;
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         save_authority(scope, &newer)?;
     }
-    trust::fill(scope, &mut believed, &newer).await;
+    Box::pin(trust::fill(scope, &mut believed, &newer)).await;
     Ok((believed, newer))
+}
+
+/// The gateway tells no more than an alert: this side adds what it knows of its own certificate.
+async fn explain(
+    scope: &Scope,
+    (gateways, known): (&[Gateway], &Known),
+    own: Option<&OwnSvid>,
+    refused: CallError,
+) -> CallError {
+    let at =
+        |gateway: &&Gateway| matches!(&refused, CallError::NotAccepted { address, .. } if gateway.address == *address);
+    let (Some(own), Some(gateway)) = (own, gateways.iter().find(at)) else {
+        return refused;
+    };
+    match trust::identity_roots(scope, known) {
+        Ok(roots) => Box::pin(wire::trust::explain(refused, (gateway, known), &own.chain, &roots)).await,
+        Err(_) => refused,
+    }
 }
 
 /// The ratchet, and with it what is trusted no more.

@@ -7,7 +7,7 @@ use identity::certificate;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
-use identity::verifier::{self, Side, Standard, Untrusted};
+use identity::verifier::{self, Side, Standard};
 use org::admission::{Admission, Admitted};
 use pki_types::CertificateDer;
 use wire::connect::Believed;
@@ -48,9 +48,7 @@ impl Asking<'_> {
         };
         let here = self.known.now(clock::now());
         let believed = verifier::check_svid(&chain, Side::Client, standard, here).map_err(|why| {
-            let apart = matches!(why, Untrusted::Expired(_) | Untrusted::NotYetValid(_));
-            let clock =
-                if apart { format!("; here it is {here}: is this machine's clock right?") } else { String::new() };
+            let clock = if why.moment().is_some() { ": is this machine's clock right?" } else { "" };
             AskError::BadAnswer(format!("the certificate: {why}{clock}"))
         })?;
         let leaf = chain.first().and_then(|leaf| certificate::read(leaf).ok());

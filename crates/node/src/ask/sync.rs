@@ -12,7 +12,7 @@ use manifest::stored::Manifest;
 use org::admission::Leave;
 use org::consent::Consent;
 use org::frontier::Tip;
-use wire::connect::{Believed, Gateway};
+use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};
@@ -34,7 +34,16 @@ pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, K
             seat.svid()?.ok_or(AskError::NotJoined)?
         }
     };
-    call_known(scope, gateways, Some(&svid.own)).await
+    let called = call_known(scope, gateways, Some(&svid.own)).await;
+    // Its root may be retired, or its issuer out of office, since it was issued: the node key gets another.
+    if let Err(AskError::Call(CallError::NotAccepted { alert: AlertKind::Other, .. })) = &called
+        && renew::is_outdated(scope, &node, gateways).await.unwrap_or(false)
+    {
+        renew::come_back(scope, &node, gateways).await?;
+        let svid = seat.svid()?.ok_or(AskError::NotJoined)?;
+        return call_known(scope, gateways, Some(&svid.own)).await;
+    }
+    called
 }
 
 /// A little is normal; more makes SVIDs seem to end too early or to begin too late.

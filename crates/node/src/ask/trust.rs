@@ -174,13 +174,9 @@ impl Probe<'_> {
     }
 }
 
-/// May a gateway be refused only because this node does not know its roots?
+/// May a gateway be refused only because this node does not know its roots, or knows old ones?
 pub const fn is_lost(why: &CallError) -> bool {
-    match why {
-        CallError::NotBelieved { why, .. } => matches!(why, Untrusted::UnknownRoot | Untrusted::NotByAnIssuer),
-        CallError::ClocksApart { why, .. } => matches!(why, Untrusted::Expired(_)),
-        _ => false,
-    }
+    why.is_unknown_root() || matches!(why, CallError::ClocksApart { why: Untrusted::Expired { .. }, .. })
 }
 
 /// Catches up with the org at whoever answers, and believes only what is signed. True if there are other roots now.

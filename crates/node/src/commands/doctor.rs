@@ -4,22 +4,27 @@ use std::path::Path;
 
 use clap::Args;
 use ground::clock;
-use identity::bundle::Endpoint;
+use identity::bundle::{Endpoint, InDomain, Roots};
 use identity::key::Sign as _;
 use identity::principal::OrgName;
 use identity::time::Timestamp;
+use identity::verifier::leads_to;
 use org::frontier::Tip;
 use wire::connect::Gateway;
 use wire::known::Known;
+use wire::tls::OwnSvid;
+use wire::trust::{explain, refresh};
 
 use crate::agent::status::Status;
 use crate::agent::trouble::describe;
 use crate::apply::trust::Trusting;
 use crate::apply::view;
+use crate::ask::trust::{Both, identity_roots, is_lost};
 use crate::commands::roots::Common;
 use crate::doctor::standing::Who;
 use crate::doctor::{Finding, Patient, files, reach, standing, tell};
 use crate::report::Failure;
+use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
 
 #[derive(Debug, Args)]
@@ -95,6 +100,7 @@ async fn examine(scope: &Scope) -> Patient {
     findings.push(standing::mandate(now, known.head.head.mandates.iter(), Who::Node));
     findings.push(agent(scope));
     findings.push(applied(scope));
+    findings.extend(trust(scope, &known, now));
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
     let date = gateways(scope, &node, &known, (good, now), &mut findings).await;
@@ -201,6 +207,45 @@ fn applied(scope: &Scope) -> Finding {
     }
 }
 
+/// Does this machine go by the roots that the operators hand out, and do others read the same?
+fn trust(scope: &Scope, known: &Known, now: Timestamp) -> Vec<Finding> {
+    let found = Both::open(scope, known, known.now(now)).and_then(|both| {
+        let paths = scope.trust_paths()?;
+        Ok([roots(scope, (&paths, known), &both.endpoint), roots(scope, (&paths, known), &both.identity)])
+    });
+    found.map_or_else(
+        |why| vec![Finding::wrong("trust", describe(&why), format!("join anew: {ANEW}"))],
+        |found| found.into_iter().collect(),
+    )
+}
+
+fn roots<D: InDomain>(scope: &Scope, (paths, known): (&TrustPaths, &Known), trusting: &Trusting<D>) -> Finding {
+    let (subject, domain, head) = ("trust", D::DOMAIN.word(), &known.head.head);
+    if let Err(why) = scope.check_trust_paths(paths) {
+        return Finding::wrong(subject, why.to_string(), "say where: freehold-node trust paths --help");
+    }
+    let file = scope.roots_path(paths, D::DOMAIN);
+    let written = scope.written_roots::<D>(paths).map(|roots| roots.certificates().to_vec());
+    if written.is_none() || trusting.is_served(head) && written != Some(trusting.roots(head).certificates().to_vec()) {
+        let found = format!("`{}` does not hold the roots that count", file.display());
+        return Finding::wrong(subject, found, format!("the agent writes it again when it starts: {AGENT}"));
+    }
+    let Some(told) = trusting.told(head) else {
+        let found = format!("it is not known yet which versions of the `{domain}` roots are here");
+        return Finding::soon(subject, found, format!("the agent asks for it: {AGENT}"));
+    };
+    if let Some(refused) = told.refused {
+        let found = format!("new `{domain}` roots went back at {}: {}", refused.at, refused.why);
+        return Finding::wrong(subject, found, "mend that, then try them again: freehold-node sync --now");
+    }
+    if let Some(version) = told.trial {
+        let found = format!("version {version} of the `{domain}` roots is on trial");
+        return Finding::soon(subject, found, "nothing: it is confirmed or goes back by itself");
+    }
+    let versions: Vec<_> = told.versions.iter().map(ToString::to_string).collect();
+    Finding::ok(subject, format!("it goes by version {} of the `{domain}` roots", versions.join(", ")))
+}
+
 /// Each gateway, with the SVID if there is one: what a renewal would meet. The clock of the first that answered.
 async fn gateways(
     scope: &Scope,
@@ -219,7 +264,28 @@ async fn gateways(
     let mut date = None;
     for address in &node.gateways {
         let gateway = Gateway::from(address.clone());
-        let outcome = reach::reach(&gateway, &roots, known, svid.map(|svid| &svid.own)).await;
+        let own = svid.map(|svid| &svid.own);
+        let mut outcome = reach::reach(&gateway, &roots, known, own).await;
+        let moved = if outcome.as_ref().is_err_and(is_lost) { refresh(&gateway, known).await.ok() } else { None };
+        if let Some((newer, trust)) = moved {
+            // As the agent would come home; here it is not kept.
+            let leads = |own: &&OwnSvid| !leads_to(&own.chain, &Roots::of_all(&trust.identity), now).is_empty();
+            let own = own.filter(leads);
+            outcome = reach::reach(&gateway, &Roots::of_all(&trust.endpoint), &newer, own).await;
+            if outcome.is_ok() {
+                let svid = if own.is_some() { "" } else { ", and its SVID leads to none of them" };
+                let found = format!("{address} answers under roots that this machine has not taken yet{svid}");
+                let cure = format!("the agent comes back by itself: {AGENT}; or now: freehold-node sync");
+                findings.push(Finding::soon("trust", found, cure));
+            }
+        }
+        let outcome = match (outcome, svid, identity_roots(scope, known)) {
+            // An alert says little; this machine knows more.
+            (Err(why), Some(svid), Ok(members)) => {
+                Err(explain(why, (&gateway, known), &svid.own.chain, &members).await)
+            }
+            (outcome, ..) => outcome,
+        };
         findings.push(reach::finding(&gateway, &outcome));
         if let Ok(seen) = outcome {
             findings.extend(seen.certificate_until.map(|until| standing::endpoint(now, until)));

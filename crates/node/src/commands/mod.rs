@@ -6,6 +6,7 @@ pub mod csr;
 pub mod run;
 pub mod service;
 pub mod status;
+pub mod trust;
 pub mod countdown;
 pub mod sync;
 pub mod leave;

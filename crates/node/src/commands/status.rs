@@ -2,6 +2,7 @@
 
 use clap::Args;
 use identity::id::Digest;
+use org::report::DomainTold;
 
 use crate::agent::status::{Status as NodeStatus, WaitingStatus};
 use crate::apply::view::ApplyView;
@@ -55,6 +56,14 @@ fn applied(view: &ApplyView) -> Vec<String> {
     lines
 }
 
+/// Which versions of a domain it goes by.
+fn roots(domain: &str, told: &DomainTold) -> String {
+    let versions: Vec<_> = told.versions.iter().map(ToString::to_string).collect();
+    let trial = told.trial.map(|version| format!(", {version} ON TRIAL")).unwrap_or_default();
+    let refused = told.refused.as_ref().map(|it| format!(", went back at {}: {}", it.at, it.why));
+    format!("{domain}  roots of version {}{trial}{}", versions.join(", "), refused.unwrap_or_default())
+}
+
 pub fn short(digest: Digest) -> String {
     digest.to_string().chars().take(12).collect()
 }
@@ -75,6 +84,9 @@ fn in_words(status: &NodeStatus) -> String {
         (true, None) => lines.push("agent     running, has not checked in yet".to_owned()),
         (false, _) => lines.push("agent     not running; start it: freehold-node run".to_owned()),
     }
+    lines.extend(status.trust.iter().flat_map(|told| {
+        [("endpoint", &told.endpoint), ("identity", &told.identity)].map(|(domain, told)| roots(domain, told))
+    }));
     lines.extend(applied(&status.applied));
     lines.extend(status.refused.iter().map(|refused| format!("refused   at {}: {}", refused.at, refused.why)));
     if let Some(problem) = &status.problem {

@@ -40,7 +40,7 @@ pub async fn reach(
     known: &Known,
     own: Option<&OwnSvid>,
 ) -> Result<Seen, CallError> {
-    let expect = Expect::Roots(roots.clone());
+    let expect = Expect::RootsSince(roots.clone(), known.head.head.issued_at);
     // Without the last word of its ledger: to be shown its future would stop a gateway, and a doctor only looks.
     let (_, newer) = Provisional::dial(gateway, &expect, own).await?.believe(Anchor::Known(known, None)).await?;
     let shown = timeout(LOOK_TIME, glimpse(gateway, expect)).await.ok().and_then(Result::ok);

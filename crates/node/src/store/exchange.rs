@@ -3,6 +3,7 @@
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{NodeName, Principal};
+use identity::time::Timestamp;
 use org::frontier::Frontier;
 use org::renew::Issuance;
 use rusqlite::{OptionalExtension as _, params};
@@ -161,6 +162,21 @@ impl Ledger {
         let text = serde_json::to_string(&until).unwrap_or_default();
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", params![format!("read of {peer}"), text])?;
         Ok(())
+    }
+
+    /// What a gateway said last of its issuing keys; it replaces what it said before.
+    pub fn keep_issuers(&self, gateway: &NodeName, at: Timestamp, envelope: &Envelope) -> Result<(), LedgerError> {
+        let text = serde_json::to_string(envelope).unwrap_or_default();
+        let named = params![gateway.as_str(), at.unix(), text];
+        self.db.execute("INSERT OR REPLACE INTO issuers (gateway, at, envelope) VALUES (?1, ?2, ?3)", named)?;
+        Ok(())
+    }
+
+    /// What each gateway said last of its issuing keys.
+    pub fn issuers(&self) -> Result<Vec<Envelope>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT envelope FROM issuers ORDER BY gateway")?;
+        let rows = query.query_map([], |row| row.get::<_, String>(0))?;
+        rows.map(|row| read(&row?)).collect()
     }
 
     /// The last report of one node.

@@ -184,21 +184,17 @@ impl GatewayFolder {
         if spare.exists() {
             keys.push(read_key(&spare)?);
         }
-        let mut certificates = self.certificates(&self.issuer_path(domain, PEM))?;
+        let mut all = certificates(&self.issuer_path(domain, PEM))?;
         let more = self.issuer_path(domain, MORE);
         if more.exists() {
-            certificates.extend(self.certificates(&more)?);
+            all.extend(certificates(&more)?);
         }
-        Ok(Issuing { keys, certificates })
+        Ok(Issuing { keys, certificates: all })
     }
 
     /// Makes the files say which key is in use, if that is the spare one: whenever this ends, the key that is in use is
     /// here, with a certificate. True if something was done.
-    pub fn settle(
-        &self,
-        domain: Domain,
-        (used, certificates): (KeyId, &[CertificateDer<'static>]),
-    ) -> Result<bool, ScopeError> {
+    pub fn settle(&self, domain: Domain, (used, own): (KeyId, &[CertificateDer<'static>])) -> Result<bool, ScopeError> {
         let (key, pem, spare) =
             (self.issuer_path(domain, KEY), self.issuer_path(domain, PEM), self.issuer_path(domain, SPARE));
         if !spare.exists() {
@@ -209,11 +205,11 @@ impl GatewayFolder {
             return Ok(false);
         }
         if id_of(&read_key(&key)?, &key)? != used {
-            let both = [certificates, &self.certificates(&pem)?].concat();
+            let both = [own, &certificates(&pem)?].concat();
             file::write(&pem, certificate::to_pem(&both).as_bytes(), Access::Readable)?;
             file::write(&key, next.to_pem().as_bytes(), Access::Private)?;
         }
-        file::write(&pem, certificate::to_pem(certificates).as_bytes(), Access::Readable)?;
+        file::write(&pem, certificate::to_pem(own).as_bytes(), Access::Readable)?;
         // It lives on under the other name.
         std::fs::remove_file(&spare).map_err(|why| damaged(&spare, &why))?;
         file::sync_folder(&self.folder)?;
@@ -223,21 +219,21 @@ impl GatewayFolder {
     fn issuer<D: InDomain>(&self) -> Result<Authority<D>, ScopeError> {
         let (key, pem) = (self.issuer_path(D::DOMAIN, KEY), self.issuer_path(D::DOMAIN, PEM));
         let (id, key) = (id_of(&read_key(&key)?, &key)?, read_key(&key)?);
-        let certificates = self.certificates(&pem)?;
-        let own = certificates.iter().find(|der| certificate::read(der).is_ok_and(|read| read.key == id));
-        let own = own.or(certificates.first()).ok_or_else(|| damaged(&pem, &"empty"))?;
+        let all = certificates(&pem)?;
+        let own = all.iter().find(|der| certificate::read(der).is_ok_and(|read| read.key == id));
+        let own = own.or(all.first()).ok_or_else(|| damaged(&pem, &"empty"))?;
         Authority::load(own.clone(), &key).map_err(|why| damaged(&pem, &why))
-    }
-
-    fn certificates(&self, path: &Path) -> Result<Vec<CertificateDer<'static>>, ScopeError> {
-        let pem = file::read(path)?;
-        certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(path, &why))
     }
 
     fn certificate(&self, name: &str) -> Result<CertificateDer<'static>, ScopeError> {
         let path = self.path(name);
-        self.certificates(&path)?.into_iter().next().ok_or_else(|| damaged(&path, &"empty"))
+        certificates(&path)?.into_iter().next().ok_or_else(|| damaged(&path, &"empty"))
     }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ScopeError> {
+    let pem = file::read(path)?;
+    certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(path, &why))
 }
 
 fn damaged(path: &Path, why: &dyn std::fmt::Display) -> ScopeError {

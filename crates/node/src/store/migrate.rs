@@ -39,10 +39,10 @@ const VERSION_1: &str = "
 type Step = fn(&Connection) -> Result<(), LedgerError>;
 
 /// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
-const STEPS: [Step; 3] = [to_version_2, to_version_3, to_version_4];
+const STEPS: [Step; 4] = [to_version_2, to_version_3, to_version_4, to_version_5];
 
 /// The version that this program reads and writes.
-pub const CURRENT: u32 = 4;
+pub const CURRENT: u32 = 5;
 const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each version after the first");
 
 /// Says what kind of file it is to whoever finds it: `Fhld`.
@@ -99,6 +99,14 @@ fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
              counter INTEGER NOT NULL, request TEXT NOT NULL, teller TEXT NOT NULL, made INTEGER NOT NULL,
              value TEXT NOT NULL, UNIQUE (node_key, principal, counter, request)
          ) STRICT;",
+    )?;
+    Ok(())
+}
+
+/// What other gateways say of their issuing keys, so that operators can certify them anew while one is asleep.
+fn to_version_5(db: &Connection) -> Result<(), LedgerError> {
+    db.execute_batch(
+        "CREATE TABLE issuers (gateway TEXT PRIMARY KEY, at INTEGER NOT NULL, envelope TEXT NOT NULL) STRICT, WITHOUT ROWID;",
     )?;
     Ok(())
 }

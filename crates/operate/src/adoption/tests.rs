@@ -83,14 +83,20 @@ fn a_node_has_what_it_says_and_otherwise_there_is_a_reason() {
     check(Said::This(told(&[1, 2], None, None)), Some(5), "adopted");
     check(Said::This(told(&[1, 2], None, Some(after))), Some(5), "adopted");
     check(Said::This(told(&[1], Some(2), None)), Some(5), "`web-1` tries it");
-    check(Said::This(told(&[1], None, None)), Some(5), "`web-1`: not yet");
+    // As an agent says it: it goes by what it tries.
+    check(Said::This(told(&[1, 2], Some(2), None)), Some(5), "`web-1` tries it");
+    check(Said::This(told(&[1], None, None)), Some(5), "`web-1`: not yet; last seen at 1970-01-12T13:56:35Z");
     check(
         Said::This(told(&[1], None, Some(after))),
         Some(5),
         "`web-1` went back at 1970-01-12T13:47:40Z: no gateway under the new roots",
     );
     // A refusal of an earlier version says nothing about this one.
-    check(Said::This(told(&[1], None, Some(PUBLISHED.unix() - 1))), Some(5), "`web-1`: not yet");
+    check(
+        Said::This(told(&[1], None, Some(PUBLISHED.unix() - 1))),
+        Some(5),
+        "`web-1`: not yet; last seen at 1970-01-12T13:56:35Z",
+    );
     check(Said::This(told(&[1], None, None)), Some(300), "`web-1`: offline since 1970-01-12T13:51:40Z");
     check(Said::NothingOfTrust, Some(5), "`web-1`: its agent is too old to say");
     check(Said::Nothing, None, "`web-1`: its agent never ran");

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use identity::head::FleetRef;
+use identity::head::{FleetRef, GitHash};
+use manifest::source::{SourceFile, is_source};
 
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -53,6 +54,22 @@ pub fn look(folder: &Path) -> Result<GitState, GitError> {
     // Without a first commit, or in a folder that no commit has, everything is a change.
     let dirty = commit.is_none() || tree.is_none() || !changed.is_empty();
     Ok(GitState { fleet: FleetRef { commit, tree, dirty }, versioned: true, changed })
+}
+
+/// More files than any fleet has.
+const MOST_FILES: usize = 2_000;
+
+/// The fleet as it was in a tree that git still has; nothing if it does not.
+pub fn sources_at(folder: &Path, tree: &GitHash) -> Option<Vec<SourceFile>> {
+    let ask = |words: &[&str]| git(folder, words).ok().filter(|told| told.status.success()).map(|told| told.stdout);
+    let listed = ask(&["ls-tree", "-r", "-z", "--name-only", "--full-tree", &tree.to_string()])?;
+    let names = listed.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
+    let names: Vec<&str> = names.filter(|name| is_source(name)).take(MOST_FILES).collect();
+    let read = |name: &&str| {
+        let bytes = ask(&["cat-file", "blob", &format!("{tree}:{name}")])?;
+        Some(SourceFile { path: (*name).to_owned(), bytes })
+    };
+    names.iter().map(read).collect()
 }
 
 /// What git ignores changes the fleet only if it is read as a part of it.

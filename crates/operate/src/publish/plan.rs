@@ -17,6 +17,7 @@ use super::members::Member;
 use super::patterns::Patterns;
 use super::published::{Published, nodes};
 use super::schema::CommonSchema;
+use super::shortening::{Warning, warnings};
 use crate::desk::Desk;
 use crate::distrust::Distrust;
 use crate::session::{OperateError, Session};
@@ -75,6 +76,8 @@ pub struct Prepared {
     pub gone: Vec<Gone>,
     /// What becomes of standing patterns; nothing in a rollback.
     pub patterns: Patterns,
+    /// What makes machines last less long on their own; nothing in a rollback.
+    pub warnings: Vec<Warning>,
 }
 
 impl Prepared {
@@ -113,6 +116,8 @@ impl<D: Desk> Session<D> {
         let operators = super::low::operators(fleet);
         let mut prepared = self.prepare(published, members, compiled, Some(schema), &operators)?;
         prepared.patterns = self.plan_patterns(&fleet.invites).await?;
+        let head = &self.known.head.head;
+        prepared.warnings = warnings(head, prepared.published.as_ref(), fleet, &prepared.compiled);
         Ok(self.with_farewells(prepared).await?)
     }
 
@@ -164,7 +169,7 @@ impl<D: Desk> Session<D> {
         });
         let gone = gone.collect();
         let patterns = Patterns::default();
-        Ok(Prepared { published, members, schema, compiled, plan, displaced, gone, patterns })
+        Ok(Prepared { published, members, schema, compiled, plan, displaced, gone, patterns, warnings: Vec::new() })
     }
 }
 

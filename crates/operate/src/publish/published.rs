@@ -73,7 +73,7 @@ impl<D: Desk> Session<D> {
 
     /// The map with this root, with everything that its leaves name: exactly that, or an error.
     pub async fn published_as(&mut self, root: Digest) -> Result<Published, OperateError> {
-        let not_whole = || OperateError::Unwise(format!("the gateway does not have the whole members' map {root}"));
+        let not_whole = || OperateError::NotKept { what: "the whole members' map", digest: root };
         let values = self.map_values(root).await?;
         let blobs = self.blobs(&values).await?;
         let mut leaves = Vec::with_capacity(values.len());
@@ -128,9 +128,8 @@ impl<D: Desk> Session<D> {
                 }
             }
             if found.len() == before {
-                let missing = open.first().map(ToString::to_string).unwrap_or_default();
-                let why = format!("the gateway does not have a leaf or manifest that was published: {missing}");
-                return Err(OperateError::Unwise(why));
+                let what = "a leaf or manifest that was published:";
+                return Err(OperateError::NotKept { what, digest: open.first().copied().unwrap_or(Digest([0; 32])) });
             }
             open.retain(|digest| !found.contains_key(digest));
         }

@@ -1,11 +1,13 @@
 //! Turns of trust: a version is published, used, taken back. Each is a signed head, and a line in the ledger.
 
 pub mod issuers;
-pub mod adoption;
+pub mod reissue;
+pub mod stolen;
 pub mod outside;
 
 use std::collections::BTreeSet;
 
+use ground::clock;
 use identity::authority::Authority;
 use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain};
 use identity::head::{Grace, TrustLine};
@@ -20,7 +22,7 @@ use crate::desk::Desk;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::trust::Version;
-use crate::unturned::{Missing, Unturned};
+use crate::unturned::Unturned;
 
 /// What a turn made so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,15 +106,16 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<Turned>, OperateError> {
         let lines = &self.known.head.head.trust;
         let version = trust::staged(lines, T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
-        let (waived, missing): (Vec<Missing>, Vec<Missing>) =
-            self.adopting(T::DOMAIN, version).await?.missing.into_iter().partition(|it| anyway.contains(&it.node));
-        if !missing.is_empty() {
-            return Err(Unturned::NotAdopted { version, missing }.into());
-        }
         let versions = self.versions::<T>().await?;
         let staged = versions.into_iter().find(|it| it.line.version == version);
         let staged = staged.ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?;
-        let waived: Vec<String> = waived.into_iter().map(|it| it.node.to_string()).collect();
+        let (published_at, stances) = (staged.bundle.body().published_at, self.stances().await?);
+        let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
+        let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();
+        if !behind.is_subset(anyway) {
+            return Err(Unturned::NotAdopted { version, missing: adoption.without(anyway).rest() }.into());
+        }
+        let waived: Vec<String> = behind.iter().map(ToString::to_string).collect();
         self.publish(keys, |session, now| {
             let former = trust::active(&session.known.head.head.trust, T::DOMAIN).map(|line| line.version);
             let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;

@@ -6,6 +6,8 @@ pub mod show;
 pub mod publish;
 pub mod activate;
 pub mod rollback;
+pub mod plan;
+pub mod retire;
 
 use clap::Subcommand;
 use identity::bundle::Domain;
@@ -14,7 +16,9 @@ use node::report::Failure;
 use crate::home::Common;
 use activate::Activate;
 use list::List;
+use plan::Plan;
 use publish::Publish;
+use retire::Retire;
 use rollback::Rollback;
 use show::Show;
 
@@ -24,12 +28,16 @@ pub enum TrustCommand {
     List(List),
     /// Show one version, with everything in it
     Show(Show),
+    /// Say what a step would do, and who would break by it
+    Plan(Plan),
     /// Hand out a new version of the roots beside the one in use
     Publish(Publish),
     /// Turn to the version that was handed out
     Activate(Activate),
     /// Take the last turn back
     Rollback(Rollback),
+    /// Trust a version no more, if nobody breaks by it
+    Retire(Retire),
 }
 
 impl TrustCommand {
@@ -37,9 +45,11 @@ impl TrustCommand {
         match self {
             Self::List(list) => list.run(common).await,
             Self::Show(show) => show.run(common).await,
+            Self::Plan(plan) => Box::pin(plan.run(common)).await,
             Self::Publish(publish) => Box::pin(publish.run(common)).await,
             Self::Activate(activate) => Box::pin(activate.run(common)).await,
             Self::Rollback(rollback) => Box::pin(rollback.run(common)).await,
+            Self::Retire(retire) => Box::pin(retire.run(common)).await,
         }
     }
 }

@@ -87,7 +87,7 @@ impl Scope {
     /// Nothing of somebody else is overwritten, nor anything of this program that is not meant for it.
     fn check_foreign(&self, path: &Path, domain: Domain) -> Result<(), BadTrustPath> {
         let own = self.roots_path(&TrustPaths::default(), domain);
-        let same = |own: &Path| own.canonicalize().is_ok_and(|own| own == path);
+        let same = |own: &Path| real_path(own).is_ok_and(|own| own == path);
         if self.folder.canonicalize().is_ok_and(|folder| path.starts_with(folder)) && !same(&own) {
             return Err(BadTrustPath::Own { path: path.to_owned(), domain });
         }

@@ -1,0 +1,293 @@
+//! `freehold rotate DOMAIN`: a new root from the first step to the last. Where it stands, the head says.
+
+mod wait;
+mod stolen;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Args;
+use ground::clock;
+use identity::bundle::{Endpoint, Identity, InDomain};
+use identity::principal::NodeName;
+use identity::time::{Seconds, Timestamp};
+use node::report::{Exit, Failure, show};
+use operate::breaks;
+use operate::keys::SignerKeys;
+use operate::retire::RetireWish;
+use operate::rotate::{Stage, stage};
+use operate::session::Session;
+use operate::unturned::Unturned;
+use serde::Serialize;
+
+use crate::commands::trust::domain::{DomainWord, TurnTold};
+use crate::commands::trust::plan::Planned;
+use crate::commands::trust::rollback;
+use crate::home::{Common, failure};
+use crate::local::AnyDesk;
+use crate::rooting::next_root;
+use crate::waiting::{Waiting, leave};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold rotate endpoint                        begin, or go on where it stands
+  freehold rotate identity --grace 30d --wait 1h
+  freehold rotate endpoint --anyway old-nas       do not wait for this node
+  freehold rotate endpoint --back                 take the last step back
+  freehold rotate identity --compromised          the root was stolen: no grace
+
+New root, hand it out, wait until every node has it, turn to it, keep the old one for the grace, retire it. It can be
+interrupted anywhere: run again, it goes on. If nodes are missing when the wait is over it ends with 5 and names them.
+When the grace is over, run it once more: it retires the old root, unless somebody would break by that.
+
+Exit code: 0 as far as it can be now, 3 refused, 5 it waits for nodes.")]
+pub struct Rotate {
+    domain: DomainWord,
+    /// How long the old root is trusted beside the new one
+    #[arg(long, value_name = "SPAN", default_value = "7d")]
+    grace: Seconds,
+    /// Wait this long for the nodes
+    #[arg(long, value_name = "SPAN", default_value = "10m")]
+    wait: Seconds,
+    /// Do not wait for the nodes
+    #[arg(long, conflicts_with = "wait")]
+    no_wait: bool,
+    #[command(flatten)]
+    way: Way,
+    /// For --compromised without a terminal: the org's name
+    #[arg(long, value_name = "ORG", requires = "compromised")]
+    confirm: Option<String>,
+    /// A node that is left behind until it comes back; may be repeated
+    #[arg(long, value_name = "NODE")]
+    anyway: Vec<NodeName>,
+    /// A gateway whose issuing keys are not known, and that is left out; may be repeated
+    #[arg(long, value_name = "NAME")]
+    without: Vec<NodeName>,
+    /// Where the root keys are [default: the operator's folder]
+    #[arg(long, value_name = "DIR")]
+    roots: Option<PathBuf>,
+}
+
+/// Forward by default.
+#[derive(Debug, Args)]
+struct Way {
+    /// Only go on with what is under way; begin nothing
+    #[arg(long = "continue")]
+    goes_on: bool,
+    /// Take the last step back
+    #[arg(long, conflicts_with_all = ["goes_on", "compromised"])]
+    back: bool,
+    /// The root was stolen: put a new one in its place at once
+    #[arg(long, conflicts_with = "goes_on")]
+    compromised: bool,
+}
+
+/// Where the rotation stands when the command ends.
+#[derive(Debug, Default, Serialize)]
+pub struct Rotated {
+    domain: &'static str,
+    /// What this run did: `publish`, `activate`, `retire`, `rollback`, `replace`.
+    done: Vec<&'static str>,
+    /// `settled`, `staged` or `grace`.
+    stands: &'static str,
+    trust_bundle_version: u64,
+    /// Until when the old version is trusted.
+    grace_until: Option<Timestamp>,
+    /// Who is waited for, and why.
+    missing: Vec<String>,
+    /// What comes next, as a command.
+    next: Option<String>,
+    pending: Option<Waiting>,
+}
+
+/// Whether there is more to do now.
+enum Then {
+    GoOn,
+    Rest,
+    /// Exit code 5.
+    Wait(String),
+}
+
+/// One run of the command.
+struct Run<'a> {
+    wish: Rotate,
+    common: &'a Common,
+    session: Session<AnyDesk>,
+    keys: SignerKeys,
+    doing: String,
+    told: Rotated,
+}
+
+impl Rotate {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not rotate the `{}` root", self.domain.word());
+        let (session, keys) = common.signing_session(&doing).await?;
+        let told = Rotated { domain: self.domain.word(), ..Rotated::default() };
+        let mut run = Run { wish: self, common, session, keys, doing, told };
+        match run.wish.domain {
+            DomainWord::Endpoint => Box::pin(run.all::<Endpoint>()).await,
+            DomainWord::Identity => Box::pin(run.all::<Identity>()).await,
+        }
+    }
+}
+
+impl Run<'_> {
+    async fn all<T: InDomain>(&mut self) -> Result<(), Failure> {
+        let then = if self.wish.way.back {
+            self.back::<T>().await?
+        } else if self.wish.way.compromised {
+            stolen::replace::<T>(self).await?
+        } else {
+            loop {
+                match self.step::<T>().await? {
+                    Then::GoOn => {}
+                    then => break then,
+                }
+            }
+        };
+        self.end::<T>(then)
+    }
+
+    /// The next step from wherever the head stands.
+    async fn step<T: InDomain>(&mut self) -> Result<Then, Failure> {
+        match stage(&self.session.known.head.head.trust, T::DOMAIN) {
+            Stage::Settled { active } if !self.told.done.is_empty() => {
+                self.say(&format!("version {active} is in use, and nothing else is trusted: the rotation is done"));
+                Ok(Then::Rest)
+            }
+            Stage::Settled { .. } if self.wish.way.goes_on => {
+                Err(Failure::refused(&self.doing, "nothing is under way")
+                    .hint(format!("begin: freehold rotate {}", T::DOMAIN.word())))
+            }
+            Stage::Settled { active } => self.publish::<T>(active).await,
+            Stage::Staged { version, active } => self.activate::<T>(version, active).await,
+            Stage::Leaving { active, version, until } if clock::now() < until => {
+                self.say(&format!("version {active} is in use; version {version} is trusted beside it until {until}"));
+                Ok(Then::Rest)
+            }
+            Stage::Leaving { version, .. } => self.retire::<T>(version).await,
+        }
+    }
+
+    async fn publish<T: InDomain>(&mut self, active: u64) -> Result<Then, Failure> {
+        self.say(&format!("version {active} is in use; drawing a new root, to hand it out beside it"));
+        let roots = self.wish.roots.clone();
+        let root = next_root::<_, T>(self.common, &mut self.session, roots, &self.doing).await?;
+        let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
+        let made = self.session.publish_trust(&self.keys, &root, &without).await;
+        let made = made.map_err(|why| failure(&self.doing, &why))?;
+        Ok(self.done("publish", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
+    }
+
+    async fn activate<T: InDomain>(&mut self, version: u64, active: Option<u64>) -> Result<Then, Failure> {
+        let beside = active.map(|active| format!(" beside version {active}, which is in use")).unwrap_or_default();
+        self.say(&format!("version {version} is handed out{beside}; waiting until every node has it"));
+        let missing = wait::adopted::<T>(self, version).await?;
+        if !missing.is_empty() {
+            self.told.missing = missing;
+            return Ok(Then::Wait(format!("not every node has version {version} yet")));
+        }
+        let missing = wait::reissued::<T>(self, version).await?;
+        if !missing.is_empty() {
+            self.told.missing = missing;
+            return Ok(Then::Wait(format!("not every certificate leads to the root of version {version} yet")));
+        }
+        let anyway: BTreeSet<NodeName> = self.wish.anyway.iter().cloned().collect();
+        let made = self.session.activate_trust::<T>(&self.keys, self.wish.grace, &anyway).await;
+        let made = made.map_err(|why| failure(&self.doing, &why))?;
+        Ok(self.done("activate", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
+    }
+
+    /// The promised time is over: gone, if nobody would break by it.
+    async fn retire<T: InDomain>(&mut self, version: u64) -> Result<Then, Failure> {
+        let wish = RetireWish { domain: T::DOMAIN, version, early: false, waived: Vec::new() };
+        let scene = self.session.scene(T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
+        let outcome = breaks::outcome(&scene, wish.step(), None);
+        let outcome = outcome.map_err(|why| failure(&self.doing, &Unturned::Step(why).into()))?;
+        if !outcome.breaks.is_empty() {
+            self.say(&Planned::of(&scene, wish.step(), &outcome).broken());
+            self.told.missing = outcome.breaks.iter().map(|it| format!("{}: {}", it.in_words(), it.why)).collect();
+            return Ok(Then::Wait(format!("somebody would break if version {version} were trusted no more")));
+        }
+        self.say(&format!("the grace of version {version} is over, and nobody would break without it"));
+        let made = self.session.retire(&self.keys, &wish).await.map_err(|why| failure(&self.doing, &why))?;
+        let pending = leave(self.common, &self.doing, &self.session.known, made.pending.as_ref())?;
+        Ok(self.done("retire", pending))
+    }
+
+    async fn back<T: InDomain>(&mut self) -> Result<Then, Failure> {
+        let made = self.session.roll_back_trust::<T>(&self.keys, self.wish.grace).await;
+        let made = made.map_err(|why| failure(&self.doing, &why))?;
+        let told = TurnTold::of(self.common, &self.session.known, &made, &self.doing)?;
+        if told.pending.is_none() {
+            self.say(&rollback::in_words(&told));
+        }
+        self.done("rollback", told.pending);
+        Ok(Then::Rest)
+    }
+
+    /// A step was made, or waits for the others' signatures.
+    fn done(&mut self, step: &'static str, pending: Option<Waiting>) -> Then {
+        if pending.is_some() {
+            self.told.pending = pending;
+            return Then::Rest;
+        }
+        self.told.done.push(step);
+        Then::GoOn
+    }
+
+    fn say(&self, words: &str) {
+        if !self.common.json {
+            eprintln!("{}", node::report::plain(words));
+        }
+    }
+
+    /// Tells where it stands, and what comes next.
+    fn end<T: InDomain>(&mut self, then: Then) -> Result<(), Failure> {
+        let word = T::DOMAIN.word();
+        let (stands, version, until, next) = match stage(&self.session.known.head.head.trust, T::DOMAIN) {
+            Stage::Settled { active } => ("settled", active, None, None),
+            Stage::Staged { version, .. } => {
+                ("staged", version, None, Some(format!("freehold rotate {word} --continue")))
+            }
+            Stage::Leaving { active, until, .. } => {
+                ("grace", active, Some(until), Some(format!("after {until}: freehold rotate {word} --continue")))
+            }
+        };
+        (self.told.stands, self.told.trust_bundle_version) = (stands, version);
+        (self.told.grace_until, self.told.next) = (until, next);
+        if self.told.pending.is_some() {
+            let forward = !self.wish.way.back && !self.wish.way.compromised;
+            self.told.next = forward.then(|| format!("freehold rotate {word} --continue"));
+        }
+        show(self.common.json, &self.told, || self.told.in_words());
+        let why = match then {
+            Then::GoOn | Then::Rest => return Ok(()),
+            Then::Wait(why) => why,
+        };
+        let why = format!("{why}:\n    {}", self.told.missing.join("\n    "));
+        let hint = if self.wish.way.compromised {
+            "they come back by themselves: freehold trust list".to_owned()
+        } else {
+            format!(
+                "nothing is lost: run it again when they are there; go on without a node: --anyway NAME; or take it \
+                 back: freehold rotate {word} --back"
+            )
+        };
+        Err(Failure::failed("the rotation waits", why).exit(Exit::Waiting).hint(hint))
+    }
+}
+
+impl Rotated {
+    fn in_words(&self) -> String {
+        let now = match self.stands {
+            _ if self.pending.is_some() => self.pending.as_ref().map(Waiting::in_words).unwrap_or_default(),
+            "staged" => format!("version {} of `{}` is handed out", self.trust_bundle_version, self.domain),
+            _ => format!("version {} of `{}` is in use", self.trust_bundle_version, self.domain),
+        };
+        match &self.next {
+            Some(next) => format!("{now}\nnext: {next}"),
+            None => now,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `freehold rotate DOMAIN --compromised`: what breaks is shown, a name is typed, and the stolen root is gone at once.
+
+use std::collections::BTreeSet;
+use std::io::{IsTerminal as _, Write as _};
+
+use identity::bundle::InDomain;
+use identity::id::Digest;
+use identity::trust::{self, Step};
+use node::report::{Failure, plain};
+use operate::breaks::{self, Break, Held};
+use operate::turn::stolen::Spares;
+use operate::unturned::Unturned;
+
+use super::{Run, Then, wait};
+use crate::commands::trust::plan::Planned;
+use crate::home::failure;
+use crate::rooting::fresh_root;
+use crate::waiting::leave;
+
+pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
+    let waived = plan::<T>(run).await?;
+    confirm::<T>(run)?;
+    let roots = run.wish.roots.clone();
+    let root = fresh_root::<_, T>(run.common, &run.session, roots, &run.doing)?;
+    let made = run.session.replace_trust(&run.keys, &root, &waived).await;
+    drop(root);
+    let made = made.map_err(|why| failure(&run.doing, &why))?;
+    let (turned, spares) = &made.what;
+    let pending = leave(run.common, &run.doing, &run.session.known, made.pending.as_ref())?;
+    if pending.is_some() {
+        return Ok(run.done("replace", pending));
+    }
+    run.say(&format!(
+        "version {} of `{}` is in use (head {}); all others are trusted no more, and their roots never again",
+        turned.version,
+        T::DOMAIN.word(),
+        turned.head
+    ));
+    let (version, lost) = (turned.version, lost_words(spares));
+    run.say(&format!("mandates moved to the spare keys of {} gateway(s){lost}", spares.ready.len()));
+    run.done("replace", None);
+    run.say("waiting until every node is back under it");
+    let mut missing = wait::adopted::<T>(run, version).await?;
+    if missing.is_empty() {
+        missing = wait::reissued::<T>(run, version).await?;
+    }
+    if missing.is_empty() {
+        return Ok(Then::Rest);
+    }
+    run.told.missing = missing;
+    Ok(Then::Wait(format!("the stolen root is gone, and not every node is back under version {version} yet")))
+}
+
+/// Shows what would break; gives back how the ledger names it.
+async fn plan<T: InDomain>(run: &mut Run<'_>) -> Result<Vec<String>, Failure> {
+    let failed = |why: operate::session::OperateError| failure(&run.doing, &why);
+    let told = run.session.issuers().await.map_err(failed)?;
+    let mut scene = run.session.scene(T::DOMAIN).await.map_err(failed)?;
+    let spares = Spares::of(&scene.head, &told, T::DOMAIN);
+    if spares.ready.is_empty() {
+        return Err(failed(Unturned::NoSpare.into()));
+    }
+    spares.move_mandates(&mut scene.head.mandates, T::DOMAIN);
+    let version = trust::next_version(&scene.head.trust, T::DOMAIN);
+    let issuers: BTreeSet<_> = spares.ready.iter().map(|(_, key)| key.id).collect();
+    let new = Held { version, roots: Vec::new(), issuers };
+    let step = Step::Replace { bundle: Digest([0; 32]) };
+    let outcome = breaks::outcome(&scene, step, Some(&new)).map_err(|why| failed(Unturned::Step(why).into()))?;
+    run.say(&Planned::of(&scene, step, &outcome).in_words());
+    run.say(match T::DOMAIN {
+        identity::bundle::Domain::Identity => {
+            "\nEvery certificate of every node is worth nothing at once. Each node that is there gets a new one by its node \
+             key within moments; those that are off do when they are back."
+        }
+        identity::bundle::Domain::Endpoint => {
+            "\nEvery gateway shows a new certificate at once. Nodes find the new root by the signed head; codes, files and \
+             images that pin an old one are of no use any more."
+        }
+    });
+    if !spares.lost.is_empty() {
+        run.say(&format!("These gateways have told no spare key{}", lost_words(&spares)));
+    }
+    Ok(outcome.breaks.iter().map(Break::in_words).collect())
+}
+
+fn lost_words(spares: &Spares) -> String {
+    if spares.lost.is_empty() {
+        return String::new();
+    }
+    let names: Vec<_> = spares.lost.iter().map(|name| format!("`{name}`")).collect();
+    format!("; {} cannot issue any more: remove each, and add it again", names.join(", "))
+}
+
+/// The org's name, typed: nobody does this by a slip.
+fn confirm<T: InDomain>(run: &Run<'_>) -> Result<(), Failure> {
+    let org = run.session.known.founding.record.name.as_str();
+    let typed = match &run.wish.confirm {
+        Some(typed) => typed.clone(),
+        None if std::io::stdin().is_terminal() => {
+            eprint!("This cannot be taken back. Type the org's name to go on: ");
+            let _ = std::io::stderr().flush();
+            let mut typed = String::new();
+            let _ = std::io::stdin().read_line(&mut typed);
+            typed.trim().to_owned()
+        }
+        None => {
+            return Err(Failure::usage(&run.doing, "this must be confirmed, and there is no terminal to ask at")
+                .hint(format!("add --confirm {org}, if the {} root was stolen", T::DOMAIN.word())));
+        }
+    };
+    if typed == org {
+        return Ok(());
+    }
+    Err(Failure::refused(&run.doing, format!("`{}` is not the org's name: nothing was done", plain(&typed))))
+}

@@ -1,0 +1,123 @@
+//! Waits until every node has a version, with a bar that names who is missing.
+
+use std::collections::BTreeSet;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use ground::clock;
+use identity::bundle::{Domain, InDomain};
+use identity::id::Fingerprint;
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use node::report::{Failure, plain};
+use operate::adoption::{Stances, bounded};
+use operate::session::OperateError;
+
+use super::Run;
+use crate::home::failure;
+use crate::local::AnyDesk;
+
+/// So often in a row the gateway may be out of reach.
+const FAILURES: u32 = 30;
+
+/// Until every member goes by the version; who does not when the wait is over, and why.
+pub async fn adopted<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Vec<String>, Failure> {
+    let versions = run.session.versions::<T>().await.map_err(|why| failure(&run.doing, &why))?;
+    let found = versions.iter().find(|it| it.line.version == version);
+    let published_at = found.map_or_else(clock::now, |it| it.bundle.body().published_at);
+    let left: BTreeSet<NodeName> = run.wish.anyway.iter().cloned().collect();
+    until(run, |stances| {
+        let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
+        let bar = adoption.bar();
+        (bar, adoption.without(&left).rest())
+    })
+    .await
+}
+
+/// Until every SVID leads to the roots of the version. Endpoint certificates are the gateways' own business.
+pub async fn reissued<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Vec<String>, Failure> {
+    if T::DOMAIN == Domain::Endpoint {
+        return Ok(Vec::new());
+    }
+    let versions = run.session.versions::<T>().await.map_err(|why| failure(&run.doing, &why))?;
+    let found = versions.iter().find(|it| it.line.version == version);
+    let roots: BTreeSet<Fingerprint> = found.into_iter().flat_map(|it| it.bundle.fingerprints()).collect();
+    let left: BTreeSet<NodeName> = run.wish.anyway.iter().cloned().collect();
+    run.say("every node has it; waiting until their certificates lead to its root, too");
+    until(run, |stances| {
+        let (all, before) = stances.before(&roots, clock::now());
+        let bar = format!("{} of {all}", all.saturating_sub(before.len()));
+        let rest = before.into_iter().filter(|it| !left.contains(&it.name));
+        (bar, rest.map(|it| format!("`{}`: {}", it.name, it.why)).collect())
+    })
+    .await
+}
+
+/// Looks again and again, until nobody is left or the wait is over.
+async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String>)) -> Result<Vec<String>, Failure> {
+    let wait = if run.wish.no_wait { Seconds(0) } else { run.wish.wait };
+    let served = matches!(run.session.desk(), AnyDesk::Remote(_));
+    if !served {
+        run.say("no gateway serves here, so nobody hears of it now: freehold serve");
+    }
+    let over = clock::now() + if served { wait } else { Seconds(0) };
+    let mut stances = run.session.stances().await.map_err(|why| failure(&run.doing, &why))?;
+    let (mut bar, mut failures) = (Bar::new(run.common.json), 0);
+    loop {
+        let (done, rest) = look(&stances);
+        bar.show(&done, &rest);
+        if rest.is_empty() || clock::now() >= over {
+            bar.end();
+            return Ok(rest);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        match run.session.hear(&mut stances).await {
+            Ok(()) => failures = 0,
+            // What is published stays so, whether this connection holds or not.
+            Err(OperateError::Desk(_)) if failures < FAILURES => failures += 1,
+            Err(why) => {
+                bar.end();
+                return Err(failure(&run.doing, &why));
+            }
+        }
+    }
+}
+
+/// One line that is drawn again on a terminal; elsewhere a line for each change.
+struct Bar {
+    quiet: bool,
+    live: bool,
+    told: Vec<String>,
+    shown: bool,
+}
+
+impl Bar {
+    fn new(quiet: bool) -> Self {
+        Self { quiet, live: std::io::stderr().is_terminal(), told: Vec::new(), shown: false }
+    }
+
+    fn show(&mut self, done: &str, rest: &[String]) {
+        if self.quiet {
+            return;
+        }
+        if self.live {
+            let words: Vec<String> = bounded(rest.to_vec()).into_iter().take(3).collect();
+            let line: String = plain(&format!("{done}  {}", words.join("; "))).chars().take(110).collect();
+            eprint!("\r\u{1b}[K{line}");
+            let _ = std::io::stderr().flush();
+            self.shown = true;
+        } else if self.told != rest || !self.shown {
+            eprintln!("{}", plain(done));
+            for line in bounded(rest.to_vec()) {
+                eprintln!("  {}", plain(&line));
+            }
+            (self.told, self.shown) = (rest.to_vec(), true);
+        }
+    }
+
+    fn end(&self) {
+        if self.live && self.shown {
+            eprintln!();
+        }
+    }
+}

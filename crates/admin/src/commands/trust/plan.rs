@@ -1,0 +1,263 @@
+//! `freehold trust plan STEP`: what a turn of trust would do, and who would break by it. Nothing is signed.
+
+use std::collections::BTreeSet;
+
+use clap::{Args, Subcommand};
+use identity::bundle::Domain;
+use identity::head::TrustLine;
+use identity::id::{Digest, Fingerprint};
+use identity::time::Seconds;
+use identity::trust::{self, BadStep, Step};
+use node::report::{Failure, show};
+use operate::breaks::{self, Break, Held, Kind, Outcome, Scene};
+use operate::unturned::Unturned;
+use serde::Serialize;
+
+use super::domain::DomainWord;
+use super::list::state_words;
+use crate::home::{Common, failure};
+use crate::words::table;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold trust plan activate endpoint
+  freehold trust plan retire endpoint 3
+  freehold trust plan retire 3                where only one domain has a version 3 to retire
+  freehold trust plan rollback identity --json
+
+Names each node, gateway, certificate, service, user, invite, bundle file and image that would break, and why. A machine
+that is off comes home by itself later, since the head is signed; until then it is cut off, and so it is named.
+
+Exit code: 0 if nobody would break, 3 if somebody would or the step cannot be taken.")]
+pub struct Plan {
+    #[command(subcommand)]
+    step: PlanStep,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanStep {
+    /// A new version is handed out beside the one in use
+    Publish { domain: DomainWord },
+    /// The staged version is the one to use
+    Activate {
+        domain: DomainWord,
+        /// How long the former version is trusted beside it
+        #[arg(long, value_name = "SPAN", default_value = "7d")]
+        grace: Seconds,
+    },
+    /// The last turn is taken back
+    Rollback { domain: DomainWord },
+    /// A version in grace is trusted no more
+    Retire(VersionWords),
+}
+
+/// Which version is meant.
+#[derive(Debug, Clone, Args)]
+pub struct VersionWords {
+    /// The domain, `endpoint` or `identity`, and the version; the version alone if only one domain has it
+    #[arg(value_name = "DOMAIN|N", required = true, num_args = 1..=2)]
+    words: Vec<String>,
+}
+
+impl VersionWords {
+    pub fn find(&self, lines: &[TrustLine], doing: &str) -> Result<(Domain, u64), Failure> {
+        use clap::ValueEnum as _;
+        let number = |word: &str| {
+            let bad = |_| Failure::usage(doing, format!("`{word}` is not the number of a version"));
+            word.parse::<u64>().map_err(bad)
+        };
+        let usage = |why: String| Err(Failure::usage(doing, why).hint("say both: endpoint N, or identity N"));
+        match self.words.as_slice() {
+            [domain, version] => match DomainWord::from_str(domain, false) {
+                Ok(domain) => Ok((domain.into(), number(version)?)),
+                Err(_) => usage(format!("`{domain}` is not a domain")),
+            },
+            [version] => {
+                let version = number(version)?;
+                let named = |in_grace: bool| {
+                    let in_state =
+                        move |line: &&TrustLine| !in_grace || line.state == identity::head::TrustState::Grace;
+                    let named = lines.iter().filter(|line| line.version == version).filter(in_state);
+                    named.map(|line| line.domain).collect::<Vec<_>>()
+                };
+                match (named(true).as_slice(), named(false).as_slice()) {
+                    ([domain], _) | (_, [domain]) => Ok((*domain, version)),
+                    (_, []) => usage(format!("there is no version {version}")),
+                    (_, _) => usage(format!("both domains have a version {version}")),
+                }
+            }
+            _ => usage("a domain and a version are needed".to_owned()),
+        }
+    }
+}
+
+/// The command that does it, with a word for each that would break by it.
+fn command(step: Step, domain: Domain, breaks: &[Break]) -> String {
+    let (words, option) = match step {
+        Step::Publish { .. } => (format!("trust publish {}", domain.word()), Some("--without")),
+        Step::Activate { .. } => (format!("trust activate {}", domain.word()), Some("--anyway")),
+        Step::Rollback { .. } => (format!("trust rollback {}", domain.word()), None),
+        Step::Retire { version, early } => {
+            let early = if early { " --early" } else { "" };
+            (format!("trust retire {} {version}{early}", domain.word()), Some("--waive"))
+        }
+        Step::Replace { .. } => (format!("rotate {} --compromised", domain.word()), None),
+    };
+    // Only a node is left behind by name.
+    let can_be_named = |it: &&Break| !matches!(step, Step::Activate { .. }) || it.kind == Kind::Node;
+    let named: BTreeSet<&str> = breaks.iter().filter(can_be_named).map(|it| it.name.as_str()).collect();
+    let all = option.into_iter().flat_map(|option| named.iter().flat_map(move |name| [" ", option, " ", name]));
+    format!("freehold {words}{}", all.collect::<String>())
+}
+
+/// A plan as data.
+#[derive(Debug, Serialize)]
+pub struct Planned {
+    step: &'static str,
+    domain: &'static str,
+    trust_bundle_version: u64,
+    /// The command that does it, with everything waived that would break.
+    command: String,
+    versions: Vec<VersionPlanned>,
+    roots_going: Vec<Fingerprint>,
+    breaks: Vec<BreakTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct VersionPlanned {
+    trust_bundle_version: u64,
+    now: Option<String>,
+    then: String,
+}
+
+#[derive(Debug, Serialize)]
+struct BreakTold {
+    #[serde(flatten)]
+    it: Break,
+    cure: &'static str,
+}
+
+impl Plan {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not plan";
+        let mut session = common.session(doing).await?;
+        let domain = match &self.step {
+            PlanStep::Publish { domain } | PlanStep::Rollback { domain } | PlanStep::Activate { domain, .. } => {
+                (*domain).into()
+            }
+            PlanStep::Retire(words) => words.find(&session.known.head.head.trust, doing)?.0,
+        };
+        let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
+        let (step, brought) = self.step.taken(&scene, doing)?;
+        let outcome = breaks::outcome(&scene, step, brought.as_ref());
+        let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
+        let planned = Planned::of(&scene, step, &outcome);
+        show(common.json, &planned, || planned.in_words());
+        match outcome.breaks.len() {
+            0 => Ok(()),
+            many => {
+                let why = format!("{many} would break by `{}`", command(step, domain, &[]));
+                Err(Failure::refused("not everybody would get through this step", why).hint(cures(&outcome.breaks)))
+            }
+        }
+    }
+}
+
+impl PlanStep {
+    /// The step, and the version that it would bring.
+    fn taken(&self, scene: &Scene, doing: &str) -> Result<(Step, Option<Held>), Failure> {
+        let (lines, domain) = (&scene.head.trust, scene.domain);
+        let failed = |why: Unturned| failure(doing, &why.into());
+        let (bundle, next) = (Digest([0; 32]), trust::next_version(lines, domain));
+        Ok(match self {
+            // The root is drawn when it is done: nobody can depend on it now.
+            Self::Publish { .. } => {
+                let new = Held { version: next, roots: Vec::new(), issuers: BTreeSet::new() };
+                (Step::Publish { bundle }, Some(new))
+            }
+            Self::Activate { grace, .. } => {
+                let staged = trust::staged(lines, domain).map(|line| line.version);
+                let version = staged.ok_or_else(|| failed(Unturned::NothingStaged(domain.word())))?;
+                (Step::Activate { version, grace: *grace }, None)
+            }
+            Self::Rollback { .. } => {
+                let (bad, former) = trust::reverted(lines, domain).map_err(|why| failed(why.into()))?;
+                let former = scene.held.iter().find(|held| held.version == former.version);
+                let new = former.map(|former| Held { version: next, ..former.clone() });
+                (Step::Rollback { bundle, reverts: bad.version, grace: Seconds(0) }, new)
+            }
+            Self::Retire(words) => {
+                let (_, version) = words.find(lines, doing)?;
+                let step = Step::Retire { version, early: false };
+                // What was promised is said, and the rest is planned all the same.
+                let promised = trust::step(lines, domain, step, scene.now);
+                let early = matches!(promised, Err(BadStep::InGrace { .. }));
+                (Step::Retire { version, early }, None)
+            }
+        })
+    }
+}
+
+impl Planned {
+    pub fn of(scene: &Scene, step: Step, outcome: &Outcome) -> Self {
+        let (before, domain) = (&scene.head.trust, scene.domain);
+        let (word, version) = match step {
+            Step::Publish { .. } => ("publish", trust::next_version(before, domain)),
+            Step::Activate { version, .. } => ("activate", version),
+            Step::Rollback { .. } => ("rollback", trust::next_version(before, domain)),
+            Step::Retire { version, .. } => ("retire", version),
+            Step::Replace { .. } => ("replace", trust::next_version(before, domain)),
+        };
+        let was = |line: &TrustLine| before.iter().find(|it| it.domain == domain && it.version == line.version);
+        let planned = |line: TrustLine| VersionPlanned {
+            trust_bundle_version: line.version,
+            now: was(&line).map(|line| state_words(line, scene.now)),
+            then: state_words(&line, scene.now),
+        };
+        Self {
+            step: word,
+            domain: domain.word(),
+            trust_bundle_version: version,
+            command: command(step, domain, &outcome.breaks),
+            versions: trust::of(&outcome.lines, domain).into_iter().map(planned).collect(),
+            roots_going: outcome.going.clone(),
+            breaks: outcome.breaks.iter().map(|it| BreakTold { it: it.clone(), cure: it.kind.cure() }).collect(),
+        }
+    }
+
+    pub fn in_words(&self) -> String {
+        let row = |it: &VersionPlanned| {
+            let now = it.now.clone().unwrap_or_else(|| "-".to_owned());
+            vec![it.trust_bundle_version.to_string(), now, it.then.clone()]
+        };
+        let rows: Vec<_> = self.versions.iter().map(row).collect();
+        let mut parts = vec![
+            format!("{} version {} of `{}`", self.step, self.trust_bundle_version, self.domain),
+            table(&["VERSION", "NOW", "THEN"], &rows),
+        ];
+        if !self.roots_going.is_empty() {
+            let roots: Vec<_> = self.roots_going.iter().map(|root| format!("  {root}")).collect();
+            parts.push(format!("trusted no more:\n{}", roots.join("\n")));
+        }
+        parts.push(self.broken());
+        parts.push(format!("do it: {}", self.command));
+        parts.join("\n\n")
+    }
+
+    /// Who would break, and why.
+    pub fn broken(&self) -> String {
+        if self.breaks.is_empty() {
+            return "nobody would break".to_owned();
+        }
+        let row = |told: &BreakTold| vec![told.it.kind.word().to_owned(), told.it.name.clone(), told.it.why.clone()];
+        let rows: Vec<_> = self.breaks.iter().map(row).collect();
+        format!("{} would break:\n{}", self.breaks.len(), table(&["KIND", "NAME", "WHY"], &rows))
+    }
+}
+
+/// What to do about each kind.
+pub fn cures<'a>(breaks: impl IntoIterator<Item = &'a Break>) -> String {
+    let kinds: BTreeSet<Kind> = breaks.into_iter().map(|it| it.kind).collect();
+    let cures: Vec<_> = kinds.iter().map(|kind| format!("{}: {}", kind.word(), kind.cure())).collect();
+    cures.join("\n      ")
+}

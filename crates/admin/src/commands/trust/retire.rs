@@ -1,0 +1,89 @@
+//! `freehold trust retire DOMAIN N`: a version is trusted no more, and whoever would break by it is named first.
+
+use clap::Args;
+use identity::id::Fingerprint;
+use node::report::{Failure, show};
+use operate::breaks::{self, Break};
+use operate::retire::RetireWish;
+use operate::unturned::Unturned;
+use serde::Serialize;
+
+use super::plan::{Planned, VersionWords, cures};
+use crate::home::{Common, failure};
+use crate::waiting::{self, Waiting, leave};
+use crate::words::confirm;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold trust retire endpoint 1
+  freehold trust retire identity 2 --waive old-nas --waive service/wiki@old-nas
+  freehold trust retire endpoint 1 --early    before its promised grace is over
+
+Refused while anything would break by it. What may break all the same is waived by its name, one --waive for each: the
+names are in the ledger, and whoever signs with you sees them. See who it is: freehold trust plan retire endpoint 1")]
+pub struct Retire {
+    #[command(flatten)]
+    version: VersionWords,
+    /// Let this break: its name as `trust plan` tells it; may be repeated
+    #[arg(long, value_name = "NAME")]
+    waive: Vec<String>,
+    /// Before its promised grace is over
+    #[arg(long)]
+    early: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Retired {
+    domain: &'static str,
+    trust_bundle_version: u64,
+    head: u64,
+    roots_gone: Vec<Fingerprint>,
+    waived: Vec<Break>,
+    pending: Option<Waiting>,
+}
+
+impl Retire {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not retire the version";
+        let (mut session, keys) = common.signing_session(doing).await?;
+        let (domain, version) = self.version.find(&session.known.head.head.trust, doing)?;
+        let wish = RetireWish { domain, version, early: self.early, waived: self.waive };
+        let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
+        let outcome = breaks::outcome(&scene, wish.step(), None);
+        let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
+        let planned = Planned::of(&scene, wish.step(), &outcome);
+        let (open, idle) = outcome.unwaived(&wish.waived);
+        if !open.is_empty() {
+            let names: Vec<_> = open.iter().map(|it| format!("{} `{}`: {}", it.kind.word(), it.name, it.why)).collect();
+            let why = format!("{} would break, and nobody waived it:\n    {}", names.len(), names.join("\n    "));
+            return Err(Failure::refused(doing, why)
+                .hint(format!("{}\n      or let each break by its name: --waive NAME", cures(open))));
+        }
+        if !idle.is_empty() {
+            let why = format!("nothing that would break is called `{}`", idle.join("`, `"));
+            return Err(Failure::usage(doing, why).hint("see who would: freehold trust plan retire"));
+        }
+        if !self.yes {
+            eprintln!("{}\n", node::report::plain(&planned.in_words()));
+        }
+        confirm(self.yes, doing, &format!("Trust version {version} of `{}` no more, for good?", domain.word()))?;
+        let made = session.retire(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
+        let (head, waived) = made.what;
+        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let (domain, head) = (domain.word(), head.version);
+        let told = Retired { domain, trust_bundle_version: version, head, roots_gone: outcome.going, waived, pending };
+        show(common.json, &told, || {
+            waiting::told(told.pending.as_ref(), || {
+                let waived = match told.waived.len() {
+                    0 => "; nobody breaks by it".to_owned(),
+                    many => format!("; {many} may break by it, as you said"),
+                };
+                format!("version {version} of `{domain}` is trusted no more (head {head}){waived}")
+            })
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! A members' map that was published, read back: who was at home where, what listened where, and which row let whom in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use identity::id::Digest;
+use identity::members::{ClassLeaf, Leaf, NodeLeaf};
+use identity::principal::{Kind, Name, NodeName, Principal};
+
+use crate::stored::{BadManifest, Caller, Manifest, Place};
+
+#[derive(Debug, Clone)]
+pub struct Table {
+    nodes: BTreeMap<NodeName, (NodeLeaf, Digest)>,
+    classes: Vec<(ClassLeaf, Digest)>,
+    manifests: BTreeMap<Digest, Manifest>,
+}
+
+impl Table {
+    pub fn read(leaves: &[Leaf], bytes: &BTreeMap<Digest, Vec<u8>>) -> Result<Self, BadManifest> {
+        let (mut nodes, mut classes, mut manifests) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        for leaf in leaves {
+            let named = leaf.manifest();
+            if let std::collections::btree_map::Entry::Vacant(free) = manifests.entry(named) {
+                let bytes = bytes.get(&named).map(Vec::as_slice).unwrap_or_default();
+                free.insert(Manifest::read(bytes, named)?);
+            }
+            match leaf {
+                Leaf::Node(leaf) => {
+                    nodes.insert(leaf.name.clone(), (leaf.clone(), named));
+                }
+                Leaf::Class(leaf) => classes.push((leaf.clone(), named)),
+            }
+        }
+        Ok(Self { nodes, classes, manifests })
+    }
+
+    pub fn leaf(&self, node: &NodeName) -> Option<&NodeLeaf> {
+        self.nodes.get(node).map(|(leaf, _)| leaf)
+    }
+
+    /// What a machine of this name should be: by its own leaf, else by its class's.
+    pub fn manifest(&self, node: &NodeName) -> Option<&Manifest> {
+        let covers = |leaf: &ClassLeaf| leaf.names.iter().any(|glob| glob.matches(node.as_str()));
+        let class = || self.classes.iter().find(|(leaf, _)| covers(leaf)).map(|(_, digest)| digest);
+        self.manifests.get(self.nodes.get(node).map(|(_, digest)| digest).or_else(class)?)
+    }
+
+    /// Could a machine of this name hold an SVID for the principal?
+    pub fn is_home(&self, node: &NodeName, principal: &Principal) -> bool {
+        match principal.node_name() {
+            Some(own) => own == *node,
+            None => self.manifest(node).is_some_and(|manifest| manifest.places(principal)),
+        }
+    }
+
+    pub fn serves(&self, node: &NodeName, service: &Name) -> bool {
+        self.manifest(node).is_some_and(|manifest| manifest.runs.services.contains_key(service))
+    }
+
+    /// The rows by which the machine lets the principal in, from that node.
+    pub fn rows(&self, at: &NodeName, service: &Name, (who, from): (&Principal, &NodeName)) -> Vec<Caller> {
+        let rows = self.manifest(at).map(|manifest| manifest.access.rows_for(service, who, from));
+        rows.into_iter().flatten().cloned().collect()
+    }
+
+    /// Every name in it.
+    pub fn names(&self) -> BTreeSet<(Kind, String)> {
+        let nodes = self.nodes.keys().map(|name| (Kind::Node, name.to_string()));
+        let users = self.manifests.values().flat_map(|manifest| &manifest.runs.users);
+        let users = users.map(|name| (Kind::User, name.to_string()));
+        let services = self.manifests.values().flat_map(|manifest| manifest.runs.services.keys());
+        nodes.chain(users).chain(services.map(|name| (Kind::Service, name.to_string()))).collect()
+    }
+}
+
+/// A row as a person reads it.
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Placed { principal, at } => {
+                let places: Vec<String> = at.iter().map(ToString::to_string).collect();
+                write!(f, "{} `{}`, on {}", principal.kind().word(), principal.name(), places.join(", "))
+            }
+            Self::Node(name) => write!(f, "node `{name}`"),
+            Self::Class { class, .. } => write!(f, "every node of class `{class}`"),
+            Self::AnyNode => f.write_str("every node"),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "`{name}`"),
+            Self::Class { class, .. } => write!(f, "class `{class}`"),
+        }
+    }
+}

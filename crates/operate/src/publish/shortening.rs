@@ -1,0 +1,102 @@
+//! What of a fleet makes machines last less long without a gateway: said before it is signed. Decides only.
+
+use std::collections::BTreeMap;
+
+use identity::head::Head;
+use identity::members::Leaf;
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use manifest::compile::Compiled;
+use manifest::fleet::Fleet;
+use manifest::stored::Manifest;
+use serde::Serialize;
+
+use super::published::Published;
+use super::watch::listed;
+use crate::head::span;
+
+/// One thing that gets shorter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    pub about: About,
+    /// Empty if it is about all.
+    pub machines: Vec<NodeName>,
+    pub from: Seconds,
+    pub to: Seconds,
+    pub words: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    SvidLife,
+    Freshness,
+    SyncWait,
+}
+
+/// What a machine's manifest says of its time without a gateway.
+struct Lasts {
+    svid: Seconds,
+    wait: Seconds,
+}
+
+fn lasts(bytes: &BTreeMap<identity::id::Digest, Vec<u8>>, leaf: &Leaf, ttl: Seconds) -> Option<Lasts> {
+    let manifest = Manifest::read(bytes.get(&leaf.manifest())?, leaf.manifest()).ok()?;
+    let svid = manifest.runs.svid_life.map_or(ttl, |life| life.min(ttl));
+    Some(Lasts { svid, wait: manifest.runs.sync.wait })
+}
+
+pub fn warnings(head: &Head, published: Option<&Published>, fleet: &Fleet, compiled: &Compiled) -> Vec<Warning> {
+    let ttl = head.mandates.iter().map(|mandate| mandate.svid_ttl).max().unwrap_or(Seconds::DAY);
+    let next = fleet.org.svid_life.unwrap_or(ttl);
+    let before: BTreeMap<_, &Leaf> =
+        published.iter().flat_map(|it| &it.leaves).map(|leaf| (leaf.key(), leaf)).collect();
+    let mut found: BTreeMap<(About, Seconds, Seconds), Vec<NodeName>> = BTreeMap::new();
+    for leaf in &compiled.leaves {
+        let Leaf::Node(node) = leaf else { continue };
+        let then = before.get(&leaf.key()).zip(published);
+        let then = then.and_then(|(old, published)| lasts(&published.manifests, old, ttl));
+        let (Some(now), fresh) = (lasts(&compiled.manifests, leaf, next), then.is_none()) else { continue };
+        let then = then.unwrap_or(Lasts { svid: ttl, wait: now.wait });
+        if now.svid < then.svid {
+            found.entry((About::SvidLife, then.svid, now.svid)).or_default().push(node.name.clone());
+        }
+        if now.wait > then.wait && !fresh {
+            found.entry((About::SyncWait, then.wait, now.wait)).or_default().push(node.name.clone());
+        }
+    }
+    for machines in found.values_mut() {
+        machines.sort();
+    }
+    let mut all: Vec<Warning> =
+        found.into_iter().map(|((about, from, to), machines)| warn(about, machines, from, to)).collect();
+    if next < ttl {
+        // The verifier holds every SVID to what the mandate says now.
+        for warning in all.iter_mut().filter(|warning| warning.about == About::SvidLife) {
+            warning.words += "; those that were made for longer are refused at once, and renew by the node key";
+        }
+    }
+    // Nothing was promised before the first fleet: a head was as long as the founding made it.
+    let (from, to) = (span(head), fleet.org.freshness);
+    if to < from {
+        all.push(warn(About::Freshness, Vec::new(), from, to));
+    }
+    all
+}
+
+fn warn(about: About, machines: Vec<NodeName>, from: Seconds, to: Seconds) -> Warning {
+    let who = listed(&machines);
+    let words = match about {
+        About::SvidLife => {
+            format!("SVIDs of {who} live {to} instead of {from}: without a gateway they last no longer than that")
+        }
+        About::Freshness => format!(
+            "a head is fresh for {to} instead of {from}: unless somebody publishes or refreshes within that, no machine \
+             joins, and every machine shouts"
+        ),
+        About::SyncWait => {
+            format!("{who} may wait {to} instead of {from} for news: a gateway that is gone is noticed later")
+        }
+    };
+    Warning { about, machines, from, to, words }
+}

@@ -1,0 +1,73 @@
+//! A version of the trusted roots is retired: only while nothing would break by it that was not named.
+
+use identity::bundle::Domain;
+use identity::head::Head;
+use identity::trust::Step;
+use org::entry::{Action, Turn};
+
+use crate::breaks::{self, Break, Scene};
+use crate::desk::Desk;
+use crate::keys::SignerKeys;
+use crate::session::{Made, OperateError, Session};
+use crate::unturned::Unturned;
+
+/// What is to be retired, and what may break by it.
+#[derive(Debug, Clone)]
+pub struct RetireWish {
+    pub domain: Domain,
+    pub version: u64,
+    /// Before its promised grace is over.
+    pub early: bool,
+    pub waived: Vec<String>,
+}
+
+impl<D: Desk> Session<D> {
+    /// Retires a version. What would break is read anew, and weighed once more right before anything is signed.
+    pub async fn retire(
+        &mut self,
+        keys: &SignerKeys,
+        wish: &RetireWish,
+    ) -> Result<Made<(Head, Vec<Break>)>, OperateError> {
+        let scene = self.scene(wish.domain).await?;
+        self.publish(keys, |session, now| {
+            let now_so = session.known.head.head.clone();
+            if now_so.trust != scene.head.trust {
+                return Err(OperateError::Unwise("somebody turned trust meanwhile: look again".to_owned()));
+            }
+            let scene = Scene { head: now_so, now, ..scene.clone() };
+            let (lines, breaks) = wish.weigh(&scene)?;
+            let head = session.next_head(now, |head| head.trust = lines);
+            let turn = Turn {
+                domain: wish.domain,
+                version: wish.version,
+                replaces: None,
+                grace: None,
+                waived: breaks.iter().map(Break::in_words).collect(),
+            };
+            let action = Action::TrustRetire { bundle: None, head: session.seal(&head)?, turn };
+            Ok((action, (head, breaks)))
+        })
+        .await
+    }
+}
+
+impl RetireWish {
+    pub const fn step(&self) -> Step {
+        Step::Retire { version: self.version, early: self.early }
+    }
+
+    /// The lines after it, and what breaks by consent.
+    fn weigh(&self, scene: &Scene) -> Result<(Vec<identity::head::TrustLine>, Vec<Break>), OperateError> {
+        let unwise = |why: String| Err(OperateError::Unwise(why));
+        let outcome = breaks::outcome(scene, self.step(), None).map_err(Unturned::from)?;
+        let (open, idle) = outcome.unwaived(&self.waived);
+        if !open.is_empty() {
+            let open: Vec<_> = open.iter().map(|it| it.in_words()).collect();
+            return unwise(format!("this would break {}", open.join(", ")));
+        }
+        if !idle.is_empty() {
+            return unwise(format!("nothing that would break is called {}", idle.join(", ")));
+        }
+        Ok((outcome.lines, outcome.breaks))
+    }
+}

@@ -1,0 +1,214 @@
+//! The org on one page: what is in force, who is there, what is wrong, and how long each machine lasts on its own.
+
+use std::collections::BTreeMap;
+
+use identity::bundle::Domain;
+use identity::certificate;
+use identity::head::{Head, Mandate, TrustLine};
+use identity::id::OrgId;
+use identity::principal::{Address, NodeName, OrgName, SignerName};
+use identity::time::{Seconds, Timestamp};
+use org::head::AHEAD;
+use org::state::Standing;
+use org::survival::{Ends, Limit, returns_until, survival};
+use pki_types::CertificateDer;
+use serde::Serialize;
+use wire::control::NodeView;
+
+use crate::desk::Desk;
+use crate::publish::reports::Reports;
+use crate::session::{OperateError, Session};
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    pub org: OrgName,
+    pub org_id: OrgId,
+    pub at: Timestamp,
+    pub head: HeadView,
+    pub gateways: Vec<GatewayView>,
+    /// How many nodes are in each state.
+    pub nodes: BTreeMap<&'static str, usize>,
+    pub trust: Vec<TrustView>,
+    /// Machines that wait for a person.
+    pub waiting: usize,
+    pub alarms: Vec<String>,
+    /// The one that ends first comes first.
+    pub survival: Vec<Lasting>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct HeadView {
+    pub version: u64,
+    pub issued_at: Timestamp,
+    pub fresh_until: Timestamp,
+    pub fresh: bool,
+    pub signer_set: u64,
+    pub threshold: usize,
+    pub signers: Vec<SignerName>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct GatewayView {
+    pub name: NodeName,
+    pub active: bool,
+    pub mandate_until: Timestamp,
+    /// Unknown if no gateway says.
+    pub issuer_until: Option<Timestamp>,
+    pub svid_ttl: Seconds,
+    pub addresses: Vec<Address>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TrustView {
+    pub domain: &'static str,
+    pub version: u64,
+    pub state: &'static str,
+    /// How many members say that they go by it.
+    pub used_by: usize,
+}
+
+/// One machine without any gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lasting {
+    pub node: NodeName,
+    /// Until then others believe it.
+    pub until: Timestamp,
+    pub left: Seconds,
+    pub limit: Limit,
+    pub svid_until: Option<Timestamp>,
+    /// From then on it works on, but shouts, and takes in nobody whom it has not met.
+    pub shouts_from: Timestamp,
+    /// Until then it comes back by its node key, once a gateway answers; later an operator must say so.
+    pub returns_until: Option<Timestamp>,
+}
+
+impl Lasting {
+    /// A machine whose issuer is not known is as good as the gateway whose papers end first.
+    fn of(node: &NodeView, head: &Head, gateways: &[GatewayView], now: Timestamp) -> Self {
+        let active = gateways.iter().filter(|gateway| gateway.active);
+        let mandate = active.clone().map(|gateway| gateway.mandate_until).min();
+        let longest = active.clone().map(|gateway| gateway.svid_ttl).min().unwrap_or(Seconds::DAY);
+        let issuer = active.filter_map(|gateway| gateway.issuer_until).min();
+        let svid = node.svid_expires_at;
+        let (until, limit) = survival(Ends { svid, longest, mandate, issuer }, now);
+        Self {
+            node: node.name.clone(),
+            until,
+            left: until.since(now),
+            limit,
+            svid_until: svid,
+            shouts_from: head.fresh_until,
+            returns_until: svid.map(returns_until),
+        }
+    }
+}
+
+impl<D: Desk> Session<D> {
+    /// All, or one machine's survival with the same page around it.
+    pub async fn status(&mut self, only: Option<&NodeName>, now: Timestamp) -> Result<Status, OperateError> {
+        let nodes = self.nodes().await?;
+        if let Some(name) = only.filter(|name| !nodes.iter().any(|node| node.name == **name)) {
+            return Err(OperateError::NoSuch { what: "node", name: name.to_string() });
+        }
+        let (reports, _) = self.reports(0).await?;
+        let gateways = self.gateway_views(now).await?;
+        let (waiting, _) = self.waiting().await?;
+        let head = self.known.head.head.clone();
+        let live: Vec<&NodeView> = nodes.iter().filter(|node| node.state != Standing::Revoked).collect();
+        let shown = live.iter().filter(|node| only.is_none_or(|name| node.name == *name));
+        let mut survival: Vec<Lasting> = shown.map(|node| Lasting::of(node, &head, &gateways, now)).collect();
+        survival.sort_by(|a, b| (a.until, &a.node).cmp(&(b.until, &b.node)));
+        let mut counts = BTreeMap::new();
+        for node in &nodes {
+            let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
+            *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
+        }
+        let quorum = &self.known.signers.quorum;
+        Ok(Status {
+            org: self.known.founding.record.name.clone(),
+            org_id: self.known.org(),
+            at: now,
+            head: HeadView {
+                version: head.version,
+                issued_at: head.issued_at,
+                fresh_until: head.fresh_until,
+                fresh: head.is_fresh(now),
+                signer_set: self.known.signers.version,
+                threshold: quorum.threshold(),
+                signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
+            },
+            nodes: counts,
+            trust: head.trust.iter().map(|line| trust_view(line, &live, &reports)).collect(),
+            waiting: waiting.len(),
+            alarms: self.troubles(&live, &gateways, now),
+            gateways,
+            survival,
+        })
+    }
+
+    async fn gateway_views(&mut self, now: Timestamp) -> Result<Vec<GatewayView>, OperateError> {
+        let told = self.issuers().await?;
+        let ends = |mandate: &Mandate| {
+            let issuers = told.get(&mandate.gateway)?;
+            let read = certificate::read(&CertificateDer::from(issuers.identity.0.as_slice())).ok()?;
+            (read.key == mandate.identity_issuer).then_some(read.validity.not_after)
+        };
+        let view = |mandate: &Mandate| GatewayView {
+            name: mandate.gateway.clone(),
+            active: mandate.is_active(now),
+            mandate_until: mandate.not_after,
+            issuer_until: ends(mandate),
+            svid_ttl: mandate.svid_ttl,
+            addresses: mandate.addresses.clone(),
+        };
+        Ok(self.known.head.head.mandates.iter().map(view).collect())
+    }
+
+    /// What a person should look at.
+    fn troubles(&self, live: &[&NodeView], gateways: &[GatewayView], now: Timestamp) -> Vec<String> {
+        let head = &self.known.head.head;
+        let mut alarms = Vec::new();
+        if !head.is_fresh(now) {
+            alarms
+                .push(format!("head {} is no longer fresh since {}: freehold refresh", head.version, head.fresh_until));
+        }
+        if head.issued_at > now + AHEAD {
+            let ahead = head.issued_at.since(now).roughly();
+            alarms.push(format!(
+                "head {} is dated {}, {ahead} ahead of this clock: compare it with NTP; if this clock is right: freehold \
+                 refresh --reset-clock",
+                head.version, head.issued_at
+            ));
+        }
+        let over = gateways.iter().filter(|gateway| !gateway.active);
+        alarms
+            .extend(over.map(|gateway| format!("the mandate of `{}` is not in force: freehold refresh", gateway.name)));
+        if self.survey.halt.is_some() {
+            alarms.push("the gateway knows that its ledger is behind, and issues nothing: freehold doctor".to_owned());
+        }
+        alarms.extend(self.alarms().iter().map(|(set, due)| {
+            format!("a RECOVERY replaces the signers by set {} at {due}: freehold recover --cancel", set.version)
+        }));
+        for node in live {
+            let name = &node.name;
+            alarms.extend(node.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
+        }
+        alarms.extend(self.odd_marks.iter().cloned());
+        alarms
+    }
+}
+
+fn trust_view(line: &TrustLine, nodes: &[&NodeView], reports: &Reports) -> TrustView {
+    let uses = |node: &&&NodeView| {
+        let told = reports.get(&node.node_key.digest()).and_then(|heard| heard.report.trust.as_ref());
+        told.is_some_and(|trust| {
+            let domain = match line.domain {
+                Domain::Endpoint => &trust.endpoint,
+                Domain::Identity => &trust.identity,
+            };
+            domain.versions.contains(&line.version)
+        })
+    };
+    let used_by = nodes.iter().filter(uses).count();
+    TrustView { domain: line.domain.word(), version: line.version, state: line.state.word(), used_by }
+}

@@ -1,0 +1,44 @@
+//! Roots turn while there are several gateways: each is certified, and one that nobody heard of is named.
+
+use trials::place::{openssl, refused, succeeded};
+
+use super::{is, states};
+use crate::gateways::Two;
+
+#[test]
+fn a_gateway_that_never_told_its_keys_holds_a_new_root_back_until_it_is_left_out() {
+    let (two, _laptop) = Two::joined();
+    two.request();
+    succeeded(&two.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
+    let told = two.place.freehold(&["trust", "publish", "endpoint"]);
+    refused(&told, "have not told their issuing keys: `vps`");
+    refused(&told, "--without NAME");
+    is(&states(&two.place, "endpoint"), &[(1, "active")]);
+    succeeded(&two.place.freehold(&["trust", "publish", "endpoint", "--without", "vps"]));
+    is(&states(&two.place, "endpoint"), &[(1, "active"), (2, "staged")]);
+    assert!(!two.place.org().join("operator/endpoint-root-3.key").exists(), "the refused one drew the root already");
+}
+
+#[test]
+fn a_gateway_that_comes_while_roots_change_is_certified_under_each() {
+    let (two, _laptop) = Two::joined();
+    let operator = two.place.org().join("operator");
+    let agent = two.place.agent("vps");
+    succeeded(&two.place.freehold(&["rotate", "endpoint"]));
+    agent.kill();
+    succeeded(&two.place.freehold(&["trust", "publish", "identity"]));
+    two.request();
+    succeeded(&two.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
+    two.install();
+    let folder = two.place.scope("vps").join("gateway");
+    let leads = |root: &str, issuer: &str| {
+        let root = operator.join(root).to_string_lossy().into_owned();
+        openssl(&folder, &["verify", "-CAfile", &root, issuer])
+    };
+    // In use first, the others beside it.
+    assert!(leads("endpoint-root-2.pem", "endpoint-issuer.pem").contains("OK"));
+    assert!(leads("endpoint-root.pem", "endpoint-issuer-more.pem").contains("OK"));
+    assert!(leads("identity-root.pem", "identity-issuer.pem").contains("OK"));
+    assert!(leads("identity-root-2.pem", "identity-issuer-more.pem").contains("OK"));
+    let _vps = two.serve_vps();
+}
