@@ -3,6 +3,7 @@
 mod asking;
 mod trees;
 mod roots;
+mod apart;
 mod web;
 mod places;
 
