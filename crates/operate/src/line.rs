@@ -49,7 +49,7 @@ impl<D: Desk> Session<D> {
         let (root, outside) = (self.endpoint_roots_pem().await?, self.outside_files().await?);
         let list = release.list_text();
         let mut files = vec![JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()];
-        files.extend(outside.values().map(|pem| pem.as_bytes()));
+        files.extend(outside.values().map(String::as_bytes));
         self.hand_in_files(&files, |_| {}).await?;
         let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);
         let outside = outside.into_iter().map(|(host, pem)| (host, Digest::of(pem.as_bytes()))).collect();
