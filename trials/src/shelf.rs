@@ -93,7 +93,12 @@ impl Credential {
 
 impl Shelf {
     pub fn serve(credential: &Credential) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self::serve_at(credential, 0)
+    }
+
+    /// On a port of one's choice: in the place of somebody who is gone.
+    pub fn serve_at(credential: &Credential, port: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (files, journal, stop) = (Files::default(), Journal::default(), Arc::new(AtomicBool::new(false)));
         let (given, noted, stopped) = (Arc::clone(&files), Arc::clone(&journal), Arc::clone(&stop));

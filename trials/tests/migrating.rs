@@ -101,6 +101,11 @@ fn killed_at_any_step_the_ledger_is_of_the_old_version_or_of_the_new_one() {
                     assert_eq!(number(&ledger(&place), "SELECT count(*) FROM sqlite_master WHERE name = 'reuses'"), 0);
                     between += 1;
                 }
+                4 => {
+                    assert_eq!(number(&ledger(&place), "SELECT count(*) FROM sqlite_master WHERE name = 'claims'"), 1);
+                    assert_eq!(number(&ledger(&place), "SELECT count(*) FROM sqlite_master WHERE name = 'issuers'"), 0);
+                    between += 1;
+                }
                 CURRENT => {
                     assert_eq!(number(&place.org().join("gateway/ledger.db.v1.bak"), COUNT), ENTRIES);
                     new += 1;

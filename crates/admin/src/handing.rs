@@ -48,7 +48,14 @@ pub struct Handed {
     file: Option<String>,
     /// It brings the agent along.
     installs: bool,
+    /// There is an agent to bring.
+    #[serde(skip)]
+    released: bool,
 }
+
+const OUTSIDE: &str = "freehold-node must be there already: no gateway has an address that a plain download reaches. If a web \
+                       server with a certificate of its own answers for one (wss://HOST), name its root: freehold trust \
+                       publish endpoint --outside FILE --for HOST";
 
 impl Handing {
     /// For a key, which is baked into an image: its file, unless another form was asked for.
@@ -89,6 +96,7 @@ impl Handing {
             text: self.out.is_none().then(|| text.to_string()),
             file: self.out.as_ref().map(|out| out.display().to_string()),
             installs: line.installs(),
+            released: line.kit.is_some(),
         })
     }
 
@@ -96,8 +104,7 @@ impl Handing {
         match self.format() {
             Format::Line => Ok(line.shell()),
             Format::Powershell => line.powershell().ok_or_else(|| {
-                Failure::failed(doing, "no gateway has an address that a plain download reaches")
-                    .hint("use another form: --format line")
+                Failure::failed(doing, "no gateway has an address that a plain download reaches").hint(OUTSIDE)
             }),
             Format::CloudInit => Ok(line.cloud_init()),
             Format::Env => Ok(line.env()),
@@ -129,8 +136,14 @@ impl Handed {
     /// `before` says what was made, `at` where and when it is used, `after` what is left to do. A document that other
     /// programs read stands alone on stdout.
     pub fn tell(&self, before: &str, at: &str, after: Option<&str>) {
-        let hint = "freehold-node must be there already. To have the line install it: freehold release add FILE...";
-        let after = [(!self.installs).then_some(hint), after];
+        let hint = match (self.installs, self.released) {
+            (true, _) => None,
+            (false, true) => Some(OUTSIDE),
+            (false, false) => {
+                Some("freehold-node must be there already. To have the line install it: freehold release add FILE...")
+            }
+        };
+        let after = [hint, after];
         let after = after.into_iter().flatten().map(|words| format!("\n{words}\n")).collect::<Vec<_>>().concat();
         match (&self.text, self.format) {
             (Some(text), Format::Line | Format::Powershell) => println!("{before}\n{at}:\n\n  {text}\n{after}"),

@@ -22,7 +22,7 @@ use operate::folder::OperatorFolder;
 use operate::keys::{self, KeyError, SignerKeys};
 use operate::remote::RemoteDesk;
 use operate::session::{OperateError, Session};
-use operate::timely::ClockDoubt;
+use operate::timely::{ClockDoubt, Reliance};
 use wire::connect::{CallError, Gateway as Peer};
 use wire::known::{BadKnowledge, Known};
 
@@ -233,7 +233,7 @@ impl Common {
         let session =
             if restored { Session::begin_behind(folder, desk).await } else { Session::begin(folder, desk).await };
         let mut session = session.map_err(|why| failure(doing, &why))?;
-        session.trust_clock = self.trust_clock;
+        session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
         for mark in &session.odd_marks {
             eprintln!("MARK: {mark}");

@@ -102,10 +102,24 @@ pub async fn next_root<D: Desk, T: InDomain>(
         }
         return drawn.open(|| ring.ask()).map_err(|why| failed(doing, &why));
     }
+    draw(&ring, session, doing)
+}
+
+/// A new root, whatever lies there: whoever stole one may have the others of that folder.
+pub fn fresh_root<D: Desk, T: InDomain>(
+    common: &Common,
+    session: &Session<D>,
+    folder: Option<PathBuf>,
+    doing: &str,
+) -> Result<Authority<T>, Failure> {
+    draw(&Keyring::new(common, session, folder), session, doing)
+}
+
+fn draw<D: Desk, T: InDomain>(ring: &Keyring<'_>, session: &Session<D>, doing: &str) -> Result<Authority<T>, Failure> {
     let passphrase = match roots::sealing(&ring.folder, || ring.ask()).map_err(|why| failed(doing, &why))? {
         Some(Sealing::Open) => None,
         Some(Sealing::Passphrase(passphrase)) => Some(passphrase),
-        None => common.new_passphrase(false, doing)?,
+        None => ring.common.new_passphrase(false, doing)?,
     };
     let version = trust::next_version(&session.known.head.head.trust, T::DOMAIN);
     let org = &session.known.founding.record.name;

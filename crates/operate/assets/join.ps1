@@ -14,8 +14,8 @@
 param(
     # https://HOST:PORT of gateways, tried in turn
     [string[]] $Gateway = @(),
-    # SHA-256 of the org's endpoint root, a PEM file: the only root that is believed
-    [string] $Root = '',
+    # SHA-256 of a PEM file with the roots by which the gateways are believed: one for all, or one for each
+    [string[]] $Root = @(),
     # SHA-256 of the list of agents
     [string] $Agents = '',
     # This machine's name in the org
@@ -57,7 +57,10 @@ function Invoke-Main([string[]] $Piped) {
             Stop-Wrong "not the address of a gateway, https://HOST:PORT: $each"
         }
     }
-    foreach ($each in @(@('-Root', $Root), @('-Agents', $Agents))) {
+    $script:Roots = @($Root | ForEach-Object { $_ -split ',' } | Where-Object { $_ })
+    if ($script:Roots.Count -eq 1) { $script:Roots = @($script:Gateways | ForEach-Object { $script:Roots[0] }) }
+    if ($script:Roots.Count -ne $script:Gateways.Count) { Stop-Wrong 'give one -Root for all gateways, or one for each' }
+    foreach ($each in @($script:Roots | ForEach-Object { , @('-Root', $_) }) + , @('-Agents', $Agents)) {
         if ($each[1] -cnotmatch '^[0-9a-f]{64}$') {
             Stop-Wrong "the value of $($each[0]) is not a SHA-256, 64 digits 0-9 a-f: $($each[1])"
         }
@@ -116,29 +119,41 @@ function Add-Fetcher {
     $taken = if ($PSVersionTable.PSEdition -eq 'Core') { @{} } else { @{ ReferencedAssemblies = @('System.Net.Http') } }
     Add-Type @taken -TypeDefinition @'
 using System;
+using System.Collections.Generic;
 using System.IO;
 using System.Net;
 using System.Net.Http;
 using System.Net.Http.Headers;
 using System.Net.Security;
 using System.Security.Cryptography.X509Certificates;
+using System.Text;
+using System.Text.RegularExpressions;
 using System.Threading.Tasks;
 
 public sealed class FreeholdFetcher : IDisposable
 {
     private readonly HttpClient client;
-    private readonly X509Certificate2 root;
+    private readonly List<X509Certificate2> roots;
 
-    // Without a root, whoever answers is asked: for the root alone, whose hash is compared before it is used.
+    // Without roots, whoever answers is asked: for the roots alone, whose hash is compared before they are used.
     public FreeholdFetcher(byte[] pem)
     {
-        root = pem == null ? null : new X509Certificate2(pem);
+        roots = pem == null ? null : Read(pem);
         var handler = new HttpClientHandler();
         handler.AllowAutoRedirect = false;
         handler.ServerCertificateCustomValidationCallback =
-            (message, leaf, chain, errors) => root == null || StandsUnder(leaf, chain, errors);
+            (message, leaf, chain, errors) => roots == null || StandsUnder(leaf, chain, errors);
         client = new HttpClient(handler);
         client.Timeout = TimeSpan.FromSeconds(60);
+    }
+
+    private static List<X509Certificate2> Read(byte[] pem)
+    {
+        var found = new List<X509Certificate2>();
+        var text = Encoding.ASCII.GetString(pem);
+        foreach (Match match in Regex.Matches(text, "-----BEGIN CERTIFICATE-----([^-]+)-----END CERTIFICATE-----"))
+            found.Add(new X509Certificate2(Convert.FromBase64String(match.Groups[1].Value)));
+        return found;
     }
 
     private bool StandsUnder(X509Certificate2 leaf, X509Chain shown, SslPolicyErrors errors)
@@ -147,13 +162,13 @@ public sealed class FreeholdFetcher : IDisposable
         if ((errors & SslPolicyErrors.RemoteCertificateNameMismatch) != 0) return false;
         var chain = new X509Chain();
         chain.ChainPolicy.RevocationMode = X509RevocationMode.NoCheck;
-        // The system's roots have no say: what counts is that the chain ends in ours.
+        // The system's roots have no say: what counts is that the chain ends in one of these.
         chain.ChainPolicy.VerificationFlags = X509VerificationFlags.AllowUnknownCertificateAuthority;
-        chain.ChainPolicy.ExtraStore.Add(root);
+        foreach (var root in roots) chain.ChainPolicy.ExtraStore.Add(root);
         foreach (X509ChainElement element in shown.ChainElements) chain.ChainPolicy.ExtraStore.Add(element.Certificate);
         if (!chain.Build(leaf) || chain.ChainElements.Count == 0) return false;
-        var last = chain.ChainElements[chain.ChainElements.Count - 1].Certificate.RawData;
-        return Convert.ToBase64String(last) == Convert.ToBase64String(root.RawData);
+        var last = Convert.ToBase64String(chain.ChainElements[chain.ChainElements.Count - 1].Certificate.RawData);
+        return roots.Exists(root => Convert.ToBase64String(root.RawData) == last);
     }
 
     // Adds to the file what it lacks, and takes nothing beyond the limit. The HTTP status.
@@ -198,13 +213,19 @@ function Test-Hash([string] $File, [string] $Hash) {
 }
 
 # Fetches what has a hash from the first gateway that has it, and goes on where an earlier run stopped.
-function Get-ByHash([string] $Hash, [string] $File, [long] $Limit, [string] $What, [byte[]] $RootPem) {
+# Each gateway is believed by its own roots; without any, those of one root are asked whoever answers there.
+function Get-ByHash([string] $Hash, [string] $File, [long] $Limit, [string] $What, [hashtable] $Pems, [string] $Only) {
     $spoiled = @()
-    foreach ($each in $script:Gateways) {
+    for ($at = 0; $at -lt $script:Gateways.Count; $at++) {
+        $each = $script:Gateways[$at]
+        $mark = $script:Roots[$at]
+        if ($Only -and $mark -cne $Only) { continue }
+        if (-not $Only -and -not $Pems.ContainsKey($mark)) { continue }
+        [byte[]] $rootPem = if ($Only) { $null } else { $Pems[$mark] }
         for ($try = 0; $try -lt 4; $try++) {
             $had = if (Test-Path -LiteralPath $File) { (Get-Item -LiteralPath $File).Length } else { 0 }
             $whole = $false
-            $fetcher = New-Object FreeholdFetcher (, $RootPem)
+            $fetcher = New-Object FreeholdFetcher (, $rootPem)
             try {
                 $tell = [Action[long]] {
                     param($now)
@@ -246,11 +267,14 @@ function Install-Agent {
         Write-Output "$script:Target is installed already; it is kept (-Reinstall puts it in again)."
         return
     }
-    $rootFile = Join-Path $script:Work 'root.pem'
-    Get-ByHash $Root $rootFile 65536 "the org's root" $null
-    $pem = [IO.File]::ReadAllBytes($rootFile)
+    $pem = @{}
+    foreach ($each in @($script:Roots | Select-Object -Unique)) {
+        $rootFile = Join-Path $script:Work "$each.pem"
+        Get-ByHash $each $rootFile 65536 "the org's root" $null $each
+        $pem[$each] = [IO.File]::ReadAllBytes($rootFile)
+    }
     $list = Join-Path $script:Work 'agents'
-    Get-ByHash $Agents $list 1048576 'the list of agents' $pem
+    Get-ByHash $Agents $list 1048576 'the list of agents' $pem ''
     $agent = Select-Agent ([IO.File]::ReadAllLines($list))
     if ($DryRun) {
         Write-Output "would fetch freehold-node $($agent.Version) ($($agent.Bytes) bytes, SHA-256 $($agent.Hash)) and put it at $script:Target"
@@ -259,7 +283,7 @@ function Install-Agent {
     $null = New-Item -ItemType Directory -Force -Path $script:Bin
     $part = Join-Path $script:Bin "freehold-node.$($agent.Hash).part"
     Write-Output "Fetching freehold-node $($agent.Version) for windows $($agent.Arch), $($agent.Bytes) bytes."
-    Get-ByHash $agent.Hash $part $agent.Bytes 'the agent' $pem
+    Get-ByHash $agent.Hash $part $agent.Bytes 'the agent' $pem ''
     # Its hash is right: only now may it get a name by which it runs.
     Get-Service -Name 'freehold-node-*' | Stop-Service
     Move-Item -Force -LiteralPath $part -Destination $script:Target

@@ -8,11 +8,11 @@
 
 usage() {
     cat <<'END'
-Usage: sh join.sh --gateway URL [--gateway URL ...] --root SHA256 --agents SHA256 [OPTION ...] < CODE
+Usage: sh join.sh --gateway URL [--gateway URL ...] --root SHA256 [...] --agents SHA256 [OPTION ...] < CODE
        sh join.sh --uninstall [--as SCOPE]
 
   --gateway URL      https://HOST:PORT of a gateway; given several times, they are tried in turn
-  --root SHA256      hash of the org's endpoint root, a PEM file: the only root that is believed
+  --root SHA256      hash of a PEM file: the roots by which the gateways before it are believed, and by no others
   --agents SHA256    hash of the list of agents
   --name NAME        this machine's name in the org [default: its host name]
   --label KEY=VALUE  a label that the invite allows; may be repeated
@@ -37,7 +37,7 @@ main() {
     export LC_ALL
     mask=$(umask)
     umask 077
-    gateways='' root_hash='' agents_hash='' scope='' action=install dry='' work=''
+    gateways='' rootless='' root_hash='' roots='' only='' agents_hash='' scope='' action=install dry='' work=''
     bin=${FREEHOLD_BIN:-/usr/local/bin}
     target=$bin/freehold-node
     left=$#
@@ -47,7 +47,7 @@ main() {
                 [ "$left" -gt 1 ] || wrong "\`$1\` needs a value"
                 case $1 in
                     --gateway) add_gateway "$2" ;;
-                    --root) root_hash=$(hash_given "$1" "$2") ;;
+                    --root) add_root "$(hash_given "$1" "$2")" ;;
                     --agents) agents_hash=$(hash_given "$1" "$2") ;;
                     --as) scope=$2 ;;
                     *) set -- "$@" "$1" "$2" ;; # For `freehold-node join`, behind what is not read yet.
@@ -76,8 +76,12 @@ main() {
         return
     fi
     doing='could not install freehold-node'
-    [ -n "$gateways" ] || wrong 'no --gateway was given'
-    [ -n "$root_hash" ] || wrong 'no --root was given'
+    [ -n "$gateways$rootless" ] || wrong 'no --gateway was given'
+    # One that was named before all gateways is for those that have none of their own.
+    if [ -n "$rootless" ]; then
+        [ -n "$root_hash" ] || wrong "no --root was given for$rootless"
+        give_root "$root_hash"
+    fi
     [ -n "$agents_hash" ] || wrong 'no --agents was given'
     may_write
     pick_hasher
@@ -116,7 +120,30 @@ add_gateway() {
     case $host in
         '' | *[!A-Za-z0-9.:_-]*) wrong "$bad" ;;
     esac
-    gateways="$gateways $1"
+    rootless="$rootless $1"
+}
+
+# A root is that of the gateways before it that have none yet.
+add_root() {
+    [ -n "$1" ] || exit 2
+    if [ -n "$rootless" ]; then
+        give_root "$1"
+    elif [ -z "$gateways" ]; then
+        root_hash=$1
+    else
+        wrong "there is no --gateway before \`--root $1\` that has none"
+    fi
+}
+
+give_root() {
+    for each in $rootless; do
+        gateways="$gateways $1=$each"
+    done
+    rootless=''
+    case "$roots " in
+        *" $1 "*) ;;
+        *) roots="$roots $1" ;;
+    esac
 }
 
 hash_given() {
@@ -261,7 +288,7 @@ size_of() { # FILE -> $size
 
 # Adds to FILE what it lacks of URL. With `quiet`, words only if it fails. No answer is taken beyond LIMIT: the system
 # itself ends whoever writes more (the unit is 512 bytes, or 1024 in some shells).
-pull() { # URL FILE LIMIT quiet|shown
+pull() { # URL FILE LIMIT quiet|shown; $anchor: the roots to believe
     limit=$(($3 / 512 + 1))
     # shellcheck disable=SC2016
     bounded='blocks=$1; shift; ulimit -c 0; (trap "" XFSZ) 2>/dev/null && trap "" XFSZ; ulimit -f "$blocks"; exec "$@"'
@@ -270,23 +297,23 @@ pull() { # URL FILE LIMIT quiet|shown
     # No configuration of this machine has a say, and no redirection is followed.
     if [ "$fetcher" = curl ]; then
         set -- curl -q -g --fail --proto =https --connect-timeout 30 --speed-limit 10 --speed-time 60 -C - -o "$file"
-        if [ -f "$work/root.pem" ]; then
-            set -- "$@" --cacert "$work/root.pem" --capath "$work/none"
+        if [ -n "$anchor" ]; then
+            set -- "$@" --cacert "$anchor" --capath "$work/none"
         else
-            set -- "$@" --insecure # For the root alone: its hash is compared before it is used.
+            set -- "$@" --insecure # For a root alone: its hash is compared before it is used.
         fi
         if [ "$how" = shown ]; then set -- "$@" --progress-bar; else set -- "$@" --silent --show-error; fi
     else
         set -- wget --no-config --tries=1 --timeout=60 --max-redirect=0 -c -O "$file"
-        if [ -f "$work/root.pem" ]; then
-            set -- "$@" --ca-certificate="$work/root.pem" --ca-directory="$work/none"
+        if [ -n "$anchor" ]; then
+            set -- "$@" --ca-certificate="$anchor" --ca-directory="$work/none"
         else
             set -- "$@" --no-check-certificate
         fi
         if [ "$how" = shown ]; then set -- "$@" -q --show-progress; else set -- "$@" -nv; fi
     fi
     # Some builds of wget read the system's roots whatever they are told, but from where these say.
-    set -- env SSL_CERT_FILE="$work/root.pem" SSL_CERT_DIR="$work/none" sh -c "$bounded" sh "$limit" "$@" "$url"
+    set -- env SSL_CERT_FILE="${anchor:-$work/none/at-all}" SSL_CERT_DIR="$work/none" sh -c "$bounded" sh "$limit" "$@" "$url"
     code=0 busy=''
     if [ "$how" = shown ]; then
         "$@" </dev/null || code=$?
@@ -305,8 +332,19 @@ pull() { # URL FILE LIMIT quiet|shown
 
 # Fetches what has a hash from the first gateway that has it, and goes on where an earlier run stopped.
 get() { # HASH FILE BYTES exactly|at-most WHAT quiet|shown
+    try_get "$@" || nobody_gave "$1" "$5"
+}
+
+try_get() { # As get. With $only, from gateways of that root alone, whoever answers there.
     spoiled=''
-    for gateway in $gateways; do
+    for entry in $gateways; do
+        gateway=${entry#*=} anchor=$work/${entry%%=*}.pem
+        if [ -n "$only" ]; then
+            [ "$only" = "${entry%%=*}" ] || continue
+            anchor=''
+        elif [ ! -f "$anchor" ]; then
+            continue
+        fi
         tries=0
         while [ "$tries" -lt 4 ]; do
             tries=$((tries + 1))
@@ -342,11 +380,15 @@ get() { # HASH FILE BYTES exactly|at-most WHAT quiet|shown
             note "$gateway: $5 broke off after $size bytes"
         done
     done
+    return 1
+}
+
+nobody_gave() { # HASH WHAT
     if [ -n "$spoiled" ]; then
-        die 3 "$5 is not what the line names (SHA-256 $1), at$spoiled" \
+        die 3 "$2 is not what the line names (SHA-256 $1), at$spoiled" \
             'nothing was run. Somebody between here and there, or the gateway itself, changed it: tell the operator'
     fi
-    die 1 "no gateway gave $5 (SHA-256 $1)" \
+    die 1 "no gateway gave $2 (SHA-256 $1)" \
         'is a gateway running, can this machine reach it, is the invite still good? Then run the same line again: it goes on where it stopped'
 }
 
@@ -377,8 +419,7 @@ install_agent() {
         return 0
     fi
     platform
-    get "$root_hash" "$work/root" 65536 at-most "the org's root" quiet
-    mv "$work/root" "$work/root.pem"
+    get_roots
     get "$agents_hash" "$work/agents" 1048576 at-most 'the list of agents' quiet
     pick_agent
     # Elsewhere, whatever lies there gets the code only if it is the one that the list names.
@@ -414,6 +455,24 @@ install_agent() {
     mv -f "$part" "$target"
     sync "$bin" 2>/dev/null || :
     say "$said is at $target."
+}
+
+# Each root from the gateways that are believed by it; one of them must be there.
+get_roots() {
+    have='' wrong_at=''
+    for each in $roots; do
+        only=$each # yash forgets what a loop counted with.
+        if try_get "$only" "$work/root" 65536 at-most "the org's root" quiet; then
+            mv "$work/root" "$work/$only.pem"
+            have=yes
+        else
+            wrong_at="$wrong_at$spoiled"
+            rm -f "$work/root"
+        fi
+    done
+    spoiled=$wrong_at
+    [ -n "$have" ] || nobody_gave "$only" "the org's root"
+    only=''
 }
 
 pick_agent() { # -> $agent $bytes $version

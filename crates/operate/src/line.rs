@@ -1,9 +1,11 @@
 //! What is handed to whoever runs the machine that joins: one line to paste, or a file in a form that other tools read.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use identity::bundle::Endpoint;
 use identity::id::Digest;
-use identity::principal::Address;
+use identity::principal::{Address, Host, Way};
 use org::release::Release;
 use zeroize::Zeroizing;
 
@@ -23,13 +25,16 @@ pub struct Kit {
     pub script: Digest,
     pub powershell: Digest,
     pub root: Digest,
+    /// What whoever answers HTTPS for a gateway is believed by, in the place of the org's roots: for that name alone.
+    pub outside: BTreeMap<Host, Digest>,
     pub release: Release,
 }
 
 impl Kit {
     /// Everything that a gateway must keep while the invite lives.
     pub fn files(&self) -> impl Iterator<Item = Digest> {
-        [self.script, self.powershell, self.root].into_iter().chain(self.release.files())
+        let own = [self.script, self.powershell, self.root].into_iter();
+        own.chain(self.outside.values().copied()).chain(self.release.files())
     }
 }
 
@@ -41,11 +46,25 @@ impl<D: Desk> Session<D> {
             return Ok(None);
         };
         self.check_agents(&release).await?;
-        let root = self.endpoint_roots_pem().await?;
+        let (root, outside) = (self.endpoint_roots_pem().await?, self.outside_files().await?);
         let list = release.list_text();
-        self.hand_in_files(&[JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()], |_| {}).await?;
+        let mut files = vec![JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()];
+        files.extend(outside.values().map(String::as_bytes));
+        self.hand_in_files(&files, |_| {}).await?;
         let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);
-        Ok(Some(Kit { script, powershell, root, release }))
+        let outside = outside.into_iter().map(|(host, pem)| (host, Digest::of(pem.as_bytes()))).collect();
+        Ok(Some(Kit { script, powershell, root, outside, release }))
+    }
+
+    /// The outside roots of each name.
+    async fn outside_files(&mut self) -> Result<BTreeMap<Host, String>, OperateError> {
+        let mut files: BTreeMap<Host, String> = BTreeMap::new();
+        for outside in self.outside_in_use::<Endpoint>().await? {
+            for host in outside.hosts {
+                files.entry(host).or_default().push_str(&outside.pem);
+            }
+        }
+        Ok(files)
     }
 }
 
@@ -75,16 +94,55 @@ pub struct Line<'a> {
     pub name: Option<&'a str>,
 }
 
+/// Where files are fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Source {
+    url: String,
+    root: Digest,
+}
+
+/// As the script reads them: a root is that of the gateways before it that have none.
+fn words(sources: &[Source]) -> String {
+    let mut words = String::new();
+    for (at, Source { url, root }) in sources.iter().enumerate() {
+        let _ = write!(words, " --gateway {url}");
+        if sources.get(at + 1).is_none_or(|next| next.root != *root) {
+            let _ = write!(words, " --root {root}");
+        }
+    }
+    words
+}
+
+/// One root if all have the same, else one for each.
+fn roots(sources: &[Source]) -> String {
+    let same = sources.windows(2).all(|pair| matches!(pair, [one, next] if one.root == next.root));
+    let roots = sources.iter().map(|source| source.root.to_string());
+    roots.take(if same { 1 } else { usize::MAX }).collect::<Vec<_>>().join(",")
+}
+
+fn urls(sources: &[Source]) -> Vec<&str> {
+    sources.iter().map(|source| source.url.as_str()).collect()
+}
+
 impl Line<'_> {
     /// Can it bring the agent along?
     pub fn installs(&self) -> bool {
-        self.kit.is_some() && !self.urls().is_empty()
+        !self.sources().is_empty()
     }
 
-    /// Those that a plain download reaches; the others carry TLS inside something else.
-    fn urls(&self) -> Vec<String> {
-        let plain = self.gateways.iter().map(ToString::to_string).filter(|address| !address.contains("://"));
-        plain.map(|address| format!("https://{address}")).collect()
+    /// Where a plain download gets to, and by which roots whoever answers there is believed. A gateway inside something
+    /// else counts only where a root of the carrier's own is known.
+    fn sources(&self) -> Vec<Source> {
+        let Some(kit) = self.kit else { return Vec::new() };
+        let source = |address: &Address| {
+            let root = match address.way {
+                Way::Direct => Some(kit.root),
+                Way::WebSocket { .. } => kit.outside.get(&address.host).copied(),
+                Way::Socks5 { .. } => None,
+            };
+            Some(Source { url: format!("https://{}", address.host_port()), root: root? })
+        };
+        self.gateways.iter().filter_map(source).collect()
     }
 
     /// For a root shell of any kind. The code is a word of `echo`, which every shell has built in, so that no list of
@@ -98,12 +156,12 @@ impl Line<'_> {
 
     /// Fetches the script, compares its hash, runs it; the code is on stdin.
     fn body(&self, and: &str) -> Option<String> {
-        let (kit, urls) = (self.kit?, self.urls());
+        let (kit, sources) = (self.kit?, self.sources());
         let fetch = "curl -qfsSk -m 300 --max-filesize 1000000 -o join.sh \"$u/v1/file/$h\" || wget -qO join.sh --no-check-certificate \"$u/v1/file/$h\"";
         let mut steps: Vec<String> =
             ["set -e", "d=$(mktemp -d)", "trap 'cd /; rm -rf \"$d\"' 0", "cd \"$d\""].map(str::to_owned).into();
         steps.push(format!("h={}", kit.script));
-        match urls.as_slice() {
+        match urls(&sources).as_slice() {
             [] => return None,
             [url] => steps.extend([format!("u={url}"), fetch.to_owned()]),
             several => steps.push(format!("for u in {}; do {{ {fetch}; }} && break; done", several.join(" "))),
@@ -113,17 +171,15 @@ impl Line<'_> {
              2>/dev/null | grep -q $h || { echo 'freehold: the script is not the one that this line names' >&2; exit 3; }"
                 .to_owned(),
         );
-        let gateways = urls.iter().map(|url| format!(" --gateway {url}")).collect::<Vec<_>>().concat();
         let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
-        steps.push(format!("sh join.sh{gateways} --root {} --agents {}{name}", kit.root, kit.release.list));
+        steps.push(format!("sh join.sh{} --agents {}{name}", words(&sources), kit.release.list));
         Some(steps.join(and))
     }
 
     /// The same for an administrator's PowerShell.
     pub fn powershell(&self) -> Option<Zeroizing<String>> {
-        let (kit, urls) = (self.kit?, self.urls());
-        let first = urls.first()?;
-        let gateways = urls.join(",");
+        let (kit, sources) = (self.kit?, self.sources());
+        let (first, gateways) = (&sources.first()?.url, urls(&sources).join(","));
         let name = self.name.map(|name| format!(" -Name '{name}'")).unwrap_or_default();
         let mut line = Zeroizing::new(String::new());
         // Writing into a string cannot fail.
@@ -132,9 +188,12 @@ impl Line<'_> {
             "'{}' | & {{ $h = '{}'; $f = Join-Path ([IO.Path]::GetTempPath()) ([Guid]::NewGuid().ToString() + '.ps1'); \
              try {{ curl.exe -fsSko $f ('{first}/v1/file/' + $h); if ((Get-FileHash $f -Algorithm SHA256).Hash -ne $h) {{ throw \
              'freehold: the script is not the one that this line names' }}; $input | powershell.exe -NoProfile \
-             -ExecutionPolicy Bypass -File $f -Gateway '{gateways}' -Root {} -Agents {}{name} }} finally {{ Remove-Item $f \
+             -ExecutionPolicy Bypass -File $f -Gateway '{gateways}' -Root '{}' -Agents {}{name} }} finally {{ Remove-Item $f \
              -ErrorAction SilentlyContinue }} }}",
-            self.code, kit.powershell, kit.root, kit.release.list
+            self.code,
+            kit.powershell,
+            roots(&sources),
+            kit.release.list
         );
         Some(line)
     }
@@ -168,11 +227,11 @@ impl Line<'_> {
     /// Lines `NAME=value`, as systemd's EnvironmentFile and containers read them.
     pub fn env(&self) -> Zeroizing<String> {
         let mut lines = Zeroizing::new(format!("FREEHOLD_INVITE={}\n", self.code));
-        let urls = self.urls();
-        if let Some(kit) = self.kit.filter(|_| !urls.is_empty()) {
-            let _ = writeln!(lines, "FREEHOLD_GATEWAYS={}", urls.join(","));
+        let sources = self.sources();
+        if let Some(kit) = self.kit.filter(|_| !sources.is_empty()) {
+            let _ = writeln!(lines, "FREEHOLD_GATEWAYS={}", urls(&sources).join(","));
             let _ = writeln!(lines, "FREEHOLD_SCRIPT_SHA256={}", kit.script);
-            let _ = writeln!(lines, "FREEHOLD_ROOT_SHA256={}", kit.root);
+            let _ = writeln!(lines, "FREEHOLD_ROOT_SHA256={}", roots(&sources));
             let _ = writeln!(lines, "FREEHOLD_AGENTS_SHA256={}", kit.release.list);
         }
         if let Some(name) = self.name {
@@ -195,7 +254,8 @@ mod tests {
             sha256: Digest([4; 32]),
         };
         let release = Release::next(None, vec![agent], "2026-11-15T12:00:00Z".parse().unwrap());
-        Kit { script: Digest([1; 32]), powershell: Digest([2; 32]), root: Digest([3; 32]), release }
+        let [script, powershell, root] = [1, 2, 3].map(|byte| Digest([byte; 32]));
+        Kit { script, powershell, root, outside: BTreeMap::new(), release }
     }
 
     fn addresses(texts: &[&str]) -> Vec<Address> {
@@ -231,5 +291,31 @@ mod tests {
         assert_eq!(*line.env(), "FREEHOLD_INVITE=fh1_code\n");
         let user_data = line.cloud_init();
         assert!(user_data.starts_with("#cloud-config\n") && user_data.contains("freehold-node join"));
+    }
+
+    #[test]
+    fn a_carrier_is_believed_by_its_own_root_for_its_own_name() {
+        let mut kit = kit();
+        let (own, outside, list) = (kit.root, Digest([9; 32]), kit.release.list);
+        let gateways =
+            addresses(&["wss://gw.example", "wss://other.example:8443/x", "socks5://127.0.0.1:9/gw.example:1"]);
+        let line = |kit: &Kit| Line { code: "c", gateways: &gateways, kit: Some(kit), name: None }.shell().to_string();
+        assert_eq!(line(&kit), "echo c | freehold-node join");
+        kit.outside.insert("gw.example".parse().unwrap(), outside);
+        let told = line(&kit);
+        let runs = format!("sh join.sh --gateway https://gw.example:443 --root {outside} --agents {list})");
+        assert!(told.ends_with(&runs) && !told.contains("other.example") && !told.contains(":1 "), "{told}");
+        // Beside one that answers itself: to each its own.
+        let both = addresses(&["gw.example:7443", "[::1]:7443", "wss://gw.example"]);
+        let line = Line { code: "c", gateways: &both, kit: Some(&kit), name: None };
+        let runs = format!(
+            "sh join.sh --gateway https://gw.example:7443 --gateway https://[::1]:7443 --root {own} --gateway \
+             https://gw.example:443 --root {outside} --agents {list})"
+        );
+        assert!(line.shell().ends_with(&runs), "{}", &*line.shell());
+        let roots = format!("{own},{own},{outside}");
+        assert!(line.powershell().unwrap().contains(&format!("-Root '{roots}' -Agents {list}")));
+        assert!(line.env().contains(&format!("\nFREEHOLD_ROOT_SHA256={roots}\n")));
+        assert!(kit.files().any(|digest| digest == outside), "a gateway keeps it while the invite lives");
     }
 }

@@ -99,10 +99,12 @@ pub fn open<D: InDomain>(
     found.ok_or_else(not_here)?.open(ask)
 }
 
-/// A root that was drawn here and never published, because somebody was interrupted. The next turn takes it up.
+/// A root that was drawn here and never published, because somebody was interrupted. The next turn takes it up, unless a
+/// later one was published meanwhile.
 pub fn drawn<D: InDomain>(folder: &Path, published: &[Fingerprint]) -> Result<Option<RootHere>, RootError> {
-    let unused = |root: &RootHere| root.has_key() && !published.contains(&root.fingerprint());
-    Ok(here::<D>(folder)?.into_iter().rfind(unused))
+    let mut newest = here::<D>(folder)?.into_iter().rev();
+    let unused = newest.next().filter(|root| !published.contains(&root.fingerprint()));
+    Ok(unused.filter(RootHere::has_key))
 }
 
 /// Draws a new root and puts it beside the others: the key first, since a certificate without one is worth nothing.

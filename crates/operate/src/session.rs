@@ -20,7 +20,7 @@ use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
 use crate::refused::{is_a_refusal, is_about_turn, is_farewell};
-use crate::timely::{self, ClockDoubt};
+use crate::timely::{self, ClockDoubt, Reliance};
 use crate::unturned::Unturned;
 
 #[derive(Debug, thiserror::Error)]
@@ -86,10 +86,8 @@ pub struct Session<D> {
     /// What was remembered before this command looked, and the latest moment in it.
     witnessed: Frontier,
     pub(crate) newest: Timestamp,
-    /// Sign although this machine's clock seems wrong.
-    pub trust_clock: bool,
-    /// The newest head is from the future, and the next one is to say so.
-    pub resets_clock: bool,
+    /// How far this machine's clock is doubted.
+    pub reliance: Reliance,
     desk: D,
     /// The gateway may know less than this operator: it was restored, and that is why this session is.
     forgives: bool,
@@ -130,8 +128,7 @@ impl<D: Desk> Session<D> {
             memory,
             witnessed,
             newest,
-            trust_clock: false,
-            resets_clock: false,
+            reliance: Reliance::Doubted,
             desk,
             forgives,
             behind: false,
@@ -339,7 +336,9 @@ impl<D: Desk> Session<D> {
         self.look_again().await?;
         let here = clock::now();
         // Others signed that the clock goes back; a wrong one here would be told by the gateway's.
-        self.resets_clock |= timely::sets_back(&self.known, &pending.action, here);
+        if self.reliance == Reliance::Doubted && timely::sets_back(&self.known, &pending.action, here) {
+            self.reliance = Reliance::Resets;
+        }
         self.check_clock(here)?;
         timely::check_dates(self.known.org(), &pending.action, here)?;
         if let Some(need) = pending.needs(&self.known)?.into_iter().find(|need| !need.is_met()) {

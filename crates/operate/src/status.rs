@@ -198,7 +198,7 @@ impl<D: Desk> Session<D> {
     }
 }
 
-fn trust_view(line: &TrustLine, live: &[&NodeView], reports: &Reports) -> TrustView {
+fn trust_view(line: &TrustLine, nodes: &[&NodeView], reports: &Reports) -> TrustView {
     let uses = |node: &&&NodeView| {
         let told = reports.get(&node.node_key.digest()).and_then(|heard| heard.report.trust.as_ref());
         told.is_some_and(|trust| {
@@ -209,6 +209,6 @@ fn trust_view(line: &TrustLine, live: &[&NodeView], reports: &Reports) -> TrustV
             domain.versions.contains(&line.version)
         })
     };
-    let used_by = live.iter().filter(uses).count();
+    let used_by = nodes.iter().filter(uses).count();
     TrustView { domain: line.domain.word(), version: line.version, state: line.state.word(), used_by }
 }

@@ -33,6 +33,16 @@ pub enum ClockDoubt {
     NothingToReset { issued_at: Timestamp, here: Timestamp },
 }
 
+/// What a person said of this machine's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reliance {
+    Doubted,
+    /// Sign although it seems wrong.
+    Trusted,
+    /// The newest head is from the future, and the next one is to say so.
+    Resets,
+}
+
 /// Clocks that are a little apart do no harm.
 const LITTLE: Seconds = Seconds::HOUR;
 /// An org in which nothing was signed or looked at for so long is rarer than a clock that is off.
@@ -86,12 +96,12 @@ pub fn check_dates(org: OrgId, action: &Action, here: Timestamp) -> Result<(), C
 impl<D: Desk> Session<D> {
     /// A head from the future would be good for too long, and one from the past for nobody.
     pub(crate) fn check_clock(&self, here: Timestamp) -> Result<(), OperateError> {
-        if self.trust_clock {
+        if self.reliance == Reliance::Trusted {
             return Ok(());
         }
         let there = self.survey.tip.as_ref().and_then(|tip| tip.peek::<Tip>(Some(self.known.org())).ok());
         let (there, issued_at) = (there.map(|tip| tip.at), self.known.head.head.issued_at);
-        if self.resets_clock {
+        if self.reliance == Reliance::Resets {
             // What is known of the org is what is doubted; the gateway's clock must agree all the same.
             if issued_at <= here + AHEAD {
                 return Err(ClockDoubt::NothingToReset { issued_at, here }.into());

@@ -1,16 +1,17 @@
 //! The trusted roots, as an operator sees them: every version, checked against the head.
 
-use identity::bundle::{Bundle, BundleBody, Endpoint, InDomain, Roots};
+use identity::bundle::{Bundle, BundleBody, Endpoint, InDomain, OutsideRoot, Roots};
 use identity::certificate;
 use identity::envelope::Envelope;
 use identity::head::TrustLine;
 use identity::id::Fingerprint;
 use identity::principal::SignerName;
-use identity::trust;
+use identity::trust::{self, BadStep};
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
 use crate::session::{OperateError, Session};
+use crate::unturned::Unturned;
 
 /// One version of the roots of a domain, and where it stands.
 #[derive(Debug, Clone)]
@@ -58,6 +59,17 @@ impl<D: Desk> Session<D> {
         let active = versions.iter().find(|version| Some(version.line.version) == active);
         let pinned = active.and_then(|version| version.bundle.fingerprints().next());
         Ok(pinned.unwrap_or_else(|| self.known.founding.endpoint_fingerprint()))
+    }
+
+    /// The outside roots that go on with the next version, and that lines are made with.
+    pub async fn outside_in_use<T: InDomain>(&mut self) -> Result<Vec<OutsideRoot>, OperateError> {
+        Ok(self.version_in_use::<T>().await?.bundle.body().outside.clone())
+    }
+
+    pub async fn version_in_use<T: InDomain>(&mut self) -> Result<Version<T>, OperateError> {
+        let active = trust::active(&self.known.head.head.trust, T::DOMAIN).map(|line| line.version);
+        let found = self.versions::<T>().await?.into_iter().find(|version| Some(version.line.version) == active);
+        found.ok_or_else(|| Unturned::Step(BadStep::NothingActive(T::DOMAIN.word())).into())
     }
 
     /// All endpoint roots that are trusted now: with these, a download goes on through a rotation.

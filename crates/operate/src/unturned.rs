@@ -1,7 +1,8 @@
 //! Why trust is not turned: one reason each, and what to do about it.
 
 use identity::id::Fingerprint;
-use identity::principal::NodeName;
+use identity::principal::{Host, NodeName};
+use identity::time::Timestamp;
 use identity::trust::BadStep;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +27,22 @@ pub enum Unturned {
     NotAdopted { version: u64, missing: Vec<String> },
     #[error("the certificates of version {version} cannot be made: {why}")]
     NotCertified { version: u64, why: String },
+    #[error("an outside root is for the `endpoint` domain alone: nobody else says who may be a member")]
+    OutsideIdentity,
+    #[error("an outside root must say for which names it is")]
+    NoHost,
+    #[error("no gateway has the name `{0}`")]
+    NoGatewayAt(Host),
+    #[error("there is no certificate in it that can be read")]
+    NoCertificate,
+    #[error("the certificate {root} is not an authority's: it vouches for nobody")]
+    NotAnAuthority { root: Fingerprint },
+    #[error("the key of the certificate {root} is the org's own, which is no outside root")]
+    OwnRoot { root: Fingerprint },
+    #[error("the certificate {root} is good from {from} to {until}, and not now")]
+    NotNow { root: Fingerprint, from: Timestamp, until: Timestamp },
+    #[error("version {0} has just these outside roots")]
+    SameOutside(u64),
 }
 
 impl Unturned {
@@ -53,6 +70,17 @@ impl Unturned {
             Self::NotAdopted { .. } => {
                 "wait for them: freehold trust list; or let each be cut off until it comes back, by name: --anyway NAME"
             }
+            Self::OutsideIdentity => {
+                "add it to the other domain: freehold trust publish endpoint --outside FILE --for HOST"
+            }
+            Self::NoHost | Self::NoGatewayAt(_) => {
+                "name a gateway's host: --for HOST (freehold trust show endpoint lists them)"
+            }
+            Self::NoCertificate | Self::NotAnAuthority { .. } | Self::OwnRoot { .. } | Self::NotNow { .. } => {
+                "give the root certificate, as PEM, of whoever made the certificate of the web server in front of the \
+                 gateway"
+            }
+            Self::SameOutside(_) => "nothing is to be done; see it: freehold trust show endpoint",
             Self::NotCertified { .. } => return None,
         })
     }

@@ -82,18 +82,22 @@ impl Conversation {
     async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
         let sent = self.documents(Ask::Trust(D::DOMAIN)).await?;
         let wrong = |why: &str| CallError::Unreadable { address: self.address.clone(), why: why.to_owned() };
-        let mut bundles = Vec::new();
-        for line in known.head.head.trusted_bundles(D::DOMAIN) {
-            let envelope = sent.iter().find(|envelope| envelope.digest() == line.bundle);
-            let envelope = envelope.ok_or_else(|| wrong("a trust bundle that the head names is missing"))?;
-            let bundle = known.open_bundle(envelope).ok_or_else(|| wrong("a trust bundle does not hold"))?;
-            bundles.push(bundle);
-        }
-        if bundles.is_empty() { Err(wrong("the head names no trust bundle")) } else { Ok(bundles) }
+        known.bundles_among(&sent).map_err(wrong)
     }
 }
 
 impl Known {
+    /// The trusted bundles of one domain among what somebody gave; each must be the one that the head names, and hold.
+    pub fn bundles_among<D: InDomain>(&self, given: &[Envelope]) -> Result<Vec<Bundle<D>>, &'static str> {
+        let mut bundles = Vec::new();
+        for line in self.head.head.trusted_bundles(D::DOMAIN) {
+            let envelope = given.iter().find(|envelope| envelope.digest() == line.bundle);
+            let envelope = envelope.ok_or("a trust bundle that the head names is missing")?;
+            bundles.push(self.open_bundle(envelope).ok_or("a trust bundle does not hold")?);
+        }
+        if bundles.is_empty() { Err("the head names no trust bundle") } else { Ok(bundles) }
+    }
+
     /// A bundle may have been signed by an earlier set than the one in force.
     pub fn open_bundle<D: InDomain>(&self, envelope: &Envelope) -> Option<Bundle<D>> {
         self.signer_sets().iter().find_map(|set| Bundle::open(set, envelope).ok())

@@ -4,6 +4,7 @@ mod web;
 mod socks;
 mod proxied;
 mod hostile;
+mod outside;
 
 use std::net::TcpStream;
 use std::process::{Command, Stdio};

@@ -77,7 +77,7 @@ fn svids_of_a_machine_and_of_who_is_at_home_there_lead_to_every_root_before_one_
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     place.joined("web-1");
-    let mut command = place.node_command("web-1", &["run", "--check-in-every", "2s"]);
+    let mut command = place.node_command("web-1", &["run", "--every", "2s"]);
     let _agent = trials::place::Running(command.stderr(std::process::Stdio::null()).spawn().unwrap());
     succeeded(&place.freehold(&["trust", "publish", "identity"]));
     let leads = || trust(&place, "web-1")["svids"][0]["roots"].as_array().map(Vec::len);

@@ -4,50 +4,54 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use identity::bundle::{Endpoint, Identity};
 use trials::faults::kill_at_each;
-use trials::place::{Place, json, openssl, output, succeeded, text, until};
+use trials::place::{Place, ended, openssl, output, succeeded, text};
 
-use super::{founder, in_force, rotate, trust, versions};
+use super::{in_force, rotate, trust};
+use crate::presenting::{NewRoot, Turner};
 
 #[test]
 fn a_machine_that_reaches_no_gateway_under_new_roots_goes_back_and_tries_again_when_somebody_wants_it() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     place.joined("web-1");
-    let own = founder(&place);
-    for domain in ["endpoint", "identity"] {
-        // Nobody certifies the gateway's issuing key under the new root.
-        succeeded(&place.freehold(&["trust", "publish", domain, "--without", &own]));
-        let told = output(place.node_command("web-1", &["sync", "--commit-timeout", "2s", "--json"]));
-        drop(told);
-        until("it went back", || {
-            let _ = output(place.node_command("web-1", &["sync", "--json"]));
-            trust(&place, "web-1")[domain]["told"]["refused"].is_object()
-        });
+    let sync = |words: &[&str]| output(place.node_command("web-1", &[&["sync"], words].concat()));
+    for (domain, lacks) in [("endpoint", "root"), ("identity", "has no certificate for the issuing key of")] {
+        // Nobody certified the gateway's issuing key under the new root.
+        let turner = Turner::at(&place);
+        match domain {
+            "endpoint" => turner.publish(&NewRoot::<Endpoint>::make(), &[]),
+            _ => turner.publish(&NewRoot::<Identity>::make(), &[]),
+        };
+        ended(&sync(&["--commit-timeout", "2s"]), 4, &format!("went back from new `{domain}` roots"));
+        let told = trust(&place, "web-1");
         assert_eq!(in_force(&place, "web-1", domain), [1]);
-        let why = text(&trust(&place, "web-1")[domain]["told"]["refused"], "why");
-        assert!(why.contains("not confirmed in time"), "{why}");
-        let others = if domain == "endpoint" { "does not lead" } else { "no certificate for the issuing key" };
-        assert!(why.contains(others), "{why}");
-        until("the operators are told", || {
-            let _ = output(place.node_command("web-1", &["sync"]));
-            let shown = place.facts(&["node", "show", "web-1"]);
-            shown.to_string().contains("not confirmed in time") && versions(&place, domain, "web-1") == [1]
-        });
+        let why = text(&told[domain]["told"]["refused"], "why");
+        assert!(why.contains("not confirmed in time") && why.contains(lacks), "{why}");
+        assert_eq!(told[domain]["versions"][1]["here"], "not taken");
+        // The operators are told, and it is not tried again by itself.
+        let shown = place.facts(&["node", "show", "web-1"]);
+        assert_eq!(text(&shown["report"]["trust"][domain]["refused"], "why"), why);
+        ended(&sync(&[]), 4, "went back");
+        assert_eq!(
+            text(&trust(&place, "web-1")[domain]["told"]["refused"], "at"),
+            text(&told[domain]["told"]["refused"], "at")
+        );
         let doctor = output(place.node_command("web-1", &["doctor"]));
         let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
         assert!(told.contains(&format!("new `{domain}` roots went back")), "{told}");
-        // The operators take it back, and all is well.
+        // They take it back, and all is well.
         succeeded(&place.freehold(&["trust", "rollback", domain]));
-        succeeded(&output(place.node_command("web-1", &["sync"])));
+        succeeded(&sync(&[]));
         assert_eq!(in_force(&place, "web-1", domain), [3]);
         assert!(trust(&place, "web-1")[domain]["told"]["refused"].is_null());
     }
 }
 
 /// Fingerprints of the certificates in a file for other programs.
-fn roots(place: &Place, domain: &str) -> BTreeSet<String> {
-    let pem = fs::read_to_string(place.scope("web-1").join(format!("trust/{domain}.pem"))).unwrap();
+fn roots(place: &Place, node: &str, domain: &str) -> BTreeSet<String> {
+    let pem = fs::read_to_string(place.scope(node).join(format!("trust/{domain}.pem"))).unwrap();
     let mut found = BTreeSet::new();
     for one in pem.split_inclusive("-----END CERTIFICATE-----\n") {
         let file = place.path("one.pem");
@@ -83,45 +87,50 @@ fn a_machine_killed_at_any_step_of_taking_roots_has_roots_of_the_right_domain_an
         };
         kills += kill_at_each((call, 1), begin, |when| {
             for domain in ["endpoint", "identity"] {
-                let (found, known) = (roots(&place, domain), published(&place, domain));
+                let (found, known) = (roots(&place, "web-1", domain), published(&place, domain));
                 assert!(!found.is_empty() && found.is_subset(&known), "{call} {when} {domain}: {found:?}");
             }
             // Whatever it was, the next run ends it.
             succeeded(&output(place.node_command("web-1", &["sync"])));
             for domain in ["endpoint", "identity"] {
                 assert_eq!(in_force(&place, "web-1", domain), [1, 2], "{call} {when}");
-                assert_eq!(roots(&place, domain), published(&place, domain), "{call} {when}");
+                assert_eq!(roots(&place, "web-1", domain), published(&place, domain), "{call} {when}");
             }
         });
     }
     assert!(kills > 8, "killed only {kills} times");
 }
 
+/// A machine for each step: a copy of one that renewed already would be taken for a clone.
 #[test]
 fn a_machine_killed_at_any_step_of_coming_home_comes_home() {
+    const MANY: usize = 30;
     let place = Place::founded(&[]);
     let _gateway = place.serve();
-    place.joined("web-1");
-    for domain in ["endpoint", "identity"] {
-        rotate(&place, domain, 1, &["web-1"]);
+    let names: Vec<String> = (1..=MANY).map(|n| format!("web-{n}")).collect();
+    let uses = MANY.to_string();
+    let code = place.code(&["--uses", &uses]);
+    for name in &names {
+        succeeded(&place.join(name, &code));
     }
-    let before = place.path("before");
-    place.copy(&place.root("web-1"), &before);
-    let begin = |_: usize| {
-        fs::remove_dir_all(place.root("web-1")).unwrap();
-        place.copy(&before, &place.root("web-1"));
-        place.node_command("web-1", &["sync"])
-    };
-    let kills = kill_at_each(("rename", 1), begin, |when| {
-        for domain in ["endpoint", "identity"] {
-            let (found, known) = (roots(&place, domain), published(&place, domain));
-            assert!(!found.is_empty() && found.is_subset(&known), "{when} {domain}: {found:?}");
-        }
-        succeeded(&output(place.node_command("web-1", &["sync"])));
-        let told = json(&output(place.node_command("web-1", &["trust", "--json"])));
-        for domain in ["endpoint", "identity"] {
-            assert_eq!(told[domain]["told"]["versions"], serde_json::json!([2]), "{when}");
-        }
-    });
+    let off: Vec<&str> = names.iter().map(String::as_str).collect();
+    for domain in ["endpoint", "identity"] {
+        rotate(&place, domain, 1, &off);
+    }
+    let kills = kill_at_each(
+        ("rename", 1),
+        |when| place.node_command(&names[when - 1], &["sync"]),
+        |when| {
+            let name = &names[when - 1];
+            for domain in ["endpoint", "identity"] {
+                let (found, known) = (roots(&place, name, domain), published(&place, domain));
+                assert!(!found.is_empty() && found.is_subset(&known), "{when} {domain}: {found:?}");
+            }
+            succeeded(&output(place.node_command(name, &["sync"])));
+            for domain in ["endpoint", "identity"] {
+                assert_eq!(in_force(&place, name, domain), [2], "{when}");
+            }
+        },
+    );
     assert!(kills > 5, "killed only {kills} times");
 }

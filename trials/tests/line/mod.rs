@@ -172,7 +172,7 @@ impl Stock {
 }
 
 /// The real agent without what a debugger needs: a file of a sensible size. Made once for each build of it.
-fn real_agent() -> Vec<u8> {
+pub fn real_agent() -> Vec<u8> {
     let built = binary("freehold-node");
     let age = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
     let stripped = built.with_extension("stripped");

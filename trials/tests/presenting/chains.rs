@@ -25,11 +25,17 @@ fn curl(place: &Place, roots: &str, path: &str) -> Result<serde_json::Value, Str
     std::fs::write(&file, roots).unwrap();
     let mut command = Command::new("curl");
     command.args(["-sS", "--fail", "--noproxy", "*", "--cacert"]).arg(&file);
-    let told = output({
-        command.arg(format!("https://{}{path}", place.address()));
-        command
-    });
-    if told.status.success() { Ok(serde_json::from_slice(&told.stdout).unwrap()) } else { Err(stderr(&told)) }
+    command.arg("--dump-header").arg(place.path("headers")).arg(format!("https://{}{path}", place.address()));
+    let told = output(command);
+    if !told.status.success() {
+        return Err(stderr(&told));
+    }
+    let headers = std::fs::read_to_string(place.path("headers")).unwrap();
+    assert!(
+        headers.to_lowercase().contains("cache-control: no-store"),
+        "roots of yesterday must not be kept: {headers}"
+    );
+    Ok(serde_json::from_slice(&told.stdout).unwrap())
 }
 
 /// Our own client, which goes by these roots alone.

@@ -2,6 +2,8 @@
 
 mod asking;
 mod trees;
+mod roots;
+mod apart;
 mod web;
 mod places;
 

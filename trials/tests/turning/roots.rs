@@ -59,7 +59,9 @@ fn killed_at_any_moment_a_publish_leaves_one_root_and_goes_on() {
     let operator = place.org().join("operator");
     let keys = || {
         let names = fs::read_dir(&operator).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.starts_with("identity-root-") && name.ends_with(".key")).count()
+        names
+            .filter(|name| name.strip_prefix("identity-root-").is_some_and(|rest| rest.strip_suffix(".key").is_some()))
+            .count()
     };
     let mut cut = 0;
     for pause in (0..60).map(|nth| nth * 3) {
@@ -93,6 +95,27 @@ fn half_a_root_is_made_whole() {
     succeeded(&place.freehold(&["trust", "publish", "endpoint"]));
     assert_eq!(fs::read(operator.join("endpoint-root-2.key")).unwrap(), drawn);
     assert!(operator.join("endpoint-root-2.pem").exists());
+}
+
+#[test]
+fn after_a_theft_no_root_is_taken_up_that_lay_there_before() {
+    let place = Place::founded(&[]);
+    let operator = place.org().join("operator");
+    let other = Place::founded(&[]);
+    succeeded(&other.freehold(&["trust", "publish", "identity"]));
+    for ending in ["key", "pem"] {
+        let name = format!("identity-root-2.{ending}");
+        place.copy(&other.org().join("operator").join(&name), &operator.join(&name));
+    }
+    let told = place.freehold(&["rotate", "identity", "--compromised", "--confirm", "harbor", "--no-wait"]);
+    assert!(!stderr(&told).contains("taking up"), "{}", stderr(&told));
+    is(&states(&place, "identity"), &[(1, "retired"), (2, "active")]);
+    assert!(operator.join("identity-root-3.key").exists(), "a fresh one was drawn");
+    // Nor is it later.
+    let told = place.freehold(&["trust", "publish", "identity"]);
+    succeeded(&told);
+    assert!(!stderr(&told).contains("taking up"), "{}", stderr(&told));
+    assert!(operator.join("identity-root-4.key").exists());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use node::report::{Failure, show};
+use operate::timely::Reliance;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
@@ -29,7 +30,9 @@ impl Refresh {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not refresh the head";
         let (mut session, keys) = common.signing_session(doing).await?;
-        session.resets_clock = self.reset_clock;
+        if self.reset_clock {
+            session.reliance = Reliance::Resets;
+        }
         let made = session.refresh(&keys).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let head = made.what;

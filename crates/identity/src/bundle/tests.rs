@@ -1,3 +1,5 @@
+//! Bundles of both domains, and what must be in them.
+
 use super::*;
 use crate::authority::Authority;
 use crate::id::Serial;

@@ -1,3 +1,5 @@
+//! The life of bundles, step by step and in any order.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -83,11 +83,12 @@ impl Agent {
     pub(super) async fn hear_tree(&mut self, source: &Source) -> Result<(Known, Option<String>), AskError> {
         // What a connection knew may be less.
         self.line = None;
-        let (known, listed) = tree::read(&self.scope, &self.node, source).await?;
+        let tree::Told { known, listed, trust } = tree::read(&self.scope, &self.node, source).await?;
         self.check_own_key(&known)?;
         let now = clock::now();
         self.take(&known, listed, now);
         self.engine.tick(now);
+        self.keep_given_trust(&known, &trust).await;
         self.show_applied();
         Ok((known, None))
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ground::clock;
 use identity::bundle::{Identity, Roots};
 use identity::certificate;
+use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
@@ -16,6 +17,7 @@ use wire::known::Known;
 
 use crate::agent::trouble::describe;
 use crate::agent::{Agent, Line};
+use crate::apply::engine::Urge;
 use crate::apply::trial::Outcome;
 use crate::apply::trust::{Trusting, Trying};
 use crate::ask::call::AskError;
@@ -101,10 +103,7 @@ impl Agent {
         let known = line.known.clone();
         let kept = async {
             if self.trust.head != Some(known.head.digest) || urge.is_some() {
-                let policy = self.engine.current().map(|manifest| manifest.runs.apply).unwrap_or_default();
-                let within = urge.and_then(|urge| urge.within).unwrap_or(policy.deadline);
-                let offline = policy.confirm == Confirm::Offline;
-                let trying = Trying { within, offline, urged: urge.is_some() };
+                let trying = self.trying(urge);
                 trust::take(&self.scope, (&mut line.gateway, &known), trying).await?;
                 (self.trust.endpoint, self.trust.identity) = (None, None);
                 self.trust.head = Some(known.head.digest);
@@ -112,6 +111,36 @@ impl Agent {
             self.try_trust(&known).await
         };
         let kept = kept.await;
+        self.note_trust(kept);
+    }
+
+    /// As `keep_trust`, with what a tree holds. Where the fleet says `offline` nobody can be reached, and it is taken at
+    /// once; else it is tried at a gateway as always.
+    pub(super) async fn keep_given_trust(&mut self, known: &Known, given: &[Envelope]) {
+        let errand = self.errand.as_ref().map(|asked| &asked.errand);
+        if errand.is_some_and(|errand| errand.dry_run) {
+            return;
+        }
+        let urge = errand.and_then(crate::agent::errand::Errand::urge);
+        let kept = async {
+            if self.trust.head != Some(known.head.digest) || urge.is_some() {
+                trust::take_given(&self.scope, known, given, self.trying(urge))?;
+                (self.trust.endpoint, self.trust.identity) = (None, None);
+                self.trust.head = Some(known.head.digest);
+            }
+            self.try_trust(known).await
+        };
+        let kept = kept.await;
+        self.note_trust(kept);
+    }
+
+    fn trying(&self, urge: Option<Urge>) -> Trying {
+        let policy = self.engine.current().map(|manifest| manifest.runs.apply).unwrap_or_default();
+        let within = urge.and_then(|urge| urge.within).unwrap_or(policy.deadline);
+        Trying { within, offline: policy.confirm == Confirm::Offline, urged: urge.is_some() }
+    }
+
+    fn note_trust(&mut self, kept: Result<(), AskError>) {
         self.trust.problem = kept.err().map(|why| describe(&why));
         if let Some(problem) = &self.trust.problem {
             tracing::error!(problem, "the roots could not be taken");

@@ -213,9 +213,10 @@ impl<D: InDomain> Trusting<D> {
         let Some(under) = self.standing.trial.as_ref().map(|trial| trial.item.digest) else {
             return Ok(Outcome::Ignored);
         };
-        if found.is_ok() {
-            self.step(Event::Reached { under, fresh: true }, now)?;
+        if let Err(why) = found {
+            return self.lapse(Some(&why), now);
         }
+        self.step(Event::Reached { under, fresh: true }, now)?;
         self.step(Event::Checked { under, found }, now)?;
         self.tick(now)
     }

@@ -1,6 +1,7 @@
 //! Taking what a static tree holds, exactly as if a gateway had said it.
 
 use ground::clock;
+use identity::envelope::Envelope;
 use identity::key::Sign as _;
 use tokio::runtime::Handle;
 use wire::known::Known;
@@ -11,12 +12,17 @@ use crate::ask::source::{NoFile, NotTaken, Source};
 use crate::ask::sync::Listed;
 use crate::store::scope::{NodeFile, Scope};
 
+/// What a tree says.
+#[derive(Debug)]
+pub struct Told {
+    pub known: Known,
+    pub listed: Result<Listed, AskError>,
+    /// Said to be the bundles that its head trusts; not checked yet.
+    pub trust: Vec<Envelope>,
+}
+
 /// Authority is on disk before the rest is looked at, and stays also if the rest does not hold.
-pub async fn read(
-    scope: &Scope,
-    node: &NodeFile,
-    source: &Source,
-) -> Result<(Known, Result<Listed, AskError>), AskError> {
+pub async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Result<Told, AskError> {
     let known = scope.known()?.ok_or(AskError::NotJoined)?;
     let (secret, node_key) = (scope.seal_secret()?, scope.node_key()?.public().digest());
     let (name, from, old) = (node.name.clone(), source.clone(), known.clone());
@@ -27,11 +33,11 @@ pub async fn read(
         let mut get = |path: &str| handle.block_on(from.get(path));
         let read: FromTree = reader.authority(old.now(clock::now()), &mut get)?;
         let listed = reader.listed(&read, get);
-        Ok((read.known, listed))
+        Ok((read.known, listed, read.trust))
     });
     let not_taken = |why: BadTree<NoFile>| NotTaken { at: source.to_string(), source: Box::new(why) };
     let read = reading.await.unwrap_or(Err(BadTree::Get(NoFile::BrokenOff)));
-    let (newer, listed) = match read {
+    let (newer, listed, trust) = match read {
         Ok(read) => read,
         Err(BadTree::Knowledge(why)) => {
             // A recovery may have taken effect before this machine heard of it.
@@ -48,5 +54,5 @@ pub async fn read(
         Ok(Some(listed)) => Ok(Listed::Manifest { digest: listed.digest, bytes: Some(listed.manifest) }),
         Err(why) => Err(not_taken(why).into()),
     };
-    Ok((newer, listed))
+    Ok(Told { known: newer, listed, trust })
 }

@@ -3,6 +3,7 @@
 
 use ground::clock;
 use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
+use identity::envelope::Envelope;
 use identity::time::Timestamp;
 use identity::verifier::Untrusted;
 use wire::connect::{Anchor, Believed, CallError, Gateway};
@@ -11,7 +12,7 @@ use wire::tls::{Expect, OwnSvid};
 use wire::trust::{self, Trust};
 
 use crate::apply::trust::{Trusting, Trying};
-use crate::ask::call::{AskError, believe_one_of, describe, keep_in_sight};
+use crate::ask::call::{AskError, believe_one_of, describe, keep_in_sight, save_authority};
 use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{Scope, ScopeError};
 
@@ -107,6 +108,18 @@ async fn take_one<D: InDomain>(
     Ok(())
 }
 
+/// The same with what a tree holds, checked as if a gateway had said it: both domains, or none.
+pub fn take_given(scope: &Scope, known: &Known, given: &[Envelope], trying: Trying) -> Result<(), AskError> {
+    let (head, now) = (&known.head.head, known.now(clock::now()));
+    let wrong = |why: &str| AskError::BadAnswer(format!("the roots in the tree are not taken: {why}"));
+    let endpoint = known.bundles_among::<Endpoint>(given).map_err(wrong)?;
+    let identity = known.bundles_among::<Identity>(given).map_err(wrong)?;
+    let mut both = Both::open(scope, known, now)?;
+    both.endpoint.offer(scope, head, endpoint, (trying, now))?;
+    both.identity.offer(scope, head, identity, (trying, now))?;
+    Ok(())
+}
+
 /// By whom and with what something new is tried.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe<'a> {
@@ -166,7 +179,7 @@ pub const fn is_lost(why: &CallError) -> bool {
     why.is_unknown_root() || matches!(why, CallError::ClocksApart { why: Untrusted::Expired { .. }, .. })
 }
 
-/// Catches up with the org at whoever answers, and believes only what is signed. True if there are other roots now.
+/// Catches up with the org at whoever answers, and believes only what is signed. Nothing if that brings nothing new.
 pub async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known) -> Result<Option<Known>, AskError> {
     let before = Trusting::<Endpoint>::open(scope, known, known.now(clock::now()))?.roots(&known.head.head);
     for gateway in gateways {
@@ -182,12 +195,17 @@ pub async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known) -> Re
         };
         let after = Roots::of_all(&endpoint);
         let is_new = |root| !before.certificates().contains(root);
-        if !after.certificates().iter().any(is_new) {
+        let moved = after.certificates().iter().any(is_new);
+        if !moved && newer.head.digest == known.head.digest {
             continue;
         }
         let (head, now) = (&newer.head.head, newer.now(clock::now()));
         if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
-            scope.save_known(&newer)?;
+            save_authority(scope, &newer)?;
+        }
+        if !moved {
+            // The roots are the same, and what was signed since may have put the time right.
+            return Ok(Some(newer));
         }
         let mut both = Both::open(scope, &newer, now)?;
         both.endpoint.take(scope, head, endpoint, now)?;

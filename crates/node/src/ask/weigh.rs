@@ -26,7 +26,10 @@ pub async fn weigh(scope: &Scope, from: Option<&Source>, urged: Option<Urge>) ->
     let node = scope.node().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
     let ground = Ground::on_disk(&scope.folder)?;
     let (known, listed) = match from {
-        Some(source) => tree::read(scope, &node, source).await?,
+        Some(source) => {
+            let told = tree::read(scope, &node, source).await?;
+            (told.known, told.listed)
+        }
         None => ask(scope, &node, &ground).await?,
     };
     let head = known.head.head.version;

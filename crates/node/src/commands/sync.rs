@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use identity::id::Digest;
 use identity::time::Seconds;
-use org::report::plain;
+use org::report::{Refused, plain};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -170,6 +170,14 @@ impl Sync {
             status = hand.status().await.ok_or_else(gone)?;
         }
         drop(countdown);
+        let mut told = false;
+        while let Some(domain) = roots_on_trial(&status) {
+            if !std::mem::replace(&mut told, true) {
+                eprintln!("new `{domain}` roots are on trial: a gateway has to be reached under them, or they go back");
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            status = hand.status().await.ok_or_else(gone)?;
+        }
         if let Hand::Here(desk) = hand
             && failed.is_none()
         {
@@ -201,7 +209,26 @@ fn ended(why: &AgentError) -> Failure {
     }
 }
 
+/// The domain whose roots are on trial.
+fn roots_on_trial(status: &Status) -> Option<&'static str> {
+    let trust = status.trust.as_ref()?;
+    let domains = [("endpoint", &trust.endpoint), ("identity", &trust.identity)];
+    domains.into_iter().find(|(_, told)| told.trial.is_some()).map(|(domain, _)| domain)
+}
+
+/// Roots that went back, and why.
+fn roots_gone_back(status: &Status) -> Option<(&'static str, &Refused)> {
+    let trust = status.trust.as_ref()?;
+    let domains = [("endpoint", &trust.endpoint), ("identity", &trust.identity)];
+    domains.into_iter().find_map(|(domain, told)| Some((domain, told.refused.as_ref()?)))
+}
+
 fn finish(common: &Common, status: Status) -> Result<(), Failure> {
+    let hint = "try it again: freehold-node sync --now, with more time: --commit-timeout 20m";
+    let roots = roots_gone_back(&status).map(|(domain, refused)| {
+        let doing = format!("went back from new `{domain}` roots at {}", refused.at);
+        Failure::failed(doing, refused.why.clone()).exit(Exit::TakenBack).hint(hint)
+    });
     let applied = status.applied;
     let outcome = match (&applied.rolled_back, applied.confirmed) {
         (Some(_), _) => "went_back",
@@ -217,10 +244,9 @@ fn finish(common: &Common, status: Status) -> Result<(), Failure> {
     };
     show(common.json, &synced, || in_words(&synced));
     match synced.rolled_back {
-        None => Ok(()),
+        None => roots.map_or(Ok(()), Err),
         Some(back) => {
             let doing = format!("went back from {} at {}", short(back.digest), back.at);
-            let hint = "try it again: freehold-node sync --now, with more time: --commit-timeout 20m";
             Err(Failure::failed(doing, back.why).exit(Exit::TakenBack).hint(hint))
         }
     }

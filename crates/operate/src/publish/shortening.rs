@@ -65,7 +65,9 @@ pub fn warnings(head: &Head, published: Option<&Published>, fleet: &Fleet, compi
             found.entry((About::SyncWait, then.wait, now.wait)).or_default().push(node.name.clone());
         }
     }
-    found.values_mut().for_each(|machines| machines.sort());
+    for machines in found.values_mut() {
+        machines.sort();
+    }
     let mut all: Vec<Warning> =
         found.into_iter().map(|((about, from, to), machines)| warn(about, machines, from, to)).collect();
     if next < ttl {

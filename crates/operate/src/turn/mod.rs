@@ -3,6 +3,7 @@
 pub mod issuers;
 pub mod reissue;
 pub mod stolen;
+pub mod outside;
 
 use std::collections::BTreeSet;
 
@@ -82,10 +83,11 @@ impl<D: Desk> Session<D> {
         without: &BTreeSet<NodeName>,
     ) -> Result<Made<Turned>, OperateError> {
         self.check_root::<T>(root.certificate()).await?;
-        let told = self.issuers().await?;
+        let (told, outside) = (self.issuers().await?, self.outside_in_use::<T>().await?);
         self.publish(keys, |session, now| {
             let mut body = session.draft_bundle::<T>(&root.pem(), now)?;
             body.issuers = session.certify_all((&told, without), root, now)?;
+            body.outside.clone_from(&outside);
             let bundle = session.seal(&body)?;
             let lines = session.step(T::DOMAIN, Step::Publish { bundle: bundle.digest() }, now)?;
             let head = session.next_head(now, |head| head.trust = lines);
@@ -181,7 +183,7 @@ fn grace_of(lines: &[TrustLine], domain: Domain, version: u64) -> Option<Grace> 
     lines.iter().find(|line| line.domain == domain && line.version == version)?.grace
 }
 
-fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turned {
+pub(crate) fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turned {
     Turned {
         domain: body.domain,
         version: body.trust_bundle_version,

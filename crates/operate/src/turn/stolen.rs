@@ -69,7 +69,7 @@ impl<D: Desk> Session<D> {
         waived: &[String],
     ) -> Result<Made<(Turned, Spares)>, OperateError> {
         self.check_root::<T>(root.certificate()).await?;
-        let told = self.issuers().await?;
+        let (told, outside) = (self.issuers().await?, self.outside_in_use::<T>().await?);
         self.publish(keys, |session, now| {
             let head = &session.known.head.head;
             let spares = Spares::of(head, &told, T::DOMAIN);
@@ -79,6 +79,7 @@ impl<D: Desk> Session<D> {
             let stolen = trust::active(&head.trust, T::DOMAIN).map(|line| line.version);
             let stolen = stolen.ok_or(Unturned::Step(trust::BadStep::NothingActive(T::DOMAIN.word())))?;
             let mut body = session.draft_bundle::<T>(&root.pem(), now)?;
+            body.outside.clone_from(&outside);
             for (gateway, key) in &spares.ready {
                 body.issuers.push(session.certify(gateway, key, root, now)?);
             }

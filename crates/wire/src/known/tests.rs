@@ -131,3 +131,19 @@ fn a_clock_that_was_never_set_does_not_shorten_the_delay() {
     let noticed = known.notice(&lost, Timestamp::from_unix(0)).unwrap();
     assert_eq!(noticed.alarms().into_iter().map(|(_, due)| due).collect::<Vec<_>>(), [NOW + Seconds::DAY]);
 }
+
+#[test]
+fn only_a_head_moves_the_floor_of_time_also_back() {
+    let known = known();
+    let day = Seconds::DAY;
+    assert_eq!(known.now(NOW + day), NOW + day, "a clock that is ahead of it is not held back");
+    assert_eq!(known.now(Timestamp::from_unix(0)), NOW);
+    let at = |version: u64, issued_at: Timestamp| {
+        let body = Head { version, issued_at, ..known.head.head.clone() };
+        sealed(Some(known.org()), &body, "ann")
+    };
+    let fast = known.advance(&[], Some(&at(2, NOW + day.times(90))), NOW).unwrap();
+    assert_eq!(fast.now(NOW), NOW + day.times(90));
+    let mended = fast.advance(&[], Some(&at(3, NOW + day)), fast.now(NOW)).unwrap();
+    assert_eq!(mended.now(NOW), NOW + day);
+}

@@ -247,16 +247,18 @@ impl Run<'_> {
         let word = T::DOMAIN.word();
         let (stands, version, until, next) = match stage(&self.session.known.head.head.trust, T::DOMAIN) {
             Stage::Settled { active } => ("settled", active, None, None),
-            Stage::Staged { version, .. } => ("staged", version, None, Some(format!("freehold rotate {word}"))),
+            Stage::Staged { version, .. } => {
+                ("staged", version, None, Some(format!("freehold rotate {word} --continue")))
+            }
             Stage::Leaving { active, until, .. } => {
-                ("grace", active, Some(until), Some(format!("after {until}: freehold rotate {word}")))
+                ("grace", active, Some(until), Some(format!("after {until}: freehold rotate {word} --continue")))
             }
         };
         (self.told.stands, self.told.trust_bundle_version) = (stands, version);
         (self.told.grace_until, self.told.next) = (until, next);
         if self.told.pending.is_some() {
             let forward = !self.wish.way.back && !self.wish.way.compromised;
-            self.told.next = forward.then(|| format!("freehold rotate {word}"));
+            self.told.next = forward.then(|| format!("freehold rotate {word} --continue"));
         }
         show(self.common.json, &self.told, || self.told.in_words());
         let why = match then {

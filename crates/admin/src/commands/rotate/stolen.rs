@@ -14,14 +14,14 @@ use operate::unturned::Unturned;
 use super::{Run, Then, wait};
 use crate::commands::trust::plan::Planned;
 use crate::home::failure;
-use crate::rooting::next_root;
+use crate::rooting::fresh_root;
 use crate::waiting::leave;
 
 pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
     let waived = plan::<T>(run).await?;
     confirm::<T>(run)?;
     let roots = run.wish.roots.clone();
-    let root = next_root::<_, T>(run.common, &mut run.session, roots, &run.doing).await?;
+    let root = fresh_root::<_, T>(run.common, &run.session, roots, &run.doing)?;
     let made = run.session.replace_trust(&run.keys, &root, &waived).await;
     drop(root);
     let made = made.map_err(|why| failure(&run.doing, &why))?;

@@ -1,12 +1,15 @@
-//! `freehold trust publish DOMAIN`: a new root, handed out beside the one in use.
+//! `freehold trust publish DOMAIN`: a new root, handed out beside the one in use; or the same with other outside roots.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use identity::bundle::{Endpoint, Identity, InDomain};
-use identity::principal::NodeName;
+use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
+use identity::principal::{Host, NodeName};
 use node::report::{Failure, show};
+use operate::session::OperateError;
+use operate::turn::outside::OutsideWish;
+use operate::unturned::Unturned;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::home::{Common, failure};
@@ -16,9 +19,16 @@ use crate::rooting::next_root;
 #[command(after_help = "Examples:
   freehold trust publish endpoint
   freehold trust publish identity --without vps     although `vps` sleeps, and nobody knows its issuing keys
+  freehold trust publish endpoint --outside isrg-x1.pem --for gw.example.com
+  freehold trust publish endpoint --outside-none
 
 Draws a root on this machine, certifies the gateways' issuing keys with it, and hands both out. Nodes try it and take it
-beside the root in use; nothing else changes until: freehold trust activate DOMAIN. All steps in one: freehold rotate")]
+beside the root in use; nothing else changes until: freehold trust activate DOMAIN. All steps in one: freehold rotate
+
+With --outside no root is drawn: the version has the roots in use, and a root of somebody else beside them. It is for a
+gateway behind a web server that ends TLS with a certificate of that root (its address is wss://HOST): pasted lines then
+download from HOST, and each download is checked by its hash. It is believed for those names alone, and never to enroll,
+renew or sync. It goes on with later versions until --outside-none.")]
 pub struct Publish {
     domain: DomainWord,
     /// A gateway that is left out, because its issuing keys are not known; may be repeated
@@ -27,6 +37,15 @@ pub struct Publish {
     /// Where the root keys are [default: the operator's folder]
     #[arg(long, value_name = "DIR")]
     roots: Option<PathBuf>,
+    /// Draw no root; add this root certificate of somebody else, a PEM file, for downloads from --for alone
+    #[arg(long, value_name = "FILE", requires = "hosts", conflicts_with_all = ["without", "roots"])]
+    outside: Option<PathBuf>,
+    /// The name of a gateway for which the outside root counts; may be repeated
+    #[arg(long = "for", id = "hosts", value_name = "HOST", num_args = 1.., requires = "outside")]
+    hosts: Vec<Host>,
+    /// Draw no root; drop the outside roots that are there
+    #[arg(long, conflicts_with_all = ["without", "roots"])]
+    outside_none: bool,
 }
 
 impl Publish {
@@ -41,10 +60,14 @@ impl Publish {
         let doing = format!("could not publish a version of the `{}` roots", self.domain.word());
         let (mut session, keys) = common.signing_session(&doing).await?;
         session.check_unstaged(T::DOMAIN).map_err(|why| failure(&doing, &why))?;
-        let root = next_root::<_, T>(common, &mut session, self.roots, &doing).await?;
-        let without: BTreeSet<NodeName> = self.without.into_iter().collect();
-        let made = session.publish_trust(&keys, &root, &without).await.map_err(|why| failure(&doing, &why))?;
-        drop(root);
+        let made = if let Some(wish) = self.outside_wish(&doing)? {
+            session.publish_outside(&keys, wish).await
+        } else {
+            let root = next_root::<_, T>(common, &mut session, self.roots, &doing).await?;
+            let without: BTreeSet<NodeName> = self.without.into_iter().collect();
+            session.publish_trust(&keys, &root, &without).await
+        };
+        let made = made.map_err(|why| failure(&doing, &why))?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || {
             told.in_words(|| {
@@ -56,5 +79,21 @@ impl Publish {
             })
         });
         Ok(())
+    }
+
+    /// What is wanted of outside roots, if that is what this is about.
+    fn outside_wish(&self, doing: &str) -> Result<Option<OutsideWish>, Failure> {
+        if self.outside.is_none() && !self.outside_none {
+            return Ok(None);
+        }
+        if self.domain == DomainWord::Identity {
+            return Err(failure(doing, &OperateError::from(Unturned::OutsideIdentity)));
+        }
+        let read = |file: &PathBuf| match std::fs::read_to_string(file) {
+            Ok(pem) => Ok(OutsideRoot { hosts: self.hosts.clone(), pem }),
+            Err(why) => Err(Failure::failed(doing, format!("`{}` cannot be read: {why}", file.display()))
+                .hint("name a PEM file with the root certificate: --outside FILE")),
+        };
+        Ok(Some(OutsideWish { drop: self.outside_none, add: self.outside.as_ref().map(read).transpose()? }))
     }
 }
