@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::bundle::Domain;
+use crate::bundle::{BundleBody, Domain};
 use crate::head::{TrustLine, TrustState};
 use crate::id::Digest;
+use crate::principal::OrgName;
 
 const DOMAINS: [Domain; 2] = [Domain::Endpoint, Domain::Identity];
 
@@ -16,6 +17,11 @@ impl TrustLine {
     /// The same version of the same roots, in whatever state.
     pub fn is_same(&self, other: &Self) -> bool {
         self.has_number_of(other) && self.bundle == other.bundle
+    }
+
+    /// Does a bundle say of itself what the line says of it? That it has the line's digest is not asked here.
+    pub fn fits(&self, body: &BundleBody, org: &OrgName) -> bool {
+        body.domain == self.domain && body.trust_bundle_version == self.version && body.environment_name == *org
     }
 
     pub fn has_number_of(&self, other: &Self) -> bool {
