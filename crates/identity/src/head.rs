@@ -287,6 +287,13 @@ pub enum BadHead {
     FromTheFuture { issued_at: Timestamp },
 }
 
+impl BadHead {
+    /// A later head that does not know of what an earlier one took away: two operators may have published at once.
+    pub const fn forgets(&self) -> bool {
+        matches!(self, Self::ForgetsRevocations { .. } | Self::ForgetsTrust { .. })
+    }
+}
+
 /// A head whose threshold was checked, with its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedHead {

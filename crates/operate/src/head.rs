@@ -1,11 +1,13 @@
 //! The next head: what is so, with one thing changed.
 
+use ground::clock;
 use identity::envelope::Envelope;
 use identity::head::{Head, Mandate, SignedHead, TrustLine};
 use identity::id::KeyId;
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
 use org::entry::{Action, Cause};
+use wire::known::{BadKnowledge, Known};
 
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
@@ -73,6 +75,17 @@ impl<D: Desk> Session<D> {
                 let moved = same.clone().map(|it| it.endpoint_issuer).find(good);
                 mandate.endpoint_issuer = moved.unwrap_or(mandate.endpoint_issuer);
             }
+        }
+    }
+
+    /// What is known, with the head that the gateway has. If two operators published at once, and the gateway has this
+    /// home's head beside that one, the next head makes them meet.
+    pub(crate) fn follow(&self, more: &[Envelope]) -> Result<Known, BadKnowledge> {
+        let (head, now) = (&self.survey.head, clock::now());
+        let beside = || self.survey.rivals.iter().any(|rival| rival.digest() == self.known.head.digest);
+        match self.known.advance(more, Some(head), now) {
+            Err(BadKnowledge::Head(why)) if why.forgets() && beside() => self.known.meet(more, head, now),
+            known => known,
         }
     }
 
