@@ -238,6 +238,9 @@ impl Common {
         for mark in &session.odd_marks {
             eprintln!("MARK: {mark}");
         }
+        for turned in session.turned_elsewhere() {
+            eprintln!("TRUST: {turned}");
+        }
         Ok(session)
     }
 

@@ -185,7 +185,7 @@ impl<D: Desk> Session<D> {
     /// Checks a survey against what is known, then remembers it.
     fn take_in(&mut self) -> Result<(), OperateError> {
         let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
-        let known = match self.known.advance(more, Some(&self.survey.head), clock::now()) {
+        let known = match self.follow(more) {
             Ok(known) => known,
             Err(why) => {
                 // A recovery took effect unseen by this home, which counts from now on.
@@ -271,7 +271,8 @@ impl<D: Desk> Session<D> {
         self.folder.save_memory(&memory)?;
         self.memory = memory;
         let written = self.folder.known()?;
-        if self.known.head.head.version >= written.head.head.version {
+        // One that was published beside it is followed by the next, which makes them meet.
+        if self.known.head.may_follow(&written.head).is_ok() {
             self.folder.save_known(&self.known)?;
         }
         Ok(())

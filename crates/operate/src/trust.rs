@@ -28,7 +28,7 @@ impl<D: Desk> Session<D> {
         let Answer::Bundles { bundles } = self.ask(Call::Bundles {}).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
-        let lines = trust::of(&self.known.head.head.trust, T::DOMAIN);
+        let lines = trust::of(&self.lines(), T::DOMAIN);
         let read = |line: TrustLine| {
             let envelope = bundles.iter().find(|envelope| envelope.digest() == line.bundle);
             let name = || format!("{} {}", T::DOMAIN.word(), line.version);
@@ -55,7 +55,7 @@ impl<D: Desk> Session<D> {
     /// The endpoint root that a code pins: the one in use.
     pub async fn pinned_root(&mut self) -> Result<Fingerprint, OperateError> {
         let versions = self.versions::<Endpoint>().await?;
-        let active = trust::active(&self.known.head.head.trust, Endpoint::DOMAIN).map(|line| line.version);
+        let active = trust::active(&self.lines(), Endpoint::DOMAIN).map(|line| line.version);
         let active = versions.iter().find(|version| Some(version.line.version) == active);
         let pinned = active.and_then(|version| version.bundle.fingerprints().next());
         Ok(pinned.unwrap_or_else(|| self.known.founding.endpoint_fingerprint()))
@@ -67,7 +67,7 @@ impl<D: Desk> Session<D> {
     }
 
     pub async fn version_in_use<T: InDomain>(&mut self) -> Result<Version<T>, OperateError> {
-        let active = trust::active(&self.known.head.head.trust, T::DOMAIN).map(|line| line.version);
+        let active = trust::active(&self.lines(), T::DOMAIN).map(|line| line.version);
         let found = self.versions::<T>().await?.into_iter().find(|version| Some(version.line.version) == active);
         found.ok_or_else(|| Unturned::Step(BadStep::NothingActive(T::DOMAIN.word())).into())
     }

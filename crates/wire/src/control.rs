@@ -281,7 +281,8 @@ pub struct Survey {
     /// The report of the node that has the highest head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Envelope>,
-    /// Heads that were published beside the one in force, and revoke what that one does not: the next one must.
+    /// Heads that were published beside the one in force, and take away what that one does not, by revoking or by
+    /// a turn of trust: the next one must.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Envelope>,
 }

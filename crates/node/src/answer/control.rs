@@ -11,6 +11,7 @@ use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
 use identity::time::Timestamp;
+use identity::trust::follows;
 use org::entry::Entry;
 use org::invite::{Approval, InviteKind};
 use org::refusal::Refusal;
@@ -152,9 +153,11 @@ async fn peers(gateway: &Gateway) -> Answer {
     Answer::Peers { peers: gateway.peers.views(&state.frontier, others) }
 }
 
-/// Heads beside the one in force that revoke what it does not.
+/// Heads beside the one in force that take away what it does not: by revoking, or by a turn of trust.
 fn rivals(state: &State, head: &Head) -> Vec<Envelope> {
-    let rival = |record: &&HeadRecord| !head.revocations.includes(&record.head.revocations);
+    let rival = |record: &&HeadRecord| {
+        !head.revocations.includes(&record.head.revocations) || follows(&record.head.trust, &head.trust).is_err()
+    };
     state.heads.values().rev().filter(rival).take(MAX_RIVALS).map(|record| record.envelope.clone()).collect()
 }
 

@@ -387,8 +387,10 @@ fn judge_by(state: &State) -> Option<Judgment> {
     head.revocations.absorb(&state.revocations);
     let (org, name) = (state.org, state.name.clone());
     let numbered = |(line, root): (TrustLine, _)| (line.version, root);
-    let roots = Roots::numbered(presence::roots(state, Domain::Identity, true).into_iter().map(numbered));
-    let former = presence::roots(state, Domain::Identity, false).into_iter().map(numbered);
+    let roots = Roots::numbered(
+        presence::roots(state, presence::judged(state, Domain::Identity, true)).into_iter().map(numbered),
+    );
+    let former = presence::roots(state, presence::judged(state, Domain::Identity, false)).into_iter().map(numbered);
     let former = former.filter(|(_, root)| !roots.certificates().contains(root)).collect::<Vec<_>>();
     Some(Judgment { org, name, roots, head, former: Roots::numbered(former) })
 }

@@ -4,7 +4,7 @@ use ground::clock;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
 use identity::envelope::Envelope;
-use identity::head::Mandate;
+use identity::head::{Head, Mandate};
 use identity::id::KeyId;
 use org::admission::open_invite;
 use org::gateway::Issuers;
@@ -33,8 +33,8 @@ impl<D: Desk> Session<D> {
             waiting = machines.into_iter().map(|it| (it.claim.name, it.invite.root.unwrap_or(founders))).collect();
         }
         let issued = self.issued(domain).await?;
-        let known = &self.known.head;
-        Ok(Scene { domain, head: known.head.clone(), held, members, invites, waiting, issued, now: clock::now() })
+        let now_so = Head { trust: self.lines(), ..self.known.head.head.clone() };
+        Ok(Scene { domain, head: now_so, held, members, invites, waiting, issued, now: clock::now() })
     }
 
     async fn held<T: InDomain>(&mut self) -> Result<Vec<Held>, OperateError> {

@@ -69,7 +69,7 @@ impl<D: Desk> Session<D> {
 
     /// Nothing is staged, so that something can be: asked before a root is drawn.
     pub fn check_unstaged(&self, domain: Domain) -> Result<(), OperateError> {
-        match trust::staged(&self.known.head.head.trust, domain) {
+        match trust::staged(&self.lines(), domain) {
             Some(staged) => Err(Unturned::Step(BadStep::AlreadyStaged(staged.version)).into()),
             None => Ok(()),
         }
@@ -104,8 +104,7 @@ impl<D: Desk> Session<D> {
         grace: Seconds,
         anyway: &BTreeSet<NodeName>,
     ) -> Result<Made<Turned>, OperateError> {
-        let lines = &self.known.head.head.trust;
-        let version = trust::staged(lines, T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
+        let version = trust::staged(&self.lines(), T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
         let versions = self.versions::<T>().await?;
         let staged = versions.into_iter().find(|it| it.line.version == version);
         let staged = staged.ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?;
@@ -117,7 +116,7 @@ impl<D: Desk> Session<D> {
         }
         let waived: Vec<String> = behind.iter().map(ToString::to_string).collect();
         self.publish(keys, |session, now| {
-            let former = trust::active(&session.known.head.head.trust, T::DOMAIN).map(|line| line.version);
+            let former = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
             let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;
             let grace = former.and_then(|former| grace_of(&lines, T::DOMAIN, former));
             let turn = Turn { domain: T::DOMAIN, version, replaces: former, grace, waived: waived.clone() };
@@ -137,7 +136,8 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<Turned>, OperateError> {
         let (told, versions) = (self.issuers().await?, self.versions::<T>().await?);
         self.publish(keys, |session, now| {
-            let (bad, former) = trust::reverted(&session.known.head.head.trust, T::DOMAIN).map_err(Unturned::from)?;
+            let lines = session.lines();
+            let (bad, former) = trust::reverted(&lines, T::DOMAIN).map_err(Unturned::from)?;
             let (bad, former) = (bad.version, former.version);
             // Asked twice, the same word must not bring back what it took away.
             let reverts = versions.iter().find(|it| it.line.version == bad).and_then(|it| it.bundle.body().reverts);
@@ -165,9 +165,9 @@ impl<D: Desk> Session<D> {
 
     /// The next version of a domain with these roots, in the place of the one in use.
     fn draft_bundle<T: InDomain>(&self, roots: &str, now: Timestamp) -> Result<BundleBody, OperateError> {
-        let (lines, org) = (&self.known.head.head.trust, &self.known.founding.record.name);
-        let version = trust::next_version(lines, T::DOMAIN);
-        let replaces = trust::active(lines, T::DOMAIN).map(|line| line.version);
+        let (lines, org) = (self.lines(), &self.known.founding.record.name);
+        let version = trust::next_version(&lines, T::DOMAIN);
+        let replaces = trust::active(&lines, T::DOMAIN).map(|line| line.version);
         let body = Bundle::<T>::draft((version, replaces), org, self.hosts(), roots, now);
         body.map_err(|why| Unturned::NotCertified { version, why: why.to_string() }.into())
     }
@@ -179,7 +179,7 @@ impl<D: Desk> Session<D> {
     }
 
     fn step(&self, domain: Domain, step: Step, now: Timestamp) -> Result<Vec<TrustLine>, OperateError> {
-        let lines = trust::step(&self.known.head.head.trust, domain, step, now);
+        let lines = trust::step(&self.lines(), domain, step, now);
         Ok(lines.map_err(Unturned::from)?)
     }
 }

@@ -76,7 +76,7 @@ impl<D: Desk> Session<D> {
             if spares.ready.is_empty() {
                 return Err(Unturned::NoSpare.into());
             }
-            let stolen = trust::active(&head.trust, T::DOMAIN).map(|line| line.version);
+            let stolen = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
             let stolen = stolen.ok_or(Unturned::Step(trust::BadStep::NothingActive(T::DOMAIN.word())))?;
             let mut body = session.draft_bundle::<T>(&root.pem(), now)?;
             body.outside.clone_from(&outside);

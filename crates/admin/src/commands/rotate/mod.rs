@@ -150,7 +150,7 @@ impl Run<'_> {
 
     /// The next step from wherever the head stands.
     async fn step<T: InDomain>(&mut self) -> Result<Then, Failure> {
-        match stage(&self.session.known.head.head.trust, T::DOMAIN) {
+        match stage(&self.session.lines(), T::DOMAIN) {
             Stage::Settled { active } if !self.told.done.is_empty() => {
                 self.say(&format!("version {active} is in use, and nothing else is trusted: the rotation is done"));
                 Ok(Then::Rest)
@@ -245,7 +245,7 @@ impl Run<'_> {
     /// Tells where it stands, and what comes next.
     fn end<T: InDomain>(&mut self, then: Then) -> Result<(), Failure> {
         let word = T::DOMAIN.word();
-        let (stands, version, until, next) = match stage(&self.session.known.head.head.trust, T::DOMAIN) {
+        let (stands, version, until, next) = match stage(&self.session.lines(), T::DOMAIN) {
             Stage::Settled { active } => ("settled", active, None, None),
             Stage::Staged { version, .. } => {
                 ("staged", version, None, Some(format!("freehold rotate {word} --continue")))
