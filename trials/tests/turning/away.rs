@@ -1,0 +1,49 @@
+//! A gateway that was off while a root was replaced: it comes back by itself, and issues under the new one.
+
+use trials::place::{ended, openssl, succeeded, text, until};
+
+use super::{is, states};
+use crate::gateways::Two;
+
+/// The second gateway is off while a root is replaced, and then on again.
+fn replaced_while_away(domain: &str) {
+    let (two, _laptop, vps) = Two::serving();
+    two.settle();
+    let (operator, place) = (two.place.org().join("operator"), &two.place);
+    until("the first has heard of the spare keys of the second", || {
+        // Whoever has told no spare key is named by the plan.
+        let told = place.freehold(&["rotate", domain, "--compromised", "--confirm", "nobody"]);
+        !trials::place::stderr(&told).contains("told no spare key")
+    });
+    let gateway = place.scope("vps").join("gateway");
+    let key = format!("{domain}-issuer.key");
+    let before = std::fs::read(gateway.join(&key)).unwrap();
+    vps.kill();
+    let done = place.freehold(&["rotate", domain, "--compromised", "--confirm", "harbor", "--no-wait"]);
+    ended(&done, 5, "they come back by themselves");
+    is(&states(place, domain), &[(1, "retired"), (2, "active")]);
+
+    let _vps = two.serve_vps();
+    two.settle();
+    until("it issues with its spare key", || std::fs::read(gateway.join(&key)).unwrap() != before);
+    let root = operator.join(format!("{domain}-root-2.pem")).to_string_lossy().into_owned();
+    let shown = openssl(&gateway, &["verify", "-CAfile", &root, &format!("{domain}-issuer.pem")]);
+    assert!(shown.contains("OK"), "{shown}");
+    for (node, at) in [("here", place.address()), ("there", two.address())] {
+        let invite = two.at(&at, &["invite", "create", "--name", node]);
+        succeeded(&place.join(node, &text(&invite, "code")));
+    }
+    let listed = place.freehold(&["gateway", "list"]);
+    assert!(trials::place::stdout(&listed).contains("exchanging"), "{}", trials::place::stdout(&listed));
+    succeeded(&place.freehold(&["audit", "--verify"]));
+}
+
+#[test]
+fn a_gateway_that_was_off_while_the_identity_root_was_stolen_comes_back_by_itself() {
+    replaced_while_away("identity");
+}
+
+#[test]
+fn a_gateway_that_was_off_while_the_endpoint_root_was_stolen_comes_back_by_itself() {
+    replaced_while_away("endpoint");
+}
