@@ -19,6 +19,13 @@ fn replaced_while_away(domain: &str) {
     let key = format!("{domain}-issuer.key");
     let before = std::fs::read(gateway.join(&key)).unwrap();
     vps.kill();
+    let plan = |words: &[&str]| {
+        let told = place.freehold(&[&["rotate", domain, "--compromised", "--confirm", "nobody"], words].concat());
+        trials::place::stderr(&told)
+    };
+    assert!(plan(&[]).contains("`vps` cannot be asked for a new one now: its spare key lies there since"));
+    let left_out = plan(&["--without", "vps"]);
+    assert!(left_out.contains("`vps` cannot issue any more") && !left_out.contains("lies there since"), "{left_out}");
     let done = place.freehold(&["rotate", domain, "--compromised", "--confirm", "harbor", "--no-wait"]);
     ended(&done, 5, "they come back by themselves");
     is(&states(place, domain), &[(1, "retired"), (2, "active")]);
@@ -36,6 +43,28 @@ fn replaced_while_away(domain: &str) {
     let listed = place.freehold(&["gateway", "list"]);
     assert!(trials::place::stdout(&listed).contains("exchanging"), "{}", trials::place::stdout(&listed));
     succeeded(&place.freehold(&["audit", "--verify"]));
+}
+
+#[test]
+fn whoever_copied_the_disks_of_the_gateways_has_none_of_the_keys_that_are_used_next() {
+    let (two, _laptop, _vps) = Two::serving();
+    two.settle();
+    let place = &two.place;
+    let folders = [place.org().join("gateway"), place.scope("vps").join("gateway")];
+    let (key, spare) = ("identity-issuer.key", "identity-issuer.spare.key");
+    until("the spare keys lie ready", || folders.iter().all(|folder| folder.join(spare).exists()));
+    let stolen = folders.clone().map(|folder| [key, spare].map(|file| std::fs::read(folder.join(file)).unwrap()));
+    succeeded(&place.freehold(&["rotate", "identity", "--compromised", "--confirm", "harbor"]));
+    for (folder, stolen) in folders.iter().zip(&stolen) {
+        let used = || std::fs::read(folder.join(key)).unwrap();
+        until("it issues with another key", || used() != stolen[0]);
+        assert!(used() != stolen[1], "the thief has it: {}", folder.display());
+    }
+    two.settle();
+    for (node, at) in [("here", place.address()), ("there", two.address())] {
+        let invite = two.at(&at, &["invite", "create", "--name", node]);
+        succeeded(&place.join(node, &text(&invite, "code")));
+    }
 }
 
 #[test]
