@@ -1,6 +1,6 @@
 //! A gateway that was off while a root was replaced: it comes back by itself, and issues under the new one.
 
-use trials::place::{ended, openssl, succeeded, text, until};
+use trials::place::{ended, openssl, stderr, stdout, succeeded, text, until};
 
 use super::{is, states};
 use crate::gateways::Two;
@@ -13,7 +13,7 @@ fn replaced_while_away(domain: &str) {
     until("the first has heard of the spare keys of the second", || {
         // Whoever has told no spare key is named by the plan.
         let told = place.freehold(&["rotate", domain, "--compromised", "--confirm", "nobody"]);
-        !trials::place::stderr(&told).contains("told no spare key")
+        !stderr(&told).contains("told no spare key")
     });
     let gateway = place.scope("vps").join("gateway");
     let key = format!("{domain}-issuer.key");
@@ -21,7 +21,7 @@ fn replaced_while_away(domain: &str) {
     vps.kill();
     let plan = |words: &[&str]| {
         let told = place.freehold(&[&["rotate", domain, "--compromised", "--confirm", "nobody"], words].concat());
-        trials::place::stderr(&told)
+        stderr(&told)
     };
     assert!(plan(&[]).contains("`vps` cannot be asked for a new one now: its spare key lies there since"));
     let left_out = plan(&["--without", "vps"]);
@@ -40,8 +40,10 @@ fn replaced_while_away(domain: &str) {
         let invite = two.at(&at, &["invite", "create", "--name", node]);
         succeeded(&place.join(node, &text(&invite, "code")));
     }
+    two.settle();
     let listed = place.freehold(&["gateway", "list"]);
-    assert!(trials::place::stdout(&listed).contains("exchanging"), "{}", trials::place::stdout(&listed));
+    succeeded(&listed);
+    assert!(stdout(&listed).contains("exchanging"), "{}", stdout(&listed));
     succeeded(&place.freehold(&["audit", "--verify"]));
 }
 
