@@ -78,3 +78,21 @@ fn a_gateway_that_was_off_while_the_identity_root_was_stolen_comes_back_by_itsel
 fn a_gateway_that_was_off_while_the_endpoint_root_was_stolen_comes_back_by_itself() {
     replaced_while_away("endpoint");
 }
+
+#[test]
+fn a_gateway_that_was_off_during_a_whole_rotation_comes_back_by_itself() {
+    let (two, _laptop, vps) = Two::serving();
+    two.settle();
+    let place = &two.place;
+    vps.kill();
+    succeeded(&place.freehold(&["rotate", "identity", "--anyway", "vps"]));
+    let retired = place.freehold(&["trust", "retire", "identity", "1", "--early", "--waive", "vps", "--yes"]);
+    succeeded(&retired);
+    is(&states(place, "identity"), &[(1, "retired"), (2, "active")]);
+    let _vps = two.serve_vps();
+    two.settle();
+    for (node, at) in [("here", place.address()), ("there", two.address())] {
+        let invite = two.at(&at, &["invite", "create", "--name", node]);
+        succeeded(&place.join(node, &text(&invite, "code")));
+    }
+}
