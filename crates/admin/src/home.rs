@@ -349,7 +349,7 @@ impl Common {
         Ok(None)
     }
 
-    async fn remote(
+    pub async fn remote(
         &self,
         (org, keys): (&OrgName, Option<&SignerKeys>),
         doors: Vec<Peer>,

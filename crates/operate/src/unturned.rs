@@ -17,6 +17,8 @@ pub enum Unturned {
     UnknownIssuers(Vec<NodeName>),
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
     OtherIssuer(NodeName),
+    #[error("what answers there does not speak in the voice of `{0}`")]
+    AnotherGateway(NodeName),
     #[error("no gateway has told of a spare issuing key: nobody could issue any more")]
     NoSpare,
     #[error("the root {root} stands in version {version} of the `{domain}` bundle: a root belongs to one domain only")]
@@ -68,6 +70,7 @@ impl Unturned {
                  nobody under the new root"
             }
             Self::OtherIssuer(_) => "look at that machine: its mandate names other keys than it has",
+            Self::AnotherGateway(_) => "look who answers at its address; or leave it out: --without NAME",
             Self::NoSpare => "start a gateway, and run this again",
             Self::OtherDomain { .. } | Self::Distrusted { .. } | Self::InUse { .. } => {
                 "move that root's files out of the operator's folder: a new one is drawn then"

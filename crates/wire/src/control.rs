@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use identity::bundle::Domain;
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::host::HostGlob;
@@ -123,6 +124,10 @@ pub enum Call {
     Bundles {},
     /// The issuing keys of this gateway, and of those that it has heard of.
     Issuers {},
+    /// Draws a new spare key for a domain, once for each head: what waits for signatures under this head names it.
+    Spare {
+        domain: Domain,
+    },
     /// Which of these files the gateway does not have, and how much of each it does. Those that it has stay for a while.
     FilesMissing {
         digests: Vec<Digest>,
@@ -197,6 +202,11 @@ pub enum Answer {
     /// `org::gateway::Issuers`, each as that gateway's voice signed it.
     Issuers {
         issuers: Vec<Envelope>,
+    },
+    /// This gateway's own, with the spare key that was drawn then.
+    Spare {
+        issuers: Envelope,
+        drawn_at: Timestamp,
     },
     FilesMissing {
         missing: Vec<MissingFile>,

@@ -55,6 +55,8 @@ pub struct Gateway {
     pub presence: Arc<ArcSwap<Presence>>,
     /// Held while key files are drawn or moved.
     pub(super) drawing: Mutex<()>,
+    /// Held while this machine comes back at another gateway.
+    pub(super) coming_back: tokio::sync::Mutex<()>,
     pub writer: Writer,
     pub judgment: Arc<ArcSwap<Judgment>>,
     pub vouched: Arc<Vouched>,
@@ -184,6 +186,7 @@ impl Gateway {
             voice,
             presence,
             drawing: Mutex::default(),
+            coming_back: tokio::sync::Mutex::default(),
             writer,
             judgment,
             vouched: Arc::default(),

@@ -1,6 +1,7 @@
 //! `freehold rotate DOMAIN`: a new root from the first step to the last. Where it stands, the head says.
 
 mod wait;
+mod spares;
 mod stolen;
 
 use std::collections::BTreeSet;
@@ -60,7 +61,7 @@ pub struct Rotate {
     /// A node that is left behind until it comes back; may be repeated
     #[arg(long, value_name = "NODE")]
     anyway: Vec<NodeName>,
-    /// A gateway whose issuing keys are not known, and that is left out; may be repeated
+    /// A gateway that is left out: its issuing keys are not known, or may be stolen, too; may be repeated
     #[arg(long, value_name = "NAME")]
     without: Vec<NodeName>,
     /// Where the root keys are [default: the operator's folder]
