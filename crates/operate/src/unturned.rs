@@ -11,6 +11,8 @@ pub enum Unturned {
     Step(#[from] BadStep),
     #[error("no version of the `{0}` bundle is staged")]
     NothingStaged(&'static str),
+    #[error("version {version} has taken version {reverts} back already")]
+    AlreadyBack { version: u64, reverts: u64 },
     #[error("these gateways have not told their issuing keys: {}", names(.0))]
     UnknownIssuers(Vec<NodeName>),
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
@@ -54,6 +56,9 @@ impl Unturned {
             }
             Self::Step(BadStep::NothingBefore(_)) => {
                 "what was retired does not come back: publish a new version, freehold trust publish DOMAIN"
+            }
+            Self::AlreadyBack { .. } => {
+                "see it: freehold trust list; to go forward, publish a new version: freehold trust publish DOMAIN"
             }
             Self::Step(BadStep::InGrace { .. }) => "wait for it; or, if you must: freehold trust retire --early",
             Self::Step(_) => "see what there is: freehold trust list",

@@ -62,6 +62,11 @@ pub struct Judgment {
 }
 
 impl Judgment {
+    /// The time that it is at least: whatever this clock says, it is not before the head was signed.
+    pub fn now(&self, clock: Timestamp) -> Timestamp {
+        clock.max(self.head.issued_at)
+    }
+
     pub fn standard(&self) -> Standard<'_> {
         Standard { org: self.org, name: &self.name, roots: &self.roots, head: &self.head }
     }
@@ -155,7 +160,8 @@ impl ClientCertVerifier for CallerVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let chain = whole(leaf, rest);
-        let (judgment, now) = (self.judgment.load(), timestamp(now));
+        let judgment = self.judgment.load();
+        let now = judgment.now(timestamp(now));
         let proven = ProvenSvid::prove(&chain, Side::Client, judgment.standard(), now);
         match proven.and_then(|proven| proven.believe(judgment.standard(), now).map(|_| proven)) {
             Ok(proven) => {

@@ -88,8 +88,8 @@ impl Table {
             meter::load()
         ));
         table.say(&format!(
-            "{nodes} nodes in another process, {off} of them off; each with its keys, SVID, address and long poll of 45 \
-             to 55 s. No other program is measured beside it: none that we know rotates roots on a node's own word"
+            "{nodes} nodes in another process, {off} of them off; each with its keys, SVID, address and long poll of 45 to \
+             55 s. There is no other program to compare it with"
         ));
         table
     }

@@ -21,6 +21,8 @@ fn a_version_is_staged_used_and_taken_back_and_the_ledger_tells_each_turn() {
     let back = place.facts(&["trust", "rollback", "endpoint", "--grace", "1d"]);
     assert_eq!((&back["trust_bundle_version"], &back["reverts"]), (&3.into(), &2.into()));
     is(&states(&place, "endpoint"), &[(1, "retired"), (2, "grace"), (3, "active")]);
+    let again = place.freehold(&["trust", "rollback", "endpoint"]);
+    refused(&again, "version 3 has taken version 2 back already");
 
     let lines = told(&place, "endpoint");
     let actions: Vec<_> = lines.iter().map(|line| text(line, "action")).collect();

@@ -337,7 +337,8 @@ impl Conversation {
     }
 
     fn believe(&self, peer: &ProvenSvid) -> Result<BelievedSvid, Refusal> {
-        let believed = peer.believe(self.gateway.judgment.load().standard(), clock::now());
+        let judgment = self.gateway.judgment.load();
+        let believed = peer.believe(judgment.standard(), judgment.now(clock::now()));
         believed.map_err(|why| match why {
             Untrusted::Revoked { .. } => Refusal::KeyRevoked,
             other => Refusal::NotPermitted { needed: format!("member with a valid SVID ({other})") },

@@ -127,6 +127,13 @@ impl<D: InDomain> Trusting<D> {
         self.obeyed().is_some() && !self.in_force(head).is_empty()
     }
 
+    /// Were the keys of all that was taken stolen since? Other programs look at no mandate: for them such a root is enough.
+    fn is_stolen(&self, head: &Head) -> bool {
+        let taken = self.obeyed().map(|item| self.named(item.digest)).unwrap_or_default();
+        let stolen = |digest: &Digest| head.trust.iter().any(|line| line.bundle == *digest && line.distrusted);
+        !taken.is_empty() && taken.iter().all(stolen)
+    }
+
     /// Every bundle that the head trusts, if all of them are here.
     pub fn at_hand(&self, head: &Head) -> Option<Vec<Bundle<D>>> {
         head.trusted_bundles(D::DOMAIN).map(|line| self.bundle(line.bundle).cloned()).collect()
@@ -263,6 +270,12 @@ impl<D: InDomain> Trusting<D> {
     /// The file for others follows, and what nobody names goes.
     pub fn settle(&mut self, scope: &Scope, head: &Head) -> Result<(), ScopeError> {
         if !self.is_served(head) {
+            if self.is_stolen(head) && scope.withdraw_roots(&self.paths, D::DOMAIN)? {
+                tracing::error!(
+                    domain = D::DOMAIN.word(),
+                    "the keys of these roots were stolen: the file for other programs is gone until the new roots are here"
+                );
+            }
             return Ok(());
         }
         if scope.write_roots(&self.paths, &self.roots(head))? {

@@ -176,7 +176,8 @@ impl Probe<'_> {
 
 /// May a gateway be refused only because this node does not know its roots, or knows old ones?
 pub const fn is_lost(why: &CallError) -> bool {
-    why.is_unknown_root() || matches!(why, CallError::ClocksApart { why: Untrusted::Expired { .. }, .. })
+    why.is_unknown_root()
+        || matches!(why, CallError::ClocksApart { why: Untrusted::Expired { .. } | Untrusted::NotYetValid { .. }, .. })
 }
 
 /// Catches up with the org at whoever answers, and believes only what is signed. Nothing if that brings nothing new.
@@ -208,7 +209,13 @@ pub async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known) -> Re
             return Ok(Some(newer));
         }
         let mut both = Both::open(scope, &newer, now)?;
-        both.endpoint.take(scope, head, endpoint, now)?;
+        // Whoever is in the middle can make this happen: what has another way back is tried, like anything new.
+        if both.endpoint.is_served(head) {
+            let trying = Trying { urged: true, ..Trying::default() };
+            both.endpoint.offer(scope, head, endpoint, (trying, now))?;
+        } else {
+            both.endpoint.take(scope, head, endpoint, now)?;
+        }
         if !both.identity.is_served(head) {
             both.identity.take(scope, head, identity, now)?;
         }

@@ -139,6 +139,11 @@ impl<D: Desk> Session<D> {
         self.publish(keys, |session, now| {
             let (bad, former) = trust::reverted(&session.known.head.head.trust, T::DOMAIN).map_err(Unturned::from)?;
             let (bad, former) = (bad.version, former.version);
+            // Asked twice, the same word must not bring back what it took away.
+            let reverts = versions.iter().find(|it| it.line.version == bad).and_then(|it| it.bundle.body().reverts);
+            if reverts == Some(former) {
+                return Err(Unturned::AlreadyBack { version: bad, reverts: former }.into());
+            }
             let before = versions.iter().find(|it| it.line.version == former);
             let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?;
             let mut body = session.draft_bundle::<T>(before.bundle.pem(), now)?;

@@ -210,6 +210,20 @@ fn a_head_that_leaves_nothing_of_what_is_here_leaves_the_file_for_others_until_t
 }
 
 #[test]
+fn a_stolen_root_is_taken_from_other_programs_before_the_new_one_is_here() {
+    let scene = Scene::new();
+    let mut stolen = line(&scene.one, Retired);
+    stolen.distrusted = true;
+    let known = scene.org.known(2, vec![stolen, line(&scene.two, Active)]);
+    let mut trusting = scene.open(&known, NOW);
+    trusting.settle(&scene.scope, &known.head.head).unwrap();
+    assert!(!scene.scope.path("trust/endpoint.pem").exists());
+    assert!(trusting.roots(&known.head.head).certificates().is_empty(), "nothing is believed until then");
+    trusting.take(&scene.scope, &known.head.head, vec![scene.two.clone()], NOW).unwrap();
+    assert_eq!(scene.read_by_others(), [2].into());
+}
+
+#[test]
 fn a_version_with_the_same_roots_and_one_less_version_need_no_trial() {
     let scene = Scene::new();
     let again = scene.org.bundle::<Endpoint>(3, scene.one.pem());

@@ -114,6 +114,17 @@ impl Scope {
         Ok(true)
     }
 
+    /// Takes the file away from other programs. True if there was one.
+    pub fn withdraw_roots(&self, paths: &TrustPaths, domain: Domain) -> Result<bool, ScopeError> {
+        self.check_trust_paths(paths)?;
+        let path = self.roots_path(paths, domain);
+        let there = path.exists();
+        if there {
+            file::wipe(&path)?;
+        }
+        Ok(there)
+    }
+
     /// What others read now; nothing if there is no such file, or none that can be read.
     pub fn written_roots<D: InDomain>(&self, paths: &TrustPaths) -> Option<Roots<D>> {
         let bytes = file::read(&self.roots_path(paths, D::DOMAIN)).ok()?;
