@@ -157,8 +157,10 @@ impl Run<'_> {
                 Ok(Then::Rest)
             }
             Stage::Settled { .. } if self.wish.way.goes_on => {
-                Err(Failure::refused(&self.doing, "nothing is under way")
-                    .hint(format!("begin: freehold rotate {}", T::DOMAIN.word())))
+                Err(Failure::refused(&self.doing, "nothing is under way").hint(format!(
+                    "begin: freehold rotate {}; if a step waits for signatures, deliver it first: freehold send FILE",
+                    T::DOMAIN.word()
+                )))
             }
             Stage::Settled { active } => self.publish::<T>(active).await,
             Stage::Staged { version, active } => self.activate::<T>(version, active).await,
@@ -171,7 +173,7 @@ impl Run<'_> {
     }
 
     async fn publish<T: InDomain>(&mut self, active: u64) -> Result<Then, Failure> {
-        self.say(&format!("version {active} is in use; drawing a new root, to hand it out beside it"));
+        self.say(&format!("version {active} is in use; a new root is to be handed out beside it"));
         let roots = self.wish.roots.clone();
         let root = next_root::<_, T>(self.common, &mut self.session, roots, &self.doing).await?;
         let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
@@ -252,14 +254,15 @@ impl Run<'_> {
                 ("staged", version, None, Some(format!("freehold rotate {word} --continue")))
             }
             Stage::Leaving { active, until, .. } => {
-                ("grace", active, Some(until), Some(format!("after {until}: freehold rotate {word} --continue")))
+                let after = if clock::now() < until { format!("after {until}: ") } else { String::new() };
+                ("grace", active, Some(until), Some(format!("{after}freehold rotate {word} --continue")))
             }
         };
         (self.told.stands, self.told.trust_bundle_version) = (stands, version);
         (self.told.grace_until, self.told.next) = (until, next);
         if self.told.pending.is_some() {
             let forward = !self.wish.way.back && !self.wish.way.compromised;
-            self.told.next = forward.then(|| format!("freehold rotate {word} --continue"));
+            self.told.next = forward.then(|| format!("when it is delivered: freehold rotate {word} --continue"));
         }
         show(self.common.json, &self.told, || self.told.in_words());
         let why = match then {
@@ -269,6 +272,11 @@ impl Run<'_> {
         let why = format!("{why}:\n    {}", self.told.missing.join("\n    "));
         let hint = if self.wish.way.compromised {
             "they come back by themselves: freehold trust list".to_owned()
+        } else if let Stage::Leaving { version, .. } = stage(&self.session.known.head.head.trust, T::DOMAIN) {
+            format!(
+                "nothing is lost, both versions stay trusted: remove the cause and run it again; or let each break by its \
+                 name: freehold trust retire {word} {version} --waive NAME"
+            )
         } else {
             format!(
                 "nothing is lost: run it again when they are there; go on without a node: --anyway NAME; or take it \

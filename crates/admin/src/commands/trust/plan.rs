@@ -63,7 +63,10 @@ impl VersionWords {
     pub fn find(&self, lines: &[TrustLine], doing: &str) -> Result<(Domain, u64), Failure> {
         use clap::ValueEnum as _;
         let number = |word: &str| {
-            let bad = |_| Failure::usage(doing, format!("`{word}` is not the number of a version"));
+            let bad = |_| {
+                Failure::usage(doing, format!("`{word}` is not the number of a version"))
+                    .hint("say both: endpoint N, or identity N")
+            };
             word.parse::<u64>().map_err(bad)
         };
         let usage = |why: String| Err(Failure::usage(doing, why).hint("say both: endpoint N, or identity N"));
@@ -232,7 +235,10 @@ impl Planned {
         };
         let rows: Vec<_> = self.versions.iter().map(row).collect();
         let mut parts = vec![
-            format!("{} version {} of `{}`", self.step, self.trust_bundle_version, self.domain),
+            match self.step {
+                "replace" => format!("replace all by version {} of `{}`", self.trust_bundle_version, self.domain),
+                step => format!("{step} version {} of `{}`", self.trust_bundle_version, self.domain),
+            },
             table(&["VERSION", "NOW", "THEN"], &rows),
         ];
         if !self.roots_going.is_empty() {
@@ -240,7 +246,10 @@ impl Planned {
             parts.push(format!("trusted no more:\n{}", roots.join("\n")));
         }
         parts.push(self.broken());
-        parts.push(format!("do it: {}", self.command));
+        // A root that was stolen is replaced by the very command that shows this.
+        if self.step != "replace" {
+            parts.push(format!("do it: {}", self.command));
+        }
         parts.join("\n\n")
     }
 
