@@ -13,6 +13,10 @@ const D: Domain = Domain::Identity;
 
 /// Version, which bundle, and state.
 type Row = (u64, u8, TrustState);
+/// What is said next, which of it was stolen, and whether that may be.
+type Case = (&'static [Row], &'static [u64], Result<(), BadLines>);
+/// What two sides say, and what both say together.
+type Meeting = (&'static str, &'static [Row], &'static [Row], &'static [Row]);
 
 fn lines(rows: &[Row]) -> Vec<TrustLine> {
     rows.iter().map(|(version, n, state)| TrustLine::new(D, *version, Digest([*n; 32]), *state)).collect()
@@ -54,7 +58,7 @@ fn a_version_goes_forward_only() {
 #[test]
 fn nothing_is_dropped_exchanged_forgiven_or_renumbered() {
     let old = stolen(&[(1, 1, Retired), (2, 2, Active)], &[1]);
-    let cases: &[(&[Row], &[u64], Result<(), BadLines>)] = &[
+    let cases: &[Case] = &[
         (&[(1, 1, Retired), (2, 2, Active)], &[1], Ok(())),
         (&[(1, 1, Retired), (2, 2, Active), (3, 3, Staged)], &[1], Ok(())),
         (&[(1, 1, Retired), (2, 2, Active)], &[], Err(BadLines::NotStolen { domain: D, version: 1 })),
@@ -92,7 +96,7 @@ fn a_domain_is_not_dropped_with_a_turn_of_the_other() {
 #[test]
 fn two_sides_together_say_what_either_decided() {
     let before: &[Row] = &[(1, 1, Grace), (2, 2, Active)];
-    let cases: &[(&str, &[Row], &[Row], &[Row])] = &[
+    let cases: &[Meeting] = &[
         ("one retired", before, &[(1, 1, Retired), (2, 2, Active)], &[(1, 1, Retired), (2, 2, Active)]),
         (
             "one staged",
