@@ -6,6 +6,7 @@ mod together;
 mod rotating;
 mod stolen;
 mod gateways;
+mod restoring;
 
 use serde_json::Value;
 use trials::place::Place;

@@ -33,6 +33,8 @@ const PAGE_BYTES: usize = 2 << 20;
 /// So long an operator waits until the other gateways have what was decided.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
 const MAX_RIVALS: usize = 8;
+/// With 256 gateways a bundle has a quarter of a megabyte.
+const TOLD_BUNDLES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
 pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
@@ -85,7 +87,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Peers {} => Ok(peers(gateway).await),
         Call::Bundles {} => {
             let state = gateway.state().await;
-            Ok(Answer::Bundles { bundles: state.bundles.values().map(|record| record.envelope.clone()).collect() })
+            Ok(Answer::Bundles { bundles: bundles(&state) })
         }
         Call::Issuers {} => trust::issuers(gateway).await,
         Call::Releases {} => Ok(releases(&*gateway.state().await)),
@@ -150,6 +152,21 @@ async fn peers(gateway: &Gateway) -> Answer {
     let mandates = state.head().into_iter().flat_map(|record| &record.head.mandates);
     let others = mandates.map(|mandate| mandate.gateway.clone()).filter(|name| *name != gateway.about.node);
     Answer::Peers { peers: gateway.peers.views(&state.frontier, others) }
+}
+
+/// The bundles that the head names: all that are trusted, and of the others the newest, as many as are told at once.
+fn bundles(state: &State) -> Vec<Envelope> {
+    let mut lines: Vec<_> = state.head().into_iter().flat_map(|record| &record.head.trust).collect();
+    lines.sort_by_key(|line| (!line.state.is_trusted(), std::cmp::Reverse(line.version)));
+    let (mut told, mut size) = (Vec::new(), 0);
+    for line in lines {
+        let Some(record) = state.bundle_named(line.bundle) else { continue };
+        size += record.body.bundle_pem.len() + record.body.issuers.iter().map(|der| der.0.len()).sum::<usize>();
+        if line.state.is_trusted() || size < TOLD_BUNDLES {
+            told.push(record.envelope.clone());
+        }
+    }
+    told
 }
 
 /// Heads beside the one in force that revoke what it does not.

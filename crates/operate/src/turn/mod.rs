@@ -45,8 +45,8 @@ impl<D: Desk> Session<D> {
         fn roots<T: InDomain>(version: &Version<T>) -> impl Iterator<Item = (TrustLine, Fingerprint)> {
             version.bundle.fingerprints().map(|root| (version.line.clone(), root))
         }
-        let endpoint = self.versions::<Endpoint>().await?;
-        let identity = self.versions::<Identity>().await?;
+        let endpoint = self.all_versions::<Endpoint>().await?.here;
+        let identity = self.all_versions::<Identity>().await?.here;
         Ok(endpoint.iter().flat_map(roots).chain(identity.iter().flat_map(roots)).collect())
     }
 
@@ -106,8 +106,7 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<Turned>, OperateError> {
         let lines = &self.known.head.head.trust;
         let version = trust::staged(lines, T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
-        let versions = self.versions::<T>().await?;
-        let staged = versions.into_iter().find(|it| it.line.version == version);
+        let staged = self.all_versions::<T>().await?.need(version)?;
         let staged = staged.ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?;
         let (published_at, stances) = (staged.bundle.body().published_at, self.stances().await?);
         let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
@@ -135,11 +134,12 @@ impl<D: Desk> Session<D> {
         keys: &SignerKeys,
         grace: Seconds,
     ) -> Result<Made<Turned>, OperateError> {
-        let (told, versions) = (self.issuers().await?, self.versions::<T>().await?);
+        let (told, versions) = (self.issuers().await?, self.all_versions::<T>().await?);
         self.publish(keys, |session, now| {
             let (bad, former) = trust::reverted(&session.known.head.head.trust, T::DOMAIN).map_err(Unturned::from)?;
             let (bad, former) = (bad.version, former.version);
-            let before = versions.iter().find(|it| it.line.version == former);
+            // The version that goes may be missing; the one that comes back may not.
+            let before = versions.clone().need(former)?;
             let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?;
             let mut body = session.draft_bundle::<T>(before.bundle.pem(), now)?;
             body.reverts = Some(bad);

@@ -69,7 +69,12 @@ impl<D: Desk> Session<D> {
         waived: &[String],
     ) -> Result<Made<(Turned, Spares)>, OperateError> {
         self.check_root::<T>(root.certificate()).await?;
-        let (told, outside) = (self.issuers().await?, self.outside_in_use::<T>().await?);
+        let told = self.issuers().await?;
+        let outside = match self.outside_in_use::<T>().await {
+            // This is the way out if the bundle in use is nowhere any more.
+            Err(OperateError::Unturned(Unturned::BundleMissing(_))) => Vec::new(),
+            outside => outside?,
+        };
         self.publish(keys, |session, now| {
             let head = &session.known.head.head;
             let spares = Spares::of(head, &told, T::DOMAIN);
