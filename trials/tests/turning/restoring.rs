@@ -48,8 +48,8 @@ fn a_staged_version_is_handed_in_again_with_the_epoch_and_the_rotation_goes_on()
     place.code(&[]);
     let _running = served(&place);
     goes_by(&place, 2);
-    let done = place.facts(&["rotate", "endpoint", "--grace", "0s", "--anyway", "laptop"]);
-    assert_eq!(done["trust_bundle_version"], 2, "{done}");
+    let done = place.facts(&["rotate", "endpoint", "--grace", "30d"]);
+    assert_eq!((&done["stands"], &done["trust_bundle_version"]), (&"grace".into(), &2.into()), "{done}");
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
 }
 
