@@ -47,6 +47,10 @@ pub enum Unturned {
     NotNow { root: Fingerprint, from: Timestamp, until: Timestamp },
     #[error("version {0} has just these outside roots")]
     SameOutside(u64),
+    #[error("the head trusts what the gateway does not have, the trust bundle {}", quoted(.0))]
+    BundleMissing(Vec<String>),
+    #[error("the trust bundle {} is trusted, and is neither in this copy of the ledger nor in this home", quoted(.0))]
+    BundleNowhere(Vec<String>),
 }
 
 impl Unturned {
@@ -89,12 +93,25 @@ impl Unturned {
                  gateway"
             }
             Self::SameOutside(_) => "nothing is to be done; see it: freehold trust show endpoint",
+            Self::BundleMissing(_) => {
+                "hand it in again, in a home that has seen it: freehold epoch begin; one that is staged can also be dropped: \
+                 freehold trust rollback DOMAIN"
+            }
+            Self::BundleNowhere(_) => {
+                "run this in the home of an operator who published it or has seen it since, or copy the files in \
+                 operator/bundles from there, or from a backup of it, into this home's; or use a newer copy of the \
+                 gateway's folder"
+            }
             Self::NotCertified { .. } => return None,
         })
     }
 }
 
 fn names(names: &[NodeName]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

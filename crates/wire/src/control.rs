@@ -120,7 +120,7 @@ pub enum Call {
     Peers {},
     /// The releases of agents, the newest first.
     Releases {},
-    /// Every trust bundle that was ever published.
+    /// The trust bundles that the head names: all that are trusted, and the newest of the others.
     Bundles {},
     /// The issuing keys of this gateway, and of those that it has heard of.
     Issuers {},

@@ -7,6 +7,7 @@ mod rotating;
 mod stolen;
 mod gateways;
 mod away;
+mod restoring;
 
 use serde_json::Value;
 use trials::place::Place;

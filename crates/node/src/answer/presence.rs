@@ -189,6 +189,8 @@ impl<D: InDomain> Issuing<D> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Basis {
     trust: Vec<TrustLine>,
+    /// What the head trusts and the ledger does not have.
+    missing: Vec<TrustLine>,
     mandated: Option<(KeyId, KeyId)>,
 }
 
@@ -196,7 +198,10 @@ impl Basis {
     fn of(state: &State, voice: PublicKey) -> Self {
         let head = state.head().map(|record| &record.head);
         let keys = |mandate: &Mandate| (mandate.identity_issuer, mandate.endpoint_issuer);
+        let trust = head.map(|head| head.trust.clone()).unwrap_or_default();
+        let lacks = |line: &&TrustLine| line.state.is_trusted() && state.bundle_named(line.bundle).is_none();
         Self {
+            missing: trust.iter().filter(lacks).cloned().collect(),
             trust: [Domain::Identity, Domain::Endpoint].into_iter().flat_map(|domain| shown(state, domain)).collect(),
             mandated: head.and_then(|head| head.mandate_for_voice(voice)).map(keys),
         }
@@ -248,7 +253,14 @@ impl Presence {
     pub fn troubles(&self) -> Vec<String> {
         let keys = [self.identity.authority.key_id(), self.endpoint.authority.key_id()];
         let ways = [&self.identity.ways, &self.endpoint.ways];
-        let mut all = Vec::new();
+        let lacks = |line: &TrustLine| {
+            let (domain, version) = (line.domain.word(), line.version);
+            format!(
+                "the head trusts version {version} of the {domain} roots, and its bundle is not in this ledger: nodes \
+                 cannot follow; hand it in again, in a home that has seen it: freehold epoch begin"
+            )
+        };
+        let mut all: Vec<String> = self.basis.missing.iter().map(lacks).collect();
         for ((domain, key), ways) in [Domain::Identity, Domain::Endpoint].into_iter().zip(keys).zip(ways) {
             let word = domain.word();
             if let Some(Lack { version, root, .. }) = ways.misses_active() {

@@ -45,8 +45,8 @@ impl<D: Desk> Session<D> {
         fn roots<T: InDomain>(version: &Version<T>) -> impl Iterator<Item = (TrustLine, Fingerprint)> {
             version.bundle.fingerprints().map(|root| (version.line.clone(), root))
         }
-        let endpoint = self.versions::<Endpoint>().await?;
-        let identity = self.versions::<Identity>().await?;
+        let endpoint = self.all_versions::<Endpoint>().await?.here;
+        let identity = self.all_versions::<Identity>().await?.here;
         Ok(endpoint.iter().flat_map(roots).chain(identity.iter().flat_map(roots)).collect())
     }
 
@@ -105,10 +105,11 @@ impl<D: Desk> Session<D> {
         anyway: &BTreeSet<NodeName>,
     ) -> Result<Made<Turned>, OperateError> {
         let version = trust::staged(&self.lines(), T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
-        let versions = self.versions::<T>().await?;
-        let staged = versions.into_iter().find(|it| it.line.version == version);
+        let staged = self.all_versions::<T>().await?.need(version)?;
         let staged = staged.ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?;
+        let state = self.folded().await?;
         let (published_at, stances) = (staged.bundle.body().published_at, self.stances().await?);
+        self.check_left_out(&state, &stances)?;
         let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
         let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();
         if !behind.is_subset(anyway) {
@@ -134,17 +135,19 @@ impl<D: Desk> Session<D> {
         keys: &SignerKeys,
         grace: Seconds,
     ) -> Result<Made<Turned>, OperateError> {
-        let (told, versions) = (self.issuers().await?, self.versions::<T>().await?);
+        let (told, versions) = (self.issuers().await?, self.all_versions::<T>().await?);
         self.publish(keys, |session, now| {
             let lines = session.lines();
             let (bad, former) = trust::reverted(&lines, T::DOMAIN).map_err(Unturned::from)?;
             let (bad, former) = (bad.version, former.version);
             // Asked twice, the same word must not bring back what it took away.
-            let reverts = versions.iter().find(|it| it.line.version == bad).and_then(|it| it.bundle.body().reverts);
+            let reverts =
+                versions.here.iter().find(|it| it.line.version == bad).and_then(|it| it.bundle.body().reverts);
             if reverts == Some(former) {
                 return Err(Unturned::AlreadyBack { version: bad, reverts: former }.into());
             }
-            let before = versions.iter().find(|it| it.line.version == former);
+            // The version that goes may be missing; the one that comes back may not.
+            let before = versions.clone().need(former)?;
             let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?;
             let mut body = session.draft_bundle::<T>(before.bundle.pem(), now)?;
             body.reverts = Some(bad);
