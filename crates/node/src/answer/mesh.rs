@@ -15,6 +15,8 @@ use wire::connect::{Believed, CallError, Gateway as Door};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
 use wire::permit::Ask;
 
+use crate::agent::errand::Errand;
+use crate::agent::socket::Remote;
 use crate::agent::trouble::describe;
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
@@ -126,11 +128,28 @@ pub async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<B
     let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
     // Its own agent renews it.
     let svid = svid.filter(|svid| svid.is_good(clock::now())).ok_or(ExchangeError::NoSvid)?;
-    let (line, _) = Box::pin(call_known(scope, doors, Some(&svid.own))).await?;
+    let called = Box::pin(call_known(scope, doors, Some(&svid.own))).await;
+    if let Err(AskError::Call(CallError::NotAccepted { .. })) = &called {
+        Box::pin(hear_as_a_stranger(scope, doors)).await;
+    }
+    let (line, _) = called?;
     if line.mandate.gateway != *peer {
         return Err(ExchangeError::AnotherOne { wanted: peer.clone(), found: line.mandate.gateway });
     }
     Ok(line)
+}
+
+/// The roots may have been replaced while this gateway could not hear of it, and then nobody who knows takes its
+/// certificate. What is signed any stranger may read; by that, this machine's agent gets another one, by its node key.
+async fn hear_as_a_stranger(scope: &Scope, doors: &[Door]) {
+    match Box::pin(call_known(scope, doors, None)).await {
+        Ok(_) => {
+            if let Some(agent) = Remote::find(scope).await {
+                let _ = agent.send(Errand::default()).await;
+            }
+        }
+        Err(why) => tracing::debug!(why = describe(&why), "nothing is heard there as a stranger"),
+    }
 }
 
 /// What a page brought.
