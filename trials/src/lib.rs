@@ -3,6 +3,7 @@
 
 pub mod place;
 pub mod lan;
+pub mod door;
 pub mod fixture;
 pub mod faults;
 pub mod forgetful;

@@ -64,8 +64,15 @@ impl Thief {
     }
 
     pub fn identity_root(&self) -> Authority<Identity> {
-        let key = self.unsealed("operator/identity-root.key", "freehold identity-root");
-        Authority::load(self.certificate("operator/identity-root.pem"), &P256Key::from_pkcs8(&key).unwrap()).unwrap()
+        self.founders_root()
+    }
+
+    /// A root of version 1, with its key.
+    pub fn founders_root<D: InDomain>(&self) -> Authority<D> {
+        let name = format!("{}-root", D::DOMAIN.word());
+        let key = self.unsealed(&format!("operator/{name}.key"), &format!("freehold {name}"));
+        let certificate = self.certificate(&format!("operator/{name}.pem"));
+        Authority::load(certificate, &P256Key::from_pkcs8(&key).unwrap()).unwrap()
     }
 
     pub fn endpoint_root(&self) -> CertificateDer<'static> {

@@ -7,7 +7,6 @@ use clap::Args;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
-use identity::bundle::Roots;
 use identity::head::BadHead;
 use identity::id::OrgId;
 use identity::key::PublicKey;
@@ -364,7 +363,7 @@ impl Common {
         let (known, memory) =
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
         let own = keys.map(SignerKeys::at_hand).unwrap_or_default();
-        let roots = Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()]);
+        let roots = known.first_endpoint_roots();
         let beside_others = known.head.head.mandates.len() > 1;
         let mut patience = if beside_others { CATCHING_UP } else { 0 };
         let desk = loop {

@@ -1,5 +1,6 @@
 //! What a caller knows of an org for certain: founding record, signer chain, head. It only grows.
 
+use identity::bundle::{Domain, Endpoint, Roots};
 use identity::envelope::Envelope;
 use identity::head::{BadHead, SignedHead};
 use identity::id::{Digest, OrgId};
@@ -79,6 +80,15 @@ impl Known {
     /// floor, also back.
     pub fn now(&self, clock: Timestamp) -> Timestamp {
         clock.max(self.head.head.issued_at)
+    }
+
+    /// The endpoint roots of whoever keeps none: the founders', as long as the head trusts version 1. After that none, and
+    /// which are trusted now is read where it is signed (`trust::refresh`).
+    pub fn first_endpoint_roots(&self) -> Roots<Endpoint> {
+        let mut lines = self.head.head.trust.iter().filter(|line| line.domain == Domain::Endpoint).peekable();
+        let trusted = lines.peek().is_none() || lines.any(|line| line.version == 1 && line.state.is_trusted());
+        let founders = self.founding.record.endpoint_root.0.clone();
+        Roots::from_certificates(trusted.then(|| founders.into()).into_iter().collect())
     }
 
     /// Every signer set from the first to the one in force.

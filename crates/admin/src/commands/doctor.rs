@@ -24,6 +24,7 @@ use org::state::State;
 use rustix::process::Pid;
 use wire::connect::Gateway;
 use wire::known::Known;
+use wire::trust;
 
 use crate::config::{Flags, Settings};
 use crate::home::Common;
@@ -296,7 +297,7 @@ impl Examination {
             return;
         };
         let door = Gateway { address, dial: Some(serving.dial()) };
-        let finding = match reach::reach(&door, &roots(known), known, None).await {
+        let finding = match reach::reach(&door, &roots(&door, known).await, known, None).await {
             Ok(_) => Finding::ok("port", format!("{listen} is held by this gateway, process {pid}")),
             Err(why) => {
                 let found = format!("process {pid} should serve on {listen}, but: {}", describe(&why));
@@ -311,7 +312,7 @@ impl Examination {
         let mut date = None;
         for address in addresses {
             let gateway = Gateway::from(address);
-            let outcome = reach::reach(&gateway, &roots(known), known, None).await;
+            let outcome = reach::reach(&gateway, &roots(&gateway, known).await, known, None).await;
             self.push(reach::finding(&gateway, &outcome));
             if let Ok(seen) = outcome {
                 let now = self.now;
@@ -368,8 +369,10 @@ async fn foreign_port(wanted: SocketAddr) -> Finding {
     Finding::wrong("port", format!("no gateway serves; {wanted} is free"), cure)
 }
 
-fn roots(known: &Known) -> Roots<Endpoint> {
-    Roots::from_certificates(vec![known.founding.record.endpoint_root.0.clone().into()])
+/// Those that are trusted now: signed, whoever hands them over. Else where everybody begins.
+async fn roots(gateway: &Gateway, known: &Known) -> Roots<Endpoint> {
+    let refreshed = Box::pin(trust::refresh(gateway, known)).await;
+    refreshed.map_or_else(|_| known.first_endpoint_roots(), |(_, trusted)| Roots::of_all(&trusted.endpoint))
 }
 
 fn is_alive(pid: u32) -> bool {

@@ -39,7 +39,7 @@ use crate::ask::source::Source;
 use crate::ask::{renew, sync};
 use crate::store::refused;
 use crate::store::scope::word::LastGood;
-use crate::store::scope::{NodeFile, Scope, ScopeError};
+use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -280,8 +280,7 @@ impl Agent {
     async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
         let principal = self.node.principal();
         let seat = self.scope.seat(&principal);
-        let floor = self.scope.known()?.map_or(Timestamp::from_unix(0), |known| known.head.head.issued_at);
-        if self.refused_svid || seat.svid()?.is_none_or(|svid| !svid.is_good(clock::now().max(floor))) {
+        if self.refused_svid || self.needs_to_come_back(seat.svid()?.as_ref())? {
             self.line = None;
             renew::come_back(&self.scope, &self.node, &self.gateways()).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
@@ -336,6 +335,18 @@ impl Agent {
             status.trust = fresh.trust;
         });
         Ok((known, apart))
+    }
+
+    /// By the head on the disk, which may have come by another way: is the SVID over, or worth nothing any more?
+    fn needs_to_come_back(&self, svid: Option<&Svid>) -> Result<bool, AskError> {
+        let Some(known) = self.scope.known()? else {
+            return Ok(svid.is_none_or(|svid| !svid.is_good(clock::now())));
+        };
+        let now = known.now(clock::now());
+        match svid.filter(|svid| svid.is_good(now)) {
+            Some(svid) => trust::is_outdated(&self.scope, &known, svid, now),
+            None => Ok(true),
+        }
     }
 
     /// How long a gateway may keep this node waiting.

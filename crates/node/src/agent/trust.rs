@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ground::clock;
-use identity::bundle::{Identity, Roots};
+use identity::bundle::{Bundle, Domain, Identity, Roots};
 use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::Digest;
@@ -13,6 +13,7 @@ use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard, Untrusted};
 use manifest::stored::Confirm;
 use org::report::{SvidTold, TOLD, TrustTold};
+use pki_types::CertificateDer;
 use wire::known::Known;
 
 use crate::agent::trouble::describe;
@@ -105,6 +106,7 @@ impl Agent {
             if self.trust.head != Some(known.head.digest) || urge.is_some() {
                 let trying = self.trying(urge);
                 trust::take(&self.scope, (&mut line.gateway, &known), trying).await?;
+                self.order_svids(&known)?;
                 (self.trust.endpoint, self.trust.identity) = (None, None);
                 self.trust.head = Some(known.head.digest);
             }
@@ -175,6 +177,34 @@ impl Agent {
         Ok(())
     }
 
+    /// Other programs take the first issuer that fits: the one under the root in use comes first. None is left out, for
+    /// whoever has not heard of the turn yet.
+    fn order_svids(&self, known: &Known) -> Result<(), ScopeError> {
+        let head = &known.head.head;
+        let trusting = Trusting::<Identity>::open(&self.scope, known, known.now(clock::now()))?;
+        let in_force = trusting.in_force(head);
+        let active = identity::trust::active(&head.trust, Domain::Identity).map(|line| line.bundle);
+        let rank = |issuer: &CertificateDer<'_>| {
+            let leads = |bundle: &&&Bundle<Identity>| {
+                bundle.roots().certificates().iter().any(|root| certificate::is_signed_by(issuer, root))
+            };
+            let to = |bundle: &&Bundle<Identity>| Some(bundle.digest()) != active;
+            in_force.iter().filter(leads).map(to).min().map_or(2, u8::from)
+        };
+        for principal in self.scope.seated(&self.node) {
+            let seat = self.scope.seat(&principal);
+            let Some(svid) = seat.svid()? else { continue };
+            let mut chain = svid.own.chain.clone();
+            if let Some(issuers) = chain.get_mut(1..) {
+                issuers.sort_by_cached_key(rank);
+            }
+            if chain != svid.own.chain {
+                seat.reorder(svid.counter, &certificate::to_pem(&chain))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Does an SVID that is good otherwise lead to fewer roots than this gateway could make it lead to? Nodes do not all
     /// come at once, and nobody is asked twice for what it cannot do.
     pub(super) fn wants_more_roots(
@@ -183,6 +213,10 @@ impl Agent {
         line: &Line,
         now: Timestamp,
     ) -> Result<bool, AskError> {
+        // A new SVID goes with a new connection, and what is on trial may go back: the line that holds is kept until then.
+        if self.trust.on_trial {
+            return Ok(false);
+        }
         let issuer = &line.gateway.mandate;
         let servable = servable(&self.scope, &line.known, issuer.identity_issuer, now)?;
         let leads = verifier::leads_to(&svid.own.chain, &servable, now).len();

@@ -328,6 +328,12 @@ impl Seat {
         Ok(())
     }
 
+    /// The same certificates in another order.
+    pub fn reorder(&self, counter: u64, chain_pem: &str) -> Result<(), ScopeError> {
+        let folder = self.folder.join("svids").join(counter.to_string());
+        Ok(file::write(&folder.join("svid.pem"), chain_pem.as_bytes(), Access::Readable)?)
+    }
+
     /// The one before the last may still be in a reader's hands; older ones are not.
     fn forget_older(&self, current: u64) {
         for entry in std::fs::read_dir(self.folder.join("svids")).into_iter().flatten().flatten() {

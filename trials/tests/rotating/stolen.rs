@@ -1,0 +1,162 @@
+//! The identity root was stolen, and the issuing keys with it: everybody is back under a new root in moments, by node keys
+//! and spare issuing keys, and whoever was asleep catches up.
+
+use std::fs;
+
+use identity::bundle::Identity;
+use identity::certificate::{self, draft_svid};
+use identity::head::Head;
+use identity::id::KeyId;
+use identity::principal::NodeName;
+use org::code::InviteCode;
+use rustix::process::Signal;
+use rustls::AlertDescription as Alert;
+use serde_json::{Value, json};
+use trials::joiner::{Joiner, check_in};
+use trials::place::{Place, Running, ended, succeeded, until};
+use trials::stranger::{Cut, Dial};
+use trials::thief::{Thief, a_day};
+use wire::permit::Ask;
+
+use super::{agent, is, log_of, serve, states, trust};
+use crate::gateways::{Two, signal};
+use crate::presenting::{Turner, svid_of};
+use crate::publishing::{Scene, wiki_on};
+
+const NODES: [&str; 5] = ["web-1", "web-2", "web-3", "web-4", "web-5"];
+
+fn head(place: &Place) -> Head {
+    Thief::of(place).known().head.head
+}
+
+/// The key with which a gateway issues SVIDs, by the head.
+fn mandated(head: &Head, gateway: &str) -> KeyId {
+    let name: NodeName = gateway.parse().unwrap();
+    head.mandates.iter().find(|mandate| mandate.gateway == name).unwrap().identity_issuer
+}
+
+/// The spare keys of the gateways, as one of them tells.
+fn spares(place: &Place, port: u16) -> Vec<(String, KeyId)> {
+    let told = Turner::at(place).issuers(port);
+    let spare = |request: &[u8]| certificate::read_request(request).unwrap().id;
+    told.iter().map(|issuers| (issuers.gateway.to_string(), spare(&issuers.spare_identity.0))).collect()
+}
+
+fn issuer_of(place: &Place, node: &str) -> KeyId {
+    certificate::read(&svid_of(place, node)[1]).unwrap().key
+}
+
+fn replace(place: &Place, more: &[&str]) -> std::process::Output {
+    let words = ["rotate", "identity", "--compromised", "--confirm", "harbor"];
+    place.freehold(&[&words, more].concat())
+}
+
+#[test]
+fn five_machines_and_a_service_are_back_by_node_keys_and_what_was_stolen_is_worth_nothing() {
+    let scene = Scene::new();
+    let place = &scene.place;
+    let _gateway = serve(place);
+    let agents: Vec<Running> = NODES
+        .iter()
+        .map(|node| {
+            place.joined(node);
+            agent(place, node)
+        })
+        .collect();
+    scene.declare(&wiki_on("web-1"));
+    scene.publish();
+    until("the service has its SVID", || trust(place, "web-1")["svids"].as_array().is_some_and(|all| all.len() == 2));
+    // Somebody has the gateway's disk, and a member's: an SVID of their own making, which is as good as any.
+    let (eve, _) = Joiner::join(&place.code(&["--name", "eve"]), "eve", place.port);
+    let (validity, serial) = (a_day(), ground::random::serial().unwrap());
+    let binding = eve.svid(validity.not_after).binding;
+    let draft = draft_svid(&eve.principal(), &binding, serial, validity).unwrap();
+    let forged = Thief::of(place).sign_draft(&draft, &eve.svid_key);
+    assert_eq!(Dial::to(place.port).with(&forged).line().code(Ask::CheckIn, &check_in()), "ok");
+
+    let (before, spare) = (head(place), spares(place, place.port).remove(0).1);
+    let old = mandated(&before, "quay");
+    assert!(spare != old && Thief::of(place).issuer::<Identity>().key_id() == old);
+    // Eve's machine has no agent: it is the only one that is not there.
+    let told = replace(place, &["--anyway", "eve", "--json"]);
+    let told: Value = trials::place::json(&told);
+    assert_eq!((&told["done"], &told["missing"]), (&json!(["replace"]), &json!([])), "{told}");
+    is(&states(place, "identity"), &[(1, "retired"), (2, "active")]);
+    let after = head(place);
+    assert_eq!(mandated(&after, "quay"), spare);
+    assert!(after.revocations.issuing_keys.contains(&old));
+    assert_eq!(after.mandates[0].endpoint_issuer, before.mandates[0].endpoint_issuer);
+
+    let roots = |node: &str| {
+        let told = trust(place, node);
+        let known = told["identity"]["versions"].as_array().unwrap().last().unwrap()["roots"].clone();
+        (known, told["svids"].as_array().unwrap().iter().map(|svid| svid["roots"].clone()).collect::<Vec<_>>())
+    };
+    for node in NODES {
+        until(&format!("all SVIDs of `{node}` lead to the new root"), || {
+            let (known, svids) = roots(node);
+            svids.iter().all(|roots| *roots == known) && issuer_of(place, node) == spare
+        });
+    }
+    assert_eq!(roots("web-1").1.len(), 2, "the service is among them");
+    let service = place.scope("web-1").join("principals/service-wiki/svid.pem");
+    let service = certificate::from_pem(&fs::read_to_string(service).unwrap()).unwrap();
+    assert_eq!(certificate::read(&service[1]).unwrap().key, spare);
+
+    let heard = log_of(place, "gateway").len();
+    assert_eq!(Dial::to(place.port).with(&forged).line().reply(), Err(Cut(Some(Alert::UnknownCA))));
+    until("it is noted", || log_of(place, "gateway")[heard..].contains("the SVID does not lead to a root"));
+    place.joined("late");
+    assert_eq!(issuer_of(place, "late"), spare);
+    drop(agents);
+}
+
+/// A machine that joins at this gateway alone.
+fn join_at(two: &Two, address: &str, node: &str) -> bool {
+    let mut code: InviteCode = two.place.code(&["--name", node]).parse().unwrap();
+    code.gateways = vec![address.parse().unwrap()];
+    two.place.join(node, &code.encode()).status.success()
+}
+
+#[test]
+fn two_gateways_go_on_with_their_spare_keys() {
+    let (two, _laptop, _vps) = Two::serving();
+    two.settle();
+    two.place.joined("web-1");
+    let _agent = agent(&two.place, "web-1");
+    let mut spare = Vec::new();
+    until("each has heard of the other's spare key", || {
+        spare = spares(&two.place, two.place.port);
+        spare.len() == 2
+    });
+    succeeded(&replace(&two.place, &[]));
+    let after = head(&two.place);
+    for (gateway, key) in &spare {
+        assert_eq!(mandated(&after, gateway), *key);
+    }
+    two.settle();
+    for (address, gateway) in [(two.place.address(), "laptop"), (two.address(), "vps")] {
+        let node = format!("at-{gateway}");
+        assert!(join_at(&two, &address, &node), "{gateway}");
+        assert_eq!(issuer_of(&two.place, &node), mandated(&after, gateway), "{gateway}");
+    }
+}
+
+#[test]
+fn a_gateway_that_was_asleep_while_a_root_was_replaced_catches_up() {
+    let (two, _laptop, vps) = Two::serving();
+    two.settle();
+    until("the laptop has heard of the other's spare key", || spares(&two.place, two.place.port).len() == 2);
+    signal(&vps, Signal::STOP);
+    ended(&replace(&two.place, &["--no-wait"]), 5, "`vps`");
+    is(&states(&two.place, "identity"), &[(1, "retired"), (2, "active")]);
+    signal(&vps, Signal::CONT);
+    two.settle();
+    let key = mandated(&head(&two.place), "vps");
+    assert!(join_at(&two, &two.address(), "web-1"), "it issues again");
+    assert_eq!(issuer_of(&two.place, "web-1"), key);
+    until("its own machine is back, too", || {
+        let told = super::adoption(&two.place, "identity", 2);
+        super::names(&told["adopted"]).contains(&"vps".to_owned())
+    });
+}
