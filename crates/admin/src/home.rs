@@ -238,6 +238,9 @@ impl Common {
         for mark in &session.odd_marks {
             eprintln!("MARK: {mark}");
         }
+        for turned in session.turned_elsewhere() {
+            eprintln!("TRUST: {turned}");
+        }
         Ok(session)
     }
 
@@ -346,7 +349,7 @@ impl Common {
         Ok(None)
     }
 
-    async fn remote(
+    pub async fn remote(
         &self,
         (org, keys): (&OrgName, Option<&SignerKeys>),
         doors: Vec<Peer>,

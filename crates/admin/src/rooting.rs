@@ -121,7 +121,7 @@ fn draw<D: Desk, T: InDomain>(ring: &Keyring<'_>, session: &Session<D>, doing: &
         Some(Sealing::Passphrase(passphrase)) => Some(passphrase),
         None => ring.common.new_passphrase(false, doing)?,
     };
-    let version = trust::next_version(&session.known.head.head.trust, T::DOMAIN);
+    let version = trust::next_version(&session.lines(), T::DOMAIN);
     let org = &session.known.founding.record.name;
     roots::draw(&ring.folder, (org, version), passphrase.as_ref(), clock::now()).map_err(|why| failed(doing, &why))
 }

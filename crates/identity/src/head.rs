@@ -1,5 +1,7 @@
 //! The head: the one signed object that says what is true now, and the only thing that a node ratchets.
 
+pub mod lines;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -275,12 +277,21 @@ pub enum BadHead {
     OldEpoch { version: u64 },
     #[error("head {version} forgets revocations that an earlier head made")]
     ForgetsRevocations { version: u64 },
+    #[error("head {version} undoes what an earlier head said of the trusted roots: {why}")]
+    ForgetsTrust { version: u64, why: lines::BadLines },
     #[error("the head is no longer fresh: it was good until {until}")]
     Stale { until: Timestamp },
     #[error("head {version} was drafted at {issued_at}, before the one that is in force: make it anew")]
     DraftedEarlier { version: u64, issued_at: Timestamp },
     #[error("the head was issued at {issued_at}, which is in the future here")]
     FromTheFuture { issued_at: Timestamp },
+}
+
+impl BadHead {
+    /// A later head that does not know of what an earlier one took away: two operators may have published at once.
+    pub const fn forgets(&self) -> bool {
+        matches!(self, Self::ForgetsRevocations { .. } | Self::ForgetsTrust { .. })
+    }
 }
 
 /// A head whose threshold was checked, with its digest.
@@ -299,7 +310,7 @@ impl SignedHead {
         Ok(Self { head, digest: envelope.digest() })
     }
 
-    /// The ratchet: a node never goes back, and never forgets a revocation.
+    /// The ratchet: a node never goes back, and never forgets a revocation, or that a root is trusted no more.
     pub fn may_follow(&self, known: &Self) -> Result<(), BadHead> {
         let (new, old) = (&self.head, &known.head);
         if new.version < old.version {
@@ -316,7 +327,7 @@ impl SignedHead {
         if !new.revocations.includes(&old.revocations) {
             return Err(BadHead::ForgetsRevocations { version: new.version });
         }
-        Ok(())
+        lines::follows(&old.trust, &new.trust).map_err(|why| BadHead::ForgetsTrust { version: new.version, why })
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::bundle::Domain;
+pub use crate::head::lines::{BadLines, follows, heed, is_sound, merge, of};
 use crate::head::{Grace, TrustLine, TrustState};
 use crate::id::Digest;
 use crate::time::{Seconds, Timestamp};
@@ -44,13 +45,6 @@ pub enum BadStep {
     Grace,
     #[error("no version of the `{0}` bundle is in use")]
     NothingActive(&'static str),
-}
-
-/// The lines of one domain, the oldest first.
-pub fn of(lines: &[TrustLine], domain: Domain) -> Vec<TrustLine> {
-    let mut own: Vec<_> = lines.iter().filter(|line| line.domain == domain).cloned().collect();
-    own.sort_by_key(|line| line.version);
-    own
 }
 
 pub fn active(lines: &[TrustLine], domain: Domain) -> Option<&TrustLine> {
@@ -155,18 +149,6 @@ fn expect(lines: &[TrustLine], domain: Domain, version: u64, wanted: TrustState)
         return Ok(line);
     }
     Err(BadStep::NotInState { version, found: line.state, wanted })
-}
-
-/// Is this how lines can stand? One active bundle in each domain that is named, no number twice, one staged at most.
-pub fn is_sound(lines: &[TrustLine]) -> bool {
-    [Domain::Endpoint, Domain::Identity].into_iter().all(|domain| {
-        let own = of(lines, domain);
-        let count = |state| own.iter().filter(|line| line.state == state).count();
-        let numbers: BTreeSet<u64> = own.iter().map(|line| line.version).collect();
-        let rises = own.iter().all(|line| line.state != TrustState::Staged || Some(&line.version) == numbers.last());
-        own.is_empty()
-            || (numbers.len() == own.len() && count(TrustState::Active) == 1 && count(TrustState::Staged) <= 1 && rises)
-    })
 }
 
 /// What a node goes by: of the bundles that the head trusts those that it has taken. If it has taken none of them, all

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use ground::clock;
 use identity::bundle::Domain;
 use identity::id::Digest;
-use identity::principal::NodeName;
+use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::report::{DomainTold, Refused, TrustTold};
+use org::state::{Standing, State};
 use serde::Serialize;
 use wire::control::NodeView;
 
@@ -239,6 +240,22 @@ impl<D: Desk> Session<D> {
         let (reports, after) = self.reports(stances.after).await?;
         stances.reports.extend(reports);
         stances.after = after;
+        Ok(())
+    }
+
+    /// Nobody who is a member by the ledger may be missing from the gateway's list, or stand there with another key: a
+    /// turn would be weighed without it.
+    pub(crate) fn check_left_out(&self, state: &State, stances: &Stances) -> Result<(), OperateError> {
+        let told: BTreeSet<Digest> = stances.members.iter().map(|(_, key)| *key).collect();
+        let revoked = &self.known.head.head.revocations;
+        for (key, member) in state.members.iter().filter(|(key, _)| !told.contains(key)) {
+            let name = &member.claim().name;
+            let principal = Principal::node(&self.known.founding.record.name, name);
+            let stands = matches!(state.standing(member), Standing::Member | Standing::Issued);
+            if stands && !revoked.node_keys.contains(key) && !revoked.principals.contains(&principal) {
+                return Err(OperateError::NotAsTold { what: "node", name: name.to_string() });
+            }
+        }
         Ok(())
     }
 

@@ -176,16 +176,42 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
 
 /// What becomes of each version of the roots.
 fn trust_changes(old: &[TrustLine], new: &[TrustLine]) -> Vec<String> {
-    let same = |a: &TrustLine, b: &TrustLine| a.domain == b.domain && a.version == b.version;
     let mut lines = Vec::new();
     for line in new.iter().filter(|line| !old.contains(line)) {
-        let before = old.iter().find(|before| same(before, line)).filter(|before| before.state != line.state);
-        let was = before.map(|before| format!(", no longer {}", trust_words(before))).unwrap_or_default();
+        let before = old.iter().find(|before| before.is_same(line));
+        let was = before.filter(|before| before.state != line.state);
+        let was = was.map(|before| format!(", no longer {}", trust_words(before))).unwrap_or_default();
         let (version, domain) = (line.version, line.domain.word());
         lines.push(format!("version {version} of `{domain}` is {}{was}", trust_words(line)));
+        if let Some(known) = old.iter().find(|it| before.is_none() && it.has_number_of(line)) {
+            lines.push(format!(
+                "CHANGES WHAT VERSION {version} of `{domain}` IS: bundle {} (now {}): do not sign, unless two operators \
+                 published at once",
+                line.bundle, known.bundle
+            ));
+        }
+        if let Some(known) = old.iter().find(|it| it.domain == line.domain && it.bundle == line.bundle)
+            && known.version != line.version
+        {
+            lines.push(format!(
+                "GIVES THE BUNDLE of version {} of `{domain}` ANOTHER NUMBER, {version}: do not sign",
+                known.version
+            ));
+        }
+        if before.is_some_and(|before| before.distrusted) && !line.distrusted {
+            lines.push(format!("FORGETS THAT VERSION {version} of `{domain}` WAS STOLEN: do not sign"));
+        }
+        if before.is_some_and(|before| !before.state.is_trusted()) && line.state.is_trusted() {
+            lines.push(format!("TRUSTS VERSION {version} of `{domain}` AGAIN, which was retired: do not sign"));
+        }
     }
-    for line in old.iter().filter(|line| !new.iter().any(|it| same(it, line))) {
-        lines.push(format!("NO LONGER LISTS version {} of `{}`", line.version, line.domain.word()));
+    for line in old.iter().filter(|line| !new.iter().any(|it| it.is_same(line))) {
+        lines.push(format!(
+            "NO LONGER LISTS version {} of `{}`, bundle {}",
+            line.version,
+            line.domain.word(),
+            line.bundle
+        ));
     }
     lines
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ground::file::{self, Access, FileError, Lock};
 use identity::envelope::Envelope;
+use identity::id::Digest;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::Timestamp;
 use org::frontier::Frontier;
@@ -23,6 +24,9 @@ pub enum FolderError {
     Knowledge(#[from] BadKnowledge),
 }
 
+/// Where trust bundles are kept, each under its digest.
+pub const BUNDLES: &str = "bundles";
+
 #[derive(Debug, Clone)]
 pub struct OperatorFolder {
     pub folder: PathBuf,
@@ -41,6 +45,9 @@ pub struct Memory {
     /// An entry that was signed and sent, while it is not known whether the gateway took it. It is sent again as it
     /// is: a second entry in its place would be a fork of this operator's own chain.
     pub outbox: Option<Envelope>,
+    /// What was signed to go with it, all or none, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outbox_rest: Vec<Envelope>,
     pub gateways: Vec<Address>,
 }
 
@@ -102,6 +109,26 @@ impl OperatorFolder {
 
     pub fn save_last_backup(&self, last: &LastBackup) -> Result<(), FolderError> {
         write_json(&self.path(LastBackup::FILE), last)
+    }
+
+    fn bundle_file(&self, digest: Digest) -> PathBuf {
+        self.path(BUNDLES).join(format!("{digest}.json"))
+    }
+
+    pub fn has_bundle(&self, digest: Digest) -> bool {
+        self.bundle_file(digest).exists()
+    }
+
+    /// A trust bundle that was kept here. A damaged one is none: it is asked for again.
+    pub fn kept_bundle(&self, digest: Digest) -> Option<Envelope> {
+        let kept: Option<Envelope> = read_json(&self.bundle_file(digest)).ok().flatten();
+        kept.filter(|envelope| envelope.digest() == digest)
+    }
+
+    /// Keeps a trust bundle as it was signed: a ledger that is restored one day may lack it.
+    pub fn keep_bundle(&self, envelope: &Envelope) -> Result<(), FolderError> {
+        file::make_private_folder(&self.path(BUNDLES))?;
+        write_json(&self.bundle_file(envelope.digest()), envelope)
     }
 
     pub fn signer_file(&self, name: &SignerName) -> PathBuf {

@@ -1,8 +1,13 @@
 //! The next head: what is so, with one thing changed.
 
-use identity::head::{Head, SignedHead};
+use ground::clock;
+use identity::envelope::Envelope;
+use identity::head::{Head, Mandate, SignedHead, TrustLine};
+use identity::id::KeyId;
 use identity::time::{Seconds, Timestamp};
+use identity::trust;
 use org::entry::{Action, Cause};
+use wire::known::{BadKnowledge, Known};
 
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
@@ -41,6 +46,7 @@ impl<D: Desk> Session<D> {
             head.revocations.absorb(&opened.head.revocations);
             head.version = head.version.max(opened.head.version.saturating_add(1));
         }
+        head.trust = self.lines();
         // Two operators at two gateways published at once: what either revoked stays so.
         for rival in &self.survey.rivals {
             let sets = self.known.signer_sets();
@@ -49,6 +55,81 @@ impl<D: Desk> Session<D> {
                 head.revocations.absorb(&opened.head.revocations);
             }
         }
+        self.keep_moved_keys(head);
+    }
+
+    /// If another head revoked an issuing key after a theft, its mandates name the one that took its place.
+    fn keep_moved_keys(&self, head: &mut Head) {
+        let rivals = self.rivals();
+        let named: Vec<&Mandate> =
+            rivals.iter().filter(|(_, now)| *now).flat_map(|(it, _)| &it.head.mandates).collect();
+        let revoked = head.revocations.issuing_keys.clone();
+        for mandate in &mut head.mandates {
+            let same = named.iter().filter(|it| it.gateway == mandate.gateway && it.voice == mandate.voice);
+            let good = |key: &KeyId| !revoked.contains(key);
+            if revoked.contains(&mandate.identity_issuer) {
+                let moved = same.clone().map(|it| it.identity_issuer).find(good);
+                mandate.identity_issuer = moved.unwrap_or(mandate.identity_issuer);
+            }
+            if revoked.contains(&mandate.endpoint_issuer) {
+                let moved = same.clone().map(|it| it.endpoint_issuer).find(good);
+                mandate.endpoint_issuer = moved.unwrap_or(mandate.endpoint_issuer);
+            }
+        }
+    }
+
+    /// What is known, with the head that the gateway has. If two operators published at once, and the gateway has this
+    /// home's head beside that one, the next head makes them meet.
+    pub(crate) fn follow(&self, more: &[Envelope]) -> Result<Known, BadKnowledge> {
+        let (head, now) = (&self.survey.head, clock::now());
+        let beside = || self.survey.rivals.iter().any(|rival| rival.digest() == self.known.head.digest);
+        match self.known.advance(more, Some(head), now) {
+            Err(BadKnowledge::Head(why)) if why.forgets() && beside() => self.known.meet(more, head, now),
+            known => known,
+        }
+    }
+
+    /// Heads that were shown, or published at another gateway at the same time; and whether the signers in force did.
+    fn rivals(&self) -> Vec<(SignedHead, bool)> {
+        let sets = self.known.signer_sets();
+        let open = |envelope: &Envelope| {
+            let (set, opened) = sets.iter().find_map(|set| Some((set, SignedHead::open(set, envelope).ok()?)))?;
+            Some((opened, set.version == self.known.signers.version))
+        };
+        self.survey.shown.iter().chain(&self.survey.rivals).filter_map(open).collect()
+    }
+
+    /// What is so of trust: as the head in force says, and whatever another head took away. The next head says it all.
+    pub fn lines(&self) -> Vec<TrustLine> {
+        let own = self.known.head.head.trust.clone();
+        self.rivals().iter().fold(own, |lines, (rival, now)| trust::heed(&lines, &rival.head.trust, *now))
+    }
+
+    /// What another head said of trust that the one in force does not know, in words.
+    pub fn turned_elsewhere(&self) -> Vec<String> {
+        let (own, lines) = (&self.known.head.head.trust, self.lines());
+        let mut all = Vec::new();
+        for line in &lines {
+            let (version, word, state) = (line.version, line.domain.word(), line.state.word());
+            let before = own.iter().find(|it| it.is_same(line));
+            if before.is_some_and(|it| it.state == line.state && it.distrusted == line.distrusted) {
+                continue;
+            }
+            let theft = if line.distrusted { ", its root was stolen" } else { "" };
+            let number = if own.iter().any(|it| it.has_number_of(line) && !it.is_same(line)) {
+                " (two bundles were given this number; of these only one is used, ever)"
+            } else {
+                ""
+            };
+            let was = before.map_or("not listed", |it| it.state.word());
+            all.push(format!(
+                "version {version} of `{word}` is {state}{theft} by a head that was published at another gateway at the \
+                 same time; the head in force, {}, says {was}{number}. The next head says {state}: freehold refresh; then \
+                 look: freehold trust list",
+                self.known.head.head.version
+            ));
+        }
+        all
     }
 
     /// Renews freshness and mandates; changes nothing else.

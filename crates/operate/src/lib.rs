@@ -17,6 +17,8 @@ pub mod distrust;
 pub mod refused;
 pub mod unturned;
 pub mod session;
+pub mod bundles;
+pub mod outbox;
 
 // What is decided: a file for each.
 pub mod head;

@@ -31,8 +31,10 @@ impl<D: Desk> Session<D> {
         Ok((!self.is_behind()).then(|| self.known.head.head.clone()))
     }
 
-    /// From where the ledger stands now. What was written later is given up, here and everywhere.
+    /// From where the ledger stands now. What was written later is given up, here and everywhere; trust bundles that its
+    /// head names go in again with it.
     pub async fn begin_epoch(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
+        self.lacking_names().await?;
         self.publish(keys, |session, now| {
             let number = session.known.head.head.epoch.number + 1;
             let after = session.survey.frontier.0.clone();

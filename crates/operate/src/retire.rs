@@ -30,7 +30,7 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<(Head, Vec<Break>)>, OperateError> {
         let scene = self.scene(wish.domain).await?;
         self.publish(keys, |session, now| {
-            let now_so = session.known.head.head.clone();
+            let now_so = Head { trust: session.lines(), ..session.known.head.head.clone() };
             if now_so.trust != scene.head.trust {
                 return Err(OperateError::Unwise("somebody turned trust meanwhile: look again".to_owned()));
             }

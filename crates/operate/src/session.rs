@@ -3,13 +3,12 @@
 use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
-use identity::head::Head;
-use identity::id::{Correlation, Digest};
+use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::{Author, SignerName};
-use identity::signers::{Quorum, SignerSet, Word};
+use identity::signers::SignerSet;
 use identity::time::Timestamp;
-use org::entry::{Action, Cause, NotWritten, SignedEntry};
+use org::entry::{Action, NotWritten};
 use org::frontier::{Frontier, Place, Tip};
 use wire::control::{Answer, Call, Survey};
 use wire::known::{BadKnowledge, Known};
@@ -19,7 +18,7 @@ use crate::distrust::Distrust;
 use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
-use crate::refused::{is_a_refusal, is_about_turn, is_farewell};
+use crate::refused::is_about_turn;
 use crate::timely::{self, ClockDoubt, Reliance};
 use crate::unturned::Unturned;
 
@@ -82,13 +81,13 @@ pub struct Session<D> {
     pub folder: OperatorFolder,
     pub known: Known,
     pub survey: Survey,
-    memory: Memory,
+    pub(crate) memory: Memory,
     /// What was remembered before this command looked, and the latest moment in it.
     witnessed: Frontier,
     pub(crate) newest: Timestamp,
     /// How far this machine's clock is doubted.
     pub reliance: Reliance,
-    desk: D,
+    pub(crate) desk: D,
     /// The gateway may know less than this operator: it was restored, and that is why this session is.
     forgives: bool,
     behind: bool,
@@ -138,6 +137,7 @@ impl<D: Desk> Session<D> {
         };
         session.compare()?;
         session.weigh_mark().await?;
+        session.keep_trusted().await?;
         Ok(session)
     }
 
@@ -170,12 +170,6 @@ impl<D: Desk> Session<D> {
         self.memory.signer.as_ref()
     }
 
-    /// What was signed and may not have been sent.
-    pub(crate) fn outbox(&self) -> Option<SignedEntry> {
-        let envelope = self.memory.outbox.clone()?;
-        SignedEntry::open(self.known.org(), envelope).ok()
-    }
-
     pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
         self.survey = ask_survey(&mut self.desk, &self.memory).await?;
         self.compare()?;
@@ -185,7 +179,7 @@ impl<D: Desk> Session<D> {
     /// Checks a survey against what is known, then remembers it.
     fn take_in(&mut self) -> Result<(), OperateError> {
         let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
-        let known = match self.known.advance(more, Some(&self.survey.head), clock::now()) {
+        let known = match self.follow(more) {
             Ok(known) => known,
             Err(why) => {
                 // A recovery took effect unseen by this home, which counts from now on.
@@ -264,14 +258,15 @@ impl<D: Desk> Session<D> {
     }
 
     /// Changes what is remembered, on top of what other commands have written meanwhile. What is known never goes back.
-    fn remember(&mut self, change: impl FnOnce(&mut Memory)) -> Result<(), OperateError> {
+    pub(crate) fn remember(&mut self, change: impl FnOnce(&mut Memory)) -> Result<(), OperateError> {
         let _lock = self.folder.lock_files()?;
         let mut memory = self.folder.memory()?;
         change(&mut memory);
         self.folder.save_memory(&memory)?;
         self.memory = memory;
         let written = self.folder.known()?;
-        if self.known.head.head.version >= written.head.head.version {
+        // One that was published beside it is followed by the next, which makes them meet.
+        if self.known.head.may_follow(&written.head).is_ok() {
             self.folder.save_known(&self.known)?;
         }
         Ok(())
@@ -349,138 +344,6 @@ impl<D: Desk> Session<D> {
             });
         }
         self.hand_over(keys, pending.action.clone(), correlation).await
-    }
-
-    /// Puts one action into this operator's chain, and that into the ledger.
-    pub(crate) async fn hand_over(
-        &mut self,
-        keys: &SignerKeys,
-        action: Action,
-        correlation: Correlation,
-    ) -> Result<(), OperateError> {
-        // A gateway that is behind is looked at, not written to, but for what leads out of that.
-        let leads_out = match &action {
-            Action::HeadPublish { cause, .. } => matches!(cause, Cause::Restore),
-            Action::SignersInstall { .. } => true,
-            _ => false,
-        };
-        if self.survey.tip.is_none() && !leads_out {
-            return Err(self.halted());
-        }
-        self.clear_outbox().await?;
-        let entry = self.entry(keys, action, clock::now(), correlation)?;
-        // On disk before it leaves: whatever happens now, nothing else is ever signed in its place.
-        self.remember(|memory| memory.outbox = Some(entry.envelope.clone()))?;
-        self.hand_in(&entry).await
-    }
-
-    /// Why the gateway cannot be written to.
-    fn halted(&self) -> OperateError {
-        match self.survey.halt.clone() {
-            Some(halt) => DeskError::Refused(halt).into(),
-            None => OperateError::LedgerBehind,
-        }
-    }
-
-    /// Sends an entry, and is content only when the ledger shows it.
-    async fn hand_in(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
-        let sent = self.desk.ask(Call::Append { entries: vec![entry.envelope.clone()] }).await;
-        if sent.is_ok() {
-            self.take_own(entry)?;
-        }
-        // Without an answer it may have been taken or not: the ledger says.
-        match self.look_again().await {
-            // Whoever left the signers with this is told nothing more.
-            Err(OperateError::Desk(why)) if sent.is_ok() && is_farewell(&entry.entry.action, &why) => {
-                return self.remember(|memory| memory.outbox = None);
-            }
-            looked => looked?,
-        }
-        let place = self.survey.frontier.place_of(&entry.entry.author).copied();
-        // A copy of this folder elsewhere may have written on since.
-        let written_past = sent.is_ok() && place.is_some_and(|place| place.seq > entry.entry.seq);
-        if place == Some(entry.place()) || written_past {
-            self.take_own(entry)?;
-            return self.remember(|memory| memory.outbox = None);
-        }
-        match sent {
-            Ok(_) => Err(OperateError::NotTaken),
-            Err(why) => {
-                if is_a_refusal(&why) {
-                    self.remember(|memory| memory.outbox = None)?;
-                }
-                Err(why.into())
-            }
-        }
-    }
-
-    /// What this operator signed and handed in is known to it, whatever a gateway shows.
-    fn take_own(&mut self, entry: &SignedEntry) -> Result<(), OperateError> {
-        let (more, head) = match &entry.entry.action {
-            Action::SignersInstall { signers, head } => (Some(signers.clone()), Some(head)),
-            other => (None, other.head()),
-        };
-        if let Some(head) = head {
-            let version = head.peek::<Head>(Some(self.known.org()))?.version;
-            // Another operator's head may have followed already.
-            if version > self.known.head.head.version {
-                self.known = self.known.advance(more.as_slice(), Some(head), clock::now())?;
-            }
-        }
-        let own = Frontier([(entry.entry.author.clone(), entry.place())].into());
-        self.remember(|memory| memory.frontier.raise(&own))
-    }
-
-    /// An earlier command was cut off after it signed: its entry is in the ledger, or is sent again as it was.
-    pub(crate) async fn clear_outbox(&mut self) -> Result<(), OperateError> {
-        let Some(envelope) = self.memory.outbox.clone() else {
-            return Ok(());
-        };
-        let entry = SignedEntry::open(self.known.org(), envelope)?;
-        let place = self.survey.frontier.place_of(&entry.entry.author).copied();
-        if place.is_some_and(|place| place.seq >= entry.entry.seq) {
-            return self.remember(|memory| memory.outbox = None);
-        }
-        match self.hand_in(&entry).await {
-            Ok(()) => Ok(()),
-            // A clear no: others were quicker meanwhile, and it never was part of the ledger.
-            Err(OperateError::Desk(why)) if is_a_refusal(&why) => Ok(()),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// The next entry of this operator's chain.
-    fn entry(
-        &self,
-        keys: &SignerKeys,
-        action: Action,
-        at: Timestamp,
-        correlation: Correlation,
-    ) -> Result<SignedEntry, OperateError> {
-        let (name, key) = keys.author(self.signer(), &self.authors(&action))?;
-        let own = (Author::Signer(name.clone()), key.as_ref());
-        let epoch = match &action {
-            // The entry that begins an epoch is its first.
-            Action::HeadPublish { head, cause: Cause::Restore } => {
-                head.peek::<Head>(Some(self.known.org()))?.epoch.number
-            }
-            _ => self.known.head.head.epoch.number,
-        };
-        Ok(SignedEntry::write(self.known.org(), (&self.survey.frontier, epoch), own, (at, correlation), action)?)
-    }
-
-    /// Whose chain can hold this action: a recovered set begins its own.
-    fn authors(&self, action: &Action) -> Quorum {
-        let recovered = match action {
-            Action::SignersInstall { signers, .. } => {
-                self.known.signers.succeed(signers, &self.known.founding.record.recovery).ok()
-            }
-            _ => None,
-        };
-        match recovered {
-            Some((set, Word::Recovery)) => set.quorum,
-            _ => self.known.signers.quorum.clone(),
-        }
     }
 
     /// Not signed yet: `publish` does that.

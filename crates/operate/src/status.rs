@@ -194,6 +194,7 @@ impl<D: Desk> Session<D> {
             alarms.extend(node.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
         }
         alarms.extend(self.odd_marks.iter().cloned());
+        alarms.extend(self.turned_elsewhere());
         alarms
     }
 }

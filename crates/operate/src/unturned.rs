@@ -17,6 +17,8 @@ pub enum Unturned {
     UnknownIssuers(Vec<NodeName>),
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
     OtherIssuer(NodeName),
+    #[error("what answers there does not speak in the voice of `{0}`")]
+    AnotherGateway(NodeName),
     #[error("no gateway has told of a spare issuing key: nobody could issue any more")]
     NoSpare,
     #[error("the root {root} stands in version {version} of the `{domain}` bundle: a root belongs to one domain only")]
@@ -45,6 +47,10 @@ pub enum Unturned {
     NotNow { root: Fingerprint, from: Timestamp, until: Timestamp },
     #[error("version {0} has just these outside roots")]
     SameOutside(u64),
+    #[error("the head trusts what the gateway does not have, the trust bundle {}", quoted(.0))]
+    BundleMissing(Vec<String>),
+    #[error("the trust bundle {} is trusted, and is neither in this copy of the ledger nor in this home", quoted(.0))]
+    BundleNowhere(Vec<String>),
 }
 
 impl Unturned {
@@ -68,6 +74,7 @@ impl Unturned {
                  nobody under the new root"
             }
             Self::OtherIssuer(_) => "look at that machine: its mandate names other keys than it has",
+            Self::AnotherGateway(_) => "look who answers at its address; or leave it out: --without NAME",
             Self::NoSpare => "start a gateway, and run this again",
             Self::OtherDomain { .. } | Self::Distrusted { .. } | Self::InUse { .. } => {
                 "move that root's files out of the operator's folder: a new one is drawn then"
@@ -86,12 +93,25 @@ impl Unturned {
                  gateway"
             }
             Self::SameOutside(_) => "nothing is to be done; see it: freehold trust show endpoint",
+            Self::BundleMissing(_) => {
+                "hand it in again, in a home that has seen it: freehold epoch begin; one that is staged can also be dropped: \
+                 freehold trust rollback DOMAIN"
+            }
+            Self::BundleNowhere(_) => {
+                "run this in the home of an operator who published it or has seen it since, or copy the files in \
+                 operator/bundles from there, or from a backup of it, into this home's; or use a newer copy of the \
+                 gateway's folder"
+            }
             Self::NotCertified { .. } => return None,
         })
     }
 }
 
 fn names(names: &[NodeName]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

@@ -30,6 +30,7 @@ impl State {
         let mut known = SignedHead { head: known.head.clone(), digest: known.digest };
         // Remove wins, whichever head named it first.
         known.head.revocations.absorb(&self.revocations);
+        known.head.trust = self.trust_lines();
         next.may_follow(&known)
     }
 

@@ -6,6 +6,7 @@ use identity::envelope::{Envelope, Payload};
 use identity::head::{Epoch, Head, SignedHead};
 use identity::id::InviteId;
 use identity::time::Timestamp;
+use identity::trust;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{Action, Cause, SignedEntry};
@@ -119,9 +120,11 @@ impl State {
         SignedHead::open(self.signer_set(), head).ok()
     }
 
-    /// Does the head say more than this ledger: a later version, or a revocation that was lost?
+    /// Does the head say more than this ledger: a later version, or something that was taken away and is not here?
     pub fn lacks(&self, head: &Head) -> bool {
-        self.is_older_than(head) || !self.revocations.includes(&head.revocations)
+        self.is_older_than(head)
+            || !self.revocations.includes(&head.revocations)
+            || trust::follows(&head.trust, &self.trust_lines()).is_err()
     }
 
     pub fn is_older_than(&self, head: &Head) -> bool {

@@ -309,8 +309,9 @@ impl State {
     }
 
     pub fn trusted_bundles(&self, domain: Domain) -> impl Iterator<Item = &BundleRecord> {
-        let lines = self.head().into_iter().flat_map(move |record| record.head.trusted_bundles(domain));
-        lines.filter_map(|line| self.bundles.get(&line.bundle))
+        let lines = self.trust_lines().into_iter();
+        let trusted = lines.filter(move |line| line.domain == domain && line.state.is_trusted());
+        trusted.filter_map(|line| self.bundle_of(&line))
     }
 
     /// Issued covers claimed too: whether an SVID was made is in the gateway's own log.

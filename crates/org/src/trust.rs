@@ -128,6 +128,30 @@ impl State {
         Some((line, self.bundles.get(&line.bundle)?))
     }
 
+    /// What all heads together say of trust: as with revocations, what any of them took away stays away. Two operators at
+    /// two gateways may have published at once, and the newer head does not know of the other until the next one.
+    pub fn trust_lines(&self) -> Vec<TrustLine> {
+        let Some(newest) = self.head() else { return Vec::new() };
+        let signers = self.signer_set().as_ref();
+        self.heads.values().rev().fold(newest.head.trust.clone(), |lines, record| {
+            if trust::follows(&record.head.trust, &lines).is_ok() {
+                return lines;
+            }
+            trust::heed(&lines, &record.head.trust, record.head.signers == signers)
+        })
+    }
+
+    /// The bundles that the head in force names as trusted: whoever follows it asks for just these.
+    pub fn named_bundles(&self, domain: Domain) -> impl Iterator<Item = &BundleRecord> {
+        let lines = self.head().into_iter().flat_map(move |record| record.head.trusted_bundles(domain));
+        lines.filter_map(|line| self.bundle_of(line))
+    }
+
+    /// The bundle of a line, if it says of itself what the line does.
+    pub fn bundle_of(&self, line: &TrustLine) -> Option<&BundleRecord> {
+        self.bundles.get(&line.bundle).filter(|record| line.fits(&record.body, &self.name))
+    }
+
     /// The same, by what the head calls it.
     pub fn bundle_named(&self, digest: Digest) -> Option<&BundleRecord> {
         self.bundles.get(&digest)

@@ -257,7 +257,8 @@ impl Provisional {
                 BadHead::Regression { .. }
                 | BadHead::Forked { .. }
                 | BadHead::OldEpoch { .. }
-                | BadHead::ForgetsRevocations { .. } => true,
+                | BadHead::ForgetsRevocations { .. }
+                | BadHead::ForgetsTrust { .. } => true,
                 BadHead::Envelope(_)
                 | BadHead::OtherSigners { .. }
                 | BadHead::Stale { .. }

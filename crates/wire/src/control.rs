@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use identity::bundle::Domain;
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::host::HostGlob;
@@ -119,10 +120,14 @@ pub enum Call {
     Peers {},
     /// The releases of agents, the newest first.
     Releases {},
-    /// Every trust bundle that was ever published.
+    /// The trust bundles that the head names: all that are trusted, and the newest of the others.
     Bundles {},
     /// The issuing keys of this gateway, and of those that it has heard of.
     Issuers {},
+    /// Draws a new spare key for a domain, once for each head: what waits for signatures under this head names it.
+    Spare {
+        domain: Domain,
+    },
     /// Which of these files the gateway does not have, and how much of each it does. Those that it has stay for a while.
     FilesMissing {
         digests: Vec<Digest>,
@@ -197,6 +202,11 @@ pub enum Answer {
     /// `org::gateway::Issuers`, each as that gateway's voice signed it.
     Issuers {
         issuers: Vec<Envelope>,
+    },
+    /// This gateway's own, with the spare key that was drawn then.
+    Spare {
+        issuers: Envelope,
+        drawn_at: Timestamp,
     },
     FilesMissing {
         missing: Vec<MissingFile>,
@@ -281,7 +291,8 @@ pub struct Survey {
     /// The report of the node that has the highest head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Envelope>,
-    /// Heads that were published beside the one in force, and revoke what that one does not: the next one must.
+    /// Heads that were published beside the one in force, and take away what that one does not, by revoking or by
+    /// a turn of trust: the next one must.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Envelope>,
 }

@@ -93,6 +93,26 @@ impl Known {
 
     /// Goes forward: later signer sets, then a later head. What does not follow is refused and changes nothing.
     pub fn advance(&self, more: &[Envelope], head: Option<&Envelope>, now: Timestamp) -> Result<Self, BadKnowledge> {
+        let next = self.walk_on(more, head, now)?;
+        next.head.may_follow(&self.head)?;
+        Ok(next)
+    }
+
+    /// For operators alone, who make the two meet: a later head of the same epoch that does not know of the one here,
+    /// since both were published at once.
+    pub fn meet(&self, more: &[Envelope], head: &Envelope, now: Timestamp) -> Result<Self, BadKnowledge> {
+        let next = self.walk_on(more, Some(head), now)?;
+        let (found, known) = (&next.head.head, &self.head.head);
+        if found.version <= known.version {
+            return Err(BadHead::Regression { found: found.version, known: known.version }.into());
+        }
+        if found.epoch != known.epoch {
+            return Err(BadHead::OldEpoch { version: found.version }.into());
+        }
+        Ok(next)
+    }
+
+    fn walk_on(&self, more: &[Envelope], head: Option<&Envelope>, now: Timestamp) -> Result<Self, BadKnowledge> {
         let waited = |id: Digest| self.due(id).is_some_and(|due| now >= due);
         let walked = self.signers.walk(more, self.signers.as_ref(), (&self.founding.record.recovery, waited));
         let signers = walked.map_err(|why| self.explain(why, more, now))?;
@@ -102,7 +122,6 @@ impl Known {
         } else {
             SignedHead::open(&signers, &head_envelope)?
         };
-        opened.may_follow(&self.head)?;
         let chain = self.chain.iter().chain(more).cloned().collect();
         // A set that signed its own successor, or was replaced, is no longer one to recover.
         let sighted = if signers.version == self.signers.version { self.sighted.clone() } else { Vec::new() };

@@ -93,7 +93,11 @@ impl Known {
         for line in self.head.head.trusted_bundles(D::DOMAIN) {
             let envelope = given.iter().find(|envelope| envelope.digest() == line.bundle);
             let envelope = envelope.ok_or("a trust bundle that the head names is missing")?;
-            bundles.push(self.open_bundle(envelope).ok_or("a trust bundle does not hold")?);
+            let bundle: Bundle<D> = self.open_bundle(envelope).ok_or("a trust bundle does not hold")?;
+            if !line.fits(bundle.body(), &self.founding.record.name) {
+                return Err("a trust bundle is not the version, or not of the org, that the head says");
+            }
+            bundles.push(bundle);
         }
         if bundles.is_empty() { Err("the head names no trust bundle") } else { Ok(bundles) }
     }

@@ -6,6 +6,8 @@ mod together;
 mod rotating;
 mod stolen;
 mod gateways;
+mod away;
+mod restoring;
 
 use serde_json::Value;
 use trials::place::Place;

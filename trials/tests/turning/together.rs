@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use trials::place::{Place, stdout, succeeded};
+use trials::place::{Place, stdout, succeeded, until};
 
 use super::{founder, is, states, told};
 
@@ -41,4 +41,31 @@ fn two_of_two_sign_a_version_and_read_what_they_sign() {
     is(&states(&place, "endpoint"), &[(1, "grace"), (2, "active")]);
     assert!(told(&place, "endpoint").iter().all(|line| line["result"] == "done"));
     drop(gateway);
+}
+
+#[test]
+fn a_key_that_a_pending_names_is_not_drawn_again() {
+    let place = Place::founded(&["--signers", "2-of-2"]);
+    let other = place.path("other");
+    fs::create_dir_all(other.join("harbor")).unwrap();
+    place.copy(&place.org().join("operator"), &other.join("harbor/operator"));
+    fs::remove_file(place.org().join("operator/signers/ann-2.key")).unwrap();
+    fs::remove_file(other.join("harbor/operator/signers/ann.key")).unwrap();
+    let _gateway = place.serve();
+    let spare = place.org().join("gateway/identity-issuer.spare.key");
+    until("the spare key lies ready", || spare.exists());
+    let first = fs::read(&spare).unwrap();
+    let replace = |name: &str| {
+        let file = place.path(name).to_string_lossy().into_owned();
+        let words = ["rotate", "identity", "--compromised", "--confirm", "harbor", "--pending", &file];
+        succeeded(&place.freehold(&words));
+        (file, fs::read(&spare).unwrap())
+    };
+    let (file, drawn) = replace("first.pending");
+    assert!(drawn != first, "it is a new one");
+    assert!(replace("second.pending").1 == drawn, "the first file names it");
+    succeeded(&place.operator("other", &["sign", &file, "--yes"]));
+    succeeded(&place.operator("other", &["send", &file]));
+    is(&states(&place, "identity"), &[(1, "retired"), (2, "active")]);
+    until("it issues with that key", || fs::read(place.org().join("gateway/identity-issuer.key")).unwrap() == drawn);
 }

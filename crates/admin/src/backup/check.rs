@@ -6,6 +6,8 @@ use ground::archive::ArchiveError;
 use ground::file::FileError;
 use ground::passphrase::Passphrase;
 use ground::{clock, sealed};
+use identity::bundle::{Endpoint, Identity};
+use identity::envelope::Envelope;
 use identity::id::{InviteId, OrgId};
 use identity::key::{EdKey, Sign as _};
 use identity::principal::OrgName;
@@ -49,6 +51,8 @@ impl CheckError {
 }
 
 const MAX_LOOKED_AT: u64 = 4 << 20;
+/// Where the operator keeps trust bundles.
+const BUNDLES: &str = "operator/bundles/";
 
 /// What a backup would bring back.
 #[derive(Debug, Clone, Serialize)]
@@ -99,6 +103,7 @@ pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Rep
     let known = known(&contents, &kept)?;
     let damaged = |it: roots::Damaged| CheckError::Damaged { what: it.what, why: it.why.to_owned() };
     let root_keys = roots::roots(&kept).map_err(damaged)?;
+    check_bundles(&known, &kept)?;
     let mut report = Report {
         org: contents.org.clone(),
         org_id: contents.org_id,
@@ -136,7 +141,26 @@ pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Rep
 /// What is more than a sum: keys, and what is known and remembered of the org.
 fn is_looked_at(path: &Inside) -> bool {
     let about = matches!(path.name(), "known.json" | "memory.json" | "gateway.json");
-    path.is_key() || about || (path.first() == "operator" && path.as_str().contains("-root"))
+    path.is_key()
+        || about
+        || path.as_str().starts_with(BUNDLES)
+        || (path.first() == "operator" && path.as_str().contains("-root"))
+}
+
+/// Trust bundles that the operator keeps: each is what its name says, and the signers signed it.
+fn check_bundles(known: &Known, kept: &Kept) -> Result<(), CheckError> {
+    for (path, bytes) in kept.iter().filter(|(path, _)| path.as_str().starts_with(BUNDLES)) {
+        let damaged = |why: &str| CheckError::Damaged { what: path.to_string(), why: why.to_owned() };
+        let envelope: Envelope = serde_json::from_slice(bytes).map_err(|why| damaged(&why.to_string()))?;
+        if path.name() != format!("{}.json", envelope.digest()) {
+            return Err(damaged("it is another bundle than its name says"));
+        }
+        let holds = known.open_bundle::<Endpoint>(&envelope).is_some();
+        if !holds && known.open_bundle::<Identity>(&envelope).is_none() {
+            return Err(damaged("it is no trust bundle of this org"));
+        }
+    }
+    Ok(())
 }
 
 fn has(contents: &Contents, path: &str) -> bool {

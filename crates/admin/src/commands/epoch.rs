@@ -45,6 +45,8 @@ struct Begun {
     epoch: u32,
     head: u64,
     frozen_invites: Vec<String>,
+    /// Trust bundles that the copy lacked, and that go in again from this home.
+    handed_in: Vec<String>,
     pending: Option<Waiting>,
 }
 
@@ -52,8 +54,8 @@ impl Begin {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not begin a new epoch";
         let (mut session, keys) = common.signing_session_on(doing, true).await?;
-        let (head, pending) = match session.finish_epoch().await.map_err(|why| failure(doing, &why))? {
-            Some(head) => (head, None),
+        let (head, handed_in, pending) = match session.finish_epoch().await.map_err(|why| failure(doing, &why))? {
+            Some(head) => (head, Vec::new(), None),
             None => self.begin(common, (&mut session, &keys), doing).await?,
         };
         let frozen = if pending.is_some() {
@@ -62,7 +64,7 @@ impl Begin {
             session.unconfirmed().await.map_err(|why| failure(doing, &why))?
         };
         let frozen_invites = frozen.iter().map(|invite| invite.id.to_string()).collect();
-        let begun = Begun { epoch: head.epoch.number, head: head.version, frozen_invites, pending };
+        let begun = Begun { epoch: head.epoch.number, head: head.version, frozen_invites, handed_in, pending };
         show(common.json, &begun, || told(begun.pending.as_ref(), || in_words(&begun, &frozen)));
         Ok(())
     }
@@ -73,25 +75,32 @@ impl Begin {
         common: &Common,
         (session, keys): (&mut Session<AnyDesk>, &SignerKeys),
         doing: &str,
-    ) -> Result<(Head, Option<Waiting>), Failure> {
+    ) -> Result<(Head, Vec<String>, Option<Waiting>), Failure> {
+        let failed = |why| failure(doing, &why);
         if !session.is_behind() {
+            // An epoch that was begun by somebody who did not have all that its head names.
+            let handed_in = session.mend_trust(keys).await.map_err(failed)?;
+            if !handed_in.is_empty() {
+                return Ok((session.known.head.head.clone(), handed_in, None));
+            }
             let why = "the gateway's ledger is not behind anything that is known: there is nothing to give up";
             return Err(Failure::refused(doing, why));
         }
+        let handed_in = session.lacking_names().await.map_err(failed)?;
         if !common.json {
-            for line in missing(session) {
+            for line in missing(session, &handed_in) {
                 eprintln!("{line}");
             }
         }
         confirm(self.yes, doing, "Begin a new epoch from this copy?")?;
-        let made = session.begin_epoch(keys).await.map_err(|why| failure(doing, &why))?;
+        let made = session.begin_epoch(keys).await.map_err(failed)?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
-        Ok((made.what, pending))
+        Ok((made.what, handed_in, pending))
     }
 }
 
 /// What may be missing, as far as this home can tell.
-fn missing<D: operate::desk::Desk>(session: &Session<D>) -> Vec<String> {
+fn missing<D: operate::desk::Desk>(session: &Session<D>, bundles: &[String]) -> Vec<String> {
     let mut lines = vec!["This copy of the ledger is older than what was seen. It may lack:".to_owned()];
     for (author, seen, here) in session.lost() {
         lines.push(format!("  {author}: entries {} to {seen}, and perhaps more", here + 1));
@@ -101,6 +110,12 @@ fn missing<D: operate::desk::Desk>(session: &Session<D>) -> Vec<String> {
         lines.push(format!(
             "  heads {} to {own}; this home still has what {own} says, and keeps it",
             ledger.unwrap_or(0) + 1
+        ));
+    }
+    if !bundles.is_empty() {
+        lines.push(format!(
+            "  trust bundles: {}; this home still has them, and hands them in again",
+            bundles.join(", ")
         ));
     }
     if let Some(earlier) = session.earlier_fleet() {
@@ -118,6 +133,10 @@ fn missing<D: operate::desk::Desk>(session: &Session<D>) -> Vec<String> {
 
 fn in_words(begun: &Begun, frozen: &[InviteView]) -> String {
     let mut lines = vec![format!("epoch {} begins with head {}", begun.epoch, begun.head)];
+    if !begun.handed_in.is_empty() {
+        lines
+            .push(format!("trust bundles that the ledger lacked were handed in again: {}", begun.handed_in.join(", ")));
+    }
     if frozen.is_empty() {
         lines.push("no open invite waits for a word".to_owned());
     } else {

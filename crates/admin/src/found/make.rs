@@ -165,6 +165,7 @@ async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundEr
         tip: Some(opened.tip().await?),
         gateway: Some(plan.node.clone()),
         outbox: None,
+        outbox_rest: Vec::new(),
         gateways: plan.addresses.clone(),
     };
     drop(opened);

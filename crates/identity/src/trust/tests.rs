@@ -26,6 +26,7 @@ fn after(lines: &[TrustLine], turn: Step, at: Timestamp, wanted: &[(u64, &'stati
     assert_eq!(states(&next), wanted);
     assert_eq!(of(&next, Domain::Identity), of(lines, Domain::Identity), "the other domain");
     assert!(is_sound(&next));
+    assert_eq!(follows(lines, &next), Ok(()));
     next
 }
 
@@ -96,6 +97,7 @@ impl Machine {
     }
 
     fn hear(&mut self, lines: &[TrustLine]) {
+        assert_eq!(follows(&self.lines, lines), Ok(()), "a machine refuses what the signers decided");
         lines.clone_into(&mut self.lines);
         let trusted = lines.iter().filter(|line| line.domain == D && line.state.is_trusted());
         self.trial = Some(trusted.map(|line| line.bundle).collect());
@@ -148,6 +150,10 @@ proptest! {
                     };
                     if let Ok(next) = step(&lines, D, turn, now) {
                         prop_assert!(is_sound(&next), "{turn:?}: {next:?}");
+                        prop_assert_eq!(follows(&lines, &next), Ok(()), "{:?}", turn);
+                        // Whoever knows this takes nothing older, and loses nothing if somebody shows it.
+                        prop_assert!(follows(&next, &lines).is_err());
+                        prop_assert_eq!(&merge(&next, &lines), &next);
                         for line in of(&next, D) {
                             let was = lines.iter().find(|it| it.domain == D && it.version == line.version);
                             let ended = was.is_some_and(|it| it.state == TrustState::Grace)

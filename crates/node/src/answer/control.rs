@@ -11,6 +11,7 @@ use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::{Author, Principal};
 use identity::time::Timestamp;
+use identity::trust::follows;
 use org::entry::Entry;
 use org::invite::{Approval, InviteKind};
 use org::refusal::Refusal;
@@ -33,6 +34,8 @@ const PAGE_BYTES: usize = 2 << 20;
 /// So long an operator waits until the other gateways have what was decided.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
 const MAX_RIVALS: usize = 8;
+/// With 256 gateways a bundle has a quarter of a megabyte.
+const TOLD_BUNDLES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
 pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
@@ -85,9 +88,10 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Peers {} => Ok(peers(gateway).await),
         Call::Bundles {} => {
             let state = gateway.state().await;
-            Ok(Answer::Bundles { bundles: state.bundles.values().map(|record| record.envelope.clone()).collect() })
+            Ok(Answer::Bundles { bundles: bundles(&state) })
         }
         Call::Issuers {} => trust::issuers(gateway).await,
+        Call::Spare { domain } => trust::draw(gateway, domain).await,
         Call::Releases {} => Ok(releases(&*gateway.state().await)),
         Call::FilesMissing { digests } => files::missing(gateway, digests).await,
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
@@ -152,9 +156,27 @@ async fn peers(gateway: &Gateway) -> Answer {
     Answer::Peers { peers: gateway.peers.views(&state.frontier, others) }
 }
 
-/// Heads beside the one in force that revoke what it does not.
+/// All bundles that the head trusts, and of the others the newest, as many as are told at once. Those that only a head
+/// beside it named are needed, too, by whoever brings the two together.
+fn bundles(state: &State) -> Vec<Envelope> {
+    let lines = state.head().map(|record| record.head.trust.as_slice()).unwrap_or_default();
+    let is_trusted = |digest: Digest| lines.iter().any(|line| line.bundle == digest && line.state.is_trusted());
+    let records = state.bundles.values().map(|record| (is_trusted(record.envelope.digest()), record));
+    let mut records: Vec<_> = records.collect();
+    records.sort_by_key(|(trusted, record)| (!trusted, std::cmp::Reverse(record.body.published_at)));
+    let mut size = 0;
+    records.retain(|(trusted, record)| {
+        size += record.body.bundle_pem.len() + record.body.issuers.iter().map(|der| der.0.len()).sum::<usize>();
+        *trusted || size < TOLD_BUNDLES
+    });
+    records.into_iter().map(|(_, record)| record.envelope.clone()).collect()
+}
+
+/// Heads beside the one in force that take away what it does not: by revoking, or by a turn of trust.
 fn rivals(state: &State, head: &Head) -> Vec<Envelope> {
-    let rival = |record: &&HeadRecord| !head.revocations.includes(&record.head.revocations);
+    let rival = |record: &&HeadRecord| {
+        !head.revocations.includes(&record.head.revocations) || follows(&record.head.trust, &head.trust).is_err()
+    };
     state.heads.values().rev().filter(rival).take(MAX_RIVALS).map(|record| record.envelope.clone()).collect()
 }
 

@@ -22,5 +22,5 @@ pub async fn head(gateway: &Gateway) -> Result<Documents, Refusal> {
 
 pub async fn trust(gateway: &Gateway, domain: Domain) -> Documents {
     let state = gateway.state().await;
-    Documents { documents: state.trusted_bundles(domain).map(|record| record.envelope.clone()).collect() }
+    Documents { documents: state.named_bundles(domain).map(|record| record.envelope.clone()).collect() }
 }

@@ -46,7 +46,7 @@ async fn fetch_all(
     if lacking.is_empty() {
         return Ok(());
     }
-    let mut line = connect(scope, peer, doors).await?;
+    let mut line = connect(gateway, (scope, peer, doors)).await?;
     for digest in lacking {
         fetch(gateway, &mut line, digest).await?;
     }

@@ -55,6 +55,8 @@ pub struct Gateway {
     pub presence: Arc<ArcSwap<Presence>>,
     /// Held while key files are drawn or moved.
     pub(super) drawing: Mutex<()>,
+    /// Held while this machine comes back at another gateway.
+    pub(super) coming_back: tokio::sync::Mutex<()>,
     pub writer: Writer,
     pub judgment: Arc<ArcSwap<Judgment>>,
     pub vouched: Arc<Vouched>,
@@ -184,6 +186,7 @@ impl Gateway {
             voice,
             presence,
             drawing: Mutex::default(),
+            coming_back: tokio::sync::Mutex::default(),
             writer,
             judgment,
             vouched: Arc::default(),
@@ -387,8 +390,10 @@ fn judge_by(state: &State) -> Option<Judgment> {
     head.revocations.absorb(&state.revocations);
     let (org, name) = (state.org, state.name.clone());
     let numbered = |(line, root): (TrustLine, _)| (line.version, root);
-    let roots = Roots::numbered(presence::roots(state, Domain::Identity, true).into_iter().map(numbered));
-    let former = presence::roots(state, Domain::Identity, false).into_iter().map(numbered);
+    let roots = Roots::numbered(
+        presence::roots(state, presence::judged(state, Domain::Identity, true)).into_iter().map(numbered),
+    );
+    let former = presence::roots(state, presence::judged(state, Domain::Identity, false)).into_iter().map(numbered);
     let former = former.filter(|(_, root)| !roots.certificates().contains(root)).collect::<Vec<_>>();
     Some(Judgment { org, name, roots, head, former: Roots::numbered(former) })
 }

@@ -11,7 +11,7 @@ use identity::principal::{Author, NodeName};
 use identity::time::Seconds;
 use org::entry::SignedEntry;
 use org::refusal::Refusal;
-use wire::connect::{Believed, CallError, Gateway as Door};
+use wire::connect::{AlertKind, Believed, CallError, Gateway as Door};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
 use wire::permit::Ask;
 
@@ -21,8 +21,9 @@ use crate::answer::gateway::Gateway;
 use crate::answer::merge::{Merged, maps_named};
 use crate::answer::peers::lacking;
 use crate::answer::published::Published;
-use crate::answer::stage;
+use crate::answer::{show, stage};
 use crate::ask::call::{AskError, call_known};
+use crate::ask::sync;
 use crate::store::scope::Scope;
 
 /// Asked no sooner than this, if the last answer brought nothing.
@@ -37,8 +38,6 @@ pub enum ExchangeError {
     Ask(#[from] AskError),
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("this gateway has no certificate of its own at the moment")]
-    NoSvid,
     #[error("`{0}` has no address in the head")]
     NoAddress(NodeName),
     #[error("what answers there is not `{wanted}`, but `{found}`")]
@@ -67,7 +66,7 @@ pub async fn exchange(
     (scope, peer, doors): (&Scope, &NodeName, &[Door]),
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
-    let mut line = connect(scope, peer, doors).await?;
+    let mut line = connect(gateway, (scope, peer, doors)).await?;
     let mut heard = None;
     loop {
         hear_issuers(gateway, (&mut line, peer), &mut heard).await;
@@ -113,22 +112,40 @@ pub async fn catch_up(
     (scope, peer, doors): (&Scope, &NodeName, &[Door]),
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
-    let mut line = connect(scope, peer, doors).await?;
+    let mut line = connect(gateway, (scope, peer, doors)).await?;
     while pull(gateway, (&mut line, peer), Seconds(0), told).await? == Pulled::MoreIsThere {}
     Ok(())
 }
 
-pub async fn connect(scope: &Scope, peer: &NodeName, doors: &[Door]) -> Result<Believed, ExchangeError> {
+/// Whoever was off while the org moved on comes back at the other one, as any node does: its roots are signed, and its
+/// node key brings a certificate that counts now.
+pub async fn connect(
+    gateway: &Gateway,
+    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
+) -> Result<Believed, ExchangeError> {
     if doors.is_empty() {
         return Err(ExchangeError::NoAddress(peer.clone()));
     }
     let node = scope.node().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
     let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
-    // Its own agent renews it.
-    let svid = svid.filter(|svid| svid.is_good(clock::now())).ok_or(ExchangeError::NoSvid)?;
-    let (line, _) = Box::pin(call_known(scope, doors, Some(&svid.own))).await?;
+    let called = match svid.filter(|svid| svid.is_good(clock::now())) {
+        Some(svid) => Some(Box::pin(call_known(scope, doors, Some(&svid.own))).await),
+        None => None,
+    };
+    let (line, known) = match called {
+        None | Some(Err(AskError::Call(CallError::NotAccepted { alert: AlertKind::Other, .. }))) => {
+            // One conversation after the other: the first brings the certificate for all.
+            let _turn = gateway.coming_back.lock().await;
+            Box::pin(sync::connect(scope, doors)).await?
+        }
+        Some(called) => called?,
+    };
     if line.mandate.gateway != *peer {
         return Err(ExchangeError::AnotherOne { wanted: peer.clone(), found: line.mandate.gateway });
+    }
+    // Until the ledger has what this head decided, nothing is issued by the older one.
+    if let Err(why) = show::heed(gateway, known.head_envelope).await {
+        tracing::debug!(gateway = %peer, %why, "its head cannot be compared with the ledger yet");
     }
     Ok(line)
 }

@@ -48,7 +48,7 @@ impl Ways {
     pub fn find(state: &State, domain: Domain, key: KeyId, own: &[CertificateDer<'static>]) -> Self {
         let candidates = certificates_of(state, domain, key, own);
         let mut ways = Self::default();
-        for (line, root) in roots(state, domain, true) {
+        for (line, root) in roots(state, shown(state, domain)) {
             let leads = |der: &&(CertificateDer<'static>, _)| certificate::is_signed_by(&der.0, &root);
             let best = candidates.iter().filter(leads).max_by_key(|(_, until)| *until);
             let (version, state) = (line.version, line.state);
@@ -92,12 +92,26 @@ const fn rank(state: TrustState) -> u8 {
     }
 }
 
-/// Each root of one domain that the head trusts, or trusts no more, once, the lowest version first.
-pub fn roots(state: &State, domain: Domain, trusted: bool) -> Vec<(TrustLine, CertificateDer<'static>)> {
-    let lines = state.head().map(|record| trust::of(&record.head.trust, domain)).unwrap_or_default();
+/// Versions of one domain that are trusted, or no more, whichever head said so: by these a gateway judges others.
+pub fn judged(state: &State, domain: Domain, trusted: bool) -> Vec<TrustLine> {
+    let lines = trust::of(&state.trust_lines(), domain).into_iter();
+    lines.filter(|line| line.state.is_trusted() == trusted).collect()
+}
+
+/// What it shows to others: also what the head in force still trusts, since whoever follows that one goes by it.
+fn shown(state: &State, domain: Domain) -> Vec<TrustLine> {
+    let mut lines = judged(state, domain, true);
+    let head = state.head().into_iter().flat_map(|record| record.head.trusted_bundles(domain));
+    let more: Vec<_> = head.filter(|line| !lines.iter().any(|it| it.is_same(line))).cloned().collect();
+    lines.extend(more);
+    trust::of(&lines, domain)
+}
+
+/// Each root of these versions, once.
+pub fn roots(state: &State, lines: Vec<TrustLine>) -> Vec<(TrustLine, CertificateDer<'static>)> {
     let mut all: Vec<(TrustLine, CertificateDer<'static>)> = Vec::new();
-    for line in lines.into_iter().filter(|line| line.state.is_trusted() == trusted) {
-        let record = state.bundle_named(line.bundle);
+    for line in lines {
+        let record = state.bundle_of(&line);
         for root in record.and_then(|it| certificate::from_pem(&it.body.bundle_pem).ok()).unwrap_or_default() {
             if !all.iter().any(|(_, known)| *known == root) {
                 all.push((line.clone(), root));
@@ -175,6 +189,8 @@ impl<D: InDomain> Issuing<D> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Basis {
     trust: Vec<TrustLine>,
+    /// What the head trusts and the ledger does not have.
+    missing: Vec<TrustLine>,
     mandated: Option<(KeyId, KeyId)>,
 }
 
@@ -182,8 +198,11 @@ impl Basis {
     fn of(state: &State, voice: PublicKey) -> Self {
         let head = state.head().map(|record| &record.head);
         let keys = |mandate: &Mandate| (mandate.identity_issuer, mandate.endpoint_issuer);
+        let trust = head.map(|head| head.trust.clone()).unwrap_or_default();
+        let lacks = |line: &&TrustLine| line.state.is_trusted() && state.bundle_named(line.bundle).is_none();
         Self {
-            trust: head.map(|head| head.trust.clone()).unwrap_or_default(),
+            missing: trust.iter().filter(lacks).cloned().collect(),
+            trust: [Domain::Identity, Domain::Endpoint].into_iter().flat_map(|domain| shown(state, domain)).collect(),
             mandated: head.and_then(|head| head.mandate_for_voice(voice)).map(keys),
         }
     }
@@ -205,7 +224,7 @@ impl Presence {
         Ok(Self {
             identity: Issuing::choose(state, folder, basis.mandated.map(|keys| keys.0))?,
             endpoint: Issuing::choose(state, folder, basis.mandated.map(|keys| keys.1))?,
-            endpoint_roots: roots(state, Domain::Endpoint, true).into_iter().map(|(_, root)| root).collect(),
+            endpoint_roots: roots(state, shown(state, Domain::Endpoint)).into_iter().map(|(_, root)| root).collect(),
             basis,
         })
     }
@@ -234,7 +253,14 @@ impl Presence {
     pub fn troubles(&self) -> Vec<String> {
         let keys = [self.identity.authority.key_id(), self.endpoint.authority.key_id()];
         let ways = [&self.identity.ways, &self.endpoint.ways];
-        let mut all = Vec::new();
+        let lacks = |line: &TrustLine| {
+            let (domain, version) = (line.domain.word(), line.version);
+            format!(
+                "the head trusts version {version} of the {domain} roots, and its bundle is not in this ledger: nodes \
+                 cannot follow; hand it in again, in a home that has seen it: freehold epoch begin"
+            )
+        };
+        let mut all: Vec<String> = self.basis.missing.iter().map(lacks).collect();
         for ((domain, key), ways) in [Domain::Identity, Domain::Endpoint].into_iter().zip(keys).zip(ways) {
             let word = domain.word();
             if let Some(Lack { version, root, .. }) = ways.misses_active() {

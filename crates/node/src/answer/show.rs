@@ -1,5 +1,6 @@
 //! Somebody knows more than this gateway does, and can prove it.
 
+use identity::envelope::Envelope;
 use org::refusal::Refusal;
 use wire::sync::{Done, ShowRequest};
 
@@ -8,14 +9,20 @@ use crate::answer::gateway::Gateway;
 
 /// A later word of this gateway's own stops it. A head that says more than the ledger is kept for the operators.
 pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refusal> {
+    heed(gateway, request.head).await?;
+    gateway.confront(request.tip.as_ref()).await?;
+    Ok(Done {})
+}
+
+/// A head that says more than the ledger: nothing is issued until the ledger has caught up with it.
+pub async fn heed(gateway: &Gateway, head: Envelope) -> Result<(), Refusal> {
     let says_more = {
         let state = gateway.state().await;
-        let opened = state.open_shown(&request.head).ok_or(Refusal::BadProof)?;
+        let opened = state.open_shown(&head).ok_or(Refusal::BadProof)?;
         // Once is enough: whoever shows it again costs nobody anything.
         state.lacks(&opened.head) && gateway.is_news(opened.head.version)
     };
     if says_more {
-        let head = request.head;
         let keep = move |desk: &mut Desk<'_>| {
             let opened = desk.state.open_shown(&head).ok_or(Refusal::BadProof)?;
             let kept = desk.keep(|desk| desk.ledger.shown())?;
@@ -37,6 +44,5 @@ pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refus
             );
         }
     }
-    gateway.confront(request.tip.as_ref()).await?;
-    Ok(Done {})
+    Ok(())
 }

@@ -6,8 +6,9 @@ use ground::clock;
 use identity::bundle::Domain;
 use identity::certificate;
 use identity::envelope::Envelope;
-use identity::head::Head;
+use identity::head::{Head, Mandate};
 use identity::id::OrgId;
+use identity::key::Sign as _;
 use identity::principal::{Author, NodeName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -36,6 +37,32 @@ fn open(org: OrgId, head: &Head, envelope: &Envelope, now: Timestamp) -> Option<
     let named: Issuers = envelope.peek(Some(org)).ok()?;
     let mandate = head.active_mandate(&named.gateway, now)?;
     envelope.open_signed_by(Some(org), &[mandate.voice]).ok()
+}
+
+/// A spare key that nobody can have copied before now. Once for each head: what waits for more signatures follows this
+/// one, and names the key.
+pub async fn draw(gateway: &Gateway, domain: Domain) -> Result<Answer, Refusal> {
+    let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
+    // One that is behind may have this very key in its mandate by now.
+    gateway.check_halt()?;
+    let head = {
+        let state = gateway.state().await;
+        gateway.appear(&state);
+        state.head().map(|record| record.envelope.digest())
+    };
+    let head = head.ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
+    let drawn_at = {
+        let _drawing = gateway.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        gateway.presence.load_full().settle(&gateway.folder).map_err(|why| failed(&why))?;
+        let lies = gateway.folder.spare(domain).map_err(|why| failed(&why))?;
+        let lies = certificate::key_id(lies.public()).map_err(|why| failed(&why))?;
+        let named = |mandate: &Mandate| mandate.identity_issuer == lies || mandate.endpoint_issuer == lies;
+        if gateway.judgment.load().head.mandates.iter().any(named) {
+            return Err(failed(&"the mandate names the spare key, which is not in use yet"));
+        }
+        gateway.folder.draw_spare(domain, head, clock::now()).map_err(|why| failed(&why))?
+    };
+    Ok(Answer::Spare { issuers: own(gateway)?, drawn_at })
 }
 
 /// Longer than any certificate or request of ours.
@@ -93,9 +120,9 @@ fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use identity::head::{Epoch, Mandate, Revocations};
+    use identity::head::{Epoch, Revocations};
     use identity::id::{Digest, KeyId};
-    use identity::key::{EdKey, Sign as _};
+    use identity::key::EdKey;
     use identity::signers::SignersRef;
 
     use super::*;

@@ -8,9 +8,10 @@ use ground::random;
 use identity::authority::Authority;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
-use identity::id::{KeyId, OrgId};
+use identity::id::{Digest, KeyId, OrgId};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::principal::{Address, NodeName, OrgName};
+use identity::time::Timestamp;
 use pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 
@@ -77,9 +78,19 @@ pub struct Issuing {
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DrawnFile {
+    schema: u32,
+    head: Digest,
+    at: Timestamp,
+}
+
 const KEY: &str = ".key";
 const PEM: &str = ".pem";
 const SPARE: &str = ".spare.key";
+/// For which head the spare key was drawn, and when.
+const DRAWN: &str = ".spare.json";
 /// Certificates of the same key under other roots, handed over together with the first.
 const MORE: &str = "-more.pem";
 
@@ -174,6 +185,20 @@ impl GatewayFolder {
             file::write(&path, random::p256()?.to_pem().as_bytes(), Access::Private)?;
         }
         read_key(&path)
+    }
+
+    /// Draws another spare key, if this one was not drawn for the same head; says when that was. It is on the disk, and the
+    /// former one wiped, before anybody is told. The caller has seen to it that the former one is not in use.
+    pub fn draw_spare(&self, domain: Domain, head: Digest, now: Timestamp) -> Result<Timestamp, ScopeError> {
+        let (spare, mark) = (self.issuer_path(domain, SPARE), self.issuer_path(domain, DRAWN));
+        let drawn: Option<DrawnFile> = read_json(&mark)?;
+        if let Some(drawn) = drawn.filter(|drawn| drawn.head == head && spare.exists()) {
+            return Ok(drawn.at);
+        }
+        file::wipe(&spare)?;
+        self.spare(domain)?;
+        write_json(&mark, &DrawnFile { schema: 1, head, at: now })?;
+        Ok(now)
     }
 
     /// The issuing keys of one domain that are here, the one in use first, and every certificate of one that was handed

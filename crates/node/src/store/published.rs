@@ -116,23 +116,26 @@ impl Ledger {
         let mut out = Vec::new();
         for row in rows {
             let (number, at, text) = row?;
-            out.push(StoredReport {
-                number: u64::try_from(number).unwrap_or_default(),
-                received_at: Timestamp::from_unix(at),
-                report: read(&text)?,
-            });
+            let (number, received_at) = (u64::try_from(number).unwrap_or_default(), Timestamp::from_unix(at));
+            out.extend(readable(&text).map(|report| StoredReport { number, received_at, report }));
         }
         Ok(out)
     }
 
     /// The report of whoever has the highest head.
     pub fn highest_mark(&self) -> Result<Option<Envelope>, LedgerError> {
-        let mut query = self.db.prepare_cached("SELECT report FROM reports ORDER BY head DESC LIMIT 1")?;
-        let text: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
-        text.as_deref().map(read).transpose()
+        let mut query = self.db.prepare_cached("SELECT report FROM reports ORDER BY head DESC")?;
+        for text in query.query_map([], |row| row.get::<_, String>(0))? {
+            if let Some(report) = readable(&text?) {
+                return Ok(Some(report));
+            }
+        }
+        Ok(None)
     }
 }
 
-fn read(text: &str) -> Result<Envelope, LedgerError> {
-    serde_json::from_str(text).map_err(|why| LedgerError::Damaged(why.to_string()))
+/// A report is an observation, and the next one takes its place: one that was damaged holds nothing up.
+fn readable(text: &str) -> Option<Envelope> {
+    let report = serde_json::from_str(text);
+    report.inspect_err(|why| tracing::error!(%why, "a node's report is damaged and was left out")).ok()
 }

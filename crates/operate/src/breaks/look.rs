@@ -4,13 +4,12 @@ use ground::clock;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
 use identity::envelope::Envelope;
-use identity::head::Mandate;
+use identity::head::{Head, Mandate};
 use identity::id::KeyId;
-use org::admission::open_invite;
 use org::gateway::Issuers;
-use org::invite::Uses;
+use org::state::{InviteRecord, State};
 use pki_types::CertificateDer;
-use wire::control::{Answer, Call, InviteView};
+use wire::control::{Answer, Call};
 
 use super::{Held, LiveInvite, Scene};
 use crate::desk::{Desk, DeskError};
@@ -23,18 +22,22 @@ impl<D: Desk> Session<D> {
             Domain::Endpoint => self.held::<Endpoint>().await?,
             Domain::Identity => self.held::<Identity>().await?,
         };
-        let members = self.stances().await?.all();
+        // Before the gateway is asked who is there: whoever joins in between is no cause for doubt.
+        let state = self.folded().await?;
+        let stances = self.stances().await?;
+        self.check_left_out(&state, &stances)?;
+        let members = stances.all();
         let (mut invites, mut waiting) = (Vec::new(), Vec::new());
         // Who may be a member nobody pins beforehand.
         if domain == Domain::Endpoint {
-            invites = self.live_invites().await?;
+            invites = self.live_invites(&state);
             let founders = self.known.founding.endpoint_fingerprint();
             let (machines, _) = self.waiting().await?;
             waiting = machines.into_iter().map(|it| (it.claim.name, it.invite.root.unwrap_or(founders))).collect();
         }
         let issued = self.issued(domain).await?;
-        let known = &self.known.head;
-        Ok(Scene { domain, head: known.head.clone(), held, members, invites, waiting, issued, now: clock::now() })
+        let now_so = Head { trust: self.lines(), ..self.known.head.head.clone() };
+        Ok(Scene { domain, head: now_so, held, members, invites, waiting, issued, now: clock::now() })
     }
 
     async fn held<T: InDomain>(&mut self) -> Result<Vec<Held>, OperateError> {
@@ -42,34 +45,25 @@ impl<D: Desk> Session<D> {
         Ok(versions.iter().map(|version| Held::of(version.line.version, &version.bundle)).collect())
     }
 
-    /// Invites that somebody could still come with, and the root that each pins, as it was signed.
-    async fn live_invites(&mut self) -> Result<Vec<LiveInvite>, OperateError> {
-        let (now, mut live) = (clock::now(), Vec::new());
-        let founders = self.known.founding.endpoint_fingerprint();
-        for view in self.invites().await? {
-            let left = match view.uses {
-                Uses::Unlimited => true,
-                Uses::Limited(uses) => view.spent < uses,
-            };
-            if view.revoked || !left || now >= view.expires_at {
-                continue;
-            }
-            let InviteView { id, .. } = view;
-            let not_as_told = || OperateError::NotAsTold { what: "invite", name: id.to_string() };
-            let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else {
-                return Err(not_as_told());
-            };
-            let signed = open_invite(&envelope, self.known.org(), &self.known.signer_sets());
-            let signed = signed.ok().filter(|signed| signed.id == id).ok_or_else(not_as_told)?;
-            live.push(LiveInvite {
-                id,
-                label: signed.label,
-                kind: signed.kind,
-                root: signed.root.unwrap_or(founders),
-                expires_at: signed.expires_at,
-            });
-        }
-        Ok(live)
+    /// Invites that somebody could still come with, and the root that each pins, as the ledger has them.
+    fn live_invites(&self, state: &State) -> Vec<LiveInvite> {
+        let (now, founders) = (clock::now(), self.known.founding.endpoint_fingerprint());
+        let revoked = &self.known.head.head.revocations;
+        let is_live = |record: &&InviteRecord| {
+            let invite = &record.invite;
+            let left = invite.rights.iter().map(|right| record.uses_left(&right.gateway));
+            let left = left.map(|left| left.map_or(u64::MAX, u64::from)).fold(0, u64::saturating_add);
+            left > 0 && now < invite.expires_at && !revoked.invite_is_revoked(invite.id)
+        };
+        let live = state.invites.values().filter(is_live).map(|record| &record.invite);
+        let told = live.map(|invite| LiveInvite {
+            id: invite.id,
+            label: invite.label.clone(),
+            kind: invite.kind,
+            root: invite.root.unwrap_or(founders),
+            expires_at: invite.expires_at,
+        });
+        told.collect()
     }
 
     /// Certificates of issuing keys, each told in its gateway's own voice.

@@ -6,6 +6,7 @@ use ground::random;
 use identity::authority::Authority;
 use identity::bundle::{Domain, InDomain, Roots};
 use identity::certificate::{self, BadCertificate, RequestedKey, Validity};
+use identity::envelope::Envelope;
 use identity::head::Mandate;
 use identity::id::KeyId;
 use identity::principal::NodeName;
@@ -29,20 +30,25 @@ impl<D: Desk> Session<D> {
         let Answer::Issuers { issuers } = self.ask(Call::Issuers {}).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
-        let (mut told, org) = (Told::new(), Some(self.known.org()));
-        for envelope in issuers {
-            let by = |mandate: &&Mandate| envelope.open_signed_by::<Issuers>(org, &[mandate.voice]).is_ok();
-            let Some(mandate) = self.mandates().iter().find(by) else { continue };
-            let body: Issuers = envelope.open_signed_by(org, &[mandate.voice])?;
-            let newer = told.get(&body.gateway).is_none_or(|known| known.at < body.at);
-            if body.gateway == mandate.gateway && newer {
+        let mut told = Told::new();
+        for body in issuers.iter().filter_map(|envelope| self.open_told(envelope)) {
+            if told.get(&body.gateway).is_none_or(|known| known.at < body.at) {
                 told.insert(body.gateway.clone(), body);
             }
         }
         Ok(told)
     }
 
-    /// Certificates of all issuing keys that mandates name, under a root. The keys stay what they are.
+    /// A gateway's word of itself, in the voice of its mandate.
+    pub(crate) fn open_told(&self, envelope: &Envelope) -> Option<Issuers> {
+        let opened = |mandate: &Mandate| {
+            let body: Issuers = envelope.open_signed_by(Some(self.known.org()), &[mandate.voice]).ok()?;
+            (body.gateway == mandate.gateway).then_some(body)
+        };
+        self.mandates().iter().find_map(opened)
+    }
+
+    /// Certificates of all issuing keys that mandates in force name, under a root. The keys stay what they are.
     pub(crate) fn certify_all<T: InDomain>(
         &self,
         (told, without): (&Told, &BTreeSet<NodeName>),
@@ -50,7 +56,7 @@ impl<D: Desk> Session<D> {
         now: Timestamp,
     ) -> Result<Vec<Bytes>, OperateError> {
         let (mut made, mut unknown) = (Vec::new(), Vec::new());
-        for mandate in self.mandates() {
+        for mandate in self.mandates().iter().filter(|mandate| mandate.is_active(now)) {
             match told.get(&mandate.gateway) {
                 Some(issuers) => {
                     let wanted = issuing_key(mandate, T::DOMAIN);

@@ -45,8 +45,8 @@ impl<D: Desk> Session<D> {
         fn roots<T: InDomain>(version: &Version<T>) -> impl Iterator<Item = (TrustLine, Fingerprint)> {
             version.bundle.fingerprints().map(|root| (version.line.clone(), root))
         }
-        let endpoint = self.versions::<Endpoint>().await?;
-        let identity = self.versions::<Identity>().await?;
+        let endpoint = self.all_versions::<Endpoint>().await?.here;
+        let identity = self.all_versions::<Identity>().await?.here;
         Ok(endpoint.iter().flat_map(roots).chain(identity.iter().flat_map(roots)).collect())
     }
 
@@ -69,7 +69,7 @@ impl<D: Desk> Session<D> {
 
     /// Nothing is staged, so that something can be: asked before a root is drawn.
     pub fn check_unstaged(&self, domain: Domain) -> Result<(), OperateError> {
-        match trust::staged(&self.known.head.head.trust, domain) {
+        match trust::staged(&self.lines(), domain) {
             Some(staged) => Err(Unturned::Step(BadStep::AlreadyStaged(staged.version)).into()),
             None => Ok(()),
         }
@@ -104,12 +104,12 @@ impl<D: Desk> Session<D> {
         grace: Seconds,
         anyway: &BTreeSet<NodeName>,
     ) -> Result<Made<Turned>, OperateError> {
-        let lines = &self.known.head.head.trust;
-        let version = trust::staged(lines, T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
-        let versions = self.versions::<T>().await?;
-        let staged = versions.into_iter().find(|it| it.line.version == version);
+        let version = trust::staged(&self.lines(), T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
+        let staged = self.all_versions::<T>().await?.need(version)?;
         let staged = staged.ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?;
+        let state = self.folded().await?;
         let (published_at, stances) = (staged.bundle.body().published_at, self.stances().await?);
+        self.check_left_out(&state, &stances)?;
         let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
         let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();
         if !behind.is_subset(anyway) {
@@ -117,7 +117,7 @@ impl<D: Desk> Session<D> {
         }
         let waived: Vec<String> = behind.iter().map(ToString::to_string).collect();
         self.publish(keys, |session, now| {
-            let former = trust::active(&session.known.head.head.trust, T::DOMAIN).map(|line| line.version);
+            let former = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
             let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;
             let grace = former.and_then(|former| grace_of(&lines, T::DOMAIN, former));
             let turn = Turn { domain: T::DOMAIN, version, replaces: former, grace, waived: waived.clone() };
@@ -135,16 +135,19 @@ impl<D: Desk> Session<D> {
         keys: &SignerKeys,
         grace: Seconds,
     ) -> Result<Made<Turned>, OperateError> {
-        let (told, versions) = (self.issuers().await?, self.versions::<T>().await?);
+        let (told, versions) = (self.issuers().await?, self.all_versions::<T>().await?);
         self.publish(keys, |session, now| {
-            let (bad, former) = trust::reverted(&session.known.head.head.trust, T::DOMAIN).map_err(Unturned::from)?;
+            let lines = session.lines();
+            let (bad, former) = trust::reverted(&lines, T::DOMAIN).map_err(Unturned::from)?;
             let (bad, former) = (bad.version, former.version);
             // Asked twice, the same word must not bring back what it took away.
-            let reverts = versions.iter().find(|it| it.line.version == bad).and_then(|it| it.bundle.body().reverts);
+            let reverts =
+                versions.here.iter().find(|it| it.line.version == bad).and_then(|it| it.bundle.body().reverts);
             if reverts == Some(former) {
                 return Err(Unturned::AlreadyBack { version: bad, reverts: former }.into());
             }
-            let before = versions.iter().find(|it| it.line.version == former);
+            // The version that goes may be missing; the one that comes back may not.
+            let before = versions.clone().need(former)?;
             let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?;
             let mut body = session.draft_bundle::<T>(before.bundle.pem(), now)?;
             body.reverts = Some(bad);
@@ -165,9 +168,9 @@ impl<D: Desk> Session<D> {
 
     /// The next version of a domain with these roots, in the place of the one in use.
     fn draft_bundle<T: InDomain>(&self, roots: &str, now: Timestamp) -> Result<BundleBody, OperateError> {
-        let (lines, org) = (&self.known.head.head.trust, &self.known.founding.record.name);
-        let version = trust::next_version(lines, T::DOMAIN);
-        let replaces = trust::active(lines, T::DOMAIN).map(|line| line.version);
+        let (lines, org) = (self.lines(), &self.known.founding.record.name);
+        let version = trust::next_version(&lines, T::DOMAIN);
+        let replaces = trust::active(&lines, T::DOMAIN).map(|line| line.version);
         let body = Bundle::<T>::draft((version, replaces), org, self.hosts(), roots, now);
         body.map_err(|why| Unturned::NotCertified { version, why: why.to_string() }.into())
     }
@@ -179,7 +182,7 @@ impl<D: Desk> Session<D> {
     }
 
     fn step(&self, domain: Domain, step: Step, now: Timestamp) -> Result<Vec<TrustLine>, OperateError> {
-        let lines = trust::step(&self.known.head.head.trust, domain, step, now);
+        let lines = trust::step(&self.lines(), domain, step, now);
         Ok(lines.map_err(Unturned::from)?)
     }
 }

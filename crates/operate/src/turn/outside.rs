@@ -111,8 +111,8 @@ impl<D: Desk> Session<D> {
             let roots = bundle.roots();
             roots.certificates().iter().filter_map(|root| Some(certificate::read(root).ok()?.key)).collect()
         }
-        let endpoint = self.versions::<Endpoint>().await?;
-        let identity = self.versions::<Identity>().await?;
+        let endpoint = self.all_versions::<Endpoint>().await?.here;
+        let identity = self.all_versions::<Identity>().await?.here;
         let endpoint = endpoint.iter().flat_map(|version| keys(&version.bundle));
         let identity = identity.iter().flat_map(|version| keys(&version.bundle));
         let issuing = self.mandates().iter().flat_map(|mandate| [mandate.endpoint_issuer, mandate.identity_issuer]);

@@ -7,10 +7,12 @@ use identity::bundle::{Domain, InDomain};
 use identity::certificate::RequestedKey;
 use identity::head::{Head, Mandate};
 use identity::principal::NodeName;
+use identity::time::Timestamp;
 use identity::trust::{self, Step};
 use org::entry::{Action, Turn};
+use wire::control::{Answer, Call};
 
-use crate::desk::Desk;
+use crate::desk::{Desk, DeskError};
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::turn::issuers::{Told, issuing_key, spare_key};
@@ -25,8 +27,9 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// A spare key counts if nobody has used it, and nobody else has it.
-    pub fn of(head: &Head, told: &Told, domain: Domain) -> Self {
+    /// A spare key counts if nobody has used it, nobody else has it, and nobody wants to do without it. A mandate that is
+    /// over needs none.
+    pub fn of(head: &Head, (told, without): (&Told, &BTreeSet<NodeName>), domain: Domain, now: Timestamp) -> Self {
         let used: BTreeSet<_> = head
             .mandates
             .iter()
@@ -34,8 +37,9 @@ impl Spares {
             .chain(head.revocations.issuing_keys.iter().copied())
             .collect();
         let mut spares = Self { ready: Vec::new(), lost: Vec::new() };
-        for mandate in &head.mandates {
-            let key = told.get(&mandate.gateway).and_then(|issuers| spare_key(issuers, domain));
+        for mandate in head.mandates.iter().filter(|mandate| mandate.is_active(now)) {
+            let told = told.get(&mandate.gateway).filter(|_| !without.contains(&mandate.gateway));
+            let key = told.and_then(|issuers| spare_key(issuers, domain));
             let fresh = |key: &RequestedKey| {
                 !used.contains(&key.id) && !spares.ready.iter().any(|(_, other)| other.id == key.id)
             };
@@ -60,23 +64,48 @@ impl Spares {
 }
 
 impl<D: Desk> Session<D> {
+    /// Has a gateway draw a spare key that nobody can have copied yet; says when it was drawn. No desk: the one of this
+    /// session.
+    pub async fn draw_spare<E: Desk>(
+        &mut self,
+        (gateway, desk): (&NodeName, Option<&mut E>),
+        domain: Domain,
+        told: &mut Told,
+    ) -> Result<Timestamp, OperateError> {
+        let call = Call::Spare { domain };
+        let answer = match desk {
+            Some(desk) => desk.ask(call).await?,
+            None => self.ask(call).await?,
+        };
+        let Answer::Spare { issuers, drawn_at } = answer else { return Err(DeskError::OtherAnswer.into()) };
+        let body = self.open_told(&issuers).filter(|body| body.gateway == *gateway);
+        let body = body.ok_or_else(|| Unturned::AnotherGateway(gateway.clone()))?;
+        told.insert(gateway.clone(), body);
+        Ok(drawn_at)
+    }
+
     /// Puts a new root in the place of all others, at once and for good. Mandates move to spare keys; the old issuing keys
-    /// are revoked, since whoever has the root may have those.
+    /// are revoked, since whoever has the root may have those. Whoever is left out keeps a mandate with a revoked key.
     pub async fn replace_trust<T: InDomain>(
         &mut self,
         keys: &SignerKeys,
         root: &Authority<T>,
+        (told, without): (&Told, &BTreeSet<NodeName>),
         waived: &[String],
     ) -> Result<Made<(Turned, Spares)>, OperateError> {
         self.check_root::<T>(root.certificate()).await?;
-        let (told, outside) = (self.issuers().await?, self.outside_in_use::<T>().await?);
+        let outside = match self.outside_in_use::<T>().await {
+            // This is the way out if the bundle in use is nowhere any more.
+            Err(OperateError::Unturned(Unturned::BundleMissing(_))) => Vec::new(),
+            outside => outside?,
+        };
         self.publish(keys, |session, now| {
             let head = &session.known.head.head;
-            let spares = Spares::of(head, &told, T::DOMAIN);
+            let spares = Spares::of(head, (told, without), T::DOMAIN, now);
             if spares.ready.is_empty() {
                 return Err(Unturned::NoSpare.into());
             }
-            let stolen = trust::active(&head.trust, T::DOMAIN).map(|line| line.version);
+            let stolen = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
             let stolen = stolen.ok_or(Unturned::Step(trust::BadStep::NothingActive(T::DOMAIN.word())))?;
             let mut body = session.draft_bundle::<T>(&root.pem(), now)?;
             body.outside.clone_from(&outside);

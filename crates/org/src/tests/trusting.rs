@@ -187,3 +187,54 @@ fn no_gateway_turns_trust() {
     let entry = case.world.append("gw-1", Action::TrustPublish { bundle, head });
     assert_eq!(case.world.fold().state.void.get(&entry.digest), Some(&Void::BeyondPower));
 }
+
+#[test]
+fn what_one_side_retired_stays_retired_when_the_other_did_not_know_and_published_more() {
+    let mut case = Case::new();
+    case.stage(2);
+    let (head, turn) = case.activation();
+    let head = case.world.sealed(&head, BOTH);
+    case.add(Action::TrustActivate { head, turn });
+    // Ann retires at one gateway, ben renews twice at the other.
+    let retired = case.head(Step::Retire { version: 1, early: true });
+    let gone = Turn { domain: D, version: 1, replaces: None, grace: None, waived: Vec::new() };
+    let head = case.world.sealed(&retired, BOTH);
+    case.world.append("ann", Action::TrustRetire { bundle: None, head, turn: gone });
+    for _ in 0..2 {
+        let head = case.world.sealed(&case.world.next_head("ben"), BOTH);
+        case.world.append("ben", Action::HeadPublish { head, cause: crate::entry::Cause::Refresh });
+    }
+    case.world.share();
+    let state = case.world.fold().state;
+    assert!(state.void.is_empty(), "{:?}", state.void);
+    let newest = &state.head().unwrap().head;
+    assert_eq!(newest.trusted_bundles(D).count(), 2, "the head in force does not know of it");
+    assert_eq!(state.trusted_bundles(D).map(|record| record.body.trust_bundle_version).collect::<Vec<_>>(), [2]);
+    assert_eq!(state.named_bundles(D).count(), 2, "whoever follows the head in force finds what it names");
+    assert_eq!(trust::of(&state.trust_lines(), D), trust::of(&retired.trust, D));
+    assert_eq!(derived::restore(&case.world.founding, &derived::rows(&state)).unwrap(), state, "as rows");
+
+    let taken = |lines: Vec<TrustLine>| {
+        let head = Head { trust: lines, ..case.world.next_head("ann") };
+        let action = Action::HeadPublish { head: case.world.sealed(&head, BOTH), cause: crate::entry::Cause::Refresh };
+        let signed = case.world.signed(&case.world.draft("ann", action), "ann");
+        case.world.view("ann").check_follows(&signed, signed.entry.at)
+    };
+    let undone = taken(newest.trust.clone());
+    assert!(matches!(undone, Err(identity::head::BadHead::ForgetsTrust { .. })), "{undone:?}");
+    assert!(matches!(taken(Vec::new()), Err(identity::head::BadHead::ForgetsTrust { .. })), "a domain is dropped");
+    assert_eq!(taken(state.trust_lines()), Ok(()));
+}
+
+#[test]
+fn a_bundle_counts_under_its_own_number_alone() {
+    let mut case = Case::new();
+    let first = trust::of(&case.world.next_head("ann").trust, D)[0].bundle;
+    case.stage(2);
+    let (mut head, turn) = case.activation();
+    head.trust.iter_mut().filter(|line| line.version == 2).for_each(|line| line.bundle = first);
+    let state = case.apply(Action::TrustActivate { head: case.world.sealed(&head, BOTH), turn }).unwrap();
+    let line = TrustLine::new(D, 2, first, identity::head::TrustState::Active);
+    assert!(state.bundle_of(&line).is_none(), "version 1 under the number 2");
+    assert!(state.bundle_of(&TrustLine { version: 1, ..line }).is_some());
+}

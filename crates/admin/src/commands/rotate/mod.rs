@@ -1,6 +1,7 @@
 //! `freehold rotate DOMAIN`: a new root from the first step to the last. Where it stands, the head says.
 
 mod wait;
+mod spares;
 mod stolen;
 
 use std::collections::BTreeSet;
@@ -60,7 +61,7 @@ pub struct Rotate {
     /// A node that is left behind until it comes back; may be repeated
     #[arg(long, value_name = "NODE")]
     anyway: Vec<NodeName>,
-    /// A gateway whose issuing keys are not known, and that is left out; may be repeated
+    /// A gateway that is left out: its issuing keys are not known, or may be stolen, too; may be repeated
     #[arg(long, value_name = "NAME")]
     without: Vec<NodeName>,
     /// Where the root keys are [default: the operator's folder]
@@ -150,7 +151,7 @@ impl Run<'_> {
 
     /// The next step from wherever the head stands.
     async fn step<T: InDomain>(&mut self) -> Result<Then, Failure> {
-        match stage(&self.session.known.head.head.trust, T::DOMAIN) {
+        match stage(&self.session.lines(), T::DOMAIN) {
             Stage::Settled { active } if !self.told.done.is_empty() => {
                 self.say(&format!("version {active} is in use, and nothing else is trusted: the rotation is done"));
                 Ok(Then::Rest)
@@ -247,7 +248,7 @@ impl Run<'_> {
     /// Tells where it stands, and what comes next.
     fn end<T: InDomain>(&mut self, then: Then) -> Result<(), Failure> {
         let word = T::DOMAIN.word();
-        let (stands, version, until, next) = match stage(&self.session.known.head.head.trust, T::DOMAIN) {
+        let (stands, version, until, next) = match stage(&self.session.lines(), T::DOMAIN) {
             Stage::Settled { active } => ("settled", active, None, None),
             Stage::Staged { version, .. } => {
                 ("staged", version, None, Some(format!("freehold rotate {word} --continue")))

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 
+use ground::clock;
 use identity::bundle::InDomain;
 use identity::id::Digest;
 use identity::trust::{self, Step};
@@ -11,6 +12,7 @@ use operate::breaks::{self, Break, Held};
 use operate::turn::stolen::Spares;
 use operate::unturned::Unturned;
 
+use super::spares::Known;
 use super::{Run, Then, wait};
 use crate::commands::trust::plan::Planned;
 use crate::home::failure;
@@ -18,12 +20,14 @@ use crate::rooting::fresh_root;
 use crate::waiting::leave;
 
 pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
-    let waived = plan::<T>(run).await?;
+    let mut known = Known::gather(run).await?;
+    let waived = plan::<T>(run, &known).await?;
     confirm::<T>(run)?;
+    known.draw(run, T::DOMAIN).await?;
     let roots = run.wish.roots.clone();
     let root = fresh_root::<_, T>(run.common, &run.session, roots, &run.doing)?;
-    let made = run.session.replace_trust(&run.keys, &root, &waived).await;
-    drop(root);
+    let made = run.session.replace_trust(&run.keys, &root, (&known.told, &known.without), &waived).await;
+    drop((root, known));
     let made = made.map_err(|why| failure(&run.doing, &why))?;
     let (turned, spares) = &made.what;
     let pending = leave(run.common, &run.doing, &run.session.known, made.pending.as_ref())?;
@@ -52,11 +56,10 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
 }
 
 /// Shows what would break; gives back how the ledger names it.
-async fn plan<T: InDomain>(run: &mut Run<'_>) -> Result<Vec<String>, Failure> {
+async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<String>, Failure> {
     let failed = |why: operate::session::OperateError| failure(&run.doing, &why);
-    let told = run.session.issuers().await.map_err(failed)?;
     let mut scene = run.session.scene(T::DOMAIN).await.map_err(failed)?;
-    let spares = Spares::of(&scene.head, &told, T::DOMAIN);
+    let spares = Spares::of(&scene.head, (&known.told, &known.without), T::DOMAIN, clock::now());
     if spares.ready.is_empty() {
         return Err(failed(Unturned::NoSpare.into()));
     }
@@ -77,8 +80,11 @@ async fn plan<T: InDomain>(run: &mut Run<'_>) -> Result<Vec<String>, Failure> {
              images that pin an old one are of no use any more."
         }
     });
+    for old in known.old_in_words() {
+        run.say(&old);
+    }
     if !spares.lost.is_empty() {
-        run.say(&format!("These gateways have told no spare key{}", lost_words(&spares)));
+        run.say(&format!("These gateways have told no spare key, or are left out{}", lost_words(&spares)));
     }
     Ok(outcome.breaks.iter().map(Break::in_words).collect())
 }
@@ -88,7 +94,8 @@ fn lost_words(spares: &Spares) -> String {
         return String::new();
     }
     let names: Vec<_> = spares.lost.iter().map(|name| format!("`{name}`")).collect();
-    format!("; {} cannot issue any more: remove each, and add it again", names.join(", "))
+    let names = names.join(", ");
+    format!("; {names} cannot issue any more, for the key of its mandate is revoked: remove each, and add it again")
 }
 
 /// The org's name, typed: nobody does this by a slip.

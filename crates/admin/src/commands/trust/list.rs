@@ -8,11 +8,11 @@ use identity::id::Fingerprint;
 use identity::time::Timestamp;
 use node::report::{Failure, show};
 use operate::adoption::{Adoption, Stances, bounded};
-use operate::trust::Version;
+use operate::trust::{Version, Versions};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::words::table;
+use crate::words::{or_dash, table};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -29,14 +29,16 @@ struct Told {
     domain: &'static str,
     trust_bundle_version: u64,
     state: &'static str,
-    sha256_fingerprint: Fingerprint,
-    published_at: Timestamp,
+    sha256_fingerprint: Option<Fingerprint>,
+    published_at: Option<Timestamp>,
     replaces_version: Option<u64>,
     reverts: Option<u64>,
     grace: Option<Grace>,
     distrusted: bool,
     /// Absent of what is retired.
     adoption: Option<Adoption>,
+    /// The gateway does not have the bundle.
+    missing: bool,
     #[serde(skip)]
     words: String,
 }
@@ -49,25 +51,59 @@ impl Told {
             domain: D::DOMAIN.word(),
             trust_bundle_version: line.version,
             state: line.state.word(),
-            sha256_fingerprint: body.sha256_fingerprint,
-            published_at: body.published_at,
+            sha256_fingerprint: Some(body.sha256_fingerprint),
+            published_at: Some(body.published_at),
             replaces_version: body.replaces_version,
             reverts: body.reverts,
             grace: line.grace,
             distrusted: line.distrusted,
             adoption: line.state.is_trusted().then(adoption),
+            missing: false,
             words: state_words(line, now),
         }
     }
 
+    /// What the head says of a version is all that is known of it.
+    fn unread(line: &TrustLine, now: Timestamp) -> Self {
+        Self {
+            domain: line.domain.word(),
+            trust_bundle_version: line.version,
+            state: line.state.word(),
+            sha256_fingerprint: None,
+            published_at: None,
+            replaces_version: None,
+            reverts: None,
+            grace: line.grace,
+            distrusted: line.distrusted,
+            adoption: None,
+            missing: true,
+            words: format!("{}, MISSING", state_words(line, now)),
+        }
+    }
+
+    /// Everything of one domain, the oldest first.
+    fn all<D: InDomain>(versions: &Versions<D>, stances: &Stances, now: Timestamp) -> Vec<Self> {
+        let here = versions.here.iter().map(|version| Self::of(version, stances, now));
+        let mut all: Vec<_> = here.chain(versions.missing.iter().map(|line| Self::unread(line, now))).collect();
+        all.sort_by_key(|told| told.trust_bundle_version);
+        all
+    }
+
     fn row(&self) -> Vec<String> {
         let bar = self.adoption.as_ref().map_or_else(|| "-".to_owned(), Adoption::bar);
-        let (version, root) = (self.trust_bundle_version.to_string(), self.sha256_fingerprint.to_string());
-        vec![self.domain.to_owned(), version, self.words.clone(), bar, self.published_at.to_string(), root]
+        let (version, root) = (self.trust_bundle_version.to_string(), or_dash(self.sha256_fingerprint.as_ref()));
+        vec![self.domain.to_owned(), version, self.words.clone(), bar, or_dash(self.published_at.as_ref()), root]
     }
 
     /// Who is behind, where that matters: nobody need have what is on its way out.
     fn rest(&self) -> Option<String> {
+        if self.missing && self.state != TrustState::Retired.word() {
+            return Some(format!(
+                "{} {} is trusted, and the gateway does not have it: nodes cannot follow\n  hand it in again, in a home \
+                 that has seen it: freehold epoch begin",
+                self.domain, self.trust_bundle_version
+            ));
+        }
         let wanted = self.state == TrustState::Staged.word() || self.state == TrustState::Active.word();
         let adoption = self.adoption.as_ref().filter(|adoption| wanted && !adoption.is_whole())?;
         let lines: Vec<_> = bounded(adoption.rest()).into_iter().map(|line| format!("  {line}")).collect();
@@ -90,12 +126,11 @@ impl List {
         let doing = "could not list the trusted roots";
         let mut session = common.session(doing).await?;
         let failed = |why| failure(doing, &why);
-        let endpoint = session.versions::<Endpoint>().await.map_err(failed)?;
-        let identity = session.versions::<Identity>().await.map_err(failed)?;
+        let endpoint = session.all_versions::<Endpoint>().await.map_err(failed)?;
+        let identity = session.all_versions::<Identity>().await.map_err(failed)?;
         let (stances, now) = (session.stances().await.map_err(failed)?, clock::now());
-        let endpoint = endpoint.iter().map(|version| Told::of(version, &stances, now));
-        let identity = identity.iter().map(|version| Told::of(version, &stances, now));
-        let told: Vec<Told> = endpoint.chain(identity).collect();
+        let mut told = Told::all(&endpoint, &stances, now);
+        told.extend(Told::all(&identity, &stances, now));
         show(common.json, &told, || {
             let rows: Vec<_> = told.iter().map(Told::row).collect();
             let versions = table(&["DOMAIN", "VERSION", "STATE", "NODES", "PUBLISHED", "SHA-256"], &rows);

@@ -148,7 +148,7 @@ impl Plan {
             PlanStep::Publish { domain } | PlanStep::Rollback { domain } | PlanStep::Activate { domain, .. } => {
                 (*domain).into()
             }
-            PlanStep::Retire(words) => words.find(&session.known.head.head.trust, doing)?.0,
+            PlanStep::Retire(words) => words.find(&session.lines(), doing)?.0,
         };
         let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
         let (step, brought) = self.step.taken(&scene, doing)?;

@@ -49,7 +49,7 @@ impl Retire {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not retire the version";
         let (mut session, keys) = common.signing_session(doing).await?;
-        let (domain, version) = self.version.find(&session.known.head.head.trust, doing)?;
+        let (domain, version) = self.version.find(&session.lines(), doing)?;
         let wish = RetireWish { domain, version, early: self.early, waived: self.waive };
         let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
         let outcome = breaks::outcome(&scene, wish.step(), None);

@@ -112,11 +112,11 @@ impl Show {
         doing: &str,
     ) -> Result<(), Failure> {
         let failed = |why| failure(doing, &why);
-        let versions = session.versions::<D>().await.map_err(failed)?;
-        let active = identity::trust::active(&session.known.head.head.trust, D::DOMAIN).map(|line| line.version);
+        let versions = session.all_versions::<D>().await.map_err(failed)?;
+        let active = identity::trust::active(&session.lines(), D::DOMAIN).map(|line| line.version);
         let number = self.version.or(active).unwrap_or_default();
-        let found = versions.iter().find(|version| version.line.version == number);
-        let version = found.ok_or_else(|| no_version(doing, D::DOMAIN, number))?;
+        let found = versions.need(number).map_err(failed)?;
+        let version = &found.ok_or_else(|| no_version(doing, D::DOMAIN, number))?;
         if self.pem {
             print!("{}", version.bundle.pem());
             return Ok(());
