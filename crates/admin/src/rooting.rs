@@ -94,7 +94,7 @@ pub async fn next_root<D: Desk, T: InDomain>(
     let published = session.published_roots().await.map_err(|why| failure(doing, &why))?;
     let own: Vec<Fingerprint> =
         published.into_iter().filter(|(line, _)| line.domain == T::DOMAIN).map(|(_, root)| root).collect();
-    if let Some(drawn) = roots::drawn::<T>(&ring.folder, &own).map_err(|why| failed(doing, &why))? {
+    if let Some(drawn) = roots::drawn::<T>(&ring.folder, &own, clock::now()).map_err(|why| failed(doing, &why))? {
         // Before its key is opened: what lies here may be the other domain's.
         session.check_root::<T>(&drawn.certificate).await.map_err(|why| failure(doing, &why))?;
         if !common.json {
@@ -116,6 +116,8 @@ pub fn fresh_root<D: Desk, T: InDomain>(
 }
 
 fn draw<D: Desk, T: InDomain>(ring: &Keyring<'_>, session: &Session<D>, doing: &str) -> Result<Authority<T>, Failure> {
+    // A root that a wrong clock dated would be good for nobody, and publishing it would lock its own operator out.
+    session.check_clock(clock::now()).map_err(|why| failure(doing, &why))?;
     let passphrase = match roots::sealing(&ring.folder, || ring.ask()).map_err(|why| failed(doing, &why))? {
         Some(Sealing::Open) => None,
         Some(Sealing::Passphrase(passphrase)) => Some(passphrase),

@@ -60,6 +60,11 @@ impl RootHere {
         Fingerprint::of_certificate(self.certificate.as_ref())
     }
 
+    fn is_good(&self, now: Timestamp) -> bool {
+        let validity = certificate::read(&self.certificate).map(|reading| reading.validity);
+        validity.is_ok_and(|validity| (validity.not_before..=validity.not_after).contains(&now))
+    }
+
     /// Its key may lie elsewhere.
     pub fn has_key(&self) -> bool {
         self.key.exists()
@@ -100,11 +105,15 @@ pub fn open<D: InDomain>(
 }
 
 /// A root that was drawn here and never published, because somebody was interrupted. The next turn takes it up, unless a
-/// later one was published meanwhile.
-pub fn drawn<D: InDomain>(folder: &Path, published: &[Fingerprint]) -> Result<Option<RootHere>, RootError> {
+/// later one was published meanwhile, or its own time is not now.
+pub fn drawn<D: InDomain>(
+    folder: &Path,
+    published: &[Fingerprint],
+    now: Timestamp,
+) -> Result<Option<RootHere>, RootError> {
     let mut newest = here::<D>(folder)?.into_iter().rev();
     let unused = newest.next().filter(|root| !published.contains(&root.fingerprint()));
-    Ok(unused.filter(RootHere::has_key))
+    Ok(unused.filter(RootHere::has_key).filter(|root| root.is_good(now)))
 }
 
 /// Draws a new root and puts it beside the others: the key first, since a certificate without one is worth nothing.

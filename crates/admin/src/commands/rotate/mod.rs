@@ -43,6 +43,7 @@ When the grace is over, run it once more: it retires the old root, unless somebo
 
 Exit code: 0 as far as it can be now, 3 refused, 5 it waits for nodes.")]
 pub struct Rotate {
+    /// Which roots: those of gateways, or those of members
     domain: DomainWord,
     /// How long the old root is trusted beside the new one
     #[arg(long, value_name = "SPAN", default_value = "7d")]

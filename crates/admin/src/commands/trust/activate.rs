@@ -19,6 +19,7 @@ use crate::home::{Common, failure};
 
 Refused while a member has not taken the staged version over; each that may be left behind is named with --anyway.")]
 pub struct Activate {
+    /// Which roots: those of gateways, or those of members
     domain: DomainWord,
     /// How long the former version is trusted beside it
     #[arg(long, value_name = "SPAN", default_value = "7d")]

@@ -37,16 +37,23 @@ pub struct Plan {
 #[derive(Debug, Subcommand)]
 enum PlanStep {
     /// A new version is handed out beside the one in use
-    Publish { domain: DomainWord },
+    Publish {
+        /// Which roots: those of gateways, or those of members
+        domain: DomainWord,
+    },
     /// The staged version is the one to use
     Activate {
+        /// Which roots: those of gateways, or those of members
         domain: DomainWord,
         /// How long the former version is trusted beside it
         #[arg(long, value_name = "SPAN", default_value = "7d")]
         grace: Seconds,
     },
     /// The last turn is taken back
-    Rollback { domain: DomainWord },
+    Rollback {
+        /// Which roots: those of gateways, or those of members
+        domain: DomainWord,
+    },
     /// A version in grace is trusted no more
     Retire(VersionWords),
 }

@@ -30,6 +30,7 @@ gateway behind a web server that ends TLS with a certificate of that root (its a
 download from HOST, and each download is checked by its hash. It is believed for those names alone, and never to enroll,
 renew or sync. It goes on with later versions until --outside-none.")]
 pub struct Publish {
+    /// Which roots: those of gateways, or those of members
     domain: DomainWord,
     /// A gateway that is left out, because its issuing keys are not known; may be repeated
     #[arg(long, value_name = "NAME")]

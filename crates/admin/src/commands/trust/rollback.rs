@@ -17,6 +17,7 @@ Versions only rise: going back is a new version with the former roots. What was 
 what was in use already is trusted for the grace, since nodes may have certificates that lead to it alone. A version that
 was retired does not come back.")]
 pub struct Rollback {
+    /// Which roots: those of gateways, or those of members
     domain: DomainWord,
     /// How long the version that is taken back is trusted still, if it was in use
     #[arg(long, value_name = "SPAN", default_value = "7d")]
