@@ -43,7 +43,7 @@ fn what_one_operator_retired_stays_retired_after_another_published_twice_without
 
     // One takes version 2 back where the other gateway does not hear of it, and that one's operator renews twice.
     vps.kill();
-    succeeded(&place.freehold(&["trust", "rollback", "endpoint", "--yes"]));
+    succeeded(&place.freehold(&["trust", "rollback", "endpoint"]));
     laptop.kill();
     let _vps = two.serve_vps();
     for _ in 0..2 {
