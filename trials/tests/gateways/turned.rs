@@ -36,13 +36,14 @@ fn what_one_operator_retired_stays_retired_after_another_published_twice_without
     succeeded(&place.freehold(&["trust", "publish", "endpoint"]));
     two.settle();
     let operator = "harbor/operator";
+    std::fs::create_dir_all(place.path("other-home").join("harbor")).unwrap();
     place.copy(&place.home().join(operator), &place.path("other-home").join(operator));
     std::fs::remove_file(place.home().join(operator).join("signers/ann-2.key")).unwrap();
     std::fs::remove_file(place.path("other-home").join(operator).join("signers/ann.key")).unwrap();
 
     // One takes version 2 back where the other gateway does not hear of it, and that one's operator renews twice.
     vps.kill();
-    succeeded(&place.freehold(&["trust", "rollback", "endpoint", "--yes"]));
+    succeeded(&place.freehold(&["trust", "rollback", "endpoint"]));
     laptop.kill();
     let _vps = two.serve_vps();
     for _ in 0..2 {
