@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use rustls::AlertDescription as Alert;
 use serde_json::{Value, json};
 use trials::joiner::{Joiner, check_in};
-use trials::place::{Place, Running, ended, succeeded, until};
+use trials::place::{Place, Running, ended, succeeded, text, until};
 use trials::stranger::{Cut, Dial};
 use trials::thief::{Thief, a_day};
 use wire::permit::Ask;
@@ -112,10 +112,12 @@ fn five_machines_and_a_service_are_back_by_node_keys_and_what_was_stolen_is_wort
 }
 
 /// A machine that joins at this gateway alone.
-fn join_at(two: &Two, address: &str, node: &str) -> bool {
-    let mut code: InviteCode = two.place.code(&["--name", node]).parse().unwrap();
+fn join_at(two: &Two, address: &str, node: &str) {
+    two.settle();
+    let code = text(&two.at(address, &["invite", "create", "--name", node]), "code");
+    let mut code: InviteCode = code.parse().unwrap();
     code.gateways = vec![address.parse().unwrap()];
-    two.place.join(node, &code.encode()).status.success()
+    succeeded(&two.place.join(node, &code.encode()));
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn two_gateways_go_on_with_their_spare_keys() {
         spare = spares(&two.place, two.place.port);
         spare.len() == 2
     });
-    succeeded(&replace(&two.place, &[]));
+    succeeded(&replace(&two.place, &["--wait", "80s"]));
     let after = head(&two.place);
     for (gateway, key) in &spare {
         assert_eq!(mandated(&after, gateway), *key);
@@ -137,7 +139,7 @@ fn two_gateways_go_on_with_their_spare_keys() {
     two.settle();
     for (address, gateway) in [(two.place.address(), "laptop"), (two.address(), "vps")] {
         let node = format!("at-{gateway}");
-        assert!(join_at(&two, &address, &node), "{gateway}");
+        join_at(&two, &address, &node);
         assert_eq!(issuer_of(&two.place, &node), mandated(&after, gateway), "{gateway}");
     }
 }
@@ -153,7 +155,7 @@ fn a_gateway_that_was_asleep_while_a_root_was_replaced_catches_up() {
     signal(&vps, Signal::CONT);
     two.settle();
     let key = mandated(&head(&two.place), "vps");
-    assert!(join_at(&two, &two.address(), "web-1"), "it issues again");
+    join_at(&two, &two.address(), "web-1");
     assert_eq!(issuer_of(&two.place, "web-1"), key);
     until("its own machine is back, too", || {
         let told = super::adoption(&two.place, "identity", 2);
