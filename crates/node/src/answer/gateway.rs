@@ -215,7 +215,7 @@ impl Gateway {
     pub fn mandate(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         let judgment = self.judgment.load();
         let mandate = judgment.head.mandate_for_voice(self.voice.public()).cloned();
-        mandate.filter(|mandate| mandate.is_active(judgment.now(now))).ok_or(Refusal::NoMandate)
+        mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
     }
 
     /// Issues and shows what the state says, if that could not be seen at once.
