@@ -42,10 +42,11 @@ impl Twenty {
         let code = place.code(&["--uses", "19"]);
         let all: Vec<_> = WELL.into_iter().chain(OFF).chain(["killed", "full", "shut"]).collect();
         std::thread::scope(|scope| {
+            let (place, code) = (&place, &code);
             for some in all.chunks(7) {
-                scope.spawn(|| {
+                scope.spawn(move || {
                     for node in some {
-                        succeeded(&place.join(node, &code));
+                        succeeded(&place.join(node, code));
                     }
                 });
             }
