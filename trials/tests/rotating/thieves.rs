@@ -87,11 +87,11 @@ impl Stage {
             Papers { founding: known.founding.envelope.clone(), signers: Vec::new(), head: known.head_envelope };
         self.gateway.take().unwrap().kill();
         let heard = Arc::new(Mutex::new(Vec::new()));
-        let hears = Arc::clone(&heard);
+        let asked = Arc::clone(&heard);
         let impostor = Impostor::answering(self.place.port, &self.loot.gateway, papers, move |path, _| {
             // What anybody may read is no secret; the thief has nothing newer to show.
             if !path.starts_with("/v1/trust/") {
-                hears.lock().unwrap().push(path.to_owned());
+                asked.lock().unwrap().push(path.to_owned());
             }
             None
         });

@@ -42,14 +42,21 @@ impl Twenty {
         let code = place.code(&["--uses", "19"]);
         let all: Vec<_> = WELL.into_iter().chain(OFF).chain(["killed", "full", "shut"]).collect();
         std::thread::scope(|scope| {
+            let (place, code) = (&place, &code);
             for some in all.chunks(7) {
-                scope.spawn(|| some.iter().for_each(|node| succeeded(&place.join(node, &code))));
+                scope.spawn(move || {
+                    for node in some {
+                        succeeded(&place.join(node, code));
+                    }
+                });
             }
         });
         let (killed, shut) = (Door::to(place.port), Door::to(place.port));
         let clock = Clock::new(place.path("clock"));
         let mut twenty = Self { agents: BTreeMap::new(), _gateway: gateway, killed, shut, disk, clock, place };
-        all.iter().for_each(|node| twenty.start(node));
+        for node in &all {
+            twenty.start(node);
+        }
         twenty.shorten_the_trials_of_shut();
         until("all have said which roots they go by", || twenty.adopted("endpoint", 1).len() == 20);
         twenty
@@ -117,7 +124,9 @@ services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
 
     /// A new root is handed out on the worst of days.
     fn begin(&mut self, domain: &str) {
-        OFF.into_iter().for_each(|node| self.kill(node));
+        for node in OFF {
+            self.kill(node);
+        }
         self.killed.shut();
         self.shut.shut();
         self.disk.leave(0);
@@ -158,7 +167,9 @@ services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
         self.kill("killed");
         self.killed.open();
         self.start("killed");
-        OFF.into_iter().for_each(|node| self.start(node));
+        for node in OFF {
+            self.start(node);
+        }
         self.disk.make_room();
         let mut told = Value::Null;
         until("all but one have it", || {

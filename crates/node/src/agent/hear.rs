@@ -33,7 +33,8 @@ impl Agent {
         let roots = trust::told(&self.scope, &self.node, &line.known)?;
         let told = told::of(&self.node, &line.known, (&self.engine.view(), roots), self.refused.as_ref().or(before));
         let report = self.told.as_ref().is_none_or(|last| *last != told);
-        let report = if report { Some(told.signed(&self.scope, now)?) } else { None };
+        let said_at = report.then(|| self.next_word_at(now));
+        let report = said_at.map(|at| told.signed(&self.scope, at)).transpose()?;
         let trial = self.engine.view().trial;
         // Whoever has something to say does not wait with it, nor right after a connection was made.
         let at_once = report.is_some() || self.errand.is_some();
@@ -69,6 +70,13 @@ impl Agent {
         self.engine.tick(now);
         self.show_applied();
         Ok(heard.apart)
+    }
+
+    /// Of two words within one second, told to two gateways, the second must be the later one to both.
+    fn next_word_at(&mut self, now: Timestamp) -> Timestamp {
+        let lately = self.said_at >= now && self.said_at.since(now) < Seconds::MINUTE;
+        self.said_at = if lately { self.said_at + Seconds(1) } else { now };
+        self.said_at
     }
 
     /// What is read instead of asking a gateway, now. A trial may want a gateway all the same.

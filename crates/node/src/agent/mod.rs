@@ -122,6 +122,7 @@ impl Ready {
             listed: 0,
             refused,
             told: None,
+            said_at: Timestamp::from_unix(0),
             errand: None,
             options,
             jitter,
@@ -175,6 +176,8 @@ struct Agent {
     refused: Option<Refused>,
     /// What the gateway was last told of this node.
     told: Option<Told>,
+    /// The time of its last report.
+    said_at: Timestamp,
     /// What somebody here waits for.
     errand: Option<Asked>,
     options: Options,
