@@ -115,6 +115,7 @@ pub fn invite(id: InviteId, uses: [u32; 2]) -> Invite {
         approval: Approval::None,
         approvers: 1,
         files: BTreeSet::new(),
+        root: None,
     }
 }
 

@@ -70,38 +70,42 @@ fn published(place: &Place, domain: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_machine_killed_at_any_step_of_taking_roots_has_roots_of_the_right_domain_and_ends_well() {
+    const MANY: usize = 24;
     let place = Place::founded(&[]);
     let _gateway = place.serve();
-    place.joined("web-1");
+    let calls = ["rename", "mkdir", "unlink"];
+    let code = place.code(&["--uses", &(MANY * calls.len()).to_string()]);
+    // A machine for each step: a copy of one that renewed already would be taken for a clone.
+    let name = |call: &str, when: usize| format!("{call}-{when}");
+    for call in calls {
+        for when in 1..=MANY {
+            succeeded(&place.join(&name(call, when), &code));
+        }
+    }
     for domain in ["endpoint", "identity"] {
         succeeded(&place.freehold(&["trust", "publish", domain]));
     }
-    let before = place.path("before");
-    place.copy(&place.root("web-1"), &before);
     let mut kills = 0;
-    for call in ["rename", "mkdir", "unlink"] {
-        let begin = |_: usize| {
-            fs::remove_dir_all(place.root("web-1")).unwrap();
-            place.copy(&before, &place.root("web-1"));
-            place.node_command("web-1", &["sync"])
-        };
+    for call in calls {
+        let begin = |when: usize| place.node_command(&name(call, when), &["sync"]);
         kills += kill_at_each((call, 1), begin, |when| {
+            let node = name(call, when);
             for domain in ["endpoint", "identity"] {
-                let (found, known) = (roots(&place, "web-1", domain), published(&place, domain));
+                let (found, known) = (roots(&place, &node, domain), published(&place, domain));
                 assert!(!found.is_empty() && found.is_subset(&known), "{call} {when} {domain}: {found:?}");
             }
             // Whatever it was, the next run ends it.
-            succeeded(&output(place.node_command("web-1", &["sync"])));
+            succeeded(&output(place.node_command(&node, &["sync"])));
             for domain in ["endpoint", "identity"] {
-                assert_eq!(in_force(&place, "web-1", domain), [1, 2], "{call} {when}");
-                assert_eq!(roots(&place, "web-1", domain), published(&place, domain), "{call} {when}");
+                assert_eq!(in_force(&place, &node, domain), [1, 2], "{call} {when}");
+                assert_eq!(roots(&place, &node, domain), published(&place, domain), "{call} {when}");
             }
         });
     }
     assert!(kills > 8, "killed only {kills} times");
 }
 
-/// A machine for each step: a copy of one that renewed already would be taken for a clone.
+/// Here, too, a machine for each step.
 #[test]
 fn a_machine_killed_at_any_step_of_coming_home_comes_home() {
     const MANY: usize = 30;

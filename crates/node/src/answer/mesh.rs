@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::envelope::Envelope;
+use identity::head::BadHead;
 use identity::id::Digest;
 use identity::principal::{Author, NodeName};
 use identity::time::Seconds;
 use org::entry::SignedEntry;
 use org::refusal::Refusal;
-use wire::connect::{AlertKind, Believed, CallError, Gateway as Door};
+use wire::connect::{AlertKind, Anchor, Believed, CallError, Gateway as Door};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
+use wire::known::BadKnowledge;
 use wire::permit::Ask;
 
 use crate::agent::trouble::describe;
@@ -22,8 +24,8 @@ use crate::answer::merge::{Merged, maps_named};
 use crate::answer::peers::lacking;
 use crate::answer::published::Published;
 use crate::answer::{show, stage};
-use crate::ask::call::{AskError, call_known};
-use crate::ask::sync;
+use crate::ask::call::{AskError, believe_one_of, call_known};
+use crate::ask::{sync, trust};
 use crate::store::scope::Scope;
 
 /// Asked no sooner than this, if the last answer brought nothing.
@@ -128,7 +130,8 @@ pub async fn connect(
     }
     let node = scope.node().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
     let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
-    let called = match svid.filter(|svid| svid.is_good(clock::now())) {
+    let svid = svid.filter(|svid| svid.is_good(clock::now()));
+    let called = match &svid {
         Some(svid) => Some(Box::pin(call_known(scope, doors, Some(&svid.own))).await),
         None => None,
     };
@@ -137,6 +140,14 @@ pub async fn connect(
             // One conversation after the other: the first brings the certificate for all.
             let _turn = gateway.coming_back.lock().await;
             Box::pin(sync::connect(scope, doors)).await?
+        }
+        Some(Err(AskError::Call(CallError::Knowledge { source: BadKnowledge::Head(why), .. }))) if parted(&why) => {
+            // Operators decided at both, apart from each other. By what is known here the other is a gateway; what it
+            // has is signed, and put together it counts at both.
+            let known = scope.known().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
+            let expect = trust::expect(scope, &known)?;
+            let own = svid.as_ref().map(|svid| &svid.own);
+            Box::pin(believe_one_of(doors, &expect, own, Anchor::Behind(&known))).await?
         }
         Some(called) => called?,
     };
@@ -148,6 +159,11 @@ pub async fn connect(
         tracing::debug!(gateway = %peer, %why, "its head cannot be compared with the ledger yet");
     }
     Ok(line)
+}
+
+/// Two heads of which neither follows the other: neither gateway is an old copy of the other.
+const fn parted(why: &BadHead) -> bool {
+    why.forgets() || matches!(why, BadHead::Forked { .. })
 }
 
 /// What a page brought.
