@@ -145,7 +145,7 @@ pub async fn connect(
             // Operators decided at both, apart from each other. By what is known here the other is a gateway; what it
             // has is signed, and put together it counts at both.
             let known = scope.known().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
-            let expect = trust::expect(scope, &known)?;
+            let expect = trust::expect(scope, &known).map_err(AskError::from)?;
             let own = svid.as_ref().map(|svid| &svid.own);
             Box::pin(believe_one_of(doors, &expect, own, Anchor::Behind(&known))).await?
         }
