@@ -363,7 +363,7 @@ impl Common {
         let (known, memory) =
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
         let own = keys.map(SignerKeys::at_hand).unwrap_or_default();
-        let roots = known.first_endpoint_roots();
+        let roots = folder.endpoint_roots(&known);
         let beside_others = known.head.head.mandates.len() > 1;
         let mut patience = if beside_others { CATCHING_UP } else { 0 };
         let desk = loop {

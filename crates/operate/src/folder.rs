@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ground::file::{self, Access, FileError, Lock};
+use identity::bundle::{Bundle, Endpoint, InDomain as _, Roots};
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
@@ -123,6 +124,14 @@ impl OperatorFolder {
     pub fn kept_bundle(&self, digest: Digest) -> Option<Envelope> {
         let kept: Option<Envelope> = read_json(&self.bundle_file(digest)).ok().flatten();
         kept.filter(|envelope| envelope.digest() == digest)
+    }
+
+    /// The endpoint roots that this home goes by: of the bundles that its head trusts those that are kept here.
+    pub fn endpoint_roots(&self, known: &Known) -> Roots<Endpoint> {
+        let lines = known.head.head.trusted_bundles(Endpoint::DOMAIN);
+        let kept = lines.filter_map(|line| known.open_bundle(&self.kept_bundle(line.bundle)?));
+        let kept: Vec<Bundle<Endpoint>> = kept.collect();
+        if kept.is_empty() { known.first_endpoint_roots() } else { Roots::of_all(&kept) }
     }
 
     /// Keeps a trust bundle as it was signed: a ledger that is restored one day may lack it.

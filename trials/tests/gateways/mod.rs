@@ -5,6 +5,7 @@ mod moving;
 mod agreeing;
 mod attacked;
 mod apart;
+mod turned;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
