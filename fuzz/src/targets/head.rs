@@ -27,8 +27,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         principal: "spiffe://harbor/service/wiki".parse().expect("a principal"),
         node: "web-1".parse().expect("a name"),
     }];
-    full.trust = [TrustState::Staged, TrustState::Active, TrustState::Grace, TrustState::Retired]
-        .map(|state| TrustLine::new(identity::bundle::Domain::Identity, 1, Digest([4; 32]), state))
+    let states = [(1, TrustState::Retired), (2, TrustState::Grace), (3, TrustState::Active), (4, TrustState::Staged)];
+    full.trust = states
+        .map(|(version, state)| {
+            let bundle = Digest::of(&version.to_be_bytes());
+            TrustLine::new(identity::bundle::Domain::Identity, version, bundle, state)
+        })
         .to_vec();
     full.release = Some(Digest([5; 32]));
     let text = |bodies: &[&Head]| {
