@@ -29,7 +29,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     }];
     let states = [(1, TrustState::Retired), (2, TrustState::Grace), (3, TrustState::Active), (4, TrustState::Staged)];
     full.trust = states
-        .map(|(version, state)| {
+        .map(|(version, state): (u64, TrustState)| {
             let bundle = Digest::of(&version.to_be_bytes());
             TrustLine::new(identity::bundle::Domain::Identity, version, bundle, state)
         })
