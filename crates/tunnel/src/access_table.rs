@@ -44,9 +44,8 @@ impl Tables {
     }
 
     pub fn rules(&self) -> usize {
-        let count = |rules: &Rules| {
-            rules.placed.len() + rules.nodes.len() + rules.classes.len() + usize::from(rules.any_node)
-        };
+        let count =
+            |rules: &Rules| rules.placed.len() + rules.nodes.len() + rules.classes.len() + usize::from(rules.any_node);
         self.0.iter().flat_map(|table| table.services.values()).map(count).sum()
     }
 }
@@ -118,8 +117,12 @@ mod tests {
 
     fn principal() -> impl Strategy<Value = Principal> {
         let text = prop::sample::select(vec![
-            "spiffe://harbor/user/alice", "spiffe://harbor/user/web-1", "spiffe://harbor/service/wiki",
-            "spiffe://harbor/node/web-1", "spiffe://harbor/node/laptop", "spiffe://other/node/web-1",
+            "spiffe://harbor/user/alice",
+            "spiffe://harbor/user/web-1",
+            "spiffe://harbor/service/wiki",
+            "spiffe://harbor/node/web-1",
+            "spiffe://harbor/node/laptop",
+            "spiffe://other/node/web-1",
             "spiffe://other/user/alice",
         ]);
         text.prop_map(|text| text.parse().unwrap())

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use manifest::stored::Transport;
 
-pub const LATELY: Duration = Duration::from_secs(60);
+pub const LATELY: Duration = Duration::from_mins(1);
 pub const LONG: Duration = Duration::from_millis(20);
 
 /// One of the two.
@@ -34,6 +34,7 @@ impl By {
         }
     }
 
+    #[must_use]
     pub const fn other(self) -> Self {
         match self {
             Self::Tls => Self::Quic,

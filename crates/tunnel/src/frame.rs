@@ -25,8 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 7] =
-        [Self::Hello, Self::News, Self::Open, Self::Opened, Self::Data, Self::End, Self::Broken];
+    const ALL: [Self; 7] = [Self::Hello, Self::News, Self::Open, Self::Opened, Self::Data, Self::End, Self::Broken];
 
     const fn code(self) -> u8 {
         match self {

@@ -69,7 +69,7 @@ impl Held {
         let standing = Arc::new(Standing::new(&org, first)?);
         let judgment = Arc::new(ArcSwap::from_pointee(standing.judgment.clone()));
         let bench = Bench { judgment, vouched: Arc::<Vouched>::default() };
-        let (words, heard) = mpsc::channel(WORDS);
+        let (words, told) = mpsc::channel(WORDS);
         let (head, _) = watch::channel(standing.head());
         let held = Self {
             org,
@@ -85,7 +85,7 @@ impl Held {
             words,
             head,
         };
-        Ok((held, heard))
+        Ok((held, told))
     }
 
     /// Authority first: what is revoked is cut before anything else is done.

@@ -28,7 +28,8 @@ impl Wanted {
         }
         let lower = text.to_ascii_lowercase();
         let lower = lower.strip_suffix('.').unwrap_or(&lower);
-        let inner = lower.strip_suffix(&format!(".{org}.internal")).ok_or_else(|| BadName::Elsewhere { org: org.clone() })?;
+        let inner =
+            lower.strip_suffix(&format!(".{org}.internal")).ok_or_else(|| BadName::Elsewhere { org: org.clone() })?;
         let (service, node) = match inner.split_once('.') {
             None => (inner, None),
             Some((service, node)) => (service, Some(node.parse().map_err(|_| malformed())?)),
@@ -58,8 +59,14 @@ mod tests {
             assert_eq!(Wanted::parse(text, &org), Err(BadName::Elsewhere { org: org.clone() }), "{text}");
         }
         for text in [
-            ".harbor.internal", "wiki..harbor.internal", "wi ki.harbor.internal", "a.b.c.harbor.internal",
-            "wiki.harbor.internal..", "wíki.harbor.internal", long.as_str(), "wiki\0.harbor.internal",
+            ".harbor.internal",
+            "wiki..harbor.internal",
+            "wi ki.harbor.internal",
+            "a.b.c.harbor.internal",
+            "wiki.harbor.internal..",
+            "wíki.harbor.internal",
+            long.as_str(),
+            "wiki\0.harbor.internal",
         ] {
             assert!(Wanted::parse(text, &org).is_err(), "{text}");
         }

@@ -121,7 +121,7 @@ impl Standing {
         let pin = self.pin();
         let company = self.company(&pin, clock);
         peer.check(company)?;
-        self.is_allowed(tables, peer, service)?;
+        check_allowed(tables, peer, service)?;
         let head = &self.known.head.head;
         match tables.margin(peer.principal(), peer.node()) {
             Some(margin) if company.now > head.fresh_until + margin => {
@@ -134,11 +134,7 @@ impl Standing {
     /// May what it opened before go on?
     pub fn may_stay(&self, tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
         peer.endures(&self.known.head.head).map_err(Denied::Ended)?;
-        self.is_allowed(tables, peer, service)
-    }
-
-    fn is_allowed(&self, tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
-        if tables.permits(service, peer.principal(), peer.node()) { Ok(()) } else { Err(Denied::NotAllowed) }
+        check_allowed(tables, peer, service)
     }
 
     fn pin(&self) -> impl Fn(&NodeName) -> Option<Digest> {
@@ -154,6 +150,10 @@ impl Standing {
             now: self.known.now(clock),
         }
     }
+}
+
+fn check_allowed(tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
+    if tables.permits(service, peer.principal(), peer.node()) { Ok(()) } else { Err(Denied::NotAllowed) }
 }
 
 /// Both halves of what decides, as one value behind one pointer.
