@@ -70,7 +70,7 @@ impl Held {
         let judgment = Arc::new(ArcSwap::from_pointee(standing.judgment.clone()));
         let bench = Bench { judgment, vouched: Arc::<Vouched>::default() };
         let (words, told) = mpsc::channel(WORDS);
-        let (head, _) = watch::channel(standing.head());
+        let (versions, _) = watch::channel(standing.head());
         let held = Self {
             org,
             node,
@@ -83,7 +83,7 @@ impl Held {
             bench,
             clients: Mutex::default(),
             words,
-            head,
+            head: versions,
         };
         Ok((held, told))
     }
