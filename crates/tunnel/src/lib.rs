@@ -6,6 +6,7 @@
 pub mod frame;
 pub mod orders;
 pub mod names;
+pub mod proxy_header;
 
 // What is decided.
 pub mod access_table;
