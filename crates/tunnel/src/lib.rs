@@ -17,3 +17,6 @@ pub mod choose;
 pub mod meter;
 pub mod live;
 pub mod held;
+
+// Ways in for programs of this machine.
+pub mod ways;
