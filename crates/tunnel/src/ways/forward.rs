@@ -4,11 +4,9 @@ use std::net::SocketAddr;
 
 use identity::principal::{HostPort, Principal};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-use super::opens::{Carries as _, Opens, Unopened, log_unopened};
-use super::socks_words::Reply;
-use super::{Hall, OPENING};
+use super::Hall;
+use super::opens::{Carries as _, Opens, log_unopened};
 use crate::names::Wanted;
 
 pub(super) async fn serve_forward<O: Opens>(hall: &Hall<O>, wished: &HostPort, socket: TcpStream, from: SocketAddr) {
@@ -24,9 +22,7 @@ pub(super) async fn serve_address<O: Opens>(hall: &Hall<O>, wanted: Wanted, sock
 }
 
 async fn serve<O: Opens>(hall: &Hall<O>, who: &Principal, wanted: &Wanted, socket: TcpStream, from: SocketAddr) {
-    let opened = timeout(OPENING, hall.opens.open(who, wanted)).await;
-    let late = || Unopened { reply: Reply::TimedOut, why: "it took too long".to_owned() };
-    match opened.unwrap_or_else(|_| Err(late())) {
+    match hall.open(who, wanted).await {
         Ok(stream) => stream.carry(socket).await,
         Err(why) => {
             log_unopened(from, who, wanted, &why);

@@ -31,15 +31,17 @@ use identity::principal::{HostPort, Principal};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::held::{Held, Targets};
 use crate::meter::Meter;
 use crate::names::Wanted;
 use crate::orders::{Place, Running};
 use desk::{Desk, Door, Here};
-use opens::Opens;
+use opens::{Opens, Unopened};
 use plan::Plan;
 use ports::Wish;
+use socks_words::Reply;
 
 /// Connections of programs, in all.
 pub const MOST: usize = 16_384;
@@ -94,6 +96,15 @@ struct Hall<O> {
     desk: ArcSwapOption<Desk>,
     meter: Arc<Meter>,
     room: Arc<Semaphore>,
+}
+
+impl<O: Opens> Hall<O> {
+    async fn open(&self, who: &Principal, wanted: &Wanted) -> Result<O::Stream, Unopened> {
+        // In a place of its own, which is given back before the stream begins: there may be thousands that are idle.
+        let opening = Box::pin(self.opens.open(who, wanted));
+        let late = || Unopened { reply: Reply::TimedOut, why: "it took too long".to_owned() };
+        timeout(OPENING, opening).await.unwrap_or_else(|_| Err(late()))
+    }
 }
 
 struct Bound {

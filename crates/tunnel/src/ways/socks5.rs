@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::desk::{Desk, Door, Nobody};
 use super::opens::{Carries as _, Opens, Unopened, log_unopened};
 use super::socks_words::{BadWords, Greeting, Method, Read, Reply, To, greeting, login, login_answer, request};
-use super::{Hall, OPENING, WORDS};
+use super::{Hall, WORDS};
 use crate::names::{BadName, Wanted};
 
 /// The longest words: a user and a password of 255 bytes each.
@@ -72,9 +72,7 @@ pub(super) async fn serve<O: Opens>(hall: &Hall<O>, door: Door<'_>, mut socket: 
             return;
         }
     };
-    let opened = timeout(OPENING, hall.opens.open(&who, &wanted)).await;
-    let late = || Unopened { reply: Reply::TimedOut, why: "it took too long".to_owned() };
-    match opened.unwrap_or_else(|_| Err(late())) {
+    match hall.open(&who, &wanted).await {
         Ok(stream) => {
             if socket.write_all(&Reply::Open.bytes()).await.is_ok() {
                 stream.carry(socket).await;
