@@ -51,7 +51,17 @@ fn what_would_break_is_named_and_nothing_is_retired_until_each_is_waived() {
     assert_eq!(last["waived"], Value::from(waived.to_vec()));
     // It was true: the old code finds nobody, the new one does, and who was off comes home.
     let in_vain = scene.place.join("late", &text(&old, "code"));
-    assert!(!in_vain.status.success(), "{}", stdout(&in_vain));
+    refused(&in_vain, "the code pins a root that the org uses no more");
+    refused(&in_vain, "ask an operator for a new code: freehold invite create");
+    for stranded in [&id, &boxed, &image] {
+        let shown = scene.place.facts(&["invite", "show", stranded]);
+        assert_eq!(shown["state"], "stranded", "{shown}");
+        assert!(text(&shown, "state_why").ends_with(" of version 1"), "{shown}");
+    }
+    let shown = scene.place.facts(&["invite", "show", &text(&new, "id")]);
+    assert_eq!((&shown["state"], &shown["state_why"]), (&"open".into(), &Value::Null), "{shown}");
+    let listed = stdout(&scene.place.freehold(&["invite", "list"]));
+    assert!(listed.contains("3 stranded: the endpoint root that it pins is retired"), "{listed}");
     succeeded(&scene.place.join("new", &text(&new, "code")));
     scene.agents.push(scene.place.agent("web-2"));
     until("who was off has come home", || scene.adopted("endpoint", 2).contains(&"web-2".to_owned()));
