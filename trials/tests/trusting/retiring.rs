@@ -63,8 +63,17 @@ fn what_would_break_is_named_and_nothing_is_retired_until_each_is_waived() {
     let listed = stdout(&scene.place.freehold(&["invite", "list"]));
     assert!(listed.contains("3 stranded: the endpoint root that it pins is retired"), "{listed}");
     succeeded(&scene.place.join("new", &text(&new, "code")));
-    scene.agents.push(scene.place.agent("web-2"));
+    // The page of the org tells of what is retired as long as somebody goes by it, and no longer.
+    let retired = || {
+        let status = scene.place.facts(&["status"]);
+        status["trust"].as_array().unwrap().iter().find(|it| it["state"] == "retired").cloned()
+    };
+    assert!(retired().is_some_and(|it| it["version"] == 1 && it["used_by"].as_u64() >= Some(1)), "{:?}", retired());
+    let page = stdout(&scene.place.freehold(&["status"]));
+    assert!(page.contains("endpoint 1: retired, yet ") && page.contains("went by it when last heard of"), "{page}");
+    let _agent = scene.place.agent("web-2");
     until("who was off has come home", || scene.adopted("endpoint", 2).contains(&"web-2".to_owned()));
+    until("nobody goes by what is retired", || retired().is_none());
 }
 
 /// What differs each time is replaced by what it is.
