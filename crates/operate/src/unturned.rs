@@ -15,6 +15,10 @@ pub enum Unturned {
     AlreadyBack { version: u64, reverts: u64 },
     #[error("these gateways have not told their issuing keys: {}", names(.0))]
     UnknownIssuers(Vec<NodeName>),
+    #[error("no gateway with a mandate is called `{0}`")]
+    NoGateway(NodeName),
+    #[error("the issuing keys of `{0}` are known: it would serve nobody under the new root, and for no reason")]
+    KeysKnown(NodeName),
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
     OtherIssuer(NodeName),
     #[error("what answers there does not speak in the voice of `{0}`")]
@@ -73,7 +77,13 @@ impl Unturned {
                 "start them, so that the others hear of their keys; or go on without: --without NAME, and they serve \
                  nobody under the new root"
             }
-            Self::OtherIssuer(_) => "look at that machine: its mandate names other keys than it has",
+            Self::NoGateway(_) => "see which there are: freehold gateway list",
+            Self::KeysKnown(_) => {
+                "run this again without --without; a gateway that is to serve no more is removed: freehold gateway remove NAME"
+            }
+            Self::OtherIssuer(_) => {
+                "look at that machine: its mandate names other keys than it has; or go on without it: --without NAME"
+            }
             Self::AnotherGateway(_) => "look who answers at its address; or leave it out: --without NAME",
             Self::NoSpare => "start a gateway, and run this again",
             Self::OtherDomain { .. } | Self::Distrusted { .. } | Self::InUse { .. } => {

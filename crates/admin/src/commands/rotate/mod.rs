@@ -62,7 +62,7 @@ pub struct Rotate {
     /// A node that is left behind until it comes back; may be repeated
     #[arg(long, value_name = "NODE")]
     anyway: Vec<NodeName>,
-    /// A gateway that is left out: its issuing keys are not known, or may be stolen, too; may be repeated
+    /// A gateway that is left out: its issuing keys are not known, or, with --compromised, may be stolen, too; may be repeated
     #[arg(long, value_name = "NAME")]
     without: Vec<NodeName>,
     /// Where the root keys are [default: the operator's folder]
@@ -176,8 +176,9 @@ impl Run<'_> {
     async fn publish<T: InDomain>(&mut self, active: u64) -> Result<Then, Failure> {
         self.say(&format!("version {active} is in use; a new root is to be handed out beside it"));
         let roots = self.wish.roots.clone();
-        let root = next_root::<_, T>(self.common, &mut self.session, roots, &self.doing).await?;
         let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
+        self.session.check_without(&without, T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
+        let root = next_root::<_, T>(self.common, &mut self.session, roots, &self.doing).await?;
         let made = self.session.publish_trust(&self.keys, &root, &without).await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         Ok(self.done("publish", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
