@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use identity::authority::Authority;
-use identity::bundle::InDomain;
+use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::head::TrustState;
 use identity::id::Fingerprint;
 use identity::trust;
@@ -15,6 +15,7 @@ use operate::desk::Desk;
 use operate::gateway::{DomainRoots, OpenRoots};
 use operate::roots::{self, RootError, Sealing};
 use operate::session::Session;
+use pki_types::CertificateDer;
 
 use crate::home::{Common, failure};
 
@@ -55,6 +56,34 @@ pub async fn open_roots<D: Desk>(
         identity: open_domain(&ring, session, doing).await?,
         endpoint: open_domain(&ring, session, doing).await?,
     })
+}
+
+/// Those of these roots whose keys are here.
+pub fn open_lacking<D: Desk>(
+    common: &Common,
+    session: &Session<D>,
+    folder: Option<PathBuf>,
+    (identity, endpoint): &(Vec<CertificateDer<'static>>, Vec<CertificateDer<'static>>),
+    doing: &str,
+) -> Result<(Vec<Authority<Identity>>, Vec<Authority<Endpoint>>), Failure> {
+    let ring = Keyring::new(common, session, folder);
+    Ok((open_here(&ring, identity, doing)?, open_here(&ring, endpoint, doing)?))
+}
+
+fn open_here<T: InDomain>(
+    ring: &Keyring<'_>,
+    wanted: &[CertificateDer<'static>],
+    doing: &str,
+) -> Result<Vec<Authority<T>>, Failure> {
+    let mut here = Vec::new();
+    for root in wanted {
+        match roots::open(&ring.folder, root, || ring.ask()) {
+            Ok(opened) => here.push(opened),
+            Err(RootError::NotHere(..)) => {}
+            Err(why) => return Err(failed(doing, &why)),
+        }
+    }
+    Ok(here)
 }
 
 async fn open_domain<D: Desk, T: InDomain>(

@@ -114,10 +114,7 @@ impl<D: Desk> Session<D> {
     /// Certificates that are there already and lead to these roots: what a rollback needs, without any root's key.
     pub(crate) fn known_under<T: InDomain>(&self, told: &Told, bundled: &[Bytes], roots: &Roots<T>) -> Vec<Bytes> {
         let mandated: BTreeSet<KeyId> = self.mandates().iter().map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
-        let current = told.values().map(|issuers| match T::DOMAIN {
-            Domain::Identity => &issuers.identity,
-            Domain::Endpoint => &issuers.endpoint,
-        });
+        let current = told.values().map(|issuers| issuers.certificate(T::DOMAIN));
         let mut seen = BTreeSet::new();
         let fits = |der: &&Bytes| {
             let certificate = CertificateDer::from(der.0.as_slice());
@@ -143,11 +140,7 @@ fn mandated_key(mandate: &Mandate, issuers: &Issuers, domain: Domain) -> Option<
 }
 
 fn key_told(issuers: &Issuers, domain: Domain) -> Result<RequestedKey, BadCertificate> {
-    let certificate = match domain {
-        Domain::Identity => &issuers.identity,
-        Domain::Endpoint => &issuers.endpoint,
-    };
-    certificate::key_in(&CertificateDer::from(certificate.0.as_slice()))
+    certificate::key_in(&CertificateDer::from(issuers.certificate(domain).0.as_slice()))
 }
 
 /// The key that lies ready, which signed its own request.
