@@ -90,7 +90,8 @@ impl Unturned {
                 "move that root's files out of the operator's folder: a new one is drawn then"
             }
             Self::NotAdopted { .. } => {
-                "wait for them: freehold trust list; or let each be cut off until it comes back, by name: --anyway NAME"
+                "wait for them: freehold trust list; or go on without each, by name: --anyway NAME. It goes by the former \
+                 version until it is back, and nobody is cut off before that one is retired"
             }
             Self::OutsideIdentity => {
                 "add it to the other domain: freehold trust publish endpoint --outside FILE --for HOST"

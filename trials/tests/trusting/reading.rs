@@ -1,6 +1,6 @@
 //! `trust list`, `trust show`, `trust plan`: what is so, and what would be.
 
-use trials::place::{ended, stdout, succeeded, text, until};
+use trials::place::{ended, stderr, stdout, succeeded, text, until};
 
 use super::{Scene, broken, row};
 use crate::gateways::Two;
@@ -86,6 +86,13 @@ fn a_plan_says_what_would_be_so_and_changes_nothing() {
     let (plan, exit) = scene.plan(&["activate", "endpoint"]);
     assert_eq!((exit, broken(&plan)), (Some(3), vec![("node", "web-2")]));
     assert_eq!(text(&plan, "command"), "freehold trust activate endpoint --anyway web-2");
+    // Nobody breaks by that: the former version stays.
+    let told = scene.place.freehold(&["trust", "plan", "activate", "endpoint"]);
+    ended(&told, 3, "1 must have it, or be named, before `freehold trust activate endpoint`");
+    let words = stdout(&told);
+    assert!(words.contains("1 has not taken version 2 over:"), "{words}");
+    assert!(words.contains("Nobody is cut off by this step: they go on by version 1, which stays trusted"), "{words}");
+    assert!(!words.contains("would break") && !stderr(&told).contains("would break"), "{words}{}", stderr(&told));
     // Nobody has what is staged alone.
     let (plan, exit) = scene.plan(&["rollback", "endpoint"]);
     assert_eq!((exit, broken(&plan), &plan["trust_bundle_version"]), (Some(0), vec![], &3.into()));
