@@ -58,7 +58,14 @@ pub enum Unturned {
 }
 
 impl Unturned {
-    pub const fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
+        if let Self::Step(BadStep::InGrace { version, domain, .. }) = self {
+            return Some(format!("wait for it; or, if you must: freehold trust retire {domain} {version} --early"));
+        }
+        self.fixed_hint().map(str::to_owned)
+    }
+
+    const fn fixed_hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Step(BadStep::AlreadyStaged(_)) => {
                 "see it: freehold trust list; use it: freehold trust activate DOMAIN; or drop it: freehold trust rollback \
@@ -70,7 +77,6 @@ impl Unturned {
             Self::AlreadyBack { .. } => {
                 "see it: freehold trust list; to go forward, publish a new version: freehold trust publish DOMAIN"
             }
-            Self::Step(BadStep::InGrace { .. }) => "wait for it; or, if you must: freehold trust retire --early",
             Self::Step(_) => "see what there is: freehold trust list",
             Self::NothingStaged(_) => "publish one first: freehold trust publish DOMAIN",
             Self::UnknownIssuers(_) => {

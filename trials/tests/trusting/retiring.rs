@@ -99,10 +99,9 @@ fn a_grace_is_a_promise_that_takes_a_word_to_break() {
     place.facts(&["trust", "publish", "endpoint"]);
     until("the gateway has it", || scene.adopted("endpoint", 2) == ["quay"]);
     place.facts(&["trust", "activate", "endpoint", "--grace", "7d"]);
-    refused(
-        &place.freehold(&["trust", "retire", "endpoint", "1", "--yes"]),
-        "version 1 is promised to be trusted until",
-    );
+    let promised = place.freehold(&["trust", "retire", "endpoint", "1", "--yes"]);
+    refused(&promised, "version 1 is promised to be trusted until");
+    refused(&promised, "freehold trust retire endpoint 1 --early");
     ended(&place.freehold(&["trust", "retire", "endpoint", "1", "--early"]), 2, "this needs a yes");
     let (plan, exit) = scene.plan(&["retire", "endpoint", "1"]);
     assert_eq!((exit, text(&plan, "command").as_str()), (Some(0), "freehold trust retire endpoint 1 --early"));
