@@ -100,6 +100,10 @@ fn a_node_that_is_gone_is_left_behind_by_name() {
     place.joined("web-2");
     let waits = place.freehold(&["rotate", "endpoint", "--no-wait", "--json"]);
     ended(&waits, 5, "web-2");
+    // It says what is true, and how to go on.
+    let waits = place.freehold(&["rotate", "endpoint", "--no-wait"]);
+    ended(&waits, 5, "go on when they are there: freehold rotate endpoint --continue");
+    assert!(!stderr(&waits).contains("waiting until"), "{}", stderr(&waits));
     let done = place.facts(&["rotate", "endpoint", "--anyway", "web-2"]);
     assert_eq!((&done["done"], &done["stands"]), (&Value::from(vec!["activate"]), &"grace".into()), "{done}");
     assert_eq!(told(&place, "endpoint").pop().unwrap()["waived"], Value::from(vec!["web-2"]));
@@ -159,4 +163,5 @@ fn without_a_gateway_that_serves_nobody_is_waited_for() {
     let waits = place.freehold(&["rotate", "identity"]);
     ended(&waits, 5, "`laptop`");
     assert!(stderr(&waits).contains("no gateway serves here"), "{}", stderr(&waits));
+    assert!(!stderr(&waits).contains("waiting until"), "{}", stderr(&waits));
 }

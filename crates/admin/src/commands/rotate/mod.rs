@@ -186,7 +186,8 @@ impl Run<'_> {
 
     async fn activate<T: InDomain>(&mut self, version: u64, active: Option<u64>) -> Result<Then, Failure> {
         let beside = active.map(|active| format!(" beside version {active}, which is in use")).unwrap_or_default();
-        self.say(&format!("version {version} is handed out{beside}; waiting until every node has it"));
+        let waiting = if self.waits() { "; waiting until every node has it" } else { "" };
+        self.say(&format!("version {version} is handed out{beside}{waiting}"));
         let missing = wait::adopted::<T>(self, version).await?;
         if !missing.is_empty() {
             self.told.missing = missing;
@@ -241,6 +242,15 @@ impl Run<'_> {
         Then::GoOn
     }
 
+    /// Whether nodes are waited for, and can hear of it.
+    fn waits(&self) -> bool {
+        self.is_served() && !self.wish.no_wait && self.wish.wait.0 > 0
+    }
+
+    fn is_served(&self) -> bool {
+        matches!(self.session.desk(), AnyDesk::Remote(_))
+    }
+
     fn say(&self, words: &str) {
         if !self.common.json {
             eprintln!("{}", node::report::plain(words));
@@ -281,11 +291,11 @@ impl Run<'_> {
             )
         } else {
             format!(
-                "nothing is lost: run it again when they are there; go on without a node: --anyway NAME; or take it \
-                 back: freehold rotate {word} --back"
+                "nothing is lost: go on when they are there: freehold rotate {word} --continue; go on without a node: add \
+                 --anyway NAME; or take it back: freehold rotate {word} --back"
             )
         };
-        Err(Failure::failed("the rotation waits", why).exit(Exit::Waiting).hint(hint))
+        Err(Failure::failed("the rotation is not finished", why).exit(Exit::Waiting).hint(hint))
     }
 }
 

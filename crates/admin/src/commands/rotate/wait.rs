@@ -15,7 +15,6 @@ use operate::session::OperateError;
 
 use super::Run;
 use crate::home::failure;
-use crate::local::AnyDesk;
 
 /// So often in a row the gateway may be out of reach.
 const FAILURES: u32 = 30;
@@ -43,7 +42,9 @@ pub async fn reissued<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Ve
     let found = versions.iter().find(|it| it.line.version == version);
     let roots: BTreeSet<Fingerprint> = found.into_iter().flat_map(|it| it.bundle.fingerprints()).collect();
     let left: BTreeSet<NodeName> = run.wish.anyway.iter().cloned().collect();
-    run.say("every node has it; waiting until their certificates lead to its root, too");
+    let all = if left.is_empty() { "every node has it" } else { "every other node has it" };
+    let waiting = if run.waits() { "; waiting until their certificates lead to its root, too" } else { "" };
+    run.say(&format!("{all}{waiting}"));
     until(run, |stances| {
         let (all, before) = stances.before(&roots, clock::now());
         let bar = format!("{} of {all}", all.saturating_sub(before.len()));
@@ -55,12 +56,10 @@ pub async fn reissued<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Ve
 
 /// Looks again and again, until nobody is left or the wait is over.
 async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String>)) -> Result<Vec<String>, Failure> {
-    let wait = if run.wish.no_wait { Seconds(0) } else { run.wish.wait };
-    let served = matches!(run.session.desk(), AnyDesk::Remote(_));
-    if !served {
+    if !run.is_served() {
         run.say("no gateway serves here, so nobody hears of it now: freehold serve");
     }
-    let over = clock::now() + if served { wait } else { Seconds(0) };
+    let over = clock::now() + if run.waits() { run.wish.wait } else { Seconds(0) };
     let mut stances = run.session.stances().await.map_err(|why| failure(&run.doing, &why))?;
     let (mut bar, mut failures) = (Bar::new(run.common.json), 0);
     loop {
