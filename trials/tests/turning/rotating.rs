@@ -104,6 +104,7 @@ fn a_node_that_is_gone_is_left_behind_by_name() {
     let waits = place.freehold(&["rotate", "endpoint", "--no-wait"]);
     ended(&waits, 5, "go on when they are there: freehold rotate endpoint --continue");
     assert!(!stderr(&waits).contains("waiting until"), "{}", stderr(&waits));
+    assert_eq!(stderr(&waits).matches("`web-2`").count(), 1, "{}", stderr(&waits));
     let done = place.facts(&["rotate", "endpoint", "--anyway", "web-2"]);
     assert_eq!((&done["done"], &done["stands"]), (&Value::from(vec!["activate"]), &"grace".into()), "{done}");
     assert_eq!(told(&place, "endpoint").pop().unwrap()["waived"], Value::from(vec!["web-2"]));
@@ -123,8 +124,16 @@ fn the_old_root_stays_for_its_grace_and_goes_when_somebody_comes_back_to_it() {
 #[test]
 fn what_is_over_is_retired_by_the_next_run() {
     let (place, _gateway, _agents) = peopled(&["web-1"]);
+    let old = place.invite(&["--name", "late"])["id"].as_str().unwrap().to_owned();
     let first = place.facts(&["rotate", "endpoint", "--grace", "2s"]);
     assert_eq!(first["stands"], "grace", "{first}");
+    // Who would break is named, and named once.
+    let held = || place.freehold(&["rotate", "endpoint", "--continue"]);
+    until("the grace is over", || held().status.code() == Some(5));
+    let held = held();
+    ended(&held, 5, &format!("invite {old}: its code pins the root"));
+    assert_eq!([stdout(&held), stderr(&held)].concat().matches(&old).count(), 1, "{}", stderr(&held));
+    succeeded(&place.freehold(&["invite", "revoke", &old, "--yes"]));
     until("the grace is over, and the old root goes", || {
         let again = place.facts(&["rotate", "endpoint", "--continue"]);
         again["done"] == Value::from(vec!["retire"])

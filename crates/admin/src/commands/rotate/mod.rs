@@ -22,7 +22,6 @@ use operate::unturned::Unturned;
 use serde::Serialize;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
-use crate::commands::trust::plan::Planned;
 use crate::commands::trust::rollback;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
@@ -211,7 +210,6 @@ impl Run<'_> {
         let outcome = breaks::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(&self.doing, &Unturned::Step(why).into()))?;
         if !outcome.breaks.is_empty() {
-            self.say(&Planned::of(&scene, wish.step(), &outcome).broken());
             self.told.missing = outcome.breaks.iter().map(|it| format!("{}: {}", it.in_words(), it.why)).collect();
             return Ok(Then::Wait(format!("somebody would break if version {version} were trusted no more")));
         }

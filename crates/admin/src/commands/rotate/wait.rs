@@ -64,8 +64,10 @@ async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String
     let (mut bar, mut failures) = (Bar::new(run.common.json), 0);
     loop {
         let (done, rest) = look(&stances);
-        bar.show(&done, &rest);
-        if rest.is_empty() || clock::now() >= over {
+        let ended = rest.is_empty() || clock::now() >= over;
+        // Whoever is missing at the end is named by the error, once.
+        bar.show(&done, if ended { &[] } else { &rest });
+        if ended {
             bar.end();
             return Ok(rest);
         }
@@ -86,13 +88,15 @@ async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String
 struct Bar {
     quiet: bool,
     live: bool,
+    done: String,
     told: Vec<String>,
     shown: bool,
 }
 
 impl Bar {
     fn new(quiet: bool) -> Self {
-        Self { quiet, live: std::io::stderr().is_terminal(), told: Vec::new(), shown: false }
+        let live = std::io::stderr().is_terminal();
+        Self { quiet, live, done: String::new(), told: Vec::new(), shown: false }
     }
 
     fn show(&mut self, done: &str, rest: &[String]) {
@@ -105,12 +109,12 @@ impl Bar {
             eprint!("\r\u{1b}[K{line}");
             let _ = std::io::stderr().flush();
             self.shown = true;
-        } else if self.told != rest || !self.shown {
+        } else if self.done != done || self.told != rest {
             eprintln!("{}", plain(done));
             for line in bounded(rest.to_vec()) {
                 eprintln!("  {}", plain(&line));
             }
-            (self.told, self.shown) = (rest.to_vec(), true);
+            (self.done, self.told) = (done.to_owned(), rest.to_vec());
         }
     }
 
