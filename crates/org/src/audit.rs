@@ -19,7 +19,7 @@ use crate::restore::Confirmation;
 use crate::state::{MemberRecord, State};
 
 /// The result of what had its effect.
-const DONE: &str = "done";
+pub const DONE: &str = "done";
 
 /// One line of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ mod spares;
 mod stolen;
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -27,6 +28,7 @@ use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::rooting::next_root;
 use crate::waiting::{Waiting, leave};
+use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -38,7 +40,8 @@ use crate::waiting::{Waiting, leave};
 
 New root, hand it out, wait until every node has it, turn to it, keep the old one for the grace, retire it. It can be
 interrupted anywhere: run again, it goes on. If nodes are missing when the wait is over it ends with 5 and names them.
-When the grace is over, run it once more: it retires the old root, unless somebody would break by that.
+When the grace is over, run it once more: it retires the old root, unless somebody would break by that. Run yet again it begins
+another one, and asks first if the last is not a day old (--yes does not ask).
 
 Exit code: 0 as far as it can be now, 3 refused, 5 it waits for nodes.")]
 pub struct Rotate {
@@ -67,7 +70,13 @@ pub struct Rotate {
     /// Where the root keys are [default: the operator's folder]
     #[arg(long, value_name = "DIR")]
     roots: Option<PathBuf>,
+    /// Do not ask: begin also if the last rotation finished within a day
+    #[arg(long)]
+    yes: bool,
 }
+
+/// Who begins again within this time is asked whether they mean it.
+const LATELY: Seconds = Seconds::DAY;
 
 /// Forward by default.
 #[derive(Debug, Args)]
@@ -162,7 +171,10 @@ impl Run<'_> {
                     T::DOMAIN.word()
                 )))
             }
-            Stage::Settled { active } => self.publish::<T>(active).await,
+            Stage::Settled { active } => {
+                self.begin::<T>(active).await?;
+                self.publish::<T>(active).await
+            }
             Stage::Staged { version, active } => self.activate::<T>(version, active).await,
             Stage::Leaving { active, version, until } if clock::now() < until => {
                 self.say(&format!("version {active} is in use; version {version} is trusted beside it until {until}"));
@@ -170,6 +182,23 @@ impl Run<'_> {
             }
             Stage::Leaving { version, .. } => self.retire::<T>(version).await,
         }
+    }
+
+    /// Nobody means to begin another one by running the command that finished the last once more.
+    async fn begin<T: InDomain>(&mut self, active: u64) -> Result<(), Failure> {
+        let at = self.session.finished_at(T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
+        let Some(at) = at else { return Ok(()) };
+        let last = format!("the last rotation finished at {at} with version {active}");
+        if self.wish.yes || at + LATELY <= clock::now() {
+            self.say(&format!("{last}; this begins another"));
+            return Ok(());
+        }
+        if !std::io::stdin().is_terminal() {
+            let word = T::DOMAIN.word();
+            return Err(Failure::refused(&self.doing, format!("{last}, and this would begin another"))
+                .hint(format!("nothing is left to do; if you mean it: freehold rotate {word} --yes")));
+        }
+        confirm(false, &self.doing, &format!("{last}. Begin another?"))
     }
 
     async fn publish<T: InDomain>(&mut self, active: u64) -> Result<Then, Failure> {
