@@ -87,7 +87,7 @@ mod tests {
             version: None,
             replaces: None,
             fingerprint: Digest([0; 32]),
-            correlation: identity::id::Correlation([0; 16]),
+            correlation: identity::id::Correlation([0; 8]),
             environment: None,
             roots: None,
             grace: None,

@@ -59,6 +59,8 @@ enum PlanStep {
     Retire(VersionWords),
 }
 
+pub const SEE: &str = "see which there are: freehold trust list";
+
 /// Which version is meant.
 #[derive(Debug, Clone, Args)]
 pub struct VersionWords {
@@ -93,7 +95,7 @@ impl VersionWords {
                 };
                 match (named(true).as_slice(), named(false).as_slice()) {
                     ([domain], _) | (_, [domain]) => Ok((*domain, version)),
-                    (_, []) => usage(format!("there is no version {version}")),
+                    (_, []) => Err(Failure::refused(doing, format!("there is no version {version}")).hint(SEE)),
                     (_, _) => usage(format!("both domains have a version {version}")),
                 }
             }
