@@ -87,14 +87,15 @@ impl<D: Desk> Session<D> {
         let mut versions = self.all_versions::<T>().await?.here;
         let bundled = versions.iter().flat_map(|version| &version.bundle.body().issuers);
         let own = told.get(&mandate.gateway).map(|issuers| issuers.certificate(T::DOMAIN));
-        let is_its = |der: &&CertificateDer<'static>| {
-            let wanted = issuing_key(mandate, T::DOMAIN);
-            certificate::read(der)
-                .is_ok_and(|read| read.is_ca && read.key == wanted && read.validity.not_after > now)
+        let its = |der: &Bytes| {
+            let (der, wanted) = (CertificateDer::from(der.0.clone()), issuing_key(mandate, T::DOMAIN));
+            let read = certificate::read(&der).ok().filter(|read| read.is_ca && read.key == wanted)?;
+            Some((der, read.validity.not_after))
         };
-        let all: Vec<_> = own.into_iter().chain(bundled).map(|der| CertificateDer::from(der.0.clone())).collect();
-        let known: Vec<_> = all.iter().filter(is_its).collect();
-        let key = known.first().and_then(|der| certificate::key_in(der).ok());
+        let all: Vec<_> = own.into_iter().chain(bundled).filter_map(its).collect();
+        let key = all.first().and_then(|(der, _)| certificate::key_in(der).ok());
+        // One that is over is as good as none, but says what the key is.
+        let known: Vec<_> = all.iter().filter(|(_, until)| *until > now).map(|(der, _)| der).collect();
         versions.retain(|version| version.line.state.is_trusted());
         versions.sort_by_key(|version| (version.line.state != TrustState::Active, version.line.version));
         let mut ways: Vec<Way> = Vec::new();
