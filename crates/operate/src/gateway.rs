@@ -196,11 +196,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// What the org is, without any certificate yet.
-    pub(crate) fn bare_grant(
-        &self,
-        (gateway, voice): (&NodeName, PublicKey),
-        addresses: Vec<Address>,
-    ) -> GatewayGrant {
+    pub(crate) fn bare_grant(&self, (gateway, voice): (&NodeName, PublicKey), addresses: Vec<Address>) -> GatewayGrant {
         let others = self.known.head.head.mandates.iter().filter(|mandate| mandate.gateway != *gateway);
         let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
         let own = |address: &&Address| others.contains(address) || addresses.contains(address);

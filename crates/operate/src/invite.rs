@@ -168,7 +168,7 @@ impl<D: Desk> Session<D> {
     pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<Made<u64>, OperateError> {
         let id = view.id;
         // What was shown must be what was signed under that id.
-        let signed = self.signed_invite(id).await?;
+        let signed = self.invite_as_signed(id).await?;
         if !signed.is_some_and(|signed| signed.label == view.label) {
             return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
         }

@@ -75,7 +75,10 @@ impl<D: Desk> Session<D> {
     pub async fn papers(&mut self, gateway: &NodeName, now: Timestamp) -> Result<Papers, OperateError> {
         let mandate = self.mandate_of(gateway)?.clone();
         let told = self.issuers().await?;
-        Ok(Papers { identity: self.ways(&mandate, &told, now).await?, endpoint: self.ways(&mandate, &told, now).await? })
+        Ok(Papers {
+            identity: self.ways(&mandate, &told, now).await?,
+            endpoint: self.ways(&mandate, &told, now).await?,
+        })
     }
 
     async fn ways<T: InDomain>(

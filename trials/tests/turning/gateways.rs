@@ -16,10 +16,14 @@ fn a_gateway_that_never_told_its_keys_holds_a_new_root_back_until_it_is_left_out
     refused(&told, "--without NAME");
     is(&states(&two.place, "endpoint"), &[(1, "active")]);
     // Nobody else is left out: neither who can be certified, nor who is not there.
-    let without = |name: &str| two.place.freehold(&["trust", "publish", "endpoint", "--without", "vps", "--without", name]);
+    let without =
+        |name: &str| two.place.freehold(&["trust", "publish", "endpoint", "--without", "vps", "--without", name]);
     refused(&without("laptop"), "the issuing keys of `laptop` are known");
     refused(&without("vsp"), "no gateway with a mandate is called `vsp`");
-    refused(&two.place.freehold(&["rotate", "endpoint", "--without", "laptop"]), "the issuing keys of `laptop` are known");
+    refused(
+        &two.place.freehold(&["rotate", "endpoint", "--without", "laptop"]),
+        "the issuing keys of `laptop` are known",
+    );
     is(&states(&two.place, "endpoint"), &[(1, "active")]);
     succeeded(&two.place.freehold(&["trust", "publish", "endpoint", "--without", "vps"]));
     is(&states(&two.place, "endpoint"), &[(1, "active"), (2, "staged")]);

@@ -40,7 +40,7 @@ impl<D: Desk> Session<D> {
         let founders = self.known.founding.endpoint_fingerprint();
         let mut stranded = BTreeMap::new();
         for id in ids {
-            let Some(invite) = self.signed_invite(*id).await? else { continue };
+            let Some(invite) = self.invite_as_signed(*id).await? else { continue };
             let root = invite.root.unwrap_or(founders);
             if named(root, true).is_none() {
                 stranded.insert(*id, Stranded { root, version: named(root, false) });
@@ -50,7 +50,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// An invite as the signers signed it; none if the gateway has none of that id that they did.
-    pub(crate) async fn signed_invite(&mut self, id: InviteId) -> Result<Option<Invite>, OperateError> {
+    pub(crate) async fn invite_as_signed(&mut self, id: InviteId) -> Result<Option<Invite>, OperateError> {
         let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else { return Ok(None) };
         let signed = open_invite(&envelope, self.known.org(), &self.known.signer_sets()).ok();
         Ok(signed.filter(|signed| signed.id == id))

@@ -9,6 +9,7 @@ use identity::bundle::{Domain, InDomain};
 use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use node::commands::run::stop_signal;
 use node::report::{Failure, plain};
 use operate::adoption::{Stances, bounded};
 use operate::session::OperateError;
@@ -16,6 +17,8 @@ use operate::session::OperateError;
 use super::Run;
 use crate::home::failure;
 
+/// So long until the next look.
+const LOOK: Duration = Duration::from_millis(500);
 /// So often in a row the gateway may be out of reach.
 const FAILURES: u32 = 30;
 
@@ -62,16 +65,20 @@ async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String
     let over = clock::now() + if run.waits() { run.wish.wait } else { Seconds(0) };
     let mut stances = run.session.stances().await.map_err(|why| failure(&run.doing, &why))?;
     let (mut bar, mut failures) = (Bar::new(run.common.json), 0);
+    // Whoever interrupts the wait is told where it stands, as if it were over.
+    let mut stop = stop_signal().map_err(|why| Failure::new(&run.doing, &why))?;
     loop {
         let (done, rest) = look(&stances);
-        let ended = rest.is_empty() || clock::now() >= over;
+        let ended = rest.is_empty() || clock::now() >= over || *stop.borrow();
         // Whoever is missing at the end is named by the error, once.
         bar.show(&done, if ended { &[] } else { &rest });
         if ended {
             bar.end();
             return Ok(rest);
         }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        if tokio::time::timeout(LOOK, stop.changed()).await.is_ok() {
+            continue;
+        }
         match run.session.hear(&mut stances).await {
             Ok(()) => failures = 0,
             // What is published stays so, whether this connection holds or not.

@@ -55,6 +55,5 @@ impl TrustCommand {
 }
 
 fn no_version(doing: &str, domain: Domain, version: u64) -> Failure {
-    Failure::refused(doing, format!("there is no version {version} of `{}`", domain.word()))
-        .hint(plan::SEE)
+    Failure::refused(doing, format!("there is no version {version} of `{}`", domain.word())).hint(plan::SEE)
 }

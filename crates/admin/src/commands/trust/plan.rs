@@ -88,8 +88,7 @@ impl VersionWords {
             [version] => {
                 let version = number(version)?;
                 let named = |in_grace: bool| {
-                    let in_state =
-                        move |line: &&TrustLine| !in_grace || line.state == TrustState::Grace;
+                    let in_state = move |line: &&TrustLine| !in_grace || line.state == TrustState::Grace;
                     let named = lines.iter().filter(|line| line.version == version).filter(in_state);
                     named.map(|line| line.domain).collect::<Vec<_>>()
                 };
@@ -286,7 +285,8 @@ impl Planned {
             return format!("{many} would break:\n{rows}");
         }
         let former = self.versions.iter().rev().find(|it| it.then.starts_with(TrustState::Grace.word()));
-        let former = former.map_or_else(|| "the former one".to_owned(), |it| format!("version {}", it.trust_bundle_version));
+        let former =
+            former.map_or_else(|| "the former one".to_owned(), |it| format!("version {}", it.trust_bundle_version));
         format!(
             "{many} {} not taken version {} over:\n{rows}\n\nNobody is cut off by this step: they go on by {former}, \
              which stays trusted until it is retired, and take the new one over when they are back. Retiring {former} \
