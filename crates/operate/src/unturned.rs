@@ -17,6 +17,8 @@ pub enum Unturned {
     UnknownIssuers(Vec<NodeName>),
     #[error("no gateway with a mandate is called `{0}`")]
     NoGateway(NodeName),
+    #[error("no node is called {}", names(.0))]
+    NoNodes(Vec<NodeName>),
     #[error("the issuing keys of `{0}` are known: it would serve nobody under the new root, and for no reason")]
     KeysKnown(NodeName),
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
@@ -84,6 +86,9 @@ impl Unturned {
                  nobody under the new root"
             }
             Self::NoGateway(_) => "see which there are: freehold gateway list",
+            Self::NoNodes(_) => {
+                "only a member that is not waited for is named; see which there are: freehold node list"
+            }
             Self::KeysKnown(_) => {
                 "run this again without --without; a gateway that is to serve no more is removed: freehold gateway remove NAME"
             }

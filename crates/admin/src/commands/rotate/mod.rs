@@ -48,7 +48,7 @@ pub struct Rotate {
     /// Which roots: those of gateways, or those of members
     domain: DomainWord,
     /// How long the old root is trusted beside the new one
-    #[arg(long, value_name = "SPAN", default_value = "7d")]
+    #[arg(long, value_name = "SPAN", default_value_t = GRACE)]
     grace: Seconds,
     /// Wait this long for the nodes
     #[arg(long, value_name = "SPAN", default_value = "10m")]
@@ -75,6 +75,8 @@ pub struct Rotate {
     yes: bool,
 }
 
+/// How long the old root is trusted if nothing is said.
+const GRACE: Seconds = Seconds::DAY.times(7);
 /// Who begins again within this time is asked whether they mean it.
 const LATELY: Seconds = Seconds::DAY;
 
@@ -129,6 +131,13 @@ struct Run<'a> {
 }
 
 impl Rotate {
+    /// The command that goes on as this one would have.
+    fn go_on(&self) -> String {
+        let grace = if self.grace == GRACE { String::new() } else { format!(" --grace {}", self.grace) };
+        let anyway: String = self.anyway.iter().flat_map(|name| [" --anyway ", name.as_str()]).collect();
+        format!("freehold rotate {} --continue{grace}{anyway}", self.domain.word())
+    }
+
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not rotate the `{}` root", self.domain.word());
         let (session, keys) = common.signing_session(&doing).await?;
@@ -148,6 +157,7 @@ impl Run<'_> {
         } else if self.wish.way.compromised {
             stolen::replace::<T>(self).await?
         } else {
+            self.check_names().await?;
             loop {
                 match self.step::<T>().await? {
                     Then::GoOn => {}
@@ -156,6 +166,16 @@ impl Run<'_> {
             }
         };
         self.end::<T>(then)
+    }
+
+    /// Before anybody is waited for: whoever is not to be must be somebody.
+    async fn check_names(&mut self) -> Result<(), Failure> {
+        let anyway: BTreeSet<NodeName> = self.wish.anyway.iter().cloned().collect();
+        if anyway.is_empty() {
+            return Ok(());
+        }
+        let stances = self.session.stances().await.map_err(|why| failure(&self.doing, &why))?;
+        stances.check_names(&anyway).map_err(|why| failure(&self.doing, &why.into()))
     }
 
     /// The next step from wherever the head stands.
@@ -289,9 +309,7 @@ impl Run<'_> {
         let word = T::DOMAIN.word();
         let (stands, version, until, next) = match stage(&self.session.lines(), T::DOMAIN) {
             Stage::Settled { active } => ("settled", active, None, None),
-            Stage::Staged { version, .. } => {
-                ("staged", version, None, Some(format!("freehold rotate {word} --continue")))
-            }
+            Stage::Staged { version, .. } => ("staged", version, None, Some(self.wish.go_on())),
             Stage::Leaving { active, until, .. } => {
                 let after = if clock::now() < until { format!("after {until}: ") } else { String::new() };
                 ("grace", active, Some(until), Some(format!("{after}freehold rotate {word} --continue")))
@@ -301,7 +319,7 @@ impl Run<'_> {
         (self.told.grace_until, self.told.next) = (until, next);
         if self.told.pending.is_some() {
             let forward = !self.wish.way.back && !self.wish.way.compromised;
-            self.told.next = forward.then(|| format!("when it is delivered: freehold rotate {word} --continue"));
+            self.told.next = forward.then(|| format!("when it is delivered: {}", self.wish.go_on()));
         }
         show(self.common.json, &self.told, || self.told.in_words());
         let why = match then {
@@ -314,12 +332,13 @@ impl Run<'_> {
         } else if let Stage::Leaving { version, .. } = stage(&self.session.known.head.head.trust, T::DOMAIN) {
             format!(
                 "nothing is lost, both versions stay trusted: remove the cause and run it again; or let each break by its \
-                 name: freehold trust retire {word} {version} --waive NAME"
+                 name, with the command that this prints: freehold trust plan retire {word} {version}"
             )
         } else {
             format!(
-                "nothing is lost: go on when they are there: freehold rotate {word} --continue; go on without a node: add \
-                 --anyway NAME; or take it back: freehold rotate {word} --back"
+                "nothing is lost: go on when they are there: {}; go on without a node: add --anyway NAME; or take it back: \
+                 freehold rotate {word} --back",
+                self.wish.go_on()
             )
         };
         Err(Failure::failed("the rotation is not finished", why).exit(Exit::Waiting).hint(hint))
