@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use identity::authority::Authority;
-use identity::bundle::{Endpoint, Identity, InDomain};
+use identity::bundle::InDomain;
 use identity::head::TrustState;
 use identity::id::Fingerprint;
+use identity::principal::NodeName;
 use identity::trust;
 use node::report::Failure;
 use operate::desk::Desk;
 use operate::gateway::{DomainRoots, OpenRoots};
+use operate::papers::Papers;
 use operate::roots::{self, RootError, Sealing};
 use operate::session::Session;
 use pki_types::CertificateDer;
@@ -58,18 +60,23 @@ pub async fn open_roots<D: Desk>(
     })
 }
 
-/// Those of these roots whose keys are here.
-pub fn open_lacking<D: Desk>(
+/// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
+pub fn certify_lacking<D: Desk>(
     common: &Common,
     session: &Session<D>,
     folder: Option<PathBuf>,
-    (identity, endpoint): &(Vec<CertificateDer<'static>>, Vec<CertificateDer<'static>>),
+    (gateway, papers): (&NodeName, &mut Papers),
     doing: &str,
-) -> Result<(Vec<Authority<Identity>>, Vec<Authority<Endpoint>>), Failure> {
-    let ring = Keyring::new(common, session, folder);
-    Ok((open_here(&ring, identity, doing)?, open_here(&ring, endpoint, doing)?))
+) -> Result<(), Failure> {
+    let (ring, now) = (Keyring::new(common, session, folder), clock::now());
+    let identity = open_here(&ring, &papers.identity.lacks(), doing)?;
+    let endpoint = open_here(&ring, &papers.endpoint.lacks(), doing)?;
+    let filled = session.fill(&mut papers.identity, gateway, &identity, now);
+    let filled = filled.and_then(|()| session.fill(&mut papers.endpoint, gateway, &endpoint, now));
+    filled.map_err(|why| failure(doing, &why))
 }
 
+/// Those of these roots whose keys are here.
 fn open_here<T: InDomain>(
     ring: &Keyring<'_>,
     wanted: &[CertificateDer<'static>],

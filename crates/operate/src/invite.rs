@@ -169,7 +169,7 @@ impl<D: Desk> Session<D> {
         let id = view.id;
         // What was shown must be what was signed under that id.
         let signed = self.invite_as_signed(id).await?;
-        if !signed.is_some_and(|signed| signed.label == view.label) {
+        if signed.is_none_or(|signed| signed.label != view.label) {
             return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
         }
         self.publish(keys, |session, now| {

@@ -26,7 +26,7 @@ pub struct Papers {
 pub struct Ways<T: InDomain> {
     /// Unknown if no certificate of it was ever seen here.
     key: Option<RequestedKey>,
-    ways: Vec<Way>,
+    each: Vec<Way>,
     domain: std::marker::PhantomData<T>,
 }
 
@@ -43,12 +43,12 @@ impl<T: InDomain> Ways<T> {
         if self.key.is_none() {
             return Vec::new();
         }
-        self.ways.iter().filter(|way| way.certificate.is_none()).map(|way| way.root.clone()).collect()
+        self.each.iter().filter(|way| way.certificate.is_none()).map(|way| way.root.clone()).collect()
     }
 
     /// The versions of those.
     pub fn lacking(&self) -> Vec<String> {
-        let lacks = self.ways.iter().filter(|way| self.key.is_some() && way.certificate.is_none());
+        let lacks = self.each.iter().filter(|way| self.key.is_some() && way.certificate.is_none());
         lacks.map(|way| format!("{} {}", T::DOMAIN.word(), way.version)).collect()
     }
 
@@ -58,14 +58,14 @@ impl<T: InDomain> Ways<T> {
 
     /// The certificate under the root in use, and the others.
     fn certificates(&self) -> Option<(Bytes, Vec<Bytes>)> {
-        let (first, rest) = self.ways.split_first()?;
+        let (first, rest) = self.each.split_first()?;
         let first = first.certificate.clone()?;
         Some((first, rest.iter().filter_map(|way| way.certificate.clone()).collect()))
     }
 
     /// All that there are, to lie beside the first.
     pub fn all(&self) -> Vec<CertificateDer<'static>> {
-        let all = self.ways.iter().filter_map(|way| way.certificate.as_ref());
+        let all = self.each.iter().filter_map(|way| way.certificate.as_ref());
         all.map(|der| CertificateDer::from(der.0.clone())).collect()
     }
 }
@@ -101,18 +101,18 @@ impl<D: Desk> Session<D> {
         let known: Vec<_> = all.iter().filter(|(_, until)| *until > now).map(|(der, _)| der).collect();
         versions.retain(|version| version.line.state.is_trusted());
         versions.sort_by_key(|version| (version.line.state != TrustState::Active, version.line.version));
-        let mut ways: Vec<Way> = Vec::new();
+        let mut each: Vec<Way> = Vec::new();
         for version in &versions {
             for root in version.bundle.roots().certificates() {
-                if ways.iter().any(|way| way.root == *root) {
+                if each.iter().any(|way| way.root == *root) {
                     continue;
                 }
                 let under = known.iter().find(|der| certificate::is_signed_by(der, root));
                 let certificate = under.map(|der| Bytes(der.as_ref().to_vec()));
-                ways.push(Way { version: version.line.version, root: root.clone(), certificate });
+                each.push(Way { version: version.line.version, root: root.clone(), certificate });
             }
         }
-        Ok(Ways { key, ways, domain: std::marker::PhantomData })
+        Ok(Ways { key, each, domain: std::marker::PhantomData })
     }
 
     /// Makes what is lacking under these roots.
@@ -124,7 +124,7 @@ impl<D: Desk> Session<D> {
         now: Timestamp,
     ) -> Result<(), OperateError> {
         let Some(key) = ways.key.clone() else { return Ok(()) };
-        for way in ways.ways.iter_mut().filter(|way| way.certificate.is_none()) {
+        for way in ways.each.iter_mut().filter(|way| way.certificate.is_none()) {
             if let Some(root) = roots.iter().find(|root| *root.certificate() == way.root) {
                 way.certificate = Some(self.certify(gateway, &key, root, now)?);
             }
@@ -137,7 +137,7 @@ impl<D: Desk> Session<D> {
         let mandate = self.mandate_of(gateway)?;
         let both = papers.identity.certificates().zip(papers.endpoint.certificates());
         let Some((identity, endpoint)) = both else { return Ok(None) };
-        let Some(root) = papers.endpoint.ways.first() else { return Ok(None) };
+        let Some(root) = papers.endpoint.each.first() else { return Ok(None) };
         let mut grant = self.bare_grant((&mandate.gateway, mandate.voice), mandate.addresses.clone());
         (grant.identity_issuer, grant.identity_more) = identity;
         (grant.endpoint_issuer, grant.endpoint_more) = endpoint;

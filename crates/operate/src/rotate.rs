@@ -44,8 +44,8 @@ impl<D: Desk> Session<D> {
 
 /// A rotation ends when the old root is retired, or was stolen and replaced.
 fn finished(lines: &[Line]) -> Option<Timestamp> {
-    let turns = lines.iter().filter(|line| line.action.starts_with("bootstrap_trust.") && line.result == DONE);
-    turns.last().filter(|line| line.action == "bootstrap_trust.retire").map(|line| line.at)
+    let mut turns = lines.iter().filter(|line| line.action.starts_with("bootstrap_trust.") && line.result == DONE);
+    turns.next_back().filter(|line| line.action == "bootstrap_trust.retire").map(|line| line.at)
 }
 
 #[cfg(test)]

@@ -55,15 +55,12 @@ impl Ways {
             let leads = |der: &&(CertificateDer<'static>, _)| certificate::is_signed_by(&der.0, &root);
             let best = candidates.iter().filter(leads).max_by_key(|(_, until)| *until);
             let version = line.version;
-            match best {
-                Some((issuer, _)) => {
-                    let bundled = bundled(state, domain).any(|der| der.0.as_slice() == issuer.as_ref());
-                    ways.paths.push(Path { version, state: line.state, issuer: issuer.clone(), root, bundled });
-                }
-                None => {
-                    let root = Fingerprint::of_certificate(root.as_ref());
-                    ways.lacks.push(Lack { version, state: line.state, root });
-                }
+            if let Some((issuer, _)) = best {
+                let bundled = bundled(state, domain).any(|der| der.0.as_slice() == issuer.as_ref());
+                ways.paths.push(Path { version, state: line.state, issuer: issuer.clone(), root, bundled });
+            } else {
+                let root = Fingerprint::of_certificate(root.as_ref());
+                ways.lacks.push(Lack { version, state: line.state, root });
             }
         }
         // Should there be more than can be shown: those that will be needed longest.

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
-use crate::rooting::open_lacking;
+use crate::rooting::certify_lacking;
 use crate::waiting::{Waiting, leave, told};
 
 #[derive(Debug, Args)]
@@ -65,11 +65,7 @@ impl Renew {
         let lacking = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
         let mut grant = None;
         if !lacking.is_empty() {
-            let lacks = (papers.identity.lacks(), papers.endpoint.lacks());
-            let (identity, endpoint) = open_lacking(common, &session, self.roots.clone(), &lacks, &doing)?;
-            let now = clock::now();
-            session.fill(&mut papers.identity, &self.node, &identity, now).map_err(failed)?;
-            session.fill(&mut papers.endpoint, &self.node, &endpoint, now).map_err(failed)?;
+            certify_lacking(common, &session, self.roots.clone(), (&self.node, &mut papers), &doing)?;
         }
         let uncertified = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
         let certified: Vec<_> = lacking.into_iter().filter(|version| !uncertified.contains(version)).collect();
