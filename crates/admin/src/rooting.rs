@@ -9,12 +9,15 @@ use identity::authority::Authority;
 use identity::bundle::InDomain;
 use identity::head::TrustState;
 use identity::id::Fingerprint;
+use identity::principal::NodeName;
 use identity::trust;
 use node::report::Failure;
 use operate::desk::Desk;
 use operate::gateway::{DomainRoots, OpenRoots};
+use operate::papers::Papers;
 use operate::roots::{self, RootError, Sealing};
 use operate::session::Session;
+use pki_types::CertificateDer;
 
 use crate::home::{Common, failure};
 
@@ -55,6 +58,39 @@ pub async fn open_roots<D: Desk>(
         identity: open_domain(&ring, session, doing).await?,
         endpoint: open_domain(&ring, session, doing).await?,
     })
+}
+
+/// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
+pub fn certify_lacking<D: Desk>(
+    common: &Common,
+    session: &Session<D>,
+    folder: Option<PathBuf>,
+    (gateway, papers): (&NodeName, &mut Papers),
+    doing: &str,
+) -> Result<(), Failure> {
+    let (ring, now) = (Keyring::new(common, session, folder), clock::now());
+    let identity = open_here(&ring, &papers.identity.lacks(), doing)?;
+    let endpoint = open_here(&ring, &papers.endpoint.lacks(), doing)?;
+    let filled = session.fill(&mut papers.identity, gateway, &identity, now);
+    let filled = filled.and_then(|()| session.fill(&mut papers.endpoint, gateway, &endpoint, now));
+    filled.map_err(|why| failure(doing, &why))
+}
+
+/// Those of these roots whose keys are here.
+fn open_here<T: InDomain>(
+    ring: &Keyring<'_>,
+    wanted: &[CertificateDer<'static>],
+    doing: &str,
+) -> Result<Vec<Authority<T>>, Failure> {
+    let mut here = Vec::new();
+    for root in wanted {
+        match roots::open(&ring.folder, root, || ring.ask()) {
+            Ok(opened) => here.push(opened),
+            Err(RootError::NotHere(..)) => {}
+            Err(why) => return Err(failed(doing, &why)),
+        }
+    }
+    Ok(here)
 }
 
 async fn open_domain<D: Desk, T: InDomain>(

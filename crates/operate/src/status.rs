@@ -28,6 +28,7 @@ pub struct Status {
     pub gateways: Vec<GatewayView>,
     /// How many nodes are in each state.
     pub nodes: BTreeMap<&'static str, usize>,
+    /// Versions that are trusted, and those that somebody went by when last heard of although they are retired.
     pub trust: Vec<TrustView>,
     /// Machines that wait for a person.
     pub waiting: usize,
@@ -138,7 +139,7 @@ impl<D: Desk> Session<D> {
                 signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
             },
             nodes: counts,
-            trust: head.trust.iter().map(|line| trust_view(line, &live, &reports)).collect(),
+            trust: trust_views(&head.trust, &live, &reports),
             waiting: waiting.len(),
             alarms: self.troubles(&live, &gateways, now),
             gateways,
@@ -197,6 +198,12 @@ impl<D: Desk> Session<D> {
         alarms.extend(self.turned_elsewhere());
         alarms
     }
+}
+
+/// What is retired and nobody's any more is history: `freehold trust list` has it.
+fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: &Reports) -> Vec<TrustView> {
+    let views = lines.iter().map(|line| (line, trust_view(line, nodes, reports)));
+    views.filter(|(line, view)| line.state.is_trusted() || view.used_by > 0).map(|(_, view)| view).collect()
 }
 
 fn trust_view(line: &TrustLine, nodes: &[&NodeView], reports: &Reports) -> TrustView {

@@ -15,6 +15,12 @@ pub enum Unturned {
     AlreadyBack { version: u64, reverts: u64 },
     #[error("these gateways have not told their issuing keys: {}", names(.0))]
     UnknownIssuers(Vec<NodeName>),
+    #[error("no gateway with a mandate is called `{0}`")]
+    NoGateway(NodeName),
+    #[error("no node is called {}", names(.0))]
+    NoNodes(Vec<NodeName>),
+    #[error("the issuing keys of `{0}` are known: it would serve nobody under the new root, and for no reason")]
+    KeysKnown(NodeName),
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
     OtherIssuer(NodeName),
     #[error("what answers there does not speak in the voice of `{0}`")]
@@ -54,7 +60,14 @@ pub enum Unturned {
 }
 
 impl Unturned {
-    pub const fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
+        if let Self::Step(BadStep::InGrace { version, domain, .. }) = self {
+            return Some(format!("wait for it; or, if you must: freehold trust retire {domain} {version} --early"));
+        }
+        self.fixed_hint().map(str::to_owned)
+    }
+
+    const fn fixed_hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Step(BadStep::AlreadyStaged(_)) => {
                 "see it: freehold trust list; use it: freehold trust activate DOMAIN; or drop it: freehold trust rollback \
@@ -66,21 +79,30 @@ impl Unturned {
             Self::AlreadyBack { .. } => {
                 "see it: freehold trust list; to go forward, publish a new version: freehold trust publish DOMAIN"
             }
-            Self::Step(BadStep::InGrace { .. }) => "wait for it; or, if you must: freehold trust retire --early",
             Self::Step(_) => "see what there is: freehold trust list",
             Self::NothingStaged(_) => "publish one first: freehold trust publish DOMAIN",
             Self::UnknownIssuers(_) => {
                 "start them, so that the others hear of their keys; or go on without: --without NAME, and they serve \
                  nobody under the new root"
             }
-            Self::OtherIssuer(_) => "look at that machine: its mandate names other keys than it has",
+            Self::NoGateway(_) => "see which there are: freehold gateway list",
+            Self::NoNodes(_) => {
+                "only a member that is not waited for is named; see which there are: freehold node list"
+            }
+            Self::KeysKnown(_) => {
+                "run this again without --without; a gateway that is to serve no more is removed: freehold gateway remove NAME"
+            }
+            Self::OtherIssuer(_) => {
+                "look at that machine: its mandate names other keys than it has; or go on without it: --without NAME"
+            }
             Self::AnotherGateway(_) => "look who answers at its address; or leave it out: --without NAME",
             Self::NoSpare => "start a gateway, and run this again",
             Self::OtherDomain { .. } | Self::Distrusted { .. } | Self::InUse { .. } => {
                 "move that root's files out of the operator's folder: a new one is drawn then"
             }
             Self::NotAdopted { .. } => {
-                "wait for them: freehold trust list; or let each be cut off until it comes back, by name: --anyway NAME"
+                "wait for them: freehold trust list; or go on without each, by name: --anyway NAME. It goes by the former \
+                 version until it is back, and nobody is cut off before that one is retired"
             }
             Self::OutsideIdentity => {
                 "add it to the other domain: freehold trust publish endpoint --outside FILE --for HOST"

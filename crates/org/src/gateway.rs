@@ -1,5 +1,6 @@
 //! A machine asks to be a gateway, and what operators hand back. No secret is in either.
 
+use identity::bundle::Domain;
 use identity::certificate::{self, BadCertificate, RequestedKey};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::id::OrgId;
@@ -87,6 +88,16 @@ pub struct Issuers {
     pub spare_identity: Bytes,
     pub spare_endpoint: Bytes,
     pub at: Timestamp,
+}
+
+impl Issuers {
+    /// Of the key that is in use in a domain.
+    pub const fn certificate(&self, domain: Domain) -> &Bytes {
+        match domain {
+            Domain::Identity => &self.identity,
+            Domain::Endpoint => &self.endpoint,
+        }
+    }
 }
 
 impl Payload for Issuers {

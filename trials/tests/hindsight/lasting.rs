@@ -2,7 +2,7 @@
 
 use identity::time::{Seconds, Timestamp};
 use serde_json::Value;
-use trials::place::{ended, stderr, stdout, succeeded};
+use trials::place::{ended, stderr, stdout, succeeded, until};
 
 use crate::publishing::{Scene, wiki_on};
 
@@ -44,12 +44,26 @@ fn the_status_tells_who_breaks_first_without_a_gateway_and_what_limits_it() {
     assert!(words.contains("limited   by its SVID") && words.contains("returns   by its node key until"), "{words}");
     ended(&scene.place.freehold(&["status", "web-9"]), 1, "there is no node `web-9`");
 
+    // The machine says the same of itself.
+    let own = scene.place.status("web-1")["survival"].clone();
+    for field in ["until", "limit", "returns_until"] {
+        assert_eq!(own[field], one["survival"][0][field], "{field}");
+    }
+    let words = stdout(&scene.place.node("web-1", &["status"], ""));
+    assert!(words.contains("without any gateway, until ") && words.contains(": limited by its SVID"), "{words}");
+
     // A mandate that ends sooner than the SVIDs under it.
     succeeded(&scene.place.freehold(&["mandate", "change", "quay", "--yes", "--lasts", "2h"]));
     let status = scene.place.facts(&["status"]);
     for it in status["survival"].as_array().unwrap() {
         assert_eq!((&it["limit"], &it["until"]), (&Value::from("mandate"), &status["gateways"][0]["mandate_until"]));
     }
+    let _agent = scene.place.agent("web-2");
+    until("the machine has heard of it", || {
+        let own = scene.place.status("web-2")["survival"].clone();
+        let limited = (&own["limit"], &own["until"]) == (&"mandate".into(), &status["gateways"][0]["mandate_until"]);
+        limited && own["shouts_from"] == status["head"]["fresh_until"]
+    });
     // SVIDs that were made for longer than is allowed now are not believed until they are renewed.
     succeeded(&scene.place.freehold(&["mandate", "change", "quay", "--yes", "--lasts", "300d", "--svid-ttl", "1h"]));
     let shortened = scene.place.facts(&["status", "web-1"])["survival"][0].clone();

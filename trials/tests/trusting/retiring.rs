@@ -51,10 +51,29 @@ fn what_would_break_is_named_and_nothing_is_retired_until_each_is_waived() {
     assert_eq!(last["waived"], Value::from(waived.to_vec()));
     // It was true: the old code finds nobody, the new one does, and who was off comes home.
     let in_vain = scene.place.join("late", &text(&old, "code"));
-    assert!(!in_vain.status.success(), "{}", stdout(&in_vain));
+    refused(&in_vain, "the code pins a root that the org uses no more");
+    refused(&in_vain, "ask an operator for a new code: freehold invite create");
+    for stranded in [&id, &boxed, &image] {
+        let shown = scene.place.facts(&["invite", "show", stranded]);
+        assert_eq!(shown["state"], "stranded", "{shown}");
+        assert!(text(&shown, "state_why").ends_with(" of version 1"), "{shown}");
+    }
+    let shown = scene.place.facts(&["invite", "show", &text(&new, "id")]);
+    assert_eq!((&shown["state"], &shown["state_why"]), (&"open".into(), &Value::Null), "{shown}");
+    let listed = stdout(&scene.place.freehold(&["invite", "list"]));
+    assert!(listed.contains("3 stranded: the endpoint root that it pins is retired"), "{listed}");
     succeeded(&scene.place.join("new", &text(&new, "code")));
-    scene.agents.push(scene.place.agent("web-2"));
+    // The page of the org tells of what is retired as long as somebody goes by it, and no longer.
+    let retired = || {
+        let status = scene.place.facts(&["status"]);
+        status["trust"].as_array().unwrap().iter().find(|it| it["state"] == "retired").cloned()
+    };
+    assert!(retired().is_some_and(|it| it["version"] == 1 && it["used_by"].as_u64() >= Some(1)), "{:?}", retired());
+    let page = stdout(&scene.place.freehold(&["status"]));
+    assert!(page.contains("endpoint 1: retired, yet ") && page.contains("went by it when last heard of"), "{page}");
+    let _agent = scene.place.agent("web-2");
     until("who was off has come home", || scene.adopted("endpoint", 2).contains(&"web-2".to_owned()));
+    until("nobody goes by what is retired", || retired().is_none());
 }
 
 /// What differs each time is replaced by what it is.
@@ -80,10 +99,9 @@ fn a_grace_is_a_promise_that_takes_a_word_to_break() {
     place.facts(&["trust", "publish", "endpoint"]);
     until("the gateway has it", || scene.adopted("endpoint", 2) == ["quay"]);
     place.facts(&["trust", "activate", "endpoint", "--grace", "7d"]);
-    refused(
-        &place.freehold(&["trust", "retire", "endpoint", "1", "--yes"]),
-        "version 1 is promised to be trusted until",
-    );
+    let promised = place.freehold(&["trust", "retire", "endpoint", "1", "--yes"]);
+    refused(&promised, "version 1 is promised to be trusted until");
+    refused(&promised, "freehold trust retire endpoint 1 --early");
     ended(&place.freehold(&["trust", "retire", "endpoint", "1", "--early"]), 2, "this needs a yes");
     let (plan, exit) = scene.plan(&["retire", "endpoint", "1"]);
     assert_eq!((exit, text(&plan, "command").as_str()), (Some(0), "freehold trust retire endpoint 1 --early"));

@@ -1,5 +1,7 @@
 //! `freehold gateway add | list | renew | move | remove`: which machines are gateways.
 
+mod renew;
+
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,12 +17,12 @@ use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::gateway::GatewayWish;
-use operate::head::MANDATE;
-use operate::mandate::MandateWish;
 use operate::session::Session;
 use org::gateway::CheckedRequest;
 use serde::Serialize;
 use wire::control::{NodeView, PeerView};
+
+use renew::Renew;
 
 use crate::home::{Common, failure};
 use crate::rooting::open_roots;
@@ -33,7 +35,7 @@ pub enum GatewayCommand {
     Add(Add),
     /// List the gateways, where they are, and how far each is
     List(List),
-    /// Let a gateway's mandate last longer
+    /// Let a gateway's mandate last longer, and certify its keys under roots that came since
     Renew(Renew),
     /// Have a gateway come before the others: nodes, invites and this tool go there
     Move(Move),
@@ -242,39 +244,6 @@ fn row<D>(
         ahead: peer.map_or(0, |peer| peer.ahead),
         state: if first { format!("first, {state}") } else { state.to_owned() },
         problem,
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  freehold gateway renew vps --lasts 90d")]
-pub struct Renew {
-    /// The gateway's node name
-    node: NodeName,
-    /// How long its mandate lasts from now [default: 365d]
-    #[arg(long, value_name = "SPAN")]
-    lasts: Option<Seconds>,
-}
-
-#[derive(Serialize)]
-struct Renewed {
-    gateway: String,
-    until: String,
-    pending: Option<Waiting>,
-}
-
-impl Renew {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
-        let doing = format!("could not renew the mandate of `{}`", self.node);
-        let (mut session, keys) = common.signing_session(&doing).await?;
-        let wish = MandateWish { lasts: Some(self.lasts.unwrap_or(MANDATE)), ..MandateWish::default() };
-        let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
-        let result = Renewed { gateway: self.node.to_string(), until: made.what.not_after.to_string(), pending };
-        show(common.json, &result, || {
-            told(result.pending.as_ref(), || format!("`{}` has a mandate until {}", result.gateway, result.until))
-        });
-        Ok(())
     }
 }
 

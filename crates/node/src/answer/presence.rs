@@ -8,6 +8,7 @@ use identity::certificate;
 use identity::head::{Mandate, TrustLine, TrustState};
 use identity::id::{Fingerprint, KeyId};
 use identity::key::{PublicKey, Sign as _};
+use identity::text::Bytes;
 use identity::trust;
 use org::state::State;
 use pki_types::CertificateDer;
@@ -25,6 +26,8 @@ pub struct Path {
     pub state: TrustState,
     pub issuer: CertificateDer<'static>,
     pub root: CertificateDer<'static>,
+    /// Whoever has the bundles has this certificate, too.
+    pub bundled: bool,
 }
 
 /// A trusted root under which the key has no certificate.
@@ -51,10 +54,13 @@ impl Ways {
         for (line, root) in roots(state, shown(state, domain)) {
             let leads = |der: &&(CertificateDer<'static>, _)| certificate::is_signed_by(&der.0, &root);
             let best = candidates.iter().filter(leads).max_by_key(|(_, until)| *until);
-            let (version, state) = (line.version, line.state);
-            match best {
-                Some((issuer, _)) => ways.paths.push(Path { version, state, issuer: issuer.clone(), root }),
-                None => ways.lacks.push(Lack { version, state, root: Fingerprint::of_certificate(root.as_ref()) }),
+            let version = line.version;
+            if let Some((issuer, _)) = best {
+                let bundled = bundled(state, domain).any(|der| der.0.as_slice() == issuer.as_ref());
+                ways.paths.push(Path { version, state: line.state, issuer: issuer.clone(), root, bundled });
+            } else {
+                let root = Fingerprint::of_certificate(root.as_ref());
+                ways.lacks.push(Lack { version, state: line.state, root });
             }
         }
         // Should there be more than can be shown: those that will be needed longest.
@@ -121,6 +127,12 @@ pub fn roots(state: &State, lines: Vec<TrustLine>) -> Vec<(TrustLine, Certificat
     all
 }
 
+/// Certificates of issuing keys that came with bundles of a domain.
+fn bundled(state: &State, domain: Domain) -> impl Iterator<Item = &Bytes> {
+    let bundles = state.bundles.values().filter(move |record| record.body.domain == domain);
+    bundles.flat_map(|record| &record.body.issuers)
+}
+
 /// Certificates of one key, and when each ends.
 fn certificates_of(
     state: &State,
@@ -128,8 +140,7 @@ fn certificates_of(
     key: KeyId,
     own: &[CertificateDer<'static>],
 ) -> Vec<(CertificateDer<'static>, identity::time::Timestamp)> {
-    let bundles = state.bundles.values().filter(|record| record.body.domain == domain);
-    let told = bundles.flat_map(|record| &record.body.issuers).map(|der| CertificateDer::from(der.0.clone()));
+    let told = bundled(state, domain).map(|der| CertificateDer::from(der.0.clone()));
     let mut all = Vec::new();
     for der in own.iter().cloned().chain(told) {
         if let Ok(read) = certificate::read(&der)
@@ -174,6 +185,13 @@ impl<D: InDomain> Issuing<D> {
         }
         let (_, key, ways, der) = found.swap_remove(at);
         Ok(Self { authority: Authority::load(der, &key).map_err(|why| damaged(&why))?, ways })
+    }
+
+    /// The certificate to tell others of: one that no bundle has, or nobody would know that it is there; of several the
+    /// one that will be needed longest.
+    pub fn telling(&self) -> &CertificateDer<'static> {
+        let own = self.ways.paths.iter().rev().find(|path| !path.bundled);
+        own.map_or_else(|| self.authority.certificate(), |path| &path.issuer)
     }
 
     fn certificates(&self) -> Vec<CertificateDer<'static>> {
@@ -266,7 +284,8 @@ impl Presence {
             if let Some(Lack { version, root, .. }) = ways.misses_active() {
                 all.push(format!(
                     "the {word} key {key} of this gateway has no certificate under the active {word} root, version \
-                     {version} ({root}): what it issues is not believed by whoever trusts that one alone"
+                     {version} ({root}): what it issues is not believed by whoever trusts that one alone; an operator certifies it: \
+                     freehold gateway renew NAME"
                 ));
             }
             if !self.is_mandated(domain) {

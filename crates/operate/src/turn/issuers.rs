@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ground::random;
+use ground::{clock, random};
 use identity::authority::Authority;
 use identity::bundle::{Domain, InDomain, Roots};
 use identity::certificate::{self, BadCertificate, RequestedKey, Validity};
@@ -55,20 +55,47 @@ impl<D: Desk> Session<D> {
         root: &Authority<T>,
         now: Timestamp,
     ) -> Result<Vec<Bytes>, OperateError> {
+        self.check_left_aside((told, without), T::DOMAIN, now)?;
         let (mut made, mut unknown) = (Vec::new(), Vec::new());
-        for mandate in self.mandates().iter().filter(|mandate| mandate.is_active(now)) {
+        let active = self.mandates().iter().filter(|mandate| mandate.is_active(now));
+        for mandate in active.filter(|mandate| !without.contains(&mandate.gateway)) {
             match told.get(&mandate.gateway) {
                 Some(issuers) => {
-                    let wanted = issuing_key(mandate, T::DOMAIN);
-                    let key = key_told(issuers, T::DOMAIN).ok().filter(|key| key.id == wanted);
+                    let key = mandated_key(mandate, issuers, T::DOMAIN);
                     let key = key.ok_or_else(|| Unturned::OtherIssuer(mandate.gateway.clone()))?;
                     made.push(self.certify(&mandate.gateway, &key, root, now)?);
                 }
-                None if without.contains(&mandate.gateway) => {}
                 None => unknown.push(mandate.gateway.clone()),
             }
         }
         if unknown.is_empty() { Ok(made) } else { Err(Unturned::UnknownIssuers(unknown).into()) }
+    }
+
+    /// Asked before a root is drawn.
+    pub async fn check_without(&mut self, without: &BTreeSet<NodeName>, domain: Domain) -> Result<(), OperateError> {
+        if without.is_empty() {
+            return Ok(());
+        }
+        let told = self.issuers().await?;
+        self.check_left_aside((&told, without), domain, clock::now())
+    }
+
+    /// Only a gateway that cannot be certified is left out: any other would serve nobody under the new root, and nobody
+    /// would have meant that.
+    fn check_left_aside(
+        &self,
+        (told, without): (&Told, &BTreeSet<NodeName>),
+        domain: Domain,
+        now: Timestamp,
+    ) -> Result<(), OperateError> {
+        for name in without {
+            let mandate = self.mandates().iter().find(|mandate| mandate.gateway == *name && mandate.is_active(now));
+            let mandate = mandate.ok_or_else(|| Unturned::NoGateway(name.clone()))?;
+            if told.get(name).and_then(|issuers| mandated_key(mandate, issuers, domain)).is_some() {
+                return Err(Unturned::KeysKnown(name.clone()).into());
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn certify<T: InDomain>(
@@ -87,10 +114,7 @@ impl<D: Desk> Session<D> {
     /// Certificates that are there already and lead to these roots: what a rollback needs, without any root's key.
     pub(crate) fn known_under<T: InDomain>(&self, told: &Told, bundled: &[Bytes], roots: &Roots<T>) -> Vec<Bytes> {
         let mandated: BTreeSet<KeyId> = self.mandates().iter().map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
-        let current = told.values().map(|issuers| match T::DOMAIN {
-            Domain::Identity => &issuers.identity,
-            Domain::Endpoint => &issuers.endpoint,
-        });
+        let current = told.values().map(|issuers| issuers.certificate(T::DOMAIN));
         let mut seen = BTreeSet::new();
         let fits = |der: &&Bytes| {
             let certificate = CertificateDer::from(der.0.as_slice());
@@ -110,12 +134,13 @@ pub const fn issuing_key(mandate: &Mandate, domain: Domain) -> KeyId {
     }
 }
 
+/// The key that a mandate names, if its gateway tells of that one.
+fn mandated_key(mandate: &Mandate, issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
+    key_told(issuers, domain).ok().filter(|key| key.id == issuing_key(mandate, domain))
+}
+
 fn key_told(issuers: &Issuers, domain: Domain) -> Result<RequestedKey, BadCertificate> {
-    let certificate = match domain {
-        Domain::Identity => &issuers.identity,
-        Domain::Endpoint => &issuers.endpoint,
-    };
-    certificate::key_in(&CertificateDer::from(certificate.0.as_slice()))
+    certificate::key_in(&CertificateDer::from(issuers.certificate(domain).0.as_slice()))
 }
 
 /// The key that lies ready, which signed its own request.

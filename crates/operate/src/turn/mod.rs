@@ -110,6 +110,7 @@ impl<D: Desk> Session<D> {
         let state = self.folded().await?;
         let (published_at, stances) = (staged.bundle.body().published_at, self.stances().await?);
         self.check_left_out(&state, &stances)?;
+        stances.check_names(anyway)?;
         let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
         let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();
         if !behind.is_subset(anyway) {

@@ -17,14 +17,15 @@ use crate::home::{Common, failure};
   freehold trust activate identity --grace 30d
   freehold trust activate endpoint --anyway laptop --anyway old-nas    although these two have not taken it over
 
-Refused while a member has not taken the staged version over; each that may be left behind is named with --anyway.")]
+Refused while a member has not taken the staged version over; each that need not be waited for is named with --anyway. It goes
+on by the former version, and is cut off only if that one is retired before it is back.")]
 pub struct Activate {
     /// Which roots: those of gateways, or those of members
     domain: DomainWord,
     /// How long the former version is trusted beside it
     #[arg(long, value_name = "SPAN", default_value = "7d")]
     grace: Seconds,
-    /// A node that has not taken it over, and is left behind until it comes back; may be repeated
+    /// A node that has not taken it over and is not waited for; may be repeated
     #[arg(long, value_name = "NODE")]
     anyway: Vec<NodeName>,
 }
