@@ -3,7 +3,7 @@
 //! To break is to be unable to go on without help, or without coming home first. A machine that knows the org comes home
 //! by itself once it reaches a gateway, since the head is signed; until then it is cut off, and so it is named.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::{Bundle, Domain, InDomain};
 use identity::certificate;
@@ -45,17 +45,20 @@ pub struct Scene {
 pub struct Held {
     pub version: u64,
     pub roots: Vec<CertificateDer<'static>>,
-    /// Issuing keys that have a certificate in it.
-    pub issuers: BTreeSet<KeyId>,
+    /// Issuing keys that have a certificate in it, and when it ends.
+    pub issuers: BTreeMap<KeyId, Timestamp>,
 }
 
 impl Held {
     pub fn of<D: InDomain>(version: u64, bundle: &Bundle<D>) -> Self {
-        let issuers = bundle.body().issuers.iter().filter_map(|der| {
-            let reading = certificate::read(&CertificateDer::from(der.0.as_slice())).ok()?;
-            Some(reading.key)
-        });
-        Self { version, roots: bundle.roots().certificates().to_vec(), issuers: issuers.collect() }
+        let mut issuers = BTreeMap::new();
+        for der in &bundle.body().issuers {
+            if let Ok(reading) = certificate::read(&CertificateDer::from(der.0.as_slice())) {
+                let until = issuers.entry(reading.key).or_insert(reading.validity.not_after);
+                *until = reading.validity.not_after.max(*until);
+            }
+        }
+        Self { version, roots: bundle.roots().certificates().to_vec(), issuers }
     }
 
     fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> {
@@ -223,17 +226,18 @@ impl Look<'_> {
         let held: Vec<&Held> = self.stays.iter().filter(|held| versions.contains(&held.version)).collect();
         let named: Vec<_> = versions.iter().map(ToString::to_string).collect();
         let cut = self.mandates().filter(|(_, key)| !held.iter().any(|held| self.leads(*key, held)));
-        cut.map(|(mandate, _)| Break {
-            kind: Kind::Gateway,
-            name: mandate.gateway.to_string(),
-            why: format!(
-                "its issuing key has no certificate under the roots of version {}: {}",
-                named.join(" or "),
-                match self.scene.domain {
-                    Domain::Endpoint => "nobody who trusts only those would find it",
-                    Domain::Identity => "what it issues would be worth nothing",
-                }
-            ),
+        cut.map(|(mandate, key)| {
+            let ended = held.iter().filter_map(|held| held.issuers.get(&key)).max();
+            let what = match ended {
+                Some(at) => format!("its issuing key's certificate ended at {at} under"),
+                None => "its issuing key has no certificate under".to_owned(),
+            };
+            let so = match self.scene.domain {
+                Domain::Endpoint => "nobody who trusts only those would find it",
+                Domain::Identity => "what it issues would be worth nothing",
+            };
+            let why = format!("{what} the roots of version {}: {so}", named.join(" or "));
+            Break { kind: Kind::Gateway, name: mandate.gateway.to_string(), why }
         })
         .collect()
     }
@@ -242,7 +246,7 @@ impl Look<'_> {
     fn untold_gateways(&self) -> Vec<Break> {
         let told = |key: KeyId| {
             self.scene.issued.iter().any(|(known, _)| *known == key)
-                || self.scene.held.iter().any(|held| held.issuers.contains(&key))
+                || self.scene.held.iter().any(|held| held.issuers.contains_key(&key))
         };
         let untold = self.mandates().filter(|(_, key)| !told(*key));
         untold
@@ -268,7 +272,7 @@ impl Look<'_> {
             certificate::read(der).is_ok_and(|reading| reading.validity.not_after > self.scene.now)
         };
         let under = |der| held.roots.iter().any(|root| certificate::is_signed_by(der, root));
-        held.issuers.contains(&key)
+        held.issuers.get(&key).is_some_and(|until| *until > self.scene.now)
             || own.iter().any(|(_, der)| live(der) && under(der))
             // The founders' version names no issuers: keys got their certificates with their mandates.
             || (own.is_empty() && held.issuers.is_empty())

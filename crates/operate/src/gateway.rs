@@ -27,8 +27,8 @@ use crate::keys::SignerKeys;
 use crate::mandate::{LASTS, SVID_TTL};
 use crate::session::{Made, OperateError, Session};
 
-/// A certified issuing key; when it ends, the gateway asks anew.
-pub(crate) const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
+/// How long a certificate of an issuing key is good; a new version of the roots brings a new one.
+pub const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
 
 /// The roots, open.
 #[derive(Debug)]

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use ground::clock;
 use identity::authority::Authority;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
 use identity::head::{Mandate, TrustLine, TrustState};
 use identity::id::{Fingerprint, KeyId};
 use identity::key::{PublicKey, Sign as _};
+use identity::time::Timestamp;
 use identity::trust;
 use org::state::State;
 use pki_types::CertificateDer;
@@ -24,6 +26,8 @@ pub struct Path {
     pub version: u64,
     pub state: TrustState,
     pub issuer: CertificateDer<'static>,
+    /// When the certificate of the key ends.
+    pub until: Timestamp,
     pub root: CertificateDer<'static>,
 }
 
@@ -53,7 +57,9 @@ impl Ways {
             let best = candidates.iter().filter(leads).max_by_key(|(_, until)| *until);
             let (version, state) = (line.version, line.state);
             match best {
-                Some((issuer, _)) => ways.paths.push(Path { version, state, issuer: issuer.clone(), root }),
+                Some((issuer, until)) => {
+                    ways.paths.push(Path { version, state, issuer: issuer.clone(), until: *until, root });
+                }
                 None => ways.lacks.push(Lack { version, state, root: Fingerprint::of_certificate(root.as_ref()) }),
             }
         }
@@ -80,6 +86,11 @@ impl Ways {
     pub fn misses_active(&self) -> Option<&Lack> {
         let shown = self.paths.iter().any(|path| path.state == TrustState::Active);
         self.lacks.iter().find(|lack| lack.state == TrustState::Active && !shown)
+    }
+
+    /// Until when what this key issues leads to a root in use.
+    pub fn active_until(&self) -> Option<Timestamp> {
+        self.paths.iter().filter(|path| path.state == TrustState::Active).map(|path| path.until).max()
     }
 }
 
@@ -127,7 +138,7 @@ fn certificates_of(
     domain: Domain,
     key: KeyId,
     own: &[CertificateDer<'static>],
-) -> Vec<(CertificateDer<'static>, identity::time::Timestamp)> {
+) -> Vec<(CertificateDer<'static>, Timestamp)> {
     let bundles = state.bundles.values().filter(|record| record.body.domain == domain);
     let told = bundles.flat_map(|record| &record.body.issuers).map(|der| CertificateDer::from(der.0.clone()));
     let mut all = Vec::new();
@@ -250,7 +261,7 @@ impl Presence {
     }
 
     /// What an operator must hear of: what is issued or shown here does not lead where everybody looks.
-    pub fn troubles(&self) -> Vec<String> {
+    pub fn troubles(&self, now: Timestamp) -> Vec<String> {
         let keys = [self.identity.authority.key_id(), self.endpoint.authority.key_id()];
         let ways = [&self.identity.ways, &self.endpoint.ways];
         let lacks = |line: &TrustLine| {
@@ -267,6 +278,12 @@ impl Presence {
                 all.push(format!(
                     "the {word} key {key} of this gateway has no certificate under the active {word} root, version \
                      {version} ({root}): what it issues is not believed by whoever trusts that one alone"
+                ));
+            }
+            if let Some(ended) = ways.active_until().filter(|until| *until <= now) {
+                all.push(format!(
+                    "the certificate of the {word} key {key} of this gateway ended at {ended}: what it issues is not \
+                     believed; operators renew it: freehold rotate {word}"
                 ));
             }
             if !self.is_mandated(domain) {
@@ -309,7 +326,7 @@ impl Appearing {
         }
         match Presence::find(state, &self.folder, self.voice) {
             Ok(presence) => {
-                for why in presence.troubles() {
+                for why in presence.troubles(clock::now()) {
                     tracing::error!("{why}");
                 }
                 self.current.store(Arc::new(presence));

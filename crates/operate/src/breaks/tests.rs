@@ -52,13 +52,13 @@ fn mandate(gateway: &str, issuer: KeyId) -> Mandate {
 fn stage(domain: Domain) -> Stage {
     let authorities = [authority(), authority()];
     let issuer = KeyId([7; 32]);
-    let version = |version: u64, authority: &Authority<Endpoint>, issuers: BTreeSet<KeyId>| Held {
+    let version = |version: u64, authority: &Authority<Endpoint>, issuers: BTreeMap<KeyId, Timestamp>| Held {
         version,
         roots: vec![authority.certificate().clone()],
         issuers,
     };
     let [first, second] = &authorities;
-    let versions = vec![version(1, first, BTreeSet::new()), version(2, second, [issuer].into())];
+    let versions = vec![version(1, first, BTreeMap::new()), version(2, second, [(issuer, LATER)].into())];
     let roots = [first, second].map(|it| Fingerprint::of_certificate(it.certificate().as_ref()));
     let over = Grace { since: Timestamp::from_unix(1_000_000), until: Timestamp::from_unix(1_500_000) };
     let mut old = TrustLine::new(domain, 1, Digest([1; 32]), TrustState::Grace);
@@ -184,6 +184,7 @@ fn who_was_away_for_over_a_year_needs_an_operators_word() {
     for mandate in &mut stage.scene.head.mandates {
         mandate.not_after = now + Seconds::DAY;
     }
+    stage.scene.held[1].issuers.insert(stage.issuer, now + Seconds::DAY);
     stage.scene.now = now;
     stage.scene.members.push(member("web-1", &[1]));
     let told = retired(&stage.scene);
@@ -265,6 +266,22 @@ fn a_gateway_breaks_whose_key_has_no_certificate_under_what_stays() {
     scene.head.mandates.last_mut().unwrap().not_after = NOW;
     assert_eq!(retired(&scene), Vec::<String>::new());
     assert!(scene.head.mandates.iter().any(|mandate| mandate.endpoint_issuer == issuer));
+}
+
+#[test]
+fn a_certificate_that_has_ended_leads_nowhere() {
+    let Stage { mut scene, issuer, .. } = stage(Domain::Identity);
+    let told = |scene: &Scene| told_by(scene, Step::Retire { version: 1, early: false }, None);
+    scene.held[1].issuers.insert(issuer, NOW + Seconds(1));
+    assert_eq!(told(&scene), Vec::<String>::new());
+    scene.held[1].issuers.insert(issuer, NOW);
+    assert_eq!(
+        told(&scene),
+        [
+            "gateway laptop: its issuing key's certificate ended at 1970-01-24T03:33:20Z under the roots of version 2: what \
+          it issues would be worth nothing"
+        ]
+    );
 }
 
 #[test]
@@ -352,7 +369,8 @@ fn when_a_root_was_stolen_those_are_named_who_cannot_hear_of_it() {
     let old = Stance { trust: None, ..member("web-3", &[]) };
     let off = Stance { last_seen: Some(NOW - Seconds::DAY), ..member("web-2", &[1, 2]) };
     scene.members = vec![member("web-1", &[1, 2]), off, old];
-    let brought = Held { version: 3, roots: vec![authority().certificate().clone()], issuers: [KeyId([7; 32])].into() };
+    let brought =
+        Held { version: 3, roots: vec![authority().certificate().clone()], issuers: [(KeyId([7; 32]), LATER)].into() };
     let told = told_by(&scene, Step::Replace { bundle: Digest([9; 32]) }, Some(&brought));
     assert_eq!(
         told,

@@ -151,7 +151,8 @@ impl<D: Desk> Session<D> {
             let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?;
             let mut body = session.draft_bundle::<T>(before.bundle.pem(), now)?;
             body.reverts = Some(bad);
-            body.issuers = session.known_under(&told, &before.bundle.body().issuers, &before.bundle.roots());
+            let roots = before.bundle.roots();
+            body.issuers = session.known_under(&told, &before.bundle.body().issuers, (&roots, now));
             body.outside.clone_from(&before.bundle.body().outside);
             let (version, replaces) = (body.trust_bundle_version, body.replaces_version);
             let bundle = session.seal(&body)?;

@@ -63,7 +63,7 @@ impl<D: Desk> Session<D> {
         }
         self.publish(keys, |session, now| {
             let mut body = session.draft_bundle::<Endpoint>(active.pem(), now)?;
-            body.issuers = session.known_under(&told, &active.body().issuers, &active.roots());
+            body.issuers = session.known_under(&told, &active.body().issuers, (&active.roots(), now));
             body.outside.clone_from(&outside);
             let bundle = session.seal(&body)?;
             let lines = session.step(Domain::Endpoint, Step::Publish { bundle: bundle.digest() }, now)?;

@@ -1,6 +1,6 @@
 //! `freehold trust plan STEP`: what a turn of trust would do, and who would break by it. Nothing is signed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 use identity::bundle::Domain;
@@ -182,7 +182,7 @@ impl PlanStep {
         Ok(match self {
             // The root is drawn when it is done: nobody can depend on it now.
             Self::Publish { .. } => {
-                let new = Held { version: next, roots: Vec::new(), issuers: BTreeSet::new() };
+                let new = Held { version: next, roots: Vec::new(), issuers: BTreeMap::new() };
                 (Step::Publish { bundle }, Some(new))
             }
             Self::Activate { grace, .. } => {
