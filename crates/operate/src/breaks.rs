@@ -136,13 +136,48 @@ pub struct Break {
 impl Break {
     /// As it stands in the ledger, if it was let break.
     pub fn in_words(&self) -> String {
-        format!("{} {}", self.kind.word(), self.name)
+        let name = match self.kind {
+            Kind::Gateway | Kind::Waiting => self.name.rsplit('/').next().unwrap_or_default(),
+            _ => &self.name,
+        };
+        format!("{} {name}", self.kind.word())
+    }
+
+    /// The beginning of an id is enough, as far as people copy it.
+    fn begins(&self, name: &str) -> bool {
+        let id = matches!(self.kind, Kind::Invite | Kind::BundleFile | Kind::Image);
+        id && name.len() >= 8 && self.name.starts_with(name)
     }
 
     fn is_called(&self, name: &str) -> bool {
-        // The beginning of an id, as far as people copy it.
-        let id = matches!(self.kind, Kind::Invite | Kind::BundleFile | Kind::Image);
-        self.name == name || (id && name.len() >= 8 && self.name.starts_with(name))
+        let of = |kind: &str| name.strip_prefix(kind).is_some_and(|name| name == self.name);
+        self.name == name
+            || match self.kind {
+                Kind::Gateway => of(GATEWAY),
+                Kind::Waiting => of(WAITING),
+                Kind::Node | Kind::Certificate => of(NODE),
+                Kind::Service | Kind::User | Kind::Invite | Kind::BundleFile | Kind::Image => self.begins(name),
+            }
+    }
+}
+
+const GATEWAY: &str = "gateway/";
+const WAITING: &str = "waiting/";
+const NODE: &str = "node/";
+
+/// One name must not waive two things: a plain one is the node's and its certificate's, if they are among these.
+fn tell_apart(breaks: &mut [Break]) {
+    let named = |breaks: &[Break], kinds: &[Kind]| -> BTreeSet<String> {
+        breaks.iter().filter(|it| kinds.contains(&it.kind)).map(|it| it.name.clone()).collect()
+    };
+    let nodes = named(breaks, &[Kind::Node, Kind::Certificate]);
+    let (gateways, waiting) = (named(breaks, &[Kind::Gateway]), named(breaks, &[Kind::Waiting]));
+    for it in breaks {
+        match it.kind {
+            Kind::Gateway if nodes.contains(&it.name) || waiting.contains(&it.name) => it.name.insert_str(0, GATEWAY),
+            Kind::Waiting if nodes.contains(&it.name) || gateways.contains(&it.name) => it.name.insert_str(0, WAITING),
+            _ => {}
+        }
     }
 }
 
@@ -156,12 +191,31 @@ pub struct Outcome {
     pub breaks: Vec<Break>,
 }
 
+/// What names that were waived leave to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waived<'a> {
+    /// What would break and is not named.
+    pub open: Vec<&'a Break>,
+    /// What was named and would not break.
+    pub idle: Vec<String>,
+    /// Beginnings that several ids have.
+    pub several: Vec<String>,
+}
+
 impl Outcome {
-    /// What would break and is not named, and what was named and would not.
-    pub fn unwaived(&self, waived: &[String]) -> (Vec<&Break>, Vec<String>) {
-        let open = self.breaks.iter().filter(|it| !waived.iter().any(|name| it.is_called(name))).collect();
-        let idle = waived.iter().filter(|name| !self.breaks.iter().any(|it| it.is_called(name))).cloned().collect();
-        (open, idle)
+    pub fn waive(&self, names: &[String]) -> Waived<'_> {
+        let many = |name: &&String| self.breaks.iter().filter(|it| it.begins(name)).count() > 1;
+        let (several, clear): (Vec<_>, Vec<_>) = names.iter().partition(many);
+        Waived {
+            open: self.breaks.iter().filter(|it| !clear.iter().any(|name| it.is_called(name))).collect(),
+            idle: clear
+                .iter()
+                .filter(|name| !self.breaks.iter().any(|it| it.is_called(name)))
+                .copied()
+                .cloned()
+                .collect(),
+            several: several.into_iter().cloned().collect(),
+        }
     }
 }
 
@@ -190,6 +244,7 @@ pub fn outcome(scene: &Scene, step: Step, brought: Option<&Held>) -> Result<Outc
     };
     breaks.sort();
     breaks.dedup();
+    tell_apart(&mut breaks);
     Ok(Outcome { lines, going, breaks })
 }
 

@@ -5,7 +5,7 @@ use identity::head::Head;
 use identity::trust::Step;
 use org::entry::{Action, Turn};
 
-use crate::breaks::{self, Break, Scene};
+use crate::breaks::{self, Break, Scene, Waived};
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
@@ -60,7 +60,10 @@ impl RetireWish {
     fn weigh(&self, scene: &Scene) -> Result<(Vec<identity::head::TrustLine>, Vec<Break>), OperateError> {
         let unwise = |why: String| Err(OperateError::Unwise(why));
         let outcome = breaks::outcome(scene, self.step(), None).map_err(Unturned::from)?;
-        let (open, idle) = outcome.unwaived(&self.waived);
+        let Waived { open, idle, several } = outcome.waive(&self.waived);
+        if !several.is_empty() {
+            return unwise(format!("several ids begin with {}", several.join(", ")));
+        }
         if !open.is_empty() {
             let open: Vec<_> = open.iter().map(|it| it.in_words()).collect();
             return unwise(format!("this would break {}", open.join(", ")));

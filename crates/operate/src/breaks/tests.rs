@@ -392,7 +392,8 @@ fn each_is_waived_by_its_own_name_and_a_name_too_many_is_told() {
     let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
     let open = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let (open, idle) = outcome.unwaived(&names);
+        let Waived { open, idle, several } = outcome.waive(&names);
+        assert_eq!(several, Vec::<String>::new());
         (open.iter().map(|it| it.name.clone()).collect::<Vec<_>>(), idle)
     };
     let (full, some) = (id.to_string(), id.to_string()[..8].to_owned());
@@ -402,4 +403,54 @@ fn each_is_waived_by_its_own_name_and_a_name_too_many_is_told() {
     assert_eq!(open(&["web-1", "web-2", &full, "web-9"]), (vec![], vec!["web-9".to_owned()]));
     // The beginning of a node's name is another name.
     assert_eq!(open(&["web-", &some[..4]]).0.len(), 3);
+}
+
+#[test]
+fn one_name_does_not_waive_a_node_and_the_gateway_that_it_is() {
+    let Stage { mut scene, roots: [old, _], .. } = stage(Domain::Endpoint);
+    scene.head.mandates.extend([mandate("vps", KeyId([8; 32])), mandate("far", KeyId([9; 32]))]);
+    scene.members = vec![member("vps", &[1]), member("web-7", &[1])];
+    scene.waiting = vec![("web-7".parse().unwrap(), old)];
+    let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
+    let open = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let Waived { open, idle, .. } = outcome.waive(&names);
+        (open.iter().map(|it| it.in_words()).collect::<Vec<_>>(), idle)
+    };
+    let names: Vec<&str> = outcome.breaks.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["far", "gateway/vps", "vps", "web-7", "waiting/web-7"]);
+    assert_eq!(open(&names), (vec![], vec![]), "each is waived by the name that it is told by");
+    let rest = |gone: &str| {
+        let all = ["gateway far", "gateway vps", "node vps", "node web-7", "waiting machine web-7"];
+        all.iter().filter(|it| **it != gone).map(|it| (*it).to_owned()).collect::<Vec<_>>()
+    };
+    for (name, gone) in [
+        ("vps", "node vps"),
+        ("node/vps", "node vps"),
+        ("gateway/vps", "gateway vps"),
+        ("waiting/web-7", "waiting machine web-7"),
+        ("web-7", "node web-7"),
+        ("far", "gateway far"),
+        ("gateway/far", "gateway far"),
+    ] {
+        assert_eq!(open(&[name]), (rest(gone), vec![]), "{name}");
+    }
+    assert_eq!(open(&["node/far"]).1, ["node/far"]);
+}
+
+#[test]
+fn the_beginning_of_several_ids_waives_none_of_them() {
+    let Stage { mut scene, roots: [old, _], .. } = stage(Domain::Endpoint);
+    let invite = |last: u8| {
+        let mut id = [0xab; 16];
+        id[15] = last;
+        LiveInvite { id: InviteId(id), label: String::new(), kind: InviteKind::Token, root: old, expires_at: LATER }
+    };
+    scene.invites = vec![invite(1), invite(2)];
+    let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
+    let some = scene.invites[0].id.to_string()[..12].to_owned();
+    let waived = outcome.waive(std::slice::from_ref(&some));
+    assert_eq!((waived.open.len(), waived.idle.len(), waived.several), (2, 0, vec![some]));
+    let whole = outcome.waive(&[scene.invites[0].id.to_string()]);
+    assert_eq!((whole.open.len(), whole.several.len()), (1, 0));
 }
