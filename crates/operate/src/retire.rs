@@ -49,6 +49,20 @@ impl<D: Desk> Session<D> {
         })
         .await
     }
+
+    /// What waited for signatures is weighed once more before it is sent: whoever would break by now must have been named.
+    pub(crate) async fn weigh_again(&mut self, turn: &Turn) -> Result<(), OperateError> {
+        let scene = self.scene(turn.domain).await?;
+        // Whether the promised time may be cut short, those who signed have said.
+        let step = Step::Retire { version: turn.version, early: true };
+        let outcome = breaks::outcome(&scene, step, None).map_err(Unturned::from)?;
+        let breaks = outcome.breaks.iter().map(Break::in_words);
+        let open: Vec<_> = breaks.filter(|it| !turn.waived.contains(it)).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        Err(Unturned::WouldBreak(open).into())
+    }
 }
 
 impl RetireWish {
@@ -65,8 +79,7 @@ impl RetireWish {
             return unwise(format!("several ids begin with {}", several.join(", ")));
         }
         if !open.is_empty() {
-            let open: Vec<_> = open.iter().map(|it| it.in_words()).collect();
-            return unwise(format!("this would break {}", open.join(", ")));
+            return Err(Unturned::WouldBreak(open.iter().map(|it| it.in_words()).collect()).into());
         }
         if !idle.is_empty() {
             return unwise(format!("nothing that would break is called {}", idle.join(", ")));

@@ -29,6 +29,8 @@ pub enum Unturned {
     InUse { root: Fingerprint, version: u64 },
     #[error("version {version} has not been taken over by {}:{}", count(.missing), lines(.missing))]
     NotAdopted { version: u64, missing: Vec<String> },
+    #[error("this would break {}, which nobody waived", .0.join(", "))]
+    WouldBreak(Vec<String>),
     #[error("the certificates of version {version} cannot be made: {why}")]
     NotCertified { version: u64, why: String },
     #[error("an outside root is for the `endpoint` domain alone: nobody else says who may be a member")]
@@ -81,6 +83,10 @@ impl Unturned {
             }
             Self::NotAdopted { .. } => {
                 "wait for them: freehold trust list; or let each be cut off until it comes back, by name: --anyway NAME"
+            }
+            Self::WouldBreak(_) => {
+                "see why: freehold trust plan retire; remove the cause and run this again, or make it anew and waive each: \
+                 freehold trust retire --waive NAME"
             }
             Self::OutsideIdentity => {
                 "add it to the other domain: freehold trust publish endpoint --outside FILE --for HOST"
