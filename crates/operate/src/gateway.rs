@@ -8,7 +8,7 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::{Cut, Mandate};
+use identity::head::{Cut, Mandate, TrustLine};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::{Author, Kind, NodeName, OrgName};
@@ -42,6 +42,8 @@ pub struct OpenRoots {
 pub struct DomainRoots<T: InDomain> {
     pub active: Authority<T>,
     pub more: Vec<Authority<T>>,
+    /// Trusted versions under whose root nothing can be certified here: its key is elsewhere.
+    pub absent: Vec<TrustLine>,
 }
 
 impl<T: InDomain> DomainRoots<T> {

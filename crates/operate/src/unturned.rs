@@ -15,6 +15,8 @@ pub enum Unturned {
     AlreadyBack { version: u64, reverts: u64 },
     #[error("these gateways have not told their issuing keys: {}", names(.0))]
     UnknownIssuers(Vec<NodeName>),
+    #[error("no certificate under version {version} is known of these gateways' issuing keys: {}", names(.gateways))]
+    Uncertified { version: u64, gateways: Vec<NodeName> },
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
     OtherIssuer(NodeName),
     #[error("what answers there does not speak in the voice of `{0}`")]
@@ -74,6 +76,10 @@ impl Unturned {
             Self::UnknownIssuers(_) => {
                 "start them, so that the others hear of their keys; or go on without: --without NAME, and they serve \
                  nobody under the new root"
+            }
+            Self::Uncertified { .. } => {
+                "start them, so that they tell what they have; or make a version that certifies them: freehold trust \
+                 rollback DOMAIN, then publish; or go on without: --without NAME, and they serve nobody under its root"
             }
             Self::OtherIssuer(_) => "look at that machine: its mandate names other keys than it has",
             Self::AnotherGateway(_) => "look who answers at its address; or leave it out: --without NAME",

@@ -28,6 +28,8 @@ pub struct Path {
     pub issuer: CertificateDer<'static>,
     /// When the certificate of the key ends.
     pub until: Timestamp,
+    /// It stands in a bundle, so that everybody knows of it.
+    pub bundled: bool,
     pub root: CertificateDer<'static>,
 }
 
@@ -51,6 +53,7 @@ impl Ways {
     /// the bundles. What leads only to a retired root is not among them.
     pub fn find(state: &State, domain: Domain, key: KeyId, own: &[CertificateDer<'static>]) -> Self {
         let candidates = certificates_of(state, domain, key, own);
+        let bundled: Vec<_> = bundled(state, domain).collect();
         let mut ways = Self::default();
         for (line, root) in roots(state, shown(state, domain)) {
             let leads = |der: &&(CertificateDer<'static>, _)| certificate::is_signed_by(&der.0, &root);
@@ -58,7 +61,8 @@ impl Ways {
             let (version, state) = (line.version, line.state);
             match best {
                 Some((issuer, until)) => {
-                    ways.paths.push(Path { version, state, issuer: issuer.clone(), until: *until, root });
+                    let (issuer, until, bundled) = (issuer.clone(), *until, bundled.contains(issuer));
+                    ways.paths.push(Path { version, state, issuer, until, bundled, root });
                 }
                 None => ways.lacks.push(Lack { version, state, root: Fingerprint::of_certificate(root.as_ref()) }),
             }
@@ -132,6 +136,12 @@ pub fn roots(state: &State, lines: Vec<TrustLine>) -> Vec<(TrustLine, Certificat
     all
 }
 
+/// Every certificate of an issuing key that stands in a bundle.
+fn bundled(state: &State, domain: Domain) -> impl Iterator<Item = CertificateDer<'static>> {
+    let bundles = state.bundles.values().filter(move |record| record.body.domain == domain);
+    bundles.flat_map(|record| &record.body.issuers).map(|der| CertificateDer::from(der.0.clone()))
+}
+
 /// Certificates of one key, and when each ends.
 fn certificates_of(
     state: &State,
@@ -139,10 +149,8 @@ fn certificates_of(
     key: KeyId,
     own: &[CertificateDer<'static>],
 ) -> Vec<(CertificateDer<'static>, Timestamp)> {
-    let bundles = state.bundles.values().filter(|record| record.body.domain == domain);
-    let told = bundles.flat_map(|record| &record.body.issuers).map(|der| CertificateDer::from(der.0.clone()));
     let mut all = Vec::new();
-    for der in own.iter().cloned().chain(told) {
+    for der in own.iter().cloned().chain(bundled(state, domain)) {
         if let Ok(read) = certificate::read(&der)
             && read.is_ca
             && read.key == key
@@ -185,6 +193,12 @@ impl<D: InDomain> Issuing<D> {
         }
         let (_, key, ways, der) = found.swap_remove(at);
         Ok(Self { authority: Authority::load(der, &key).map_err(|why| damaged(&why))?, ways })
+    }
+
+    /// The certificate that others hear of: of those that stand in no bundle, the one under the newest root.
+    pub fn told(&self) -> &CertificateDer<'static> {
+        let own = self.ways.paths.iter().filter(|path| !path.bundled).max_by_key(|path| path.version);
+        own.map_or_else(|| self.authority.certificate(), |path| &path.issuer)
     }
 
     fn certificates(&self) -> Vec<CertificateDer<'static>> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ground::random;
 use identity::authority::Authority;
-use identity::bundle::{Domain, InDomain, Roots};
+use identity::bundle::{Bundle, Domain, InDomain, Roots};
 use identity::certificate::{self, BadCertificate, RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::head::Mandate;
@@ -96,6 +96,16 @@ impl<D: Desk> Session<D> {
         let live = |key: KeyId| under.get(&key).filter(|(until, _)| now < *until);
         let mandated: BTreeSet<KeyId> = self.mandates().iter().map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
         mandated.into_iter().filter_map(live).map(|(_, der)| der.clone()).collect()
+    }
+
+    /// Gateways in force whose issuing key has no certificate under these roots, as far as the bundle and they say.
+    pub(crate) fn uncertified<T: InDomain>(&self, told: &Told, bundle: &Bundle<T>, now: Timestamp) -> Vec<NodeName> {
+        let under = under(told, &bundle.body().issuers, &bundle.roots());
+        let lacks = |mandate: &&Mandate| {
+            let found = under.get(&issuing_key(mandate, T::DOMAIN));
+            mandate.is_active(now) && found.is_none_or(|(until, _)| *until <= now)
+        };
+        self.mandates().iter().filter(lacks).map(|mandate| mandate.gateway.clone()).collect()
     }
 
     /// Until when each gateway's issuing key leads to the roots in use, as far as that is known.

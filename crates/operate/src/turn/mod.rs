@@ -97,12 +97,12 @@ impl<D: Desk> Session<D> {
         .await
     }
 
-    /// Turns to the staged version. Whoever has not taken it over must be named.
+    /// Turns to the staged version. Nodes that have not taken it over, and gateways that it does not certify, must be named.
     pub async fn activate_trust<T: InDomain>(
         &mut self,
         keys: &SignerKeys,
         grace: Seconds,
-        anyway: &BTreeSet<NodeName>,
+        (anyway, without): (&BTreeSet<NodeName>, &BTreeSet<NodeName>),
     ) -> Result<Made<Turned>, OperateError> {
         let version = trust::staged(&self.lines(), T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
         let staged = self.all_versions::<T>().await?.need(version)?;
@@ -115,7 +115,14 @@ impl<D: Desk> Session<D> {
         if !behind.is_subset(anyway) {
             return Err(Unturned::NotAdopted { version, missing: adoption.without(anyway).rest() }.into());
         }
-        let waived: Vec<String> = behind.iter().map(ToString::to_string).collect();
+        let told = self.issuers().await?;
+        let cut = self.uncertified(&told, &staged.bundle, clock::now());
+        if !cut.iter().all(|gateway| without.contains(gateway)) {
+            let gateways = cut.into_iter().filter(|gateway| !without.contains(gateway)).collect();
+            return Err(Unturned::Uncertified { version, gateways }.into());
+        }
+        let gateways = cut.iter().map(|gateway| format!("gateway {gateway}"));
+        let waived: Vec<String> = behind.iter().map(ToString::to_string).chain(gateways).collect();
         self.publish(keys, |session, now| {
             let former = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
             let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;
