@@ -13,7 +13,7 @@ use identity::principal::{Kind as PrincipalKind, NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use identity::trust::{self, BadStep, Step};
 use org::invite::InviteKind;
-use org::report::{DomainTold, SvidTold};
+use org::report::{DomainTold, SvidTold, TOLD};
 use pki_types::CertificateDer;
 use serde::Serialize;
 
@@ -419,15 +419,23 @@ impl Look<'_> {
         if versions.is_empty() { "no root".to_owned() } else { format!("the root of version {}", versions.join(", ")) }
     }
 
-    /// Services and users of nodes that said nothing.
+    /// Services and users of nodes that said nothing, or not all: a report tells of so many certificates and no more.
     fn untold(&self) -> Vec<Break> {
-        let silent = self.scene.members.iter().filter(|member| member.trust.is_none());
-        let silent: BTreeSet<&NodeName> = silent.map(|member| &member.name).collect();
-        let placed = self.scene.head.placements.iter().filter(|placed| silent.contains(&placed.node));
-        placed
-            .map(|Placement { principal, node }| {
+        let untold = |placed: &Placement| {
+            let node = &placed.node;
+            let member = self.scene.members.iter().find(|member| member.name == *node)?;
+            match &member.trust {
+                None => Some(format!("its certificate is on `{node}`, which never said where it leads")),
+                Some(told) if told.svids.len() < TOLD => None,
+                Some(told) if told.svids.iter().any(|svid| svid.principal == placed.principal) => None,
+                Some(_) => Some(format!("its certificate is on `{node}`, which tells of {TOLD} and no more")),
+            }
+        };
+        let named = self.scene.head.placements.iter().filter_map(|placed| Some((placed, untold(placed)?)));
+        named
+            .map(|(Placement { principal, node }, why)| {
                 let (kind, name) = called(principal, node);
-                Break { kind, name, why: format!("its certificate is on `{node}`, which never said where it leads") }
+                Break { kind, name, why }
             })
             .collect()
     }

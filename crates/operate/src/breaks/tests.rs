@@ -240,6 +240,28 @@ fn what_is_placed_on_a_node_that_said_nothing_is_named_with_it() {
 }
 
 #[test]
+fn what_is_placed_on_a_node_whose_report_is_full_is_named_unless_it_is_told() {
+    let Stage { mut scene, roots: [_, new], .. } = stage(Domain::Identity);
+    let service = |nth: usize| -> Principal { format!("spiffe://harbor/service/s{nth}").parse().unwrap() };
+    let told = |count: usize| {
+        let svids = (0..count).map(|nth| SvidTold { principal: service(nth), roots: vec![new], not_after: LATER });
+        let mut node = member("web-1", &[1, 2]);
+        node.trust.as_mut().unwrap().svids = svids.collect();
+        node
+    };
+    let place = |nth: usize| Placement { principal: service(nth), node: "web-1".parse().unwrap() };
+    scene.head.placements = vec![place(0), place(TOLD)];
+    scene.members = vec![told(TOLD - 1)];
+    assert_eq!(retired(&scene), Vec::<String>::new(), "it would have told of it");
+    scene.members = vec![told(TOLD)];
+    let name = format!("s{TOLD}");
+    assert_eq!(
+        retired(&scene),
+        [format!("service service/{name}@web-1: its certificate is on `web-1`, which tells of 256 and no more")]
+    );
+}
+
+#[test]
 fn a_gateway_breaks_whose_key_has_no_certificate_under_what_stays() {
     let Stage { mut scene, authorities: [first, second], issuer, .. } = stage(Domain::Endpoint);
     assert_eq!(retired(&scene), Vec::<String>::new());
