@@ -1,5 +1,6 @@
 //! Why trust is not turned: one reason each, and what to do about it.
 
+use identity::bundle::MAX_ISSUERS;
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
 use identity::time::Timestamp;
@@ -15,6 +16,8 @@ pub enum Unturned {
     AlreadyBack { version: u64, reverts: u64 },
     #[error("these gateways have not told their issuing keys: {}", names(.0))]
     UnknownIssuers(Vec<NodeName>),
+    #[error("{0} gateways are to be certified, and a version has room for {MAX_ISSUERS}")]
+    TooManyGateways(usize),
     #[error("no certificate under version {version} is known of these gateways' issuing keys: {}", names(.gateways))]
     Uncertified { version: u64, gateways: Vec<NodeName> },
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
@@ -77,6 +80,7 @@ impl Unturned {
                 "start them, so that the others hear of their keys; or go on without: --without NAME, and they serve \
                  nobody under the new root"
             }
+            Self::TooManyGateways(_) => "remove gateways that are gone: freehold gateway remove NAME",
             Self::Uncertified { .. } => {
                 "start them, so that they tell what they have; or make a version that certifies them: freehold trust \
                  rollback DOMAIN, then publish; or go on without: --without NAME, and they serve nobody under its root"

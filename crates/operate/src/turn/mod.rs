@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use ground::clock;
 use identity::authority::Authority;
-use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain};
+use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain, MAX_ISSUERS};
 use identity::head::{Grace, TrustLine};
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
@@ -88,7 +88,7 @@ impl<D: Desk> Session<D> {
             let mut body = session.draft_bundle::<T>(&root.pem(), now)?;
             body.issuers = session.certify_all((&told, without), root, now)?;
             body.outside.clone_from(&outside);
-            let bundle = session.seal(&body)?;
+            let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(T::DOMAIN, Step::Publish { bundle: bundle.digest() }, now)?;
             let head = session.next_head(now, |head| head.trust = lines);
             let turned = turned(&body, None, head.version);
@@ -162,7 +162,7 @@ impl<D: Desk> Session<D> {
             body.issuers = session.known_under(&told, &before.bundle.body().issuers, (&roots, now));
             body.outside.clone_from(&before.bundle.body().outside);
             let (version, replaces) = (body.trust_bundle_version, body.replaces_version);
-            let bundle = session.seal(&body)?;
+            let bundle = session.seal(check_room(&body)?)?;
             let step = Step::Rollback { bundle: bundle.digest(), reverts: bad, grace };
             let lines = session.step(T::DOMAIN, step, now)?;
             let grace = grace_of(&lines, T::DOMAIN, bad);
@@ -195,6 +195,14 @@ impl<D: Desk> Session<D> {
     }
 }
 
+/// A bundle with more would be refused by everybody, and say nothing of why.
+pub(crate) fn check_room(body: &BundleBody) -> Result<&BundleBody, Unturned> {
+    match body.issuers.len() {
+        many if many > MAX_ISSUERS => Err(Unturned::TooManyGateways(many)),
+        _ => Ok(body),
+    }
+}
+
 fn grace_of(lines: &[TrustLine], domain: Domain, version: u64) -> Option<Grace> {
     lines.iter().find(|line| line.domain == domain && line.version == version)?.grace
 }
@@ -208,5 +216,27 @@ pub(crate) fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turn
         roots: body.sha256_fingerprint,
         grace,
         head,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ground::random;
+    use identity::certificate::Validity;
+    use identity::text::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn more_gateways_than_a_version_has_room_for_are_told() {
+        let (org, now) = ("harbor".parse().unwrap(), Timestamp::from_unix(1_800_000_000));
+        let life = Validity::from_now(now, Seconds::DAY);
+        let root = Authority::<Endpoint>::root(&org, &random::p256().unwrap(), random::serial().unwrap(), life);
+        let mut body = Bundle::<Endpoint>::draft((2, Some(1)), &org, Vec::new(), &root.unwrap().pem(), now).unwrap();
+        body.issuers = vec![Bytes(vec![1]); MAX_ISSUERS];
+        assert_eq!(check_room(&body), Ok(&body));
+        body.issuers.push(Bytes(vec![1]));
+        let why = check_room(&body).unwrap_err();
+        assert_eq!(why.to_string(), "257 gateways are to be certified, and a version has room for 256");
     }
 }
