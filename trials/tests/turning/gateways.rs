@@ -1,7 +1,7 @@
 //! Roots turn while there are several gateways: each is certified, and one that nobody heard of is named.
 
 use serde_json::{Value, json};
-use trials::place::{openssl, refused, stderr, stdout, succeeded, text, until};
+use trials::place::{ended, openssl, refused, stderr, stdout, succeeded, text, until};
 
 use super::{is, states};
 use crate::gateways::Two;
@@ -53,6 +53,7 @@ fn a_gateway_that_never_told_its_keys_holds_a_new_root_back_until_it_is_left_out
     assert!(openssl(&folder, &["verify", "-CAfile", &root, "endpoint-issuer-more.pem"]).contains("OK"));
     let _vps = two.serve_vps();
     until("its new certificate is known", || !left_out());
+    ended(&two.place.freehold(&["gateway", "renew", "vsp"]), 1, "see which there are: freehold gateway list");
     let again = renew("vps-3.grant");
     assert_eq!(again["uncertified"], json!([]), "{again}");
 }

@@ -224,7 +224,9 @@ struct Seen {
 
 impl Seen {
     async fn all<D: Desk>(session: &mut Session<D>, views: Vec<InviteView>) -> Result<Vec<Self>, OperateError> {
-        let open: Vec<_> = views.iter().filter(|view| state(view) == OPEN).map(|view| view.id).collect();
+        // A pattern lets in also whoever comes with a newer code: it is open, whatever became of its own.
+        let open = views.iter().filter(|view| state(view) == OPEN && view.kind != InviteKind::Pattern);
+        let open: Vec<_> = open.map(|view| view.id).collect();
         let mut stranded = session.stranded(&open).await?;
         Ok(views.into_iter().map(|view| Self { stranded: stranded.remove(&view.id), view }).collect())
     }
