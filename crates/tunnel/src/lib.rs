@@ -27,5 +27,8 @@ pub mod admit;
 pub mod accept;
 pub mod dial;
 
+// Ways in for programs of this machine.
+pub mod ways;
+
 #[cfg(test)]
 mod tests;
