@@ -16,7 +16,19 @@ pub mod choose;
 // What is kept count of, and what is shared.
 pub mod meter;
 pub mod live;
+pub mod log;
+pub mod door;
 pub mod held;
+
+// What goes over the network.
+pub mod line;
+pub mod pipe;
+pub mod admit;
+pub mod accept;
+pub mod dial;
 
 // Ways in for programs of this machine.
 pub mod ways;
+
+#[cfg(test)]
+mod tests;
