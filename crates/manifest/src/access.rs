@@ -194,7 +194,7 @@ impl fmt::Display for Step {
             Self::UntilStale { who, role, margin } => {
                 write!(
                     f,
-                    "{} has role `{role}`, which opens nothing new {margin} after a head's freshness",
+                    "{} has role `{role}`, which opens nothing new on a head that is stale for {margin}",
                     who.words()
                 )
             }
