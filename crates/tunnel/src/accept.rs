@@ -177,14 +177,11 @@ pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Rec
             let _ = incoming.retry();
             continue;
         }
-        match held.door.knock(incoming.remote_address().ip(), Instant::now()) {
-            Some(knock) => {
-                tokio::spawn(let_in_by_quic(Arc::clone(&held), incoming, knock));
-            }
-            None => {
-                held.meter.failed_to_shake_hands("too_many");
-                incoming.ignore();
-            }
+        if let Some(knock) = held.door.knock(incoming.remote_address().ip(), Instant::now()) {
+            tokio::spawn(let_in_by_quic(Arc::clone(&held), incoming, knock));
+        } else {
+            held.meter.failed_to_shake_hands("too_many");
+            incoming.ignore();
         }
     }
     // The socket is the endpoint's: what was let in goes on until its last connection is over.

@@ -121,16 +121,12 @@ impl Dialer {
                 }
             }
         }
-        match declined {
-            Some((node, why)) => {
-                self.count(who, service, &why);
-                Err(NoStream::Declined { node, why })
-            }
-            None => {
-                self.0.held.meter.row(service, who, false).refused("no_way");
-                Err(NoStream::NoWay { service: service.clone(), tries })
-            }
-        }
+        let Some((node, why)) = declined else {
+            self.0.held.meter.row(service, who, false).refused("no_way");
+            return Err(NoStream::NoWay { service: service.clone(), tries });
+        };
+        self.count(who, service, &why);
+        Err(NoStream::Declined { node, why })
     }
 
     /// Tries every way to a service, over both transports, and opens nothing.

@@ -40,6 +40,8 @@ impl fmt::Debug for Ends {
 pub enum NoLine {
     #[error("the TLS handshake did not end within {} s", HANDSHAKE.as_secs())]
     Slow,
+    #[error("nobody answered over QUIC within {} s", super::quic::ANSWER.as_secs())]
+    NoAnswer,
     #[error("the TLS handshake failed: {0}")]
     Handshake(#[source] std::io::Error),
     #[error("the TLS handshake failed: {0}")]
@@ -53,6 +55,7 @@ impl NoLine {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Slow => "slow",
+            Self::NoAnswer => "no_answer",
             Self::Handshake(_) | Self::Quic(_) => "handshake",
             Self::Unmet(Unmet::NothingToShow) => "nothing_to_show",
             Self::Unmet(Unmet::Silent) => "silent",
