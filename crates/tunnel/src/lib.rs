@@ -31,6 +31,7 @@ pub mod attend;
 
 // Ways in for programs of this machine.
 pub mod ways;
+pub mod opening;
 
 #[cfg(test)]
 mod tests;
