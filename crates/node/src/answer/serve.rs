@@ -299,7 +299,7 @@ fn warn_of_issuers(presence: &Presence, now: Timestamp) {
     let paths = presence.identity.ways.paths.iter().chain(&presence.endpoint.ways.paths);
     for read in paths.filter_map(|path| identity::certificate::read(&path.issuer).ok()) {
         if read.validity.not_after.since(now) < Seconds::DAY.times(90) {
-            tracing::warn!(until = %read.validity.not_after, "an issuing certificate of this gateway ends soon");
+            tracing::warn!(until = %read.validity.not_after, "an issuing certificate of this gateway ends soon; an operator renews it: freehold gateway renew NAME");
         }
     }
 }

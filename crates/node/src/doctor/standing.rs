@@ -104,7 +104,7 @@ pub fn mandate<'a>(now: Timestamp, mandates: impl Iterator<Item = &'a Mandate>, 
 
 /// An issuing certificate.
 pub fn issuer(now: Timestamp, name: &str, certificate: &CertificateDer<'_>) -> Finding {
-    let (subject, cure) = ("issuer", "no command renews it yet: docs/guide/operate.md says what that means");
+    let (subject, cure) = ("issuer", "an operator renews it, with the root keys at hand: freehold gateway renew NAME");
     match certificate::read(certificate).map(|read| read.validity.not_after) {
         Err(why) => Finding::wrong(
             subject,
