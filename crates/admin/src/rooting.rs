@@ -100,13 +100,15 @@ async fn open_domain<D: Desk, T: InDomain>(
 ) -> Result<DomainRoots<T>, Failure> {
     let failed = |why: RootError| failed(doing, &why);
     let versions = session.versions::<T>().await.map_err(|why| failure(doing, &why))?;
-    let (mut active, mut more) = (None, Vec::<Authority<T>>::new());
+    let (mut active, mut more, mut absent) = (None, Vec::<Authority<T>>::new(), Vec::new());
     for version in versions.into_iter().filter(|version| version.line.state.is_trusted()) {
         for root in version.bundle.roots().certificates() {
             match roots::open(&ring.folder, root, || ring.ask()) {
                 Ok(opened) if version.line.state == TrustState::Active && active.is_none() => active = Some(opened),
                 Ok(opened) => more.push(opened),
-                Err(RootError::NotHere(..)) if version.line.state != TrustState::Active => {}
+                Err(RootError::NotHere(..)) if version.line.state != TrustState::Active => {
+                    absent.push(version.line.clone());
+                }
                 Err(why) => return Err(failed(why)),
             }
         }
@@ -116,7 +118,7 @@ async fn open_domain<D: Desk, T: InDomain>(
     // A version that was taken back names the same root again.
     let mut seen = vec![active.key_id()];
     more.retain(|root| !seen.contains(&root.key_id()) && (seen.push(root.key_id()), true).1);
-    Ok(DomainRoots { active, more })
+    Ok(DomainRoots { active, more, absent })
 }
 
 /// The root of the next version: one that was drawn by a command that was cut off, else a new one.

@@ -8,7 +8,7 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::{Cut, Mandate};
+use identity::head::{Cut, Mandate, TrustLine};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::{Address, Author, Kind, NodeName, OrgName};
@@ -27,8 +27,8 @@ use crate::keys::SignerKeys;
 use crate::mandate::{LASTS, SVID_TTL};
 use crate::session::{Made, OperateError, Session};
 
-/// A certified issuing key; when it ends, the gateway asks anew.
-pub(crate) const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
+/// How long a certificate of an issuing key is good; a new version of the roots brings a new one.
+pub const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
 
 /// The roots, open.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct OpenRoots {
 pub struct DomainRoots<T: InDomain> {
     pub active: Authority<T>,
     pub more: Vec<Authority<T>>,
+    /// Trusted versions under whose root nothing can be certified here: its key is elsewhere.
+    pub absent: Vec<TrustLine>,
 }
 
 impl<T: InDomain> DomainRoots<T> {

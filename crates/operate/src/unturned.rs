@@ -1,5 +1,6 @@
 //! Why trust is not turned: one reason each, and what to do about it.
 
+use identity::bundle::MAX_ISSUERS;
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
 use identity::time::Timestamp;
@@ -21,6 +22,10 @@ pub enum Unturned {
     NoNodes(Vec<NodeName>),
     #[error("the issuing keys of `{0}` are known: it would serve nobody under the new root, and for no reason")]
     KeysKnown(NodeName),
+    #[error("{0} gateways are to be certified, and a version has room for {MAX_ISSUERS}")]
+    TooManyGateways(usize),
+    #[error("no certificate under version {version} is known of these gateways' issuing keys: {}", names(.gateways))]
+    Uncertified { version: u64, gateways: Vec<NodeName> },
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
     OtherIssuer(NodeName),
     #[error("what answers there does not speak in the voice of `{0}`")]
@@ -35,6 +40,8 @@ pub enum Unturned {
     InUse { root: Fingerprint, version: u64 },
     #[error("version {version} has not been taken over by {}:{}", count(.missing), lines(.missing))]
     NotAdopted { version: u64, missing: Vec<String> },
+    #[error("this would break {}, which nobody waived", .0.join(", "))]
+    WouldBreak(Vec<String>),
     #[error("the certificates of version {version} cannot be made: {why}")]
     NotCertified { version: u64, why: String },
     #[error("an outside root is for the `endpoint` domain alone: nobody else says who may be a member")]
@@ -95,6 +102,11 @@ impl Unturned {
             Self::OtherIssuer(_) => {
                 "look at that machine: its mandate names other keys than it has; or go on without it: --without NAME"
             }
+            Self::TooManyGateways(_) => "remove gateways that are gone: freehold gateway remove NAME",
+            Self::Uncertified { .. } => {
+                "start them, so that they tell what they have; or certify each: freehold gateway renew NAME; or go on without: \
+                 --without NAME, and they serve nobody under its root"
+            }
             Self::AnotherGateway(_) => "look who answers at its address; or leave it out: --without NAME",
             Self::NoSpare => "start a gateway, and run this again",
             Self::OtherDomain { .. } | Self::Distrusted { .. } | Self::InUse { .. } => {
@@ -103,6 +115,10 @@ impl Unturned {
             Self::NotAdopted { .. } => {
                 "wait for them: freehold trust list; or go on without each, by name: --anyway NAME. It goes by the former \
                  version until it is back, and nobody is cut off before that one is retired"
+            }
+            Self::WouldBreak(_) => {
+                "see why: freehold trust plan retire; remove the cause and run this again, or make it anew and waive each: \
+                 freehold trust retire --waive NAME"
             }
             Self::OutsideIdentity => {
                 "add it to the other domain: freehold trust publish endpoint --outside FILE --for HOST"

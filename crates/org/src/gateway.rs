@@ -7,8 +7,11 @@ use identity::id::OrgId;
 use identity::key::PublicKey;
 use identity::principal::{Address, Host, NodeName, OrgName};
 use identity::text::Bytes;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// So long before the certificate of an issuing key ends, operators are told: only a new version of the roots renews it.
+pub const ENDS_SOON: Seconds = Seconds::DAY.times(90);
 
 /// More ways to one machine are not told to all the others.
 pub const MAX_ADDRESSES: usize = 16;

@@ -2,7 +2,8 @@
 
 use identity::time::{Seconds, Timestamp};
 use serde_json::Value;
-use trials::place::{ended, stderr, stdout, succeeded, until};
+use trials::faults::Clock;
+use trials::place::{Place, ended, json, output, stderr, stdout, succeeded, until};
 
 use crate::publishing::{Scene, wiki_on};
 
@@ -12,12 +13,7 @@ fn time(value: &Value) -> Timestamp {
 
 #[test]
 fn the_status_tells_who_breaks_first_without_a_gateway_and_what_limits_it() {
-    let scene = Scene::new();
-    let _gateway = scene.place.serve();
-    scene.place.joined("web-1");
-    scene.place.joined("web-2");
-    scene.declare(&wiki_on("web-1"));
-    scene.publish();
+    let (scene, _gateway) = Scene::with_wiki(&["web-1", "web-2"]);
     let status = scene.place.facts(&["status"]);
     assert_eq!((status["org"].as_str(), status["head"]["version"].as_u64()), (Some("harbor"), Some(2)));
     assert_eq!((status["head"]["fresh"].as_bool(), status["nodes"]["member"].as_u64()), (Some(true), Some(3)));
@@ -119,4 +115,25 @@ fn a_plan_warns_in_words_and_as_data_when_machines_would_last_less_long() {
     assert_eq!(scene.place.facts(&["plan"])["warnings"], serde_json::json!([]));
     scene.declare_org("  lifetimes:\n    svid: 1d\n  freshness: 30d", &wiki_on("web-1"));
     assert_eq!(scene.publish().get("warnings"), None);
+}
+
+#[test]
+fn a_certificate_of_an_issuing_key_is_told_of_ninety_days_before_it_ends() {
+    let place = Place::founded(&["--node", "quay"]);
+    succeeded(&place.freehold(&["mandate", "change", "quay", "--yes", "--lasts", "3650d"]));
+    let alarms = |by: &str| -> Vec<String> {
+        let clock = Clock::off(place.path("clock"), by);
+        let status = json(&output(clock.under(place.freehold_command(&["status", "--json"]))));
+        let alarms = status["alarms"].as_array().unwrap().iter().filter_map(Value::as_str);
+        alarms.filter(|alarm| alarm.contains("issuing key")).map(str::to_owned).collect()
+    };
+    assert_eq!(alarms("+1004d"), Vec::<String>::new());
+    for (by, what) in [("+1006d", "ends at"), ("+1096d", "ended at")] {
+        let told = alarms(by);
+        assert_eq!(told.len(), 2, "{told:?}");
+        for (alarm, domain) in told.iter().zip(["identity", "endpoint"]) {
+            let start = format!("the certificate of the `{domain}` issuing key of `quay` {what} ");
+            assert!(alarm.starts_with(&start) && alarm.ends_with(&format!("freehold rotate {domain}")), "{alarm}");
+        }
+    }
 }

@@ -153,3 +153,24 @@ fn whoever_signs_with_the_others_sees_what_was_waived() {
     assert_eq!(row(&scene.place.facts(&["trust", "list"]), "endpoint", 1)["state"], "retired");
     assert_eq!(scene.place.facts(&["audit", "--verify"])["ok"], true);
 }
+
+#[test]
+fn what_waited_for_signatures_is_weighed_again_before_it_is_sent() {
+    let mut scene = Scene::with_nodes(&["--signers", "2-of-2"]);
+    scene.turned("endpoint");
+    let late = scene.place.code(&["--name", "web-3"]);
+    let to = scene.place.path("ben").to_string_lossy().into_owned();
+    succeeded(&scene.place.freehold(&["signer", "hand-over", "ann-2", "--to", &to]));
+    let retired = scene.place.facts(&["trust", "retire", "endpoint", "1", "--yes", "--waive", "web-2"]);
+    let file = text(&retired["pending"], "file");
+    succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+    // Somebody came meanwhile who has not said what it goes by.
+    succeeded(&scene.place.join("web-3", &late));
+    let told = scene.place.operator("ben", &["send", &file]);
+    refused(&told, "this would break node web-3, which nobody waived");
+    assert_eq!(row(&scene.place.facts(&["trust", "list"]), "endpoint", 1)["state"], "grace", "nothing was done");
+    scene.agents.push(scene.place.agent("web-3"));
+    until("it has said so", || scene.adopted("endpoint", 2).contains(&"web-3".to_owned()));
+    succeeded(&scene.place.operator("ben", &["send", &file]));
+    assert_eq!(row(&scene.place.facts(&["trust", "list"]), "endpoint", 1)["state"], "retired");
+}

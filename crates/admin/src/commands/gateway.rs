@@ -11,7 +11,7 @@ use ground::clock;
 use ground::file::{self, Access};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::Mandate;
+use identity::head::{Mandate, TrustLine, TrustState};
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
@@ -91,6 +91,8 @@ struct Added {
     addresses: Vec<String>,
     until: String,
     grant: String,
+    /// Trusted versions under which its keys have no certificate, since the root's key is not here.
+    uncertified: Vec<String>,
     pending: Option<Waiting>,
 }
 
@@ -115,6 +117,10 @@ impl Add {
         }
         confirm(self.yes, doing, "Make it a gateway?")?;
         let opened = open_roots(common, &mut session, self.roots, doing).await?;
+        let absent: Vec<TrustLine> = opened.identity.absent.iter().chain(&opened.endpoint.absent).cloned().collect();
+        for line in absent.iter().filter(|_| !common.json) {
+            eprintln!("{}", without_root(&mandate.gateway, line));
+        }
         let made = session.add_gateway(&keys, (&checked, &wish), &opened).await.map_err(|why| failure(doing, &why))?;
         drop(opened);
         let (mandate, grant) = made.what;
@@ -126,6 +132,7 @@ impl Add {
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
             until: mandate.not_after.to_string(),
             grant: out.display().to_string(),
+            uncertified: absent.iter().map(|line| format!("{} {}", line.domain.word(), line.version)).collect(),
             pending,
         };
         show(common.json, &result, || {
@@ -138,6 +145,24 @@ impl Add {
         });
         Ok(())
     }
+}
+
+/// What it cannot be given here, and what comes of that.
+fn without_root(gateway: &NodeName, line: &TrustLine) -> String {
+    let (domain, version, state) = (line.domain.word(), line.version, line.state.word());
+    let so = match line.state {
+        TrustState::Staged => format!(
+            "that version cannot be activated with it. Run this where the key is (--roots DIR), or hand out another \
+             version afterwards: freehold trust rollback {domain}, freehold trust publish {domain}"
+        ),
+        TrustState::Active | TrustState::Grace | TrustState::Retired => {
+            "whoever goes by that version alone does not find it".to_owned()
+        }
+    };
+    format!(
+        "warning: version {version} of the `{domain}` roots is trusted ({state}), and the key of its root is not here: \
+         `{gateway}` gets no certificate under it, and {so}"
+    )
 }
 
 fn who(checked: &CheckedRequest, node: &NodeView, mandate: &Mandate) -> String {

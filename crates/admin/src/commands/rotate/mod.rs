@@ -247,7 +247,8 @@ impl Run<'_> {
             return Ok(Then::Wait(format!("not every certificate leads to the root of version {version} yet")));
         }
         let anyway: BTreeSet<NodeName> = self.wish.anyway.iter().cloned().collect();
-        let made = self.session.activate_trust::<T>(&self.keys, self.wish.grace, &anyway).await;
+        let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
+        let made = self.session.activate_trust::<T>(&self.keys, self.wish.grace, (&anyway, &without)).await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         Ok(self.done("activate", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
     }

@@ -1,6 +1,6 @@
 //! `freehold trust plan STEP`: what a turn of trust would do, and who would break by it. Nothing is signed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 use identity::bundle::Domain;
@@ -115,10 +115,15 @@ fn command(step: Step, domain: Domain, breaks: &[Break]) -> String {
         }
         Step::Replace { .. } => (format!("rotate {} --compromised", domain.word()), None),
     };
-    // Only a node is left behind by name.
-    let can_be_named = |it: &&Break| !matches!(step, Step::Activate { .. }) || it.kind == Kind::Node;
-    let named: BTreeSet<&str> = breaks.iter().filter(can_be_named).map(|it| it.name.as_str()).collect();
-    let all = option.into_iter().flat_map(|option| named.iter().flat_map(move |name| [" ", option, " ", name]));
+    let named: BTreeSet<(&str, &str)> = breaks
+        .iter()
+        .filter_map(|it| match (step, it.kind) {
+            // Here a gateway has a word of its own.
+            (Step::Activate { .. }, Kind::Gateway) => Some(("--without", it.name.rsplit('/').next()?)),
+            _ => Some((option?, it.name.as_str())),
+        })
+        .collect();
+    let all = named.iter().flat_map(|(option, name)| [" ", option, " ", name]);
     format!("freehold {words}{}", all.collect::<String>())
 }
 
@@ -194,7 +199,7 @@ impl PlanStep {
         Ok(match self {
             // The root is drawn when it is done: nobody can depend on it now.
             Self::Publish { .. } => {
-                let new = Held { version: next, roots: Vec::new(), issuers: BTreeSet::new() };
+                let new = Held { version: next, roots: Vec::new(), issuers: BTreeMap::new() };
                 (Step::Publish { bundle }, Some(new))
             }
             Self::Activate { grace, .. } => {
