@@ -141,7 +141,7 @@ impl Life {
 
 /// Begins something long, and does this.
 fn begin_and(then: &str) -> Probe {
-    sh(&format!("exec 3> life; echo >&3; sleep 600 & {then}"))
+    sh(&format!("exec 3> life; sleep 600 & echo >&3; {then}"))
 }
 
 #[tokio::test]
