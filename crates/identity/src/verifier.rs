@@ -123,6 +123,23 @@ impl ProvenSvid {
         })
     }
 
+    /// For a connection that is open already. What ended by its time, or by a planned turn of the roots, does not end it:
+    /// it was believed when it began. What the operators took back does, also the issuing keys under a stolen root.
+    pub fn endures(&self, head: &Head) -> Result<(), Untrusted> {
+        if let Some(what) = self.revoked(&head.revocations) {
+            return Err(Untrusted::Revoked { what: Box::new(what), head: head.version });
+        }
+        let mut naming = head.mandates.iter().filter(|mandate| mandate.identity_issuer == self.issuer).peekable();
+        let Some(first) = naming.peek().map(|mandate| mandate.gateway.clone()) else {
+            return Err(unmandated(head, Domain::Identity, self.issuer));
+        };
+        if naming.any(|mandate| mandate.covers(&self.principal)) {
+            Ok(())
+        } else {
+            Err(Untrusted::BeyondMandate(first))
+        }
+    }
+
     fn revoked(&self, revoked: &Revocations) -> Option<Named> {
         let node_key = self.binding.node_key.digest();
         if revoked.node_keys.contains(&node_key) {
@@ -200,17 +217,21 @@ impl ProvisionalEndpoint {
     }
 }
 
-fn mandate_of(head: &Head, domain: Domain, issuer: KeyId, now: Timestamp) -> Result<&Mandate, Untrusted> {
-    let key_of = |mandate: &Mandate| match domain {
+const fn issuer_of(mandate: &Mandate, domain: Domain) -> KeyId {
+    match domain {
         Domain::Endpoint => mandate.endpoint_issuer,
         Domain::Identity => mandate.identity_issuer,
-    };
-    let unmandated = || {
-        let mandated = head.mandates.iter().map(|mandate| (mandate.gateway.clone(), key_of(mandate))).collect();
-        Untrusted::UnmandatedIssuer(Box::new(Unmandated { issuer, domain, head: head.version, mandated }))
-    };
-    let mut naming = head.mandates.iter().filter(|mandate| key_of(mandate) == issuer).peekable();
-    let first = *naming.peek().ok_or_else(unmandated)?;
+    }
+}
+
+fn unmandated(head: &Head, domain: Domain, issuer: KeyId) -> Untrusted {
+    let mandated = head.mandates.iter().map(|mandate| (mandate.gateway.clone(), issuer_of(mandate, domain))).collect();
+    Untrusted::UnmandatedIssuer(Box::new(Unmandated { issuer, domain, head: head.version, mandated }))
+}
+
+fn mandate_of(head: &Head, domain: Domain, issuer: KeyId, now: Timestamp) -> Result<&Mandate, Untrusted> {
+    let mut naming = head.mandates.iter().filter(|mandate| issuer_of(mandate, domain) == issuer).peekable();
+    let first = *naming.peek().ok_or_else(|| unmandated(head, domain, issuer))?;
     let inactive = || {
         let (gateway, from, until) = (first.gateway.clone(), first.not_before, first.not_after);
         Untrusted::MandateNotActive(Box::new(Inactive { gateway, from, until, now }))

@@ -5,21 +5,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use identity::glob::NameGlob;
 use identity::id::Digest;
 use identity::label::Label;
-use identity::principal::{Address, HostPort, Kind, Name, NodeName, Principal};
+use identity::principal::{Address, Host, HostPort, Kind, Name, NodeName, Principal};
 use identity::text::{BadText, Bytes};
 use identity::text_form;
 use identity::time::Seconds;
 use serde::{Deserialize, Serialize};
 
-/// What this program writes and reads at most. Schema 2 added `files`.
-pub const SCHEMA: u32 = 2;
+/// What this program writes and reads at most. Schema 2 added `files`, schema 3 what tunnels need.
+pub const SCHEMA: u32 = 3;
 /// The first that delivers files.
 pub const SCHEMA_OF_FILES: u32 = 2;
+/// The first that says how a node's tunnels behave. An agent below it has none.
+pub const SCHEMA_OF_TUNNELS: u32 = 3;
 /// No manifest comes near this.
 pub const MAX_BYTES: usize = 4 << 20;
 
@@ -55,6 +58,71 @@ pub struct Runs {
     pub checks: BTreeMap<Name, Check>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<FileName, Delivered>,
+    #[serde(default, skip_serializing_if = "TunnelPolicy::is_default")]
+    pub tunnel: TunnelPolicy,
+}
+
+/// How a node's tunnels behave. What is not said is as it is by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TunnelPolicy {
+    #[serde(default)]
+    pub transport: Transport,
+    /// Where this node listens for others, if not on every address at the port of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<HostPort>,
+    /// Where programs here ask for services.
+    #[serde(default)]
+    pub socks: Socks,
+    /// Local ports that lead to one service each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub forward: BTreeMap<HostPort, Forward>,
+    /// Where names of services are resolved, if anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<HostPort>,
+}
+
+impl TunnelPolicy {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What carries streams to other nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// Whichever of the two is better for the peer.
+    #[default]
+    Auto,
+    Tls,
+    Quic,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Socks {
+    Off,
+    At {
+        addr: HostPort,
+        /// Programs say by user and password for whom they ask.
+        password: bool,
+    },
+}
+
+impl Default for Socks {
+    fn default() -> Self {
+        Self::At { addr: HostPort { host: Host::Ip(Ipv4Addr::LOCALHOST.into()), port: 1080 }, password: false }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forward {
+    pub service: Name,
+    /// The user at home here for whom it asks; absent: the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Name>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +168,9 @@ pub enum Confirm {
 #[serde(deny_unknown_fields)]
 pub struct Listener {
     pub addr: HostPort,
+    /// Tells the service who calls, in a PROXY header of version 2.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tells_caller: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,6 +242,17 @@ pub struct Access {
     pub targets: BTreeMap<Name, Target>,
     /// Nodes that carry traffic for those without an address.
     pub relays: BTreeMap<NodeName, HostPort>,
+    /// Who gets nothing new from a node whose head is too old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale: Option<Stale>,
+}
+
+/// When a head is past its time by more than the margin, these callers open no new streams here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stale {
+    pub margin: Seconds,
+    pub callers: Vec<Caller>,
 }
 
 /// One row of an access table.
@@ -208,6 +290,9 @@ pub struct Target {
     pub node: bool,
     /// Users and services at home here that may.
     pub callers: Vec<Principal>,
+    /// The port that the service has at home: programs that resolve its name expect it there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
 }
 
 /// Where the service is. Without an address, by a relay.
@@ -253,6 +338,7 @@ impl Manifest {
                 users: BTreeSet::new(),
                 checks: BTreeMap::new(),
                 files: BTreeMap::new(),
+                tunnel: TunnelPolicy::default(),
             },
             access: Access::default(),
         }
@@ -313,7 +399,7 @@ impl Access {
 }
 
 impl Caller {
-    fn matches(&self, principal: &Principal, node: &NodeName) -> bool {
+    pub fn matches(&self, principal: &Principal, node: &NodeName) -> bool {
         let is_node = principal.node_name().is_some_and(|name| name == *node);
         match self {
             Self::Placed { principal: wanted, at } => {
@@ -340,76 +426,4 @@ fn covered(names: &[NameGlob], node: &NodeName) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table() -> Access {
-        let mut access = Access::default();
-        let web = || vec!["web-*".parse().unwrap()];
-        let rows = vec![
-            Caller::Placed {
-                principal: "spiffe://harbor/user/alice".parse().unwrap(),
-                at: vec![
-                    Place::Node("laptop".parse().unwrap()),
-                    Place::Class { class: "web".parse().unwrap(), names: web() },
-                ],
-            },
-            Caller::Node("beta".parse().unwrap()),
-            Caller::Class { class: "web".parse().unwrap(), names: web() },
-        ];
-        access.callers.insert("wiki".parse().unwrap(), rows);
-        access.callers.insert("pulse".parse().unwrap(), vec![Caller::AnyNode]);
-        access
-    }
-
-    #[test]
-    fn a_row_matches_a_principal_at_its_place_and_nobody_else() {
-        for (service, principal, node, may) in [
-            ("wiki", "spiffe://harbor/user/alice", "laptop", true),
-            ("wiki", "spiffe://harbor/user/alice", "web-7", true),
-            ("wiki", "spiffe://harbor/user/alice", "beta", false), // not her node
-            ("wiki", "spiffe://harbor/user/bob", "laptop", false),
-            ("wiki", "spiffe://harbor/service/alice", "laptop", false),
-            ("wiki", "spiffe://other/user/alice", "laptop", false),
-            ("wiki", "spiffe://harbor/node/beta", "beta", true),
-            ("wiki", "spiffe://harbor/node/beta", "web-1", false), // bound by another node
-            ("wiki", "spiffe://harbor/node/web-1", "web-1", true),
-            ("wiki", "spiffe://harbor/user/web-1", "web-1", false),
-            ("wiki", "spiffe://harbor/node/gamma", "gamma", false),
-            ("pulse", "spiffe://harbor/node/gamma", "gamma", true),
-            ("pulse", "spiffe://harbor/user/alice", "laptop", false),
-            ("none", "spiffe://harbor/node/beta", "beta", false),
-        ] {
-            let found = table().permits(&service.parse().unwrap(), &principal.parse().unwrap(), &node.parse().unwrap());
-            assert_eq!(found, may, "{service} {principal} {node}");
-        }
-    }
-
-    #[test]
-    fn a_file_stays_in_its_folder() {
-        for good in ["motd", "etc/wiki.conf", "a/b/c/d", "unit@1.service"] {
-            assert!(good.parse::<FileName>().is_ok(), "{good}");
-        }
-        for bad in
-            ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", ".hidden", "a/.ssh", "-rf", "a b", "a\\b", "é", "x."]
-        {
-            assert!(bad.parse::<FileName>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_manifest_is_read_as_the_head_names_it_or_not_at_all() {
-        let manifest = Manifest::empty(SCHEMA);
-        let bytes = manifest.bytes();
-        assert_eq!(Manifest::read(&bytes, manifest.digest()), Ok(manifest.clone()));
-        let spaced = [&b" "[..], &bytes].concat();
-        assert_eq!(Manifest::read(&spaced, manifest.digest()), Err(BadManifest::OtherBytes));
-        let newer = br#"{"schema":99,"what":"ever"}"#;
-        assert_eq!(
-            Manifest::read(newer, Digest::of(newer)),
-            Err(BadManifest::NewerSchema { found: 99, known: SCHEMA })
-        );
-        let odd = br#"{"schema":2,"what":"ever"}"#;
-        assert!(matches!(Manifest::read(odd, Digest::of(odd)), Err(BadManifest::Malformed(_))));
-    }
-}
+mod tests;

@@ -20,13 +20,18 @@ pub fn key(name: &str) -> EdKey {
 
 /// The org `harbor`, in which `ann` signs.
 pub fn founding() -> Founding {
+    founded_on(vec![2])
+}
+
+/// The same, with this endpoint root.
+pub fn founded_on(endpoint_root: Vec<u8>) -> Founding {
     let quorum =
         |name: &str| Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap();
     let record = FoundingRecord {
         name: "harbor".parse().unwrap(),
         founded_at: NOW,
         identity_root: Bytes(vec![1]),
-        endpoint_root: Bytes(vec![2]),
+        endpoint_root: Bytes(endpoint_root),
         signers: quorum("ann"),
         recovery: quorum("safe"),
         recovery_delay: Seconds::DAY,

@@ -42,6 +42,7 @@ pub mod renew;
 pub mod survival;
 pub mod member;
 pub mod vouch;
+pub mod peer;
 pub mod audit;
 pub mod hindsight;
 

@@ -5,6 +5,7 @@ pub mod enroll;
 pub mod sync;
 pub mod control;
 pub mod exchange;
+pub mod peer;
 pub mod tls;
 pub mod http;
 pub mod frame;

@@ -25,6 +25,8 @@ use rustls::{
     SignatureScheme,
 };
 
+pub mod peer;
+
 /// Binds proofs and operators' calls to one connection.
 pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-freehold-v1";
 const ALPN: &[u8] = b"http/1.1";

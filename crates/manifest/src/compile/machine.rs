@@ -10,7 +10,7 @@ use identity::time::Seconds;
 use super::places::{Home, Places};
 use super::reach::{Nth, Reach, json, list};
 use crate::fleet::{Fleet, MachineSpec};
-use crate::stored::{Listener, Runs};
+use crate::stored::{Listener, Runs, TunnelPolicy};
 
 /// What all manifests of one fleet are made from.
 #[derive(Debug)]
@@ -108,10 +108,10 @@ impl<'a> Press<'a> {
     }
 
     fn runs(&self, spec: &MachineSpec, home: &Home<'a>) -> String {
-        let services = home
-            .services
-            .iter()
-            .filter_map(|name| Some(((*name).clone(), Listener { addr: self.fleet.services.get(name)?.addr.clone() })));
+        let services = home.services.iter().filter_map(|name| {
+            let service = self.fleet.services.get(name)?;
+            Some(((*name).clone(), Listener { addr: service.addr.clone(), tells_caller: false }))
+        });
         let policy = &spec.policy;
         json(&Runs {
             gateways: policy.gateways.clone(),
@@ -125,6 +125,7 @@ impl<'a> Press<'a> {
             users: home.users.iter().map(|name| (*name).clone()).collect(),
             checks: policy.checks.clone(),
             files: policy.files.clone(),
+            tunnel: TunnelPolicy::default(),
         })
     }
 }

@@ -3,6 +3,7 @@
 pub mod trouble;
 pub mod metrics;
 pub mod status;
+pub mod lasting;
 pub mod errand;
 pub mod socket;
 pub mod told;

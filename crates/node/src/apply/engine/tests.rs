@@ -25,7 +25,7 @@ pub(super) fn manifest(number: u8) -> Manifest {
     let motd = Delivered { content: Bytes(format!("number {number}").into_bytes()), executable: false };
     manifest.runs.files.insert("etc/motd".parse().unwrap(), motd);
     manifest.runs.apply = ApplyPolicy { deadline: Seconds(300), confirm: Confirm::Offline };
-    let wiki = Listener { addr: "127.0.0.1:80".parse().unwrap() };
+    let wiki = Listener { addr: "127.0.0.1:80".parse().unwrap(), tells_caller: false };
     manifest.runs.services.insert("wiki".parse().unwrap(), wiki);
     manifest
 }

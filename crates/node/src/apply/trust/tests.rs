@@ -18,11 +18,15 @@ const TRYING: Trying = Trying { within: Seconds(100), offline: false, urged: fal
 /// An org with as many roots as a test wants.
 struct Org {
     founding: Founding,
+    /// The endpoint root that it was founded with.
+    first: String,
 }
 
 impl Org {
     fn new() -> Self {
-        Self { founding: scene::founding() }
+        let first = Self::root::<Endpoint>();
+        let root = identity::certificate::from_pem(&first).unwrap().remove(0);
+        Self { founding: scene::founded_on(root.to_vec()), first }
     }
 
     fn root<D: InDomain>() -> String {
@@ -66,7 +70,7 @@ impl Scene {
         let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
         scope.make_keys().unwrap();
         let org = Org::new();
-        let (one, two) = (org.bundle(1, &Org::root::<Endpoint>()), org.bundle(2, &Org::root::<Endpoint>()));
+        let (one, two) = (org.bundle(1, &org.first), org.bundle(2, &Org::root::<Endpoint>()));
         let scene = Self { _root: root, scope, org, one, two };
         let known = scene.head(1, Active, None);
         scene.open(&known, NOW).take(&scene.scope, &known.head.head, vec![scene.one.clone()], NOW).unwrap();
@@ -215,6 +219,32 @@ fn a_scope_of_before_has_taken_the_versions_whose_roots_others_read() {
     std::fs::write(scene.scope.path("trust/endpoint.pem"), Org::root::<Endpoint>()).unwrap();
     assert_eq!(scene.offer(&known, TRYING, NOW), Outcome::Confirmed);
     assert_eq!(scene.read_by_others(), [1, 2].into());
+}
+
+#[test]
+fn a_scope_without_a_record_goes_by_no_root_that_it_knows_to_be_retired() {
+    let scene = Scene::new();
+    let both = scene.head(2, Active, Some(Staged));
+    scene.offer(&both, TRYING, NOW);
+    scene.open(&both, NOW).found(Ok(()), NOW).unwrap();
+    std::fs::remove_file(scene.scope.path("trust/endpoint/trial.json")).unwrap();
+    let roots = |one, two| {
+        let known = scene.head(3, one, Some(two));
+        scene.open(&known, NOW).roots(&known.head.head).certificates().to_vec()
+    };
+    let (first, second) = (scene.one.roots().certificates().to_vec(), scene.two.roots().certificates().to_vec());
+    assert_eq!(roots(Grace, Active), [first.clone(), second.clone()].concat());
+    assert_eq!(roots(Retired, Active), second);
+    assert_eq!(roots(Active, Retired), first);
+    // A scope of before has no versions at all, and knows the founders' root.
+    std::fs::remove_dir_all(scene.scope.path("trust/endpoint")).unwrap();
+    assert_eq!(roots(Retired, Active), second);
+    // Somebody went back to it under another number.
+    let again = scene.org.bundle::<Endpoint>(3, scene.one.pem());
+    let known = scene.org.known(4, vec![line(&scene.one, Retired), line(&again, Active)]);
+    scene.open(&known, NOW).offer(&scene.scope, &known.head.head, vec![again], (TRYING, NOW)).unwrap();
+    std::fs::remove_file(scene.scope.path("trust/endpoint/trial.json")).unwrap();
+    assert_eq!(scene.open(&known, NOW).roots(&known.head.head).certificates(), first);
 }
 
 #[test]

@@ -1,0 +1,240 @@
+//! All that the tunnel was handed, and what it keeps count of: the one thing that its parts share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use identity::key::P256Key;
+use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
+use manifest::stored::{Access, Target};
+use pki_types::CertificateDer;
+use rustls::client::ResolvesClientCert;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ServerConfig, SignatureScheme};
+use tokio::sync::{mpsc, watch};
+use wire::known::BadKnowledge;
+use wire::tls::peer::{self, Bench};
+use wire::tls::{TlsSetup, Vouched};
+
+use crate::access_table::Tables;
+use crate::door::Door;
+use crate::live::{Book, CutOff};
+use crate::log::AccessLog;
+use crate::meter::Meter;
+use crate::orders::{Identity, Knowledge, Running, Word};
+use crate::standing::{Rule, Standing};
+
+/// How many words to the agent may wait; it takes them at once, or it is gone.
+const WORDS: usize = 1_024;
+
+#[derive(Debug)]
+pub struct Held {
+    pub org: OrgName,
+    pub node: NodeName,
+    pub rule: ArcSwap<Rule>,
+    /// What may be called elsewhere, by whom here, and by which relays.
+    pub targets: ArcSwap<Targets>,
+    pub running: ArcSwapOption<Running>,
+    pub book: Arc<Book>,
+    pub meter: Arc<Meter>,
+    pub log: AccessLog,
+    pub door: Arc<Door>,
+    speakers: Arc<ArcSwap<Speakers>>,
+    bench: Bench,
+    clients: Mutex<HashMap<Principal, Arc<ClientConfig>>>,
+    words: mpsc::Sender<Word>,
+    /// The head that counts, for whoever waits for a newer one.
+    head: watch::Sender<u64>,
+}
+
+/// What of the access tables is for the calling side.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Targets {
+    pub services: BTreeMap<Name, Target>,
+    pub relays: BTreeMap<NodeName, HostPort>,
+}
+
+/// SVIDs with their keys, ready for TLS.
+#[derive(Debug, Default)]
+struct Speakers(HashMap<Principal, Arc<CertifiedKey>>);
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadOrder {
+    #[error("what is known of the org does not hold")]
+    Knowledge(#[from] BadKnowledge),
+    #[error("the key of `{0}` cannot be used")]
+    Key(Principal),
+    #[error(transparent)]
+    Tls(#[from] TlsSetup),
+}
+
+impl Held {
+    pub fn new(org: OrgName, node: NodeName, first: Knowledge) -> Result<(Self, mpsc::Receiver<Word>), BadOrder> {
+        let standing = Arc::new(Standing::new(&org, first)?);
+        let judgment = Arc::new(ArcSwap::from_pointee(standing.judgment.clone()));
+        let bench = Bench { judgment, vouched: Arc::<Vouched>::default() };
+        let (words, told) = mpsc::channel(WORDS);
+        let (versions, _) = watch::channel(standing.head());
+        let held = Self {
+            org,
+            node,
+            rule: ArcSwap::from_pointee(Rule { standing, tables: Arc::default() }),
+            targets: ArcSwap::default(),
+            running: ArcSwapOption::empty(),
+            book: Arc::default(),
+            meter: Arc::default(),
+            log: AccessLog::default(),
+            door: Arc::default(),
+            speakers: Arc::default(),
+            bench,
+            clients: Mutex::default(),
+            words,
+            head: versions,
+        };
+        Ok((held, told))
+    }
+
+    /// Authority first: what is revoked is cut before anything else is done.
+    pub fn know(&self, knowledge: Knowledge) -> Result<Vec<CutOff>, BadOrder> {
+        let standing = Arc::new(Standing::new(&self.org, knowledge)?);
+        self.bench.judgment.store(Arc::new(standing.judgment.clone()));
+        let head = standing.head();
+        let cut = self.put_rule(|rule| Rule { standing: Arc::clone(&standing), tables: Arc::clone(&rule.tables) });
+        self.head.send_replace(head);
+        Ok(cut)
+    }
+
+    pub fn allow(&self, all: &[Access]) -> Vec<CutOff> {
+        let tables = Arc::new(Tables::new(all));
+        self.targets.store(Arc::new(Targets::of_all(all)));
+        self.put_rule(|rule| Rule { standing: Arc::clone(&rule.standing), tables: Arc::clone(&tables) })
+    }
+
+    fn put_rule(&self, next: impl Fn(&Rule) -> Rule) -> Vec<CutOff> {
+        self.rule.rcu(|rule| next(rule));
+        self.book.sweep(&self.rule.load())
+    }
+
+    pub fn speak(&self, identities: &[Identity]) -> Result<(), BadOrder> {
+        let mut speakers = HashMap::new();
+        for identity in identities {
+            let bad = || BadOrder::Key(identity.principal.clone());
+            let key = P256Key::from_pkcs8(&identity.key.0).map_err(|_| bad())?;
+            let chain = identity.chain.iter().map(|der| der.0.clone().into()).collect();
+            let certified = wire::tls::certified(chain, &key)?;
+            speakers.insert(identity.principal.clone(), Arc::new(certified));
+        }
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|principal, _| speakers.contains_key(principal));
+        self.speakers.store(Arc::new(Speakers(speakers)));
+        Ok(())
+    }
+
+    pub fn speaks_for(&self, principal: &Principal) -> bool {
+        self.speakers.load().0.contains_key(principal)
+    }
+
+    /// What a principal at home here shows of itself.
+    pub fn chain_of(&self, principal: &Principal) -> Option<Vec<CertificateDer<'static>>> {
+        self.speakers.load().0.get(principal).map(|own| own.cert.clone())
+    }
+
+    /// Everybody at home here, in order.
+    pub fn principals(&self) -> Vec<Principal> {
+        let mut all: Vec<Principal> = self.speakers.load().0.keys().cloned().collect();
+        all.sort();
+        all
+    }
+
+    /// Peers meet the node itself.
+    pub fn server(&self) -> Result<ServerConfig, TlsSetup> {
+        let own = Principal::node(&self.org, &self.node);
+        peer::server(self.bench.clone(), Arc::new(Speaker { own, speakers: Arc::clone(&self.speakers) }))
+    }
+
+    /// Calls are in the name of whoever calls. One that is not at home here has nothing to show, and is refused.
+    pub fn client(&self, own: &Principal) -> Result<Arc<ClientConfig>, TlsSetup> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = clients.get(own) {
+            return Ok(Arc::clone(config));
+        }
+        let speaker = Speaker { own: own.clone(), speakers: Arc::clone(&self.speakers) };
+        let config = Arc::new(peer::client(self.bench.clone(), Arc::new(speaker))?);
+        clients.insert(own.clone(), Arc::clone(&config));
+        Ok(config)
+    }
+
+    /// What a handshake proved of the peer; once.
+    pub fn vouched(&self) -> &Vouched {
+        &self.bench.vouched
+    }
+
+    /// Nothing is lost by a word that finds no room: the agent is gone then, or asks anew.
+    pub fn tell(&self, word: Word) {
+        if self.words.try_send(word).is_err() {
+            tracing::warn!("the agent takes no words");
+        }
+    }
+
+    pub fn head(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+}
+
+impl Targets {
+    /// What all tables allow; where the places differ, those of the first count, which is obeyed.
+    fn of_all(all: &[Access]) -> Self {
+        let Some((first, more)) = all.split_first() else {
+            return Self::default();
+        };
+        let mut services = first.targets.clone();
+        for access in more {
+            services.retain(|name, target| {
+                let Some(other) = access.targets.get(name) else {
+                    return false;
+                };
+                target.node &= other.node;
+                target.callers.retain(|caller| other.callers.contains(caller));
+                target.node || !target.callers.is_empty()
+            });
+        }
+        Self { services, relays: first.relays.clone() }
+    }
+
+    pub fn may_call(&self, who: &Principal, service: &Name) -> bool {
+        self.services.get(service).is_some_and(|target| match who.node_name() {
+            Some(_) => target.node,
+            None => target.callers.contains(who),
+        })
+    }
+}
+
+/// Shows one principal's SVID of now.
+#[derive(Debug)]
+struct Speaker {
+    own: Principal,
+    speakers: Arc<ArcSwap<Speakers>>,
+}
+
+impl Speaker {
+    fn current(&self) -> Option<Arc<CertifiedKey>> {
+        self.speakers.load().0.get(&self.own).cloned()
+    }
+}
+
+impl ResolvesServerCert for Speaker {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.current()
+    }
+}
+
+impl ResolvesClientCert for Speaker {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.current()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.current().is_some()
+    }
+}

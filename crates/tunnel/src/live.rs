@@ -1,0 +1,130 @@
+//! Streams that are open: each is in the book before it is decided, so that no change of the rules passes one by.
+//!
+//! Whoever opens a stream enters it here first, and asks the rule then. A change puts the new rule in place first, and looks
+//! through the book then. So a stream is either asked by the new rule, or found in the book.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ground::clock;
+use identity::principal::{Name, NodeName, Principal};
+use identity::time::Timestamp;
+use org::peer::Peer;
+use tokio::sync::watch;
+
+use crate::orders::Caller;
+use crate::standing::{Denied, Rule};
+
+#[derive(Debug, Default)]
+pub struct Book {
+    next: AtomicU64,
+    streams: Mutex<HashMap<u64, Entry>>,
+}
+
+/// Which end of the stream is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The service is here, and the peer calls.
+    In,
+    /// Somebody here calls; the peer has the service.
+    Out,
+}
+
+#[derive(Debug)]
+struct Entry {
+    peer: Arc<Peer>,
+    service: Name,
+    way: Way,
+    since: Timestamp,
+    /// Where the service sees the call come from.
+    seen_as: Option<SocketAddr>,
+    cut: watch::Sender<Option<Denied>>,
+}
+
+/// An entry's holder: gone from the book when dropped.
+#[derive(Debug)]
+pub struct Ticket {
+    number: u64,
+    book: Arc<Book>,
+    cut: watch::Receiver<Option<Denied>>,
+}
+
+/// A stream that a new rule ended.
+#[derive(Debug)]
+pub struct CutOff {
+    pub principal: Principal,
+    pub node: NodeName,
+    pub service: Name,
+    pub way: Way,
+    pub why: Denied,
+}
+
+impl Book {
+    pub fn enter(self: &Arc<Self>, peer: Arc<Peer>, service: Name, way: Way) -> Ticket {
+        let (sender, cut) = watch::channel(None);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let entry = Entry { peer, service, way, since: clock::now(), seen_as: None, cut: sender };
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).insert(number, entry);
+        Ticket { number, book: Arc::clone(self), cut }
+    }
+
+    /// Ends what the rule no longer allows; what it allows is not touched.
+    pub fn sweep(&self, rule: &Rule) -> Vec<CutOff> {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cut = Vec::new();
+        for entry in streams.values() {
+            let stays = match entry.way {
+                Way::In => rule.may_stay(&entry.peer, &entry.service),
+                Way::Out => entry.peer.endures(&rule.standing.known.head.head).map_err(Denied::Ended),
+            };
+            if let Err(why) = stays {
+                entry.cut.send_replace(Some(why.clone()));
+                let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
+                cut.push(CutOff { principal, node, service: entry.service.clone(), way: entry.way, why });
+            }
+        }
+        cut
+    }
+
+    /// Who calls a service here, by the address that the service sees.
+    pub fn caller(&self, seen_as: SocketAddr) -> Option<Caller> {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = streams.values().find(|entry| entry.seen_as == Some(seen_as))?;
+        let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
+        Some(Caller { principal, node, service: entry.service.clone(), since: entry.since })
+    }
+
+    pub fn open(&self) -> usize {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+impl Ticket {
+    /// Where the service sees the call come from.
+    pub fn is_seen_as(&self, address: SocketAddr) {
+        let mut streams = self.book.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = streams.get_mut(&self.number) {
+            entry.seen_as = Some(address);
+        }
+    }
+
+    /// Waits until a new rule ends the stream; for ever, if none does.
+    pub async fn cut(&mut self) -> Denied {
+        loop {
+            if let Some(why) = self.cut.borrow_and_update().clone() {
+                return why;
+            }
+            if self.cut.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.book.streams.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}

@@ -1,0 +1,271 @@
+//! What the agent hands to the tunnel's process, and what that one tells the agent: the words on the socket between them.
+//!
+//! Each order is whole in itself and takes the place of the last one of its kind. `Word::Done` says that an order is in
+//! force: from then on nothing is opened that it forbids.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use identity::id::Digest;
+use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
+use identity::text::Bytes;
+use identity::time::Timestamp;
+use manifest::stored::{Access, Listener, Transport, TunnelPolicy};
+use org::peer::Presented;
+use serde::{Deserialize, Serialize};
+use wire::known::KnownFile;
+use wire::peer::News;
+use zeroize::Zeroize;
+
+/// What an order may be long at most: tables of a large fleet.
+pub const MOST: usize = 256 << 20;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Numbered {
+    pub number: u64,
+    pub order: Order,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Order {
+    /// First of all, and once.
+    Be { org: OrgName, node: NodeName },
+    /// What is true now, and what this node shows of itself.
+    Know(Box<Knowledge>),
+    /// For whom it speaks. The node itself is among them.
+    Speak(Vec<Identity>),
+    /// Who may call what here. All of them must permit; if there is none, nobody may.
+    Allow(Vec<Access>),
+    /// What it does.
+    Run(Box<Running>),
+    /// To be answered by `Word::Shown`.
+    Show(Question),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Knowledge {
+    pub known: KnownFile,
+    /// The identity roots in force, and those that were: only for words.
+    pub roots: Vec<Bytes>,
+    pub former: Vec<Bytes>,
+    /// Absent while this node was never shown its place.
+    pub presented: Option<Presented>,
+    /// The first key that was seen under each name.
+    pub pins: BTreeMap<NodeName, Digest>,
+}
+
+/// An SVID with its key.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    pub principal: Principal,
+    pub chain: Vec<Bytes>,
+    /// PKCS #8.
+    pub key: Bytes,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").field("principal", &self.principal).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        self.key.0.zeroize();
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Running {
+    /// Where others reach this node.
+    pub address: Option<HostPort>,
+    pub relay: bool,
+    pub policy: TunnelPolicy,
+    /// What listens here.
+    pub services: BTreeMap<Name, Listener>,
+    /// Ports that were bound before: they are wished for again.
+    pub ports: BTreeMap<Place, SocketAddr>,
+    /// By which a program shows for which user it asks. Digests, so that nothing is to be had here.
+    pub passwords: BTreeMap<Name, Digest>,
+}
+
+/// A place where the tunnel listens for programs of this machine, or for peers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(try_from = "String", into = "String")]
+pub enum Place {
+    /// For peers, over TLS and over QUIC.
+    PeersTls,
+    PeersQuic,
+    /// SOCKS5 for whoever is there by default: the one user at home here, or the node.
+    Socks,
+    /// SOCKS5 for one principal.
+    SocksOf(Principal),
+    /// The forward that was wished for at this address.
+    Forward(HostPort),
+    /// A service that its name resolves to.
+    Service(Name),
+    /// The same at one of several nodes.
+    ServiceAt(Name, NodeName),
+    Resolver,
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::PeersTls => "peers/tls".to_owned(),
+            Place::PeersQuic => "peers/quic".to_owned(),
+            Place::Socks => "socks".to_owned(),
+            Place::SocksOf(principal) => format!("socks/{principal}"),
+            Place::Forward(wished) => format!("forward/{wished}"),
+            Place::Service(name) => format!("service/{name}"),
+            Place::ServiceAt(name, node) => format!("service/{name}/{node}"),
+            Place::Resolver => "resolver".to_owned(),
+        }
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let odd = || format!("`{text}` is no place");
+        Ok(match text.split_once('/') {
+            None if text == "socks" => Self::Socks,
+            None if text == "resolver" => Self::Resolver,
+            Some(("peers", "tls")) => Self::PeersTls,
+            Some(("peers", "quic")) => Self::PeersQuic,
+            Some(("socks", principal)) => Self::SocksOf(principal.parse().map_err(|_| odd())?),
+            Some(("forward", wished)) => Self::Forward(wished.parse().map_err(|_| odd())?),
+            Some(("service", name)) => match name.split_once('/') {
+                None => Self::Service(name.parse().map_err(|_| odd())?),
+                Some((name, node)) => {
+                    Self::ServiceAt(name.parse().map_err(|_| odd())?, node.parse().map_err(|_| odd())?)
+                }
+            },
+            None | Some(_) => return Err(odd()),
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Question {
+    /// Everything that is open and counted.
+    View,
+    /// Who is at the other end of a connection that a service here accepted, by that connection's far address?
+    Caller(SocketAddr),
+    /// Can this service be reached, and by which way?
+    Reach { service: Name, who: Option<Principal> },
+}
+
+/// What the tunnel tells the agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Word {
+    /// The order of this number, and all before it, are in force.
+    Done(u64),
+    /// A peer knows more than was handed in.
+    Heard(Box<News>),
+    /// A key was seen under a name for the first time.
+    Met { name: NodeName, node_key: Digest },
+    /// Where it listens, of all that it was to listen at, and what failed.
+    Listens { at: BTreeMap<Place, SocketAddr>, failed: BTreeMap<Place, String> },
+    /// The answer to the question of this number.
+    Shown { number: u64, answer: Box<Answer> },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Answer {
+    View(View),
+    Caller(Option<Caller>),
+    Reach(Vec<Way>),
+}
+
+/// What is going on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    pub since: Option<Timestamp>,
+    pub head: u64,
+    /// Rows of the access table.
+    pub rules: usize,
+    pub peers: Vec<PeerView>,
+    pub services: Vec<Count>,
+    /// Bytes and connections that were carried for others.
+    pub relayed: Relayed,
+    pub handshakes: Handshakes,
+}
+
+/// A node that this one has spoken to lately.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerView {
+    pub node: NodeName,
+    /// `tls` or `quic`, and why.
+    pub transport: Transport,
+    pub why: String,
+    /// The relay in between.
+    pub through: Option<NodeName>,
+    pub connections: usize,
+    pub streams: usize,
+    pub head: u64,
+    pub round_trip_us: Option<u64>,
+    /// Why it could not be reached at the last try.
+    pub problem: Option<String>,
+}
+
+/// What a principal did with a service. `incoming` is what a service here was asked, else what was asked elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    pub service: Name,
+    pub principal: Principal,
+    pub incoming: bool,
+    pub open: u64,
+    pub streams: u64,
+    /// From the caller to the service, and back.
+    pub sent: u64,
+    pub received: u64,
+    pub refused: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relayed {
+    pub waiting: u64,
+    pub open: u64,
+    pub carried: u64,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handshakes {
+    pub done: u64,
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// Who calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    pub principal: Principal,
+    pub node: NodeName,
+    pub service: Name,
+    pub since: Timestamp,
+}
+
+/// One way to a service, tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    pub node: NodeName,
+    pub transport: Transport,
+    pub through: Option<NodeName>,
+    /// What was found; an error says what failed.
+    pub outcome: Result<String, String>,
+}
+
+/// Whoever is at home here, by what `Speak` brought.
+pub fn spoken_for(identities: &[Identity]) -> BTreeSet<Principal> {
+    identities.iter().map(|identity| identity.principal.clone()).collect()
+}

@@ -1,0 +1,174 @@
+//! What the tunnel goes by right now: who is believed, and who may open what. Immutable; swapped whole by each order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use identity::bundle::{Identity, Roots};
+use identity::id::Digest;
+use identity::principal::{Name, NodeName, OrgName};
+use identity::signers::SignerSet;
+use identity::time::Timestamp;
+use identity::untrusted::Untrusted;
+use identity::verifier::ProvenSvid;
+use org::peer::{Company, NotAPeer, Peer, Presented};
+use org::vouch::Unvouched;
+use wire::known::{BadKnowledge, Known};
+use wire::peer::{Declined, Hello, News, SCHEMA};
+use wire::tls::Judgment;
+
+use crate::access_table::Tables;
+use crate::orders::Knowledge;
+
+/// What is known of the org, and what this node shows of itself.
+#[derive(Debug)]
+pub struct Standing {
+    pub known: Known,
+    pub judgment: Judgment,
+    sets: Vec<SignerSet>,
+    presented: Option<Presented>,
+    pins: BTreeMap<NodeName, Digest>,
+}
+
+/// Why a stream was not opened, or was cut.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error(transparent)]
+    NotAPeer(#[from] NotAPeer),
+    #[error("what the operators say now ended it: {0}")]
+    Ended(#[source] Untrusted),
+    #[error("the access table does not allow it")]
+    NotAllowed,
+    #[error("head {head} is past its time since {until}")]
+    Stale { head: u64, until: Timestamp },
+}
+
+impl Denied {
+    /// A word for counters: one per reason.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::NotAPeer(_) => "not_believed",
+            Self::Ended(_) => "ended",
+            Self::NotAllowed => "not_allowed",
+            Self::Stale { .. } => "stale_head",
+        }
+    }
+
+    /// What the other side is told.
+    pub fn told(&self) -> Declined {
+        match self {
+            Self::NotAPeer(NotAPeer::Unvouched(Unvouched::TooOld { .. } | Unvouched::FromLater { .. })) => {
+                Declined::TooOld
+            }
+            Self::NotAPeer(why) => Declined::NotBelieved { why: why.to_string().chars().take(300).collect() },
+            Self::Ended(why) => Declined::NotBelieved { why: why.to_string().chars().take(300).collect() },
+            Self::NotAllowed => Declined::NotAllowed,
+            Self::Stale { .. } => Declined::Stale,
+        }
+    }
+}
+
+impl Standing {
+    pub fn new(name: &OrgName, knowledge: Knowledge) -> Result<Self, BadKnowledge> {
+        let known = Known::from_file(knowledge.known)?;
+        let roots = |all: Vec<identity::text::Bytes>| {
+            Roots::<Identity>::from_certificates(all.into_iter().map(|root| root.0.into()).collect())
+        };
+        let judgment = Judgment {
+            org: known.org(),
+            name: name.clone(),
+            roots: roots(knowledge.roots),
+            head: known.head.head.clone(),
+            former: roots(knowledge.former),
+        };
+        let sets = known.signer_sets();
+        Ok(Self { known, judgment, sets, presented: knowledge.presented, pins: knowledge.pins })
+    }
+
+    pub const fn head(&self) -> u64 {
+        self.known.head.head.version
+    }
+
+    /// What this node says first. Nothing while it was never shown its place.
+    pub fn hello(&self) -> Option<Hello> {
+        let presented = self.presented.clone()?;
+        Some(Hello { schema: SCHEMA, signers: self.known.signers.version, head: self.head(), presented })
+    }
+
+    /// What the other side does not know, if it knows less. An org has few signer sets: it gets those that follow its own.
+    pub fn news_for(&self, hello: &Hello) -> Option<News> {
+        let older = hello.head < self.head() || hello.signers < self.known.signers.version;
+        let from = usize::try_from(hello.signers.saturating_sub(1)).unwrap_or(usize::MAX);
+        let signers = self.known.chain.iter().skip(from).cloned().collect();
+        older.then(|| News { signers, head: self.known.head_envelope.clone() })
+    }
+
+    /// Does the other side know more?
+    pub fn is_behind(&self, hello: &Hello) -> bool {
+        hello.head > self.head() || hello.signers > self.known.signers.version
+    }
+
+    pub fn recognize(&self, svid: &ProvenSvid, presented: &Presented, clock: Timestamp) -> Result<Peer, NotAPeer> {
+        Peer::recognize(svid, presented, self.company(&self.pin(), clock))
+    }
+
+    /// The first key that was seen under the name; absent: nobody met it yet.
+    pub fn pinned(&self, name: &NodeName) -> Option<Digest> {
+        self.pins.get(name).copied()
+    }
+
+    /// May the peer open a stream to the service that listens here?
+    pub fn may_open(&self, tables: &Tables, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        let pin = self.pin();
+        let company = self.company(&pin, clock);
+        peer.check(company)?;
+        check_allowed(tables, peer, service)?;
+        let head = &self.known.head.head;
+        match tables.margin(peer.principal(), peer.node()) {
+            Some(margin) if company.now > head.fresh_until + margin => {
+                Err(Denied::Stale { head: head.version, until: head.fresh_until })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// May what it opened before go on?
+    pub fn may_stay(&self, tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
+        peer.endures(&self.known.head.head).map_err(Denied::Ended)?;
+        check_allowed(tables, peer, service)
+    }
+
+    fn pin(&self) -> impl Fn(&NodeName) -> Option<Digest> {
+        |name| self.pins.get(name).copied()
+    }
+
+    fn company<'a>(&'a self, pinned: &'a dyn Fn(&NodeName) -> Option<Digest>, clock: Timestamp) -> Company<'a> {
+        Company {
+            standard: self.judgment.standard(),
+            head: &self.known.head,
+            signers: &self.sets,
+            pinned,
+            now: self.known.now(clock),
+        }
+    }
+}
+
+fn check_allowed(tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
+    if tables.permits(service, peer.principal(), peer.node()) { Ok(()) } else { Err(Denied::NotAllowed) }
+}
+
+/// Both halves of what decides, as one value behind one pointer.
+#[derive(Debug)]
+pub struct Rule {
+    pub standing: Arc<Standing>,
+    pub tables: Arc<Tables>,
+}
+
+impl Rule {
+    pub fn may_open(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.standing.may_open(&self.tables, peer, service, clock)
+    }
+
+    pub fn may_stay(&self, peer: &Peer, service: &Name) -> Result<(), Denied> {
+        self.standing.may_stay(&self.tables, peer, service)
+    }
+}

@@ -1,0 +1,86 @@
+//! The words between the tunnels of two nodes: who is there, what is asked for, and what one knows that the other does not.
+//!
+//! Both transports carry the same words. On a connection, each side says `Hello` first. Whoever knows a newer head hands it
+//! over. Then the caller opens streams, each with `Open`, and the other side answers.
+
+use identity::envelope::Envelope;
+use identity::principal::{Name, NodeName};
+use org::peer::Presented;
+use serde::{Deserialize, Serialize};
+
+pub const SCHEMA: u32 = 1;
+/// Agreed on in the handshake, so that nothing else is taken for a tunnel.
+pub const ALPN: &[u8] = b"freehold-tunnel/1";
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    pub schema: u32,
+    /// The newest that are known to the one who speaks.
+    pub signers: u64,
+    pub head: u64,
+    pub presented: Presented,
+}
+
+/// What the other side has not heard yet: it believes only the signatures.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct News {
+    /// The signer sets that follow the one which the other side named.
+    pub signers: Vec<Envelope>,
+    pub head: Envelope,
+}
+
+/// What a connection, or a stream of it, is wanted for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Open {
+    /// A service that listens on the asked node.
+    Service(Name),
+    /// Another node, which waits here for whoever wants it: this node carries the bytes, and cannot read them.
+    Through(NodeName),
+    /// Nothing yet: the asking node can be reached by others through this connection.
+    Wait,
+    /// Nothing: heads were exchanged, and the connection is of use.
+    Probe,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Opened {
+    Yes,
+    No(Declined),
+}
+
+/// Why not, as the other side is told. What the log says is more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Declined {
+    #[error("its access table does not allow it")]
+    NotAllowed,
+    #[error("it does not believe who is asking: {why}")]
+    NotBelieved { why: String },
+    #[error("what was shown is older than what it knows by now")]
+    TooOld,
+    #[error("its head is past its time, and by then only others may open something new")]
+    Stale,
+    #[error("the service does not accept connections there")]
+    ServiceDown,
+    #[error("the service did not answer in time")]
+    ServiceSilent,
+    #[error("as many streams are open as it allows")]
+    TooMany,
+    #[error("it carries nothing for others")]
+    NoRelay,
+    #[error("the wanted node does not wait there")]
+    NotWaiting,
+    #[error("it is about to stop")]
+    Stopping,
+}
+
+impl Declined {
+    /// Would another connection, with newer papers, help?
+    pub const fn wants_new_papers(&self) -> bool {
+        matches!(self, Self::TooOld | Self::NotBelieved { .. })
+    }
+}
