@@ -2,9 +2,9 @@
 
 mod scene;
 mod town;
-mod entering;
 mod carrying;
 mod judging;
 mod cutting;
 mod calling;
 mod relaying;
+mod entering;
