@@ -3,7 +3,7 @@
 //! A side that reads slowly slows the one that writes: nothing is read before what was read is written. While nothing moves,
 //! no buffer is kept.
 
-mod room;
+pub mod room;
 mod far;
 
 use std::pin::Pin;

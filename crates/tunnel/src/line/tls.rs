@@ -93,11 +93,13 @@ fn chain_of(state: &CommonState) -> Vec<CertificateDer<'static>> {
 
 impl Ends {
     pub async fn ask(&mut self, open: &Open) -> Result<Opened, NoFrame> {
-        let asked = async {
-            say(&mut self.to, Kind::Open, open).await?;
-            self.frames.words(Kind::Opened).await
-        };
-        timeout(OPENED, asked).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
+        timeout(OPENED, self.ask_and_wait(open)).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
+    }
+
+    /// The answer comes when it comes, or the connection ends.
+    pub async fn ask_and_wait(&mut self, open: &Open) -> Result<Opened, NoFrame> {
+        say(&mut self.to, Kind::Open, open).await?;
+        self.frames.words(Kind::Opened).await
     }
 
     /// What the other side wants next; nothing if it wants nothing for so long, or is gone.

@@ -1,6 +1,7 @@
 //! What gateways said of their ledgers, kept to be held against them; and where gateways are.
 
 use identity::envelope::Envelope;
+use identity::head::Head;
 use identity::principal::{Address, Author, NodeName};
 use identity::time::Timestamp;
 use org::frontier::Tip;
@@ -83,15 +84,18 @@ impl Scope {
         self.write_json("last-good.json", good)
     }
 
-    /// Everywhere that a gateway may be: the last good one, those of the head, those from when the node joined. What is
-    /// wrong among them costs a moment, and nothing is dropped for it.
+    /// Everywhere that a gateway may be: the last good one, those of the head, those from when the node joined; those that
+    /// can issue nothing last. What is wrong among them costs a moment, and nothing is dropped for it.
     pub fn addresses(&self, node: &NodeFile, now: Timestamp) -> Result<Vec<Address>, ScopeError> {
         let known = self.known()?;
         let head = known.as_ref().map(|known| &known.head.head);
         let first = head.and_then(|head| head.first_gateway()).cloned();
         let good = self.last_good()?.filter(|good| good.first == first).map(|good| good.address);
         let listed = head.map(|head| head.gateway_addresses(now)).unwrap_or_default();
-        Ok(in_turn(good.into_iter().chain(listed).chain(node.gateways.iter().cloned())))
+        let mute = head.map(Head::mute_addresses).unwrap_or_default();
+        let mut all = in_turn(good.into_iter().chain(listed).chain(node.gateways.iter().cloned()));
+        all.sort_by_key(|address| mute.contains(address));
+        Ok(all)
     }
 }
 
