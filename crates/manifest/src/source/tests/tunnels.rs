@@ -271,6 +271,23 @@ more.yaml:2:63: warning: whoever reaches 10.0.0.1:80 calls `wiki` as `a`
 }
 
 #[test]
+fn a_listener_that_nobody_calls_is_a_warning() {
+    same(&broken("gw: {", "gw: {tunnel: {listen: '0.0.0.0:1'}, "), "");
+    // What the org says is for those that have an address.
+    same(&broken("org: {", "org: {tunnel: {listen: '0.0.0.0:1'}, "), "");
+    let told = with("nodes: {a: {tunnel: {listen: '0.0.0.0:1'}}}\n");
+    same(
+        &told,
+        "
+more.yaml:1:30: warning: nobody calls there: no machine that listens there has an `address`
+  1 | nodes: {a: {tunnel: {listen: '0.0.0.0:1'}}}
+    |                              ^^^^^^^^^^^
+  hint: give it an `address`; or leave this out, since what comes by a relay needs no listener
+",
+    );
+}
+
+#[test]
 fn a_rule_for_stale_heads_names_roles_that_are_there() {
     same(&broken("org: {", "org: {stale: {margin: 1y, roles: [operater, staf]}, "), "
 fleet.yaml:1:23: error: `1y` is not a span of time (like 90s, 15m, 24h or 30d)
