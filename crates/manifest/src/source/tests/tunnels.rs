@@ -54,6 +54,11 @@ fn socks_is_there_unless_it_is_off_and_can_be_had_back() {
     assert_eq!(node(&fleet(&said("socks: off", "")), "desk").socks, Socks::Off);
     let back = Socks::At { addr: "127.0.0.1:1080".parse().unwrap(), password: true };
     assert_eq!(node(&fleet(&said("socks: off", "socks: {password: true}")), "desk").socks, back);
+    let moved = Socks::At { addr: "127.0.0.1:9".parse().unwrap(), password: true };
+    for at in ["'127.0.0.1:9'", "{at: '127.0.0.1:9'}"] {
+        let text = said("socks: {password: true}", &format!("socks: {at}"));
+        assert_eq!(node(&fleet(&text), "desk").socks, moved, "who moves it does not open it");
+    }
     let open = Socks::At { addr: "127.0.0.1:9".parse().unwrap(), password: false };
     assert_eq!(
         node(&fleet(&said("socks: {password: true}", "socks: {at: '127.0.0.1:9', password: false}")), "desk").socks,
