@@ -273,6 +273,37 @@ impl Middle {
     }
 }
 
+/// Carries UDP of one caller to an address, and later to another.
+pub async fn udp_middle(first: SocketAddr) -> (SocketAddr, watch::Sender<SocketAddr>) {
+    let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = front.local_addr().unwrap();
+    let (there, mut target) = watch::channel(first);
+    tokio::spawn(async move {
+        let (mut out, mut back, mut caller) = (vec![0; 1 << 16], vec![0; 1 << 16], None);
+        loop {
+            // A new socket for each target: what the old one still says is not heard.
+            let behind = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let to = *target.borrow_and_update();
+            loop {
+                tokio::select! {
+                    _ = target.changed() => break,
+                    got = front.recv_from(&mut out) => {
+                        let (count, from) = got.unwrap();
+                        caller = Some(from);
+                        let _ = behind.send_to(&out[..count], to).await;
+                    }
+                    got = behind.recv_from(&mut back) => {
+                        if let (Ok((count, _)), Some(caller)) = (got, caller) {
+                            let _ = front.send_to(&back[..count], caller).await;
+                        }
+                    }
+                }
+            }
+        }
+    });
+    (address, there)
+}
+
 /// Asks until it is so.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..3_000 {
