@@ -31,7 +31,6 @@ pub mod attend;
 
 // Ways in for programs of this machine.
 pub mod ways;
-pub mod opening;
 
 #[cfg(test)]
 mod tests;
