@@ -16,3 +16,8 @@ pub mod choose;
 pub mod meter;
 pub mod live;
 pub mod held;
+
+// The process.
+pub mod sandbox;
+pub mod peers;
+pub mod process;
