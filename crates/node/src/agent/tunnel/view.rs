@@ -1,0 +1,35 @@
+//! How the tunnel stands, for people.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use tunnel::orders::{Place, View};
+
+/// What the agent knows of the tunnel's process, and what that one says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelView {
+    pub state: State,
+    pub pid: Option<u32>,
+    pub since: Option<Timestamp>,
+    /// How often it ended without being told to.
+    pub restarts: u32,
+    /// How it ended last.
+    pub problem: Option<String>,
+    pub listens: BTreeMap<Place, SocketAddr>,
+    pub failed: BTreeMap<Place, String>,
+    /// Absent if the process does not run, or does not answer.
+    pub now: Option<View>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// There is nothing to carry.
+    #[default]
+    Off,
+    Running,
+    /// It ended, and is started again in a while.
+    Waiting,
+}
