@@ -15,6 +15,7 @@ use node::commands::service::Service;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
 use node::commands::trust::Trust;
+use node::commands::tunnel::TunnelCommand;
 use node::report::Failure;
 use tokio::runtime::Builder;
 
@@ -60,6 +61,9 @@ enum Command {
     /// Be a gateway of the org: ask for it, take what the operators hand back, serve
     #[command(subcommand)]
     Gateway(GatewayCommand),
+    /// Carry streams: what the agent starts
+    #[command(subcommand, hide = true)]
+    Tunnel(TunnelCommand),
     /// Leave the org and wipe the keys
     Leave(Leave),
     /// Look at everything that can be wrong here, and say how to cure it
@@ -78,6 +82,9 @@ fn main() -> ExitCode {
     std::hint::black_box(MARK);
     node::report::log_to_stderr();
     let cli = Cli::parse();
+    if let Command::Tunnel(tunnel) = &cli.command {
+        return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
+    }
     // A gateway answers many at once; everything else is content with one thread.
     let mut threads = match cli.command {
         Command::Gateway(GatewayCommand::Serve(_)) => Builder::new_multi_thread(),
@@ -103,6 +110,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Status(status) => status.run(common),
         Command::Trust(trust) => trust.run(common),
         Command::Gateway(gateway) => gateway.run(common).await,
+        Command::Tunnel(tunnel) => tunnel.run(),
         Command::Leave(leave) => leave.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),

@@ -4,6 +4,7 @@ pub mod bundle;
 pub mod join;
 pub mod csr;
 pub mod run;
+pub mod tunnel;
 pub mod service;
 pub mod status;
 pub mod trust;
