@@ -3,17 +3,20 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use node::commands::caller::Caller;
 use node::commands::csr::Csr;
 use node::commands::doctor::Doctor;
 use node::commands::gateway::GatewayCommand;
 use node::commands::join::Join;
 use node::commands::leave::Leave;
 use node::commands::pages::{Completions, Man};
+use node::commands::port::Port;
 use node::commands::roots::Common;
 use node::commands::run::Run;
 use node::commands::service::Service;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
+use node::commands::top::Top;
 use node::commands::trust::Trust;
 use node::commands::tunnel::TunnelCommand;
 use node::report::Failure;
@@ -30,6 +33,8 @@ use tokio::runtime::Builder;
   freehold-node service install     let systemd run the agent, from now on and after each start
   freehold-node sync                take what is published now, and see how it goes
   freehold-node status              how things stand
+  freehold-node port                where programs here reach services
+  freehold-node top                 who calls what, now
   freehold-node trust               which roots it goes by
   freehold-node doctor              what is wrong, and how to cure it
   freehold-node leave               say goodbye and wipe the keys"
@@ -56,6 +61,12 @@ enum Command {
     Sync(Sync),
     /// Tell how this node stands
     Status(Status),
+    /// Tell where programs here reach services: the SOCKS port, or a service's own
+    Port(Port),
+    /// Watch who calls what, as it happens
+    Top(Top),
+    /// Tell who is at the other end of a connection that a service here accepted
+    Caller(Caller),
     /// Tell which roots this machine goes by, and where other programs read them
     Trust(Trust),
     /// Be a gateway of the org: ask for it, take what the operators hand back, serve
@@ -108,6 +119,9 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Service(service) => service.run(common),
         Command::Sync(sync) => sync.run(common).await,
         Command::Status(status) => status.run(common),
+        Command::Port(port) => port.run(common),
+        Command::Top(top) => top.run(common).await,
+        Command::Caller(caller) => caller.run(common).await,
         Command::Trust(trust) => trust.run(common),
         Command::Gateway(gateway) => gateway.run(common).await,
         Command::Tunnel(tunnel) => tunnel.run(),

@@ -6,8 +6,8 @@
 use std::io;
 
 use landlock::{
-    ABI, Access as _, AccessFs, CompatLevel, Compatible as _, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr as _,
-    RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access as _, AccessFs, CompatLevel, Compatible as _, LandlockStatus, RestrictionStatus, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 
@@ -108,7 +108,10 @@ mod tests {
             String::from_utf8(child.stdout).unwrap()
         };
         let free = run("no");
-        assert!(free.contains("key: true") && free.contains("write: true") && free.contains("privileges: true"), "{free}");
+        assert!(
+            free.contains("key: true") && free.contains("write: true") && free.contains("privileges: true"),
+            "{free}"
+        );
         let said = run("yes");
         assert!(said.contains("privileges: false") && said.contains("core: Some(0)"), "{said}");
         // Where the kernel has no landlock there is nothing to see, and that is said.

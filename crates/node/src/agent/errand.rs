@@ -23,7 +23,10 @@ pub enum Request {
     /// Who is at the other end of a connection that a service here accepted from this address?
     Caller(SocketAddr),
     /// Can this service be reached, by this user or service, or by the node itself?
-    Reach { service: Name, who: Option<Principal> },
+    Reach {
+        service: Name,
+        who: Option<Principal>,
+    },
 }
 
 /// Asks for news at once, and takes them.

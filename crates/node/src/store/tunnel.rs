@@ -53,10 +53,12 @@ pub struct Met {
 impl Met {
     /// What cannot be read is forgotten: keys are met again, and ports are bound again.
     pub fn load(scope: &Scope) -> Self {
-        read_json(&scope.path(MET)).unwrap_or_else(|why| {
-            tracing::error!(%why, "what the tunnel met before is forgotten");
-            None
-        }).unwrap_or_else(|| Self { schema: 1, ..Self::default() })
+        read_json(&scope.path(MET))
+            .unwrap_or_else(|why| {
+                tracing::error!(%why, "what the tunnel met before is forgotten");
+                None
+            })
+            .unwrap_or_else(|| Self { schema: 1, ..Self::default() })
     }
 
     pub fn save(&self, scope: &Scope) -> Result<(), ScopeError> {

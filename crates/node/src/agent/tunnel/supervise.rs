@@ -80,7 +80,9 @@ impl Supervisor {
             };
             match end {
                 End::Over => return,
-                End::Dismissed => self.show(|view| *view = TunnelView { restarts: view.restarts, ..TunnelView::default() }),
+                End::Dismissed => {
+                    self.show(|view| *view = TunnelView { restarts: view.restarts, ..TunnelView::default() })
+                }
                 End::Fell(why) => {
                     if began.elapsed() >= STAYED {
                         self.pause = FIRST_PAUSE;
@@ -300,7 +302,9 @@ impl Attended {
             }
             Word::Listens { at, failed } => {
                 supervisor.note_ports(&at);
-                supervisor.show(|view| (view.listens, view.failed) = (at, failed));
+                let orders = supervisor.orders.as_ref();
+                let forwards = orders.map(|orders| orders.run.policy.forward.clone()).unwrap_or_default();
+                supervisor.show(|view| (view.listens, view.failed, view.forwards) = (at, failed, forwards));
             }
             Word::Shown { number, answer } => {
                 if let Some(asked) = self.questions.remove(&number) {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use identity::principal::{HostPort, Name};
 use identity::time::Timestamp;
+use manifest::stored::Forward;
 use serde::{Deserialize, Serialize};
 use tunnel::orders::{Place, View};
 
@@ -19,8 +21,23 @@ pub struct TunnelView {
     pub problem: Option<String>,
     pub listens: BTreeMap<Place, SocketAddr>,
     pub failed: BTreeMap<Place, String>,
+    /// Which service each forward leads to.
+    #[serde(default)]
+    pub forwards: BTreeMap<HostPort, Forward>,
     /// Absent if the process does not run, or does not answer.
     pub now: Option<View>,
+}
+
+impl TunnelView {
+    /// Where programs of this machine reach a service.
+    pub fn ports_of(&self, service: &Name) -> Vec<(&Place, SocketAddr)> {
+        let leads = |place: &Place| match place {
+            Place::Service(name) => name == service,
+            Place::Forward(wished) => self.forwards.get(wished).is_some_and(|forward| forward.service == *service),
+            Place::PeersTls | Place::PeersQuic | Place::Socks | Place::SocksOf(_) | Place::Resolver => false,
+        };
+        self.listens.iter().filter(|(place, _)| leads(place)).map(|(place, at)| (place, *at)).collect()
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
