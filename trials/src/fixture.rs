@@ -29,6 +29,11 @@ pub fn ways(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/ways").join(name)
 }
 
+/// Where the fixtures of an org whose roots were turned are: store version 5, versions in every state, a node that has them.
+pub fn turns(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/turns").join(name)
+}
+
 /// Copies a fixture's folder. Version control keeps no modes: keys and folders are made private again.
 pub fn copy_folder(from: &Path, to: &Path) {
     let or_panic = |done: std::io::Result<()>| done.unwrap_or_else(|why| panic!("`{}`: {why}", from.display()));

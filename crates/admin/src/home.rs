@@ -26,6 +26,7 @@ use wire::connect::{CallError, Gateway as Peer};
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
+use crate::words::see;
 
 /// So long a command waits for others that have the gateway's folder open.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -478,9 +479,9 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::Envelope(_)
         | OperateError::NotWritten(_)
         | OperateError::NoRandomness(_)
-        | OperateError::NoSuch { .. }
         | OperateError::Pending(_)
         | OperateError::Unwise(_) => Failure::new(doing, why),
+        OperateError::NoSuch { what, .. } => Failure::new(doing, why).hint(see(what)),
         OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
         OperateError::Unturned(unturned) => {
             let refused = Failure::new(doing, unturned).exit(Exit::Refused);

@@ -9,12 +9,15 @@ use identity::authority::Authority;
 use identity::bundle::InDomain;
 use identity::head::TrustState;
 use identity::id::Fingerprint;
+use identity::principal::NodeName;
 use identity::trust;
 use node::report::Failure;
 use operate::desk::Desk;
 use operate::gateway::{DomainRoots, OpenRoots};
+use operate::papers::Papers;
 use operate::roots::{self, RootError, Sealing};
 use operate::session::Session;
+use pki_types::CertificateDer;
 
 use crate::home::{Common, failure};
 
@@ -57,6 +60,39 @@ pub async fn open_roots<D: Desk>(
     })
 }
 
+/// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
+pub fn certify_lacking<D: Desk>(
+    common: &Common,
+    session: &Session<D>,
+    folder: Option<PathBuf>,
+    (gateway, papers): (&NodeName, &mut Papers),
+    doing: &str,
+) -> Result<(), Failure> {
+    let (ring, now) = (Keyring::new(common, session, folder), clock::now());
+    let identity = open_here(&ring, &papers.identity.lacks(), doing)?;
+    let endpoint = open_here(&ring, &papers.endpoint.lacks(), doing)?;
+    let filled = session.fill(&mut papers.identity, gateway, &identity, now);
+    let filled = filled.and_then(|()| session.fill(&mut papers.endpoint, gateway, &endpoint, now));
+    filled.map_err(|why| failure(doing, &why))
+}
+
+/// Those of these roots whose keys are here.
+fn open_here<T: InDomain>(
+    ring: &Keyring<'_>,
+    wanted: &[CertificateDer<'static>],
+    doing: &str,
+) -> Result<Vec<Authority<T>>, Failure> {
+    let mut here = Vec::new();
+    for root in wanted {
+        match roots::open(&ring.folder, root, || ring.ask()) {
+            Ok(opened) => here.push(opened),
+            Err(RootError::NotHere(..)) => {}
+            Err(why) => return Err(failed(doing, &why)),
+        }
+    }
+    Ok(here)
+}
+
 async fn open_domain<D: Desk, T: InDomain>(
     ring: &Keyring<'_>,
     session: &mut Session<D>,
@@ -64,13 +100,15 @@ async fn open_domain<D: Desk, T: InDomain>(
 ) -> Result<DomainRoots<T>, Failure> {
     let failed = |why: RootError| failed(doing, &why);
     let versions = session.versions::<T>().await.map_err(|why| failure(doing, &why))?;
-    let (mut active, mut more) = (None, Vec::<Authority<T>>::new());
+    let (mut active, mut more, mut absent) = (None, Vec::<Authority<T>>::new(), Vec::new());
     for version in versions.into_iter().filter(|version| version.line.state.is_trusted()) {
         for root in version.bundle.roots().certificates() {
             match roots::open(&ring.folder, root, || ring.ask()) {
                 Ok(opened) if version.line.state == TrustState::Active && active.is_none() => active = Some(opened),
                 Ok(opened) => more.push(opened),
-                Err(RootError::NotHere(..)) if version.line.state != TrustState::Active => {}
+                Err(RootError::NotHere(..)) if version.line.state != TrustState::Active => {
+                    absent.push(version.line.clone());
+                }
                 Err(why) => return Err(failed(why)),
             }
         }
@@ -80,7 +118,7 @@ async fn open_domain<D: Desk, T: InDomain>(
     // A version that was taken back names the same root again.
     let mut seen = vec![active.key_id()];
     more.retain(|root| !seen.contains(&root.key_id()) && (seen.push(root.key_id()), true).1);
-    Ok(DomainRoots { active, more })
+    Ok(DomainRoots { active, more, absent })
 }
 
 /// The root of the next version: one that was drawn by a command that was cut off, else a new one.

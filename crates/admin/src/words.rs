@@ -27,6 +27,18 @@ pub fn or_dash<T: ToString>(value: Option<&T>) -> String {
     value.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
+/// Where to look for what is there, when something is not.
+pub fn see(what: &str) -> &'static str {
+    match what {
+        "node" => "see which there are: freehold node list",
+        "invite" => "see which there are: freehold invite list",
+        "waiver" => "see which there are: freehold invite waivers",
+        "gateway" | "mandate of" => "see which there are: freehold gateway list",
+        "signer" => "see which there are: freehold signer list",
+        _ => "see what there was: freehold audit",
+    }
+}
+
 /// Asks; without a terminal only `--yes` is a yes.
 pub fn confirm(yes: bool, doing: &str, question: &str) -> Result<(), Failure> {
     if yes {

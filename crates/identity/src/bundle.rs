@@ -265,7 +265,7 @@ impl std::fmt::Display for NamedRoot {
 }
 
 /// As many gateways, and as many outside roots, as a bundle may name.
-const MAX_ISSUERS: usize = 256;
+pub const MAX_ISSUERS: usize = 256;
 const MAX_OUTSIDE: usize = 16;
 
 fn read_issuers(

@@ -40,7 +40,7 @@ pub enum BadStep {
     #[error("version {0} has nothing before it that is still known")]
     NothingBefore(u64),
     #[error("version {version} is promised to be trusted until {until}")]
-    InGrace { version: u64, until: Timestamp },
+    InGrace { version: u64, domain: &'static str, until: Timestamp },
     #[error("a grace lasts between nothing and {}", GRACE.end())]
     Grace,
     #[error("no version of the `{0}` bundle is in use")]
@@ -118,7 +118,7 @@ pub fn step(lines: &[TrustLine], domain: Domain, step: Step, now: Timestamp) -> 
         Step::Retire { version, early } => {
             let line = expect(lines, domain, version, TrustState::Grace)?;
             if let Some(grace) = line.grace.filter(|grace| now < grace.until && !early) {
-                return Err(BadStep::InGrace { version, until: grace.until });
+                return Err(BadStep::InGrace { version, domain: domain.word(), until: grace.until });
             }
             for line in next.iter_mut().filter(|line| line.domain == domain && line.version == version) {
                 line.state = TrustState::Retired;

@@ -15,6 +15,7 @@ use wire::control::NodeView;
 use crate::desk::Desk;
 use crate::publish::reports::Reports;
 use crate::session::{OperateError, Session};
+use crate::unturned::Unturned;
 
 /// So long after it was last heard of, a node counts as off.
 pub const ABSENT: Seconds = Seconds(180);
@@ -123,6 +124,13 @@ impl Missing {
 }
 
 impl Stances {
+    /// Each of these is a member: a name that was mistyped is not passed over.
+    pub fn check_names(&self, names: &BTreeSet<NodeName>) -> Result<(), Unturned> {
+        let members: BTreeSet<&NodeName> = self.members.iter().map(|(member, _)| &member.name).collect();
+        let strangers: Vec<_> = names.iter().filter(|name| !members.contains(name)).cloned().collect();
+        if strangers.is_empty() { Ok(()) } else { Err(Unturned::NoNodes(strangers)) }
+    }
+
     /// Each member with its last word.
     pub fn all(&self) -> Vec<Stance> {
         self.members.iter().map(|(member, key)| self.stance(member, *key)).collect()

@@ -3,7 +3,7 @@
 //! To break is to be unable to go on without help, or without coming home first. A machine that knows the org comes home
 //! by itself once it reaches a gateway, since the head is signed; until then it is cut off, and so it is named.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::{Bundle, Domain, InDomain};
 use identity::certificate;
@@ -13,7 +13,7 @@ use identity::principal::{Kind as PrincipalKind, NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use identity::trust::{self, BadStep, Step};
 use org::invite::InviteKind;
-use org::report::{DomainTold, SvidTold};
+use org::report::{DomainTold, SvidTold, TOLD};
 use pki_types::CertificateDer;
 use serde::Serialize;
 
@@ -45,17 +45,20 @@ pub struct Scene {
 pub struct Held {
     pub version: u64,
     pub roots: Vec<CertificateDer<'static>>,
-    /// Issuing keys that have a certificate in it.
-    pub issuers: BTreeSet<KeyId>,
+    /// Issuing keys that have a certificate in it, and when it ends.
+    pub issuers: BTreeMap<KeyId, Timestamp>,
 }
 
 impl Held {
     pub fn of<D: InDomain>(version: u64, bundle: &Bundle<D>) -> Self {
-        let issuers = bundle.body().issuers.iter().filter_map(|der| {
-            let reading = certificate::read(&CertificateDer::from(der.0.as_slice())).ok()?;
-            Some(reading.key)
-        });
-        Self { version, roots: bundle.roots().certificates().to_vec(), issuers: issuers.collect() }
+        let mut issuers = BTreeMap::new();
+        for der in &bundle.body().issuers {
+            if let Ok(reading) = certificate::read(&CertificateDer::from(der.0.as_slice())) {
+                let until = issuers.entry(reading.key).or_insert(reading.validity.not_after);
+                *until = reading.validity.not_after.max(*until);
+            }
+        }
+        Self { version, roots: bundle.roots().certificates().to_vec(), issuers }
     }
 
     fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> {
@@ -133,13 +136,48 @@ pub struct Break {
 impl Break {
     /// As it stands in the ledger, if it was let break.
     pub fn in_words(&self) -> String {
-        format!("{} {}", self.kind.word(), self.name)
+        let name = match self.kind {
+            Kind::Gateway | Kind::Waiting => self.name.rsplit('/').next().unwrap_or_default(),
+            _ => &self.name,
+        };
+        format!("{} {name}", self.kind.word())
+    }
+
+    /// The beginning of an id is enough, as far as people copy it.
+    fn begins(&self, name: &str) -> bool {
+        let id = matches!(self.kind, Kind::Invite | Kind::BundleFile | Kind::Image);
+        id && name.len() >= 8 && self.name.starts_with(name)
     }
 
     fn is_called(&self, name: &str) -> bool {
-        // The beginning of an id, as far as people copy it.
-        let id = matches!(self.kind, Kind::Invite | Kind::BundleFile | Kind::Image);
-        self.name == name || (id && name.len() >= 8 && self.name.starts_with(name))
+        let of = |kind: &str| name.strip_prefix(kind).is_some_and(|name| name == self.name);
+        self.name == name
+            || match self.kind {
+                Kind::Gateway => of(GATEWAY),
+                Kind::Waiting => of(WAITING),
+                Kind::Node | Kind::Certificate => of(NODE),
+                Kind::Service | Kind::User | Kind::Invite | Kind::BundleFile | Kind::Image => self.begins(name),
+            }
+    }
+}
+
+const GATEWAY: &str = "gateway/";
+const WAITING: &str = "waiting/";
+const NODE: &str = "node/";
+
+/// One name must not waive two things: a plain one is the node's and its certificate's, if they are among these.
+fn tell_apart(breaks: &mut [Break]) {
+    let named = |breaks: &[Break], kinds: &[Kind]| -> BTreeSet<String> {
+        breaks.iter().filter(|it| kinds.contains(&it.kind)).map(|it| it.name.clone()).collect()
+    };
+    let nodes = named(breaks, &[Kind::Node, Kind::Certificate]);
+    let (gateways, waiting) = (named(breaks, &[Kind::Gateway]), named(breaks, &[Kind::Waiting]));
+    for it in breaks {
+        match it.kind {
+            Kind::Gateway if nodes.contains(&it.name) || waiting.contains(&it.name) => it.name.insert_str(0, GATEWAY),
+            Kind::Waiting if nodes.contains(&it.name) || gateways.contains(&it.name) => it.name.insert_str(0, WAITING),
+            _ => {}
+        }
     }
 }
 
@@ -153,12 +191,31 @@ pub struct Outcome {
     pub breaks: Vec<Break>,
 }
 
+/// What names that were waived leave to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waived<'a> {
+    /// What would break and is not named.
+    pub open: Vec<&'a Break>,
+    /// What was named and would not break.
+    pub idle: Vec<String>,
+    /// Beginnings that several ids have.
+    pub several: Vec<String>,
+}
+
 impl Outcome {
-    /// What would break and is not named, and what was named and would not.
-    pub fn unwaived(&self, waived: &[String]) -> (Vec<&Break>, Vec<String>) {
-        let open = self.breaks.iter().filter(|it| !waived.iter().any(|name| it.is_called(name))).collect();
-        let idle = waived.iter().filter(|name| !self.breaks.iter().any(|it| it.is_called(name))).cloned().collect();
-        (open, idle)
+    pub fn waive(&self, names: &[String]) -> Waived<'_> {
+        let many = |name: &&String| self.breaks.iter().filter(|it| it.begins(name)).count() > 1;
+        let (several, clear): (Vec<_>, Vec<_>) = names.iter().partition(many);
+        Waived {
+            open: self.breaks.iter().filter(|it| !clear.iter().any(|name| it.is_called(name))).collect(),
+            idle: clear
+                .iter()
+                .filter(|name| !self.breaks.iter().any(|it| it.is_called(name)))
+                .copied()
+                .cloned()
+                .collect(),
+            several: several.into_iter().cloned().collect(),
+        }
     }
 }
 
@@ -187,6 +244,7 @@ pub fn outcome(scene: &Scene, step: Step, brought: Option<&Held>) -> Result<Outc
     };
     breaks.sort();
     breaks.dedup();
+    tell_apart(&mut breaks);
     Ok(Outcome { lines, going, breaks })
 }
 
@@ -223,17 +281,18 @@ impl Look<'_> {
         let held: Vec<&Held> = self.stays.iter().filter(|held| versions.contains(&held.version)).collect();
         let named: Vec<_> = versions.iter().map(ToString::to_string).collect();
         let cut = self.mandates().filter(|(_, key)| !held.iter().any(|held| self.leads(*key, held)));
-        cut.map(|(mandate, _)| Break {
-            kind: Kind::Gateway,
-            name: mandate.gateway.to_string(),
-            why: format!(
-                "its issuing key has no certificate under the roots of version {}: {}",
-                named.join(" or "),
-                match self.scene.domain {
-                    Domain::Endpoint => "nobody who trusts only those would find it",
-                    Domain::Identity => "what it issues would be worth nothing",
-                }
-            ),
+        cut.map(|(mandate, key)| {
+            let ended = held.iter().filter_map(|held| held.issuers.get(&key)).max();
+            let what = match ended {
+                Some(at) => format!("its issuing key's certificate ended at {at} under"),
+                None => "its issuing key has no certificate under".to_owned(),
+            };
+            let so = match self.scene.domain {
+                Domain::Endpoint => "nobody who trusts only those would find it",
+                Domain::Identity => "what it issues would be worth nothing",
+            };
+            let why = format!("{what} the roots of version {}: {so}", named.join(" or "));
+            Break { kind: Kind::Gateway, name: mandate.gateway.to_string(), why }
         })
         .collect()
     }
@@ -242,7 +301,7 @@ impl Look<'_> {
     fn untold_gateways(&self) -> Vec<Break> {
         let told = |key: KeyId| {
             self.scene.issued.iter().any(|(known, _)| *known == key)
-                || self.scene.held.iter().any(|held| held.issuers.contains(&key))
+                || self.scene.held.iter().any(|held| held.issuers.contains_key(&key))
         };
         let untold = self.mandates().filter(|(_, key)| !told(*key));
         untold
@@ -268,7 +327,7 @@ impl Look<'_> {
             certificate::read(der).is_ok_and(|reading| reading.validity.not_after > self.scene.now)
         };
         let under = |der| held.roots.iter().any(|root| certificate::is_signed_by(der, root));
-        held.issuers.contains(&key)
+        held.issuers.get(&key).is_some_and(|until| *until > self.scene.now)
             || own.iter().any(|(_, der)| live(der) && under(der))
             // The founders' version names no issuers: keys got their certificates with their mandates.
             || (own.is_empty() && held.issuers.is_empty())
@@ -360,15 +419,23 @@ impl Look<'_> {
         if versions.is_empty() { "no root".to_owned() } else { format!("the root of version {}", versions.join(", ")) }
     }
 
-    /// Services and users of nodes that said nothing.
+    /// Services and users of nodes that said nothing, or not all: a report tells of so many certificates and no more.
     fn untold(&self) -> Vec<Break> {
-        let silent = self.scene.members.iter().filter(|member| member.trust.is_none());
-        let silent: BTreeSet<&NodeName> = silent.map(|member| &member.name).collect();
-        let placed = self.scene.head.placements.iter().filter(|placed| silent.contains(&placed.node));
-        placed
-            .map(|Placement { principal, node }| {
+        let untold = |placed: &Placement| {
+            let node = &placed.node;
+            let member = self.scene.members.iter().find(|member| member.name == *node)?;
+            match &member.trust {
+                None => Some(format!("its certificate is on `{node}`, which never said where it leads")),
+                Some(told) if told.svids.len() < TOLD => None,
+                Some(told) if told.svids.iter().any(|svid| svid.principal == placed.principal) => None,
+                Some(_) => Some(format!("its certificate is on `{node}`, which tells of {TOLD} and no more")),
+            }
+        };
+        let named = self.scene.head.placements.iter().filter_map(|placed| Some((placed, untold(placed)?)));
+        named
+            .map(|(Placement { principal, node }, why)| {
                 let (kind, name) = called(principal, node);
-                Break { kind, name, why: format!("its certificate is on `{node}`, which never said where it leads") }
+                Break { kind, name, why }
             })
             .collect()
     }

@@ -8,10 +8,10 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::{Cut, Mandate};
+use identity::head::{Cut, Mandate, TrustLine};
 use identity::id::Digest;
 use identity::key::PublicKey;
-use identity::principal::{Author, Kind, NodeName, OrgName};
+use identity::principal::{Address, Author, Kind, NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::admission::ClaimAuthority;
@@ -27,8 +27,8 @@ use crate::keys::SignerKeys;
 use crate::mandate::{LASTS, SVID_TTL};
 use crate::session::{Made, OperateError, Session};
 
-/// A certified issuing key; when it ends, the gateway asks anew.
-pub(crate) const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
+/// How long a certificate of an issuing key is good; a new version of the roots brings a new one.
+pub const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
 
 /// The roots, open.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct OpenRoots {
 pub struct DomainRoots<T: InDomain> {
     pub active: Authority<T>,
     pub more: Vec<Authority<T>>,
+    /// Trusted versions under whose root nothing can be certified here: its key is elsewhere.
+    pub absent: Vec<TrustLine>,
 }
 
 impl<T: InDomain> DomainRoots<T> {
@@ -186,34 +188,42 @@ impl<D: Desk> Session<D> {
     }
 
     fn grant(&self, checked: &CheckedRequest, roots: &OpenRoots) -> Result<GatewayGrant, OperateError> {
-        let record = &self.known.founding.record;
-        let (who, now) = ((&record.name, &checked.request.node), ground::clock::now());
-        let (identity_issuer, identity_more) = roots.identity.certify(who, &checked.identity, now)?;
-        let (endpoint_issuer, endpoint_more) = roots.endpoint.certify(who, &checked.endpoint, now)?;
-        let others = self.known.head.head.mandates.iter().filter(|mandate| mandate.gateway != checked.request.node);
-        let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
-        others.extend(
-            self.survey.addresses.iter().filter(|address| !others.contains(address)).cloned().collect::<Vec<_>>(),
-        );
-        Ok(GatewayGrant {
-            freehold_grant: GatewayGrant::SCHEMA,
-            org: record.name.clone(),
-            org_id: self.known.org(),
-            gateway: checked.request.node.clone(),
-            voice: checked.request.voice,
-            identity_issuer,
-            endpoint_issuer,
-            endpoint_root: Bytes(roots.endpoint.active.certificate().as_ref().to_vec()),
-            identity_more,
-            endpoint_more,
-            founding: self.known.founding.envelope.clone(),
-            signers: self.known.chain.clone(),
-            addresses: checked.request.addresses.clone(),
-            others,
-        })
+        let request = &checked.request;
+        let (who, now) = ((&self.known.founding.record.name, &request.node), ground::clock::now());
+        let mut grant = self.bare_grant((&request.node, request.voice), request.addresses.clone());
+        (grant.identity_issuer, grant.identity_more) = roots.identity.certify(who, &checked.identity, now)?;
+        (grant.endpoint_issuer, grant.endpoint_more) = roots.endpoint.certify(who, &checked.endpoint, now)?;
+        grant.endpoint_root = Bytes(roots.endpoint.active.certificate().as_ref().to_vec());
+        Ok(grant)
     }
 
-    fn mandate_of(&self, gateway: &NodeName) -> Result<&Mandate, OperateError> {
+    /// What the org is, without any certificate yet.
+    pub(crate) fn bare_grant(&self, (gateway, voice): (&NodeName, PublicKey), addresses: Vec<Address>) -> GatewayGrant {
+        let others = self.known.head.head.mandates.iter().filter(|mandate| mandate.gateway != *gateway);
+        let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
+        let own = |address: &&Address| others.contains(address) || addresses.contains(address);
+        let asked: Vec<_> = self.survey.addresses.iter().filter(|address| !own(address)).cloned().collect();
+        others.extend(asked);
+        let empty = || Bytes(Vec::new());
+        GatewayGrant {
+            freehold_grant: GatewayGrant::SCHEMA,
+            org: self.known.founding.record.name.clone(),
+            org_id: self.known.org(),
+            gateway: gateway.clone(),
+            voice,
+            identity_issuer: empty(),
+            endpoint_issuer: empty(),
+            endpoint_root: empty(),
+            identity_more: Vec::new(),
+            endpoint_more: Vec::new(),
+            founding: self.known.founding.envelope.clone(),
+            signers: self.known.chain.clone(),
+            addresses,
+            others,
+        }
+    }
+
+    pub(crate) fn mandate_of(&self, gateway: &NodeName) -> Result<&Mandate, OperateError> {
         let no_such = || OperateError::NoSuch { what: "gateway", name: gateway.to_string() };
         self.mandates().iter().find(|mandate| mandate.gateway == *gateway).ok_or_else(no_such)
     }

@@ -10,7 +10,6 @@ use identity::label::Label;
 use identity::principal::{Address, Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
-use org::admission::open_invite;
 use org::code::InviteCode;
 use org::entry::{Action, Cause};
 use org::invite::{Approval, Invite, Right, Uses};
@@ -21,6 +20,7 @@ use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
 pub mod kinds;
+pub mod stranded;
 
 use kinds::Terms;
 
@@ -168,11 +168,8 @@ impl<D: Desk> Session<D> {
     pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<Made<u64>, OperateError> {
         let id = view.id;
         // What was shown must be what was signed under that id.
-        let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else {
-            return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
-        };
-        let signed = open_invite(&envelope, self.known.org(), &self.known.signer_sets()).ok();
-        if !signed.is_some_and(|signed| signed.id == id && signed.label == view.label) {
+        let signed = self.invite_as_signed(id).await?;
+        if signed.is_none_or(|signed| signed.label != view.label) {
             return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
         }
         self.publish(keys, |session, now| {

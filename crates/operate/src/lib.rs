@@ -43,6 +43,7 @@ pub mod principal;
 pub mod publish;
 pub mod adoption;
 pub mod turn;
+pub mod papers;
 pub mod rotate;
 pub mod breaks;
 pub mod retire;

@@ -5,7 +5,7 @@ use identity::head::Head;
 use identity::trust::Step;
 use org::entry::{Action, Turn};
 
-use crate::breaks::{self, Break, Scene};
+use crate::breaks::{self, Break, Scene, Waived};
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
@@ -49,6 +49,20 @@ impl<D: Desk> Session<D> {
         })
         .await
     }
+
+    /// What waited for signatures is weighed once more before it is sent: whoever would break by now must have been named.
+    pub(crate) async fn weigh_again(&mut self, turn: &Turn) -> Result<(), OperateError> {
+        let scene = self.scene(turn.domain).await?;
+        // Whether the promised time may be cut short, those who signed have said.
+        let step = Step::Retire { version: turn.version, early: true };
+        let outcome = breaks::outcome(&scene, step, None).map_err(Unturned::from)?;
+        let breaks = outcome.breaks.iter().map(Break::in_words);
+        let open: Vec<_> = breaks.filter(|it| !turn.waived.contains(it)).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        Err(Unturned::WouldBreak(open).into())
+    }
 }
 
 impl RetireWish {
@@ -60,10 +74,12 @@ impl RetireWish {
     fn weigh(&self, scene: &Scene) -> Result<(Vec<identity::head::TrustLine>, Vec<Break>), OperateError> {
         let unwise = |why: String| Err(OperateError::Unwise(why));
         let outcome = breaks::outcome(scene, self.step(), None).map_err(Unturned::from)?;
-        let (open, idle) = outcome.unwaived(&self.waived);
+        let Waived { open, idle, several } = outcome.waive(&self.waived);
+        if !several.is_empty() {
+            return unwise(format!("several ids begin with {}", several.join(", ")));
+        }
         if !open.is_empty() {
-            let open: Vec<_> = open.iter().map(|it| it.in_words()).collect();
-            return unwise(format!("this would break {}", open.join(", ")));
+            return Err(Unturned::WouldBreak(open.iter().map(|it| it.in_words()).collect()).into());
         }
         if !idle.is_empty() {
             return unwise(format!("nothing that would break is called {}", idle.join(", ")));

@@ -4,6 +4,10 @@ use identity::bundle::Domain;
 use identity::head::{TrustLine, TrustState};
 use identity::time::Timestamp;
 use identity::trust;
+use org::audit::{DONE, Line};
+
+use crate::desk::Desk;
+use crate::session::{OperateError, Session};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -28,6 +32,20 @@ pub fn stage(lines: &[TrustLine], domain: Domain) -> Stage {
         Some(line) => Stage::Leaving { active, version: line.version, until: ends(&line) },
         None => Stage::Settled { active },
     }
+}
+
+impl<D: Desk> Session<D> {
+    /// When the last rotation of a domain came to its end, if nothing was turned there since.
+    pub async fn finished_at(&mut self, domain: Domain) -> Result<Option<Timestamp>, OperateError> {
+        let lines = self.audit(Some(domain.word())).await?;
+        Ok(finished(&lines))
+    }
+}
+
+/// A rotation ends when the old root is retired, or was stolen and replaced.
+fn finished(lines: &[Line]) -> Option<Timestamp> {
+    let mut turns = lines.iter().filter(|line| line.action.starts_with("bootstrap_trust.") && line.result == DONE);
+    turns.next_back().filter(|line| line.action == "bootstrap_trust.retire").map(|line| line.at)
 }
 
 #[cfg(test)]
@@ -56,6 +74,35 @@ mod tests {
         // A second one begins while the first is in grace: it comes first.
         let second = step(&used, domain, Step::Publish { bundle: bundle(3) }, NOW).unwrap();
         assert_eq!(stage(&second, domain), Stage::Staged { version: 3, active: Some(2) });
+    }
+
+    #[test]
+    fn a_rotation_is_finished_by_its_last_step_until_the_next_turn() {
+        let line = |action: &str, at: i64, result: &str| Line {
+            at: Timestamp::from_unix(at),
+            actor: "signer/ann".parse().unwrap(),
+            seq: 1,
+            action: action.to_owned(),
+            subject: "endpoint".to_owned(),
+            version: None,
+            replaces: None,
+            fingerprint: Digest([0; 32]),
+            correlation: identity::id::Correlation([0; 8]),
+            environment: None,
+            roots: None,
+            grace: None,
+            waived: Vec::new(),
+            stolen_replaced_by: None,
+            result: result.to_owned(),
+        };
+        let mut lines = vec![line("bootstrap_trust.publish", 1, DONE), line("bootstrap_trust.activate", 2, DONE)];
+        assert_eq!(finished(&lines), None);
+        lines.push(line("bootstrap_trust.retire", 3, DONE));
+        lines.push(line("node.admit", 4, DONE));
+        lines.push(line("bootstrap_trust.publish", 5, "void: why"));
+        assert_eq!(finished(&lines), Some(Timestamp::from_unix(3)));
+        lines.push(line("bootstrap_trust.rollback", 6, DONE));
+        assert_eq!(finished(&lines), None);
     }
 
     #[test]

@@ -343,6 +343,10 @@ impl<D: Desk> Session<D> {
                 found: need.signed.len(),
             });
         }
+        // A stolen root goes whoever breaks by it.
+        if let Action::TrustRetire { bundle: None, turn, .. } = &pending.action {
+            self.weigh_again(turn).await?;
+        }
         self.hand_over(keys, pending.action.clone(), correlation).await
     }
 

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use identity::bundle::Domain;
-use identity::certificate;
+use identity::bundle::{Domain, Endpoint, Identity, InDomain as _};
 use identity::head::{Head, Mandate, TrustLine};
 use identity::id::OrgId;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
+use org::gateway::ENDS_SOON;
 use org::head::AHEAD;
 use org::state::Standing;
 use org::survival::{Ends, Limit, returns_until, survival};
-use pki_types::CertificateDer;
 use serde::Serialize;
 use wire::control::NodeView;
 
@@ -28,6 +27,7 @@ pub struct Status {
     pub gateways: Vec<GatewayView>,
     /// How many nodes are in each state.
     pub nodes: BTreeMap<&'static str, usize>,
+    /// Versions that are trusted, and those that somebody went by when last heard of although they are retired.
     pub trust: Vec<TrustView>,
     /// Machines that wait for a person.
     pub waiting: usize,
@@ -52,8 +52,10 @@ pub struct GatewayView {
     pub name: NodeName,
     pub active: bool,
     pub mandate_until: Timestamp,
-    /// Unknown if no gateway says.
+    /// Until when its keys have certificates under the roots in use: the one of SVIDs, and the one of its own
+    /// certificates. Unknown if no gateway says.
     pub issuer_until: Option<Timestamp>,
+    pub endpoint_issuer_until: Option<Timestamp>,
     pub svid_ttl: Seconds,
     pub addresses: Vec<Address>,
 }
@@ -138,7 +140,7 @@ impl<D: Desk> Session<D> {
                 signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
             },
             nodes: counts,
-            trust: head.trust.iter().map(|line| trust_view(line, &live, &reports)).collect(),
+            trust: trust_views(&head.trust, &live, &reports),
             waiting: waiting.len(),
             alarms: self.troubles(&live, &gateways, now),
             gateways,
@@ -148,16 +150,14 @@ impl<D: Desk> Session<D> {
 
     async fn gateway_views(&mut self, now: Timestamp) -> Result<Vec<GatewayView>, OperateError> {
         let told = self.issuers().await?;
-        let ends = |mandate: &Mandate| {
-            let issuers = told.get(&mandate.gateway)?;
-            let read = certificate::read(&CertificateDer::from(issuers.identity.0.as_slice())).ok()?;
-            (read.key == mandate.identity_issuer).then_some(read.validity.not_after)
-        };
+        let identity = self.issuing_until::<Identity>(&told).await?;
+        let endpoint = self.issuing_until::<Endpoint>(&told).await?;
         let view = |mandate: &Mandate| GatewayView {
             name: mandate.gateway.clone(),
             active: mandate.is_active(now),
             mandate_until: mandate.not_after,
-            issuer_until: ends(mandate),
+            issuer_until: identity.get(&mandate.gateway).copied(),
+            endpoint_issuer_until: endpoint.get(&mandate.gateway).copied(),
             svid_ttl: mandate.svid_ttl,
             addresses: mandate.addresses.clone(),
         };
@@ -183,6 +183,10 @@ impl<D: Desk> Session<D> {
         let over = gateways.iter().filter(|gateway| !gateway.active);
         alarms
             .extend(over.map(|gateway| format!("the mandate of `{}` is not in force: freehold refresh", gateway.name)));
+        for gateway in gateways.iter().filter(|gateway| gateway.active) {
+            let ends = [(Identity::DOMAIN, gateway.issuer_until), (Endpoint::DOMAIN, gateway.endpoint_issuer_until)];
+            alarms.extend(ends.into_iter().filter_map(|(domain, until)| ending(gateway, domain, until?, now)));
+        }
         if self.survey.halt.is_some() {
             alarms.push("the gateway knows that its ledger is behind, and issues nothing: freehold doctor".to_owned());
         }
@@ -197,6 +201,23 @@ impl<D: Desk> Session<D> {
         alarms.extend(self.turned_elsewhere());
         alarms
     }
+}
+
+/// What is retired and nobody's any more is history: `freehold trust list` has it.
+fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: &Reports) -> Vec<TrustView> {
+    let views = lines.iter().map(|line| (line, trust_view(line, nodes, reports)));
+    views.filter(|(line, view)| line.state.is_trusted() || view.used_by > 0).map(|(_, view)| view).collect()
+}
+
+/// Said in time: a rotation takes as long as its grace.
+fn ending(gateway: &GatewayView, domain: Domain, until: Timestamp, now: Timestamp) -> Option<String> {
+    let (name, word) = (&gateway.name, domain.word());
+    let what = match until {
+        over if over <= now => format!("ended at {over}: what it issues is not believed"),
+        soon if soon <= now + ENDS_SOON => format!("ends at {soon}"),
+        _ => return None,
+    };
+    Some(format!("the certificate of the `{word}` issuing key of `{name}` {what}: freehold rotate {word}"))
 }
 
 fn trust_view(line: &TrustLine, nodes: &[&NodeView], reports: &Reports) -> TrustView {

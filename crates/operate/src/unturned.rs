@@ -1,5 +1,6 @@
 //! Why trust is not turned: one reason each, and what to do about it.
 
+use identity::bundle::MAX_ISSUERS;
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
 use identity::time::Timestamp;
@@ -15,6 +16,16 @@ pub enum Unturned {
     AlreadyBack { version: u64, reverts: u64 },
     #[error("these gateways have not told their issuing keys: {}", names(.0))]
     UnknownIssuers(Vec<NodeName>),
+    #[error("no gateway with a mandate is called `{0}`")]
+    NoGateway(NodeName),
+    #[error("no node is called {}", names(.0))]
+    NoNodes(Vec<NodeName>),
+    #[error("the issuing keys of `{0}` are known: it would serve nobody under the new root, and for no reason")]
+    KeysKnown(NodeName),
+    #[error("{0} gateways are to be certified, and a version has room for {MAX_ISSUERS}")]
+    TooManyGateways(usize),
+    #[error("no certificate under version {version} is known of these gateways' issuing keys: {}", names(.gateways))]
+    Uncertified { version: u64, gateways: Vec<NodeName> },
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
     OtherIssuer(NodeName),
     #[error("what answers there does not speak in the voice of `{0}`")]
@@ -29,6 +40,8 @@ pub enum Unturned {
     InUse { root: Fingerprint, version: u64 },
     #[error("version {version} has not been taken over by {}:{}", count(.missing), lines(.missing))]
     NotAdopted { version: u64, missing: Vec<String> },
+    #[error("this would break {}, which nobody waived", .0.join(", "))]
+    WouldBreak(Vec<String>),
     #[error("the certificates of version {version} cannot be made: {why}")]
     NotCertified { version: u64, why: String },
     #[error("an outside root is for the `endpoint` domain alone: nobody else says who may be a member")]
@@ -54,7 +67,14 @@ pub enum Unturned {
 }
 
 impl Unturned {
-    pub const fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
+        if let Self::Step(BadStep::InGrace { version, domain, .. }) = self {
+            return Some(format!("wait for it; or, if you must: freehold trust retire {domain} {version} --early"));
+        }
+        self.fixed_hint().map(str::to_owned)
+    }
+
+    const fn fixed_hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Step(BadStep::AlreadyStaged(_)) => {
                 "see it: freehold trust list; use it: freehold trust activate DOMAIN; or drop it: freehold trust rollback \
@@ -66,21 +86,39 @@ impl Unturned {
             Self::AlreadyBack { .. } => {
                 "see it: freehold trust list; to go forward, publish a new version: freehold trust publish DOMAIN"
             }
-            Self::Step(BadStep::InGrace { .. }) => "wait for it; or, if you must: freehold trust retire --early",
             Self::Step(_) => "see what there is: freehold trust list",
             Self::NothingStaged(_) => "publish one first: freehold trust publish DOMAIN",
             Self::UnknownIssuers(_) => {
                 "start them, so that the others hear of their keys; or go on without: --without NAME, and they serve \
                  nobody under the new root"
             }
-            Self::OtherIssuer(_) => "look at that machine: its mandate names other keys than it has",
+            Self::NoGateway(_) => "see which there are: freehold gateway list",
+            Self::NoNodes(_) => {
+                "only a member that is not waited for is named; see which there are: freehold node list"
+            }
+            Self::KeysKnown(_) => {
+                "run this again without --without; a gateway that is to serve no more is removed: freehold gateway remove NAME"
+            }
+            Self::OtherIssuer(_) => {
+                "look at that machine: its mandate names other keys than it has; or go on without it: --without NAME"
+            }
+            Self::TooManyGateways(_) => "remove gateways that are gone: freehold gateway remove NAME",
+            Self::Uncertified { .. } => {
+                "start them, so that they tell what they have; or certify each: freehold gateway renew NAME; or go on without: \
+                 --without NAME, and they serve nobody under its root"
+            }
             Self::AnotherGateway(_) => "look who answers at its address; or leave it out: --without NAME",
             Self::NoSpare => "start a gateway, and run this again",
             Self::OtherDomain { .. } | Self::Distrusted { .. } | Self::InUse { .. } => {
                 "move that root's files out of the operator's folder: a new one is drawn then"
             }
             Self::NotAdopted { .. } => {
-                "wait for them: freehold trust list; or let each be cut off until it comes back, by name: --anyway NAME"
+                "wait for them: freehold trust list; or go on without each, by name: --anyway NAME. It goes by the former \
+                 version until it is back, and nobody is cut off before that one is retired"
+            }
+            Self::WouldBreak(_) => {
+                "see why: freehold trust plan retire; remove the cause and run this again, or make it anew and waive each: \
+                 freehold trust retire --waive NAME"
             }
             Self::OutsideIdentity => {
                 "add it to the other domain: freehold trust publish endpoint --outside FILE --for HOST"

@@ -18,6 +18,9 @@ use crate::release::Release;
 use crate::restore::Confirmation;
 use crate::state::{MemberRecord, State};
 
+/// The result of what had its effect.
+pub const DONE: &str = "done";
+
 /// One line of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +46,9 @@ pub struct Line {
     pub grace: Option<Grace>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub waived: Vec<String>,
+    /// The root was stolen: this version took the place of all that were trusted, at once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stolen_replaced_by: Option<u64>,
     /// `done`, or why it had no effect.
     pub result: String,
 }
@@ -59,6 +65,7 @@ pub fn line(state: &State, signed: &SignedEntry) -> Line {
         roots: trust.as_ref().and_then(|(roots, _)| *roots),
         grace: trust.and_then(|(_, turn)| turn?.grace),
         waived: trust.and_then(|(_, turn)| Some(turn?.waived.clone())).unwrap_or_default(),
+        stolen_replaced_by: theft(state.org, &entry.action),
         at: entry.at,
         actor: entry.author.clone(),
         seq: entry.seq,
@@ -68,7 +75,7 @@ pub fn line(state: &State, signed: &SignedEntry) -> Line {
         replaces: told.version.1,
         fingerprint: told.fingerprint,
         correlation: entry.correlation,
-        result: state.void.get(&signed.digest).map_or_else(|| "done".to_owned(), |void| format!("void: {void}")),
+        result: state.void.get(&signed.digest).map_or_else(|| DONE.to_owned(), |void| format!("void: {void}")),
     }
 }
 
@@ -99,6 +106,12 @@ fn trusting<'a>(state: &State, action: &'a Action) -> Option<(Option<Fingerprint
         }
         _ => None,
     }
+}
+
+/// What took the place of a root that was stolen: only such a retirement brings a bundle along.
+fn theft(org: OrgId, action: &Action) -> Option<u64> {
+    let Action::TrustRetire { bundle: Some(bundle), .. } = action else { return None };
+    bundle.peek::<BundleBody>(Some(org)).ok().map(|body| body.trust_bundle_version)
 }
 
 struct Told {
@@ -208,6 +221,14 @@ fn tell(org: OrgId, action: &Action) -> Told {
 }
 
 impl Line {
+    /// What came of it, for a person.
+    pub fn outcome(&self) -> String {
+        match self.stolen_replaced_by.filter(|_| self.result == DONE) {
+            Some(version) => format!("{DONE}; its root was STOLEN, version {version} took its place"),
+            None => self.result.clone(),
+        }
+    }
+
     /// Whether the line is about `subject`: its own subject, its actor, or the invite behind an admission.
     pub fn concerns(&self, subject: &str, state: &State) -> bool {
         let by_invite = || {

@@ -101,14 +101,24 @@ pub enum Action {
 impl Action {
     /// The head that it brings, if it brings one.
     pub const fn head(&self) -> Option<&Envelope> {
+        self.brings().0
+    }
+
+    /// The trust bundle that it brings, if it brings one.
+    pub const fn bundle(&self) -> Option<&Envelope> {
+        self.brings().1
+    }
+
+    /// A head and a trust bundle.
+    const fn brings(&self) -> (Option<&Envelope>, Option<&Envelope>) {
         match self {
             Self::HeadPublish { head, .. }
             | Self::SignersInstall { head, .. }
             | Self::ReleasePublish { head, .. }
-            | Self::TrustActivate { head, .. }
-            | Self::TrustRollback { head, .. }
-            | Self::TrustRetire { head, .. } => Some(head),
-            Self::TrustPublish { head, .. } => head.as_ref(),
+            | Self::TrustActivate { head, .. } => (Some(head), None),
+            Self::TrustPublish { bundle, head } => (head.as_ref(), Some(bundle)),
+            Self::TrustRollback { bundle, head, .. } => (Some(head), Some(bundle)),
+            Self::TrustRetire { bundle, head, .. } => (Some(head), bundle.as_ref()),
             Self::OrgFound { .. }
             | Self::RecoveryBegin { .. }
             | Self::InviteCreate { .. }
@@ -119,7 +129,7 @@ impl Action {
             | Self::InviteApprove { .. }
             | Self::NodeAdmit { .. }
             | Self::NodeJoin { .. }
-            | Self::NodeLeave { .. } => None,
+            | Self::NodeLeave { .. } => (None, None),
         }
     }
 }
@@ -139,31 +149,6 @@ pub struct Turn {
     /// What would break by this, and was let break, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waived: Vec<String>,
-}
-
-impl Action {
-    /// The trust bundle that it brings, if it brings one.
-    pub const fn bundle(&self) -> Option<&Envelope> {
-        match self {
-            Self::TrustPublish { bundle, .. } | Self::TrustRollback { bundle, .. } => Some(bundle),
-            Self::TrustRetire { bundle, .. } => bundle.as_ref(),
-            Self::OrgFound { .. }
-            | Self::SignersInstall { .. }
-            | Self::RecoveryBegin { .. }
-            | Self::TrustActivate { .. }
-            | Self::HeadPublish { .. }
-            | Self::ReleasePublish { .. }
-            | Self::InviteCreate { .. }
-            | Self::InviteConfirm { .. }
-            | Self::NodeSuspend { .. }
-            | Self::ManifestConfirm { .. }
-            | Self::NodeApprove { .. }
-            | Self::InviteApprove { .. }
-            | Self::NodeAdmit { .. }
-            | Self::NodeJoin { .. }
-            | Self::NodeLeave { .. } => None,
-        }
-    }
 }
 
 /// Why a head was published.

@@ -1,13 +1,17 @@
 //! A machine asks to be a gateway, and what operators hand back. No secret is in either.
 
+use identity::bundle::Domain;
 use identity::certificate::{self, BadCertificate, RequestedKey};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::id::OrgId;
 use identity::key::PublicKey;
 use identity::principal::{Address, Host, NodeName, OrgName};
 use identity::text::Bytes;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// So long before the certificate of an issuing key ends, operators are told: only a new version of the roots renews it.
+pub const ENDS_SOON: Seconds = Seconds::DAY.times(90);
 
 /// More ways to one machine are not told to all the others.
 pub const MAX_ADDRESSES: usize = 16;
@@ -87,6 +91,16 @@ pub struct Issuers {
     pub spare_identity: Bytes,
     pub spare_endpoint: Bytes,
     pub at: Timestamp,
+}
+
+impl Issuers {
+    /// Of the key that is in use in a domain.
+    pub const fn certificate(&self, domain: Domain) -> &Bytes {
+        match domain {
+            Domain::Identity => &self.identity,
+            Domain::Endpoint => &self.endpoint,
+        }
+    }
 }
 
 impl Payload for Issuers {

@@ -192,6 +192,23 @@ impl Known {
         Some(newer)
     }
 
+    /// With what another copy of this knowledge has seen: whoever reads two gateways forgets neither's.
+    #[must_use]
+    pub fn with_sightings_of(mut self, other: &Self) -> Self {
+        if other.signers.id != self.signers.id {
+            return self;
+        }
+        for theirs in &other.sighted {
+            let room = self.sighted.len() < MAX_SIGHTED;
+            match self.sighted.iter_mut().find(|own| own.recovery.digest() == theirs.recovery.digest()) {
+                Some(own) => own.since = own.since.min(theirs.since),
+                None if room => self.sighted.push(theirs.clone()),
+                None => {}
+            }
+        }
+        self
+    }
+
     /// The recoveries that threaten the set in force or one that follows it, and when each takes effect here.
     pub fn alarms(&self) -> Vec<(SignerSet, Timestamp)> {
         let org = self.org();

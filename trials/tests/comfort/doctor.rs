@@ -223,9 +223,9 @@ fn a_clock_that_is_off_and_what_ends_by_it() {
     told.has("soon", "mandate", "ends at", "freehold refresh");
     let told = on_a_clock("+1050d", &place.freehold_command(&["doctor", "--json"]));
     told.has("WRONG", "mandate", "it can issue nothing", "freehold refresh");
-    told.has("soon", "issuer", "ends at", "no command renews it yet");
+    told.has("soon", "issuer", "issuing key ends at", "freehold rotate");
     let told = on_a_clock("+1200d", &place.freehold_command(&["doctor", "--json"]));
-    told.has("WRONG", "issuer", "ended at", "no command renews it yet");
+    told.has("WRONG", "issuer", "issuing key ended at", "freehold rotate");
     // A gateway whose clock is another one: found by asking it.
     let _gateway = place.serve();
     let told = on_a_clock("+2h", &place.freehold_command(&["doctor", "--json"]));

@@ -2,7 +2,8 @@
 
 use identity::time::{Seconds, Timestamp};
 use serde_json::Value;
-use trials::place::{ended, stderr, stdout, succeeded};
+use trials::faults::Clock;
+use trials::place::{Place, ended, json, output, stderr, stdout, succeeded, until};
 
 use crate::publishing::{Scene, wiki_on};
 
@@ -44,12 +45,26 @@ fn the_status_tells_who_breaks_first_without_a_gateway_and_what_limits_it() {
     assert!(words.contains("limited   by its SVID") && words.contains("returns   by its node key until"), "{words}");
     ended(&scene.place.freehold(&["status", "web-9"]), 1, "there is no node `web-9`");
 
+    // The machine says the same of itself.
+    let own = scene.place.status("web-1")["survival"].clone();
+    for field in ["until", "limit", "returns_until"] {
+        assert_eq!(own[field], one["survival"][0][field], "{field}");
+    }
+    let words = stdout(&scene.place.node("web-1", &["status"], ""));
+    assert!(words.contains("without any gateway, until ") && words.contains(": limited by its SVID"), "{words}");
+
     // A mandate that ends sooner than the SVIDs under it.
     succeeded(&scene.place.freehold(&["mandate", "change", "quay", "--yes", "--lasts", "2h"]));
     let status = scene.place.facts(&["status"]);
     for it in status["survival"].as_array().unwrap() {
         assert_eq!((&it["limit"], &it["until"]), (&Value::from("mandate"), &status["gateways"][0]["mandate_until"]));
     }
+    let _agent = scene.place.agent("web-2");
+    until("the machine has heard of it", || {
+        let own = scene.place.status("web-2")["survival"].clone();
+        let limited = (&own["limit"], &own["until"]) == (&"mandate".into(), &status["gateways"][0]["mandate_until"]);
+        limited && own["shouts_from"] == status["head"]["fresh_until"]
+    });
     // SVIDs that were made for longer than is allowed now are not believed until they are renewed.
     succeeded(&scene.place.freehold(&["mandate", "change", "quay", "--yes", "--lasts", "300d", "--svid-ttl", "1h"]));
     let shortened = scene.place.facts(&["status", "web-1"])["survival"][0].clone();
@@ -105,4 +120,25 @@ fn a_plan_warns_in_words_and_as_data_when_machines_would_last_less_long() {
     assert_eq!(scene.place.facts(&["plan"])["warnings"], serde_json::json!([]));
     scene.declare_org("  lifetimes:\n    svid: 1d\n  freshness: 30d", &wiki_on("web-1"));
     assert_eq!(scene.publish().get("warnings"), None);
+}
+
+#[test]
+fn a_certificate_of_an_issuing_key_is_told_of_ninety_days_before_it_ends() {
+    let place = Place::founded(&["--node", "quay"]);
+    succeeded(&place.freehold(&["mandate", "change", "quay", "--yes", "--lasts", "3650d"]));
+    let alarms = |by: &str| -> Vec<String> {
+        let clock = Clock::off(place.path("clock"), by);
+        let status = json(&output(clock.under(place.freehold_command(&["status", "--json"]))));
+        let alarms = status["alarms"].as_array().unwrap().iter().filter_map(Value::as_str);
+        alarms.filter(|alarm| alarm.contains("issuing key")).map(str::to_owned).collect()
+    };
+    assert_eq!(alarms("+1004d"), Vec::<String>::new());
+    for (by, what) in [("+1006d", "ends at"), ("+1096d", "ended at")] {
+        let told = alarms(by);
+        assert_eq!(told.len(), 2, "{told:?}");
+        for (alarm, domain) in told.iter().zip(["identity", "endpoint"]) {
+            let start = format!("the certificate of the `{domain}` issuing key of `quay` {what} ");
+            assert!(alarm.starts_with(&start) && alarm.ends_with(&format!("freehold rotate {domain}")), "{alarm}");
+        }
+    }
 }

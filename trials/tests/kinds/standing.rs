@@ -1,6 +1,7 @@
 //! Standing patterns of the fleet: publishing opens, renews and closes them.
 
-use trials::place::{refused, stdout, succeeded, text};
+use serde_json::Value;
+use trials::place::{refused, stdout, succeeded, text, until};
 
 use crate::publishing::Scene;
 
@@ -49,6 +50,29 @@ fn publishing_opens_changes_and_closes_a_pattern() {
     for node in ["lab-1", "lab-2", "lab-3"] {
         assert_eq!(place.state_of(node).as_deref(), Some("member"), "whoever is in stays");
     }
+}
+
+#[test]
+fn no_root_stays_for_a_pattern_of_the_fleet_whose_code_nobody_was_handed() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    let place = &scene.place;
+    let handed = text(&place.invite(&["--pattern", "nobody-*", "--from", "192.0.2.0/24"]), "id");
+    scene.declare(&fleet("invites:\n  lab: {names: lab-*, from: 127.0.0.0/8, approval: none}"));
+    scene.publish();
+    place.facts(&["trust", "publish", "endpoint"]);
+    place.facts(&["trust", "activate", "endpoint", "--anyway", "quay", "--grace", "0s"]);
+    let plan = place.freehold(&["trust", "plan", "retire", "endpoint", "1", "--json"]);
+    let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
+    let invites = plan["breaks"].as_array().unwrap().iter().filter(|it| it["kind"] == "invite");
+    assert_eq!(invites.map(|it| text(it, "name")).collect::<Vec<_>>(), [handed.as_str()], "{plan}");
+    until("the gateway has the new root", || {
+        place.freehold(&["trust", "retire", "endpoint", "1", "--yes", "--waive", &handed]).status.success()
+    });
+    // Both let machines in, whoever shows a newer code.
+    let listed = place.facts(&["invite", "list"]);
+    assert!(listed.as_array().unwrap().iter().all(|it| it["state"] == "open"), "{listed}");
+    succeeded(&place.join("lab-1", &code(&scene)));
 }
 
 #[test]

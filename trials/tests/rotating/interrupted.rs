@@ -81,7 +81,7 @@ fn two_operators_who_rotate_at_the_same_time_end_with_one_root_in_use() {
     let _agent: Running = agent(&place, "web-1");
     for domain in ["endpoint", "identity", "endpoint"] {
         let before = states(&place, domain).len();
-        let words = ["rotate", domain, "--grace", "0s"];
+        let words = ["rotate", domain, "--grace", "0s", "--yes"];
         let mut own = place.freehold_command(&words);
         let own = own.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let others = place.operator("ben", &words);

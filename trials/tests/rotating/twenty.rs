@@ -108,7 +108,7 @@ services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
     /// The command without waiting: it ends with 5, and what it says of who is missing.
     fn waits(&self, domain: &str) -> String {
         let told = self.place.freehold(&["rotate", domain, "--grace", "0s", "--no-wait"]);
-        ended(&told, 5, "the rotation waits");
+        ended(&told, 5, "the rotation is not finished");
         stderr(&told).split("error:").nth(1).unwrap().to_owned()
     }
 

@@ -1,6 +1,6 @@
 //! `trust list`, `trust show`, `trust plan`: what is so, and what would be.
 
-use trials::place::{ended, stdout, succeeded, text, until};
+use trials::place::{ended, stderr, stdout, succeeded, text, until};
 
 use super::{Scene, broken, row};
 use crate::gateways::Two;
@@ -59,9 +59,9 @@ fn a_version_is_shown_with_everything_in_it() {
     ] {
         assert!(told.contains(words), "no `{words}` in:\n{told}");
     }
-    ended(&scene.place.freehold(&["trust", "show", "endpoint", "9"]), 1, "there is no version 9 of `endpoint`");
+    ended(&scene.place.freehold(&["trust", "show", "endpoint", "9"]), 3, "there is no version 9 of `endpoint`");
     // One domain is not the other.
-    ended(&scene.place.freehold(&["trust", "show", "identity", "2"]), 1, "there is no version 2 of `identity`");
+    ended(&scene.place.freehold(&["trust", "show", "identity", "2"]), 3, "there is no version 2 of `identity`");
     ended(&scene.place.freehold(&["trust", "show", "members"]), 2, "invalid value");
 }
 
@@ -78,7 +78,14 @@ fn a_plan_says_what_would_be_so_and_changes_nothing() {
     ended(&scene.place.freehold(&["trust", "plan", "rollback", "endpoint"]), 3, "nothing before it");
     ended(&scene.place.freehold(&["trust", "plan", "retire", "endpoint", "1"]), 3, "version 1 is active, not grace");
     ended(&scene.place.freehold(&["trust", "plan", "retire", "1"]), 2, "both domains have a version 1");
-    ended(&scene.place.freehold(&["trust", "plan", "retire", "7"]), 2, "there is no version 7");
+    ended(&scene.place.freehold(&["trust", "plan", "retire", "7"]), 3, "there is no version 7");
+    // Whoever asks for what is not there is told so in one way.
+    for words in [&["show", "endpoint", "7"][..], &["plan", "retire", "endpoint", "7"], &["retire", "endpoint", "7"]] {
+        let told = scene.place.freehold(&[&["trust"], words].concat());
+        ended(&told, 3, "there is no version 7 of ");
+        ended(&told, 3, "freehold trust list");
+    }
+    ended(&scene.place.freehold(&["trust", "retire", "7"]), 3, "there is no version 7");
     scene.switch_off();
     scene.place.facts(&["trust", "publish", "endpoint"]);
     until("who is there has it", || scene.adopted("endpoint", 2) == ["quay", "web-1"]);
@@ -86,6 +93,13 @@ fn a_plan_says_what_would_be_so_and_changes_nothing() {
     let (plan, exit) = scene.plan(&["activate", "endpoint"]);
     assert_eq!((exit, broken(&plan)), (Some(3), vec![("node", "web-2")]));
     assert_eq!(text(&plan, "command"), "freehold trust activate endpoint --anyway web-2");
+    // Nobody breaks by that: the former version stays.
+    let told = scene.place.freehold(&["trust", "plan", "activate", "endpoint"]);
+    ended(&told, 3, "1 must have it, or be named, before `freehold trust activate endpoint`");
+    let words = stdout(&told);
+    assert!(words.contains("1 has not taken version 2 over:"), "{words}");
+    assert!(words.contains("Nobody is cut off by this step: they go on by version 1, which stays trusted"), "{words}");
+    assert!(!words.contains("would break") && !stderr(&told).contains("would break"), "{words}{}", stderr(&told));
     // Nobody has what is staged alone.
     let (plan, exit) = scene.plan(&["rollback", "endpoint"]);
     assert_eq!((exit, broken(&plan), &plan["trust_bundle_version"]), (Some(0), vec![], &3.into()));

@@ -51,10 +51,29 @@ fn what_would_break_is_named_and_nothing_is_retired_until_each_is_waived() {
     assert_eq!(last["waived"], Value::from(waived.to_vec()));
     // It was true: the old code finds nobody, the new one does, and who was off comes home.
     let in_vain = scene.place.join("late", &text(&old, "code"));
-    assert!(!in_vain.status.success(), "{}", stdout(&in_vain));
+    refused(&in_vain, "the code pins a root that the org uses no more");
+    refused(&in_vain, "ask an operator for a new code: freehold invite create");
+    for stranded in [&id, &boxed, &image] {
+        let shown = scene.place.facts(&["invite", "show", stranded]);
+        assert_eq!(shown["state"], "stranded", "{shown}");
+        assert!(text(&shown, "state_why").ends_with(" of version 1"), "{shown}");
+    }
+    let shown = scene.place.facts(&["invite", "show", &text(&new, "id")]);
+    assert_eq!((&shown["state"], &shown["state_why"]), (&"open".into(), &Value::Null), "{shown}");
+    let listed = stdout(&scene.place.freehold(&["invite", "list"]));
+    assert!(listed.contains("3 stranded: the endpoint root that it pins is retired"), "{listed}");
     succeeded(&scene.place.join("new", &text(&new, "code")));
-    scene.agents.push(scene.place.agent("web-2"));
+    // The page of the org tells of what is retired as long as somebody goes by it, and no longer.
+    let retired = || {
+        let status = scene.place.facts(&["status"]);
+        status["trust"].as_array().unwrap().iter().find(|it| it["state"] == "retired").cloned()
+    };
+    assert!(retired().is_some_and(|it| it["version"] == 1 && it["used_by"].as_u64() >= Some(1)), "{:?}", retired());
+    let page = stdout(&scene.place.freehold(&["status"]));
+    assert!(page.contains("endpoint 1: retired, yet ") && page.contains("went by it when last heard of"), "{page}");
+    let _agent = scene.place.agent("web-2");
     until("who was off has come home", || scene.adopted("endpoint", 2).contains(&"web-2".to_owned()));
+    until("nobody goes by what is retired", || retired().is_none());
 }
 
 /// What differs each time is replaced by what it is.
@@ -80,10 +99,9 @@ fn a_grace_is_a_promise_that_takes_a_word_to_break() {
     place.facts(&["trust", "publish", "endpoint"]);
     until("the gateway has it", || scene.adopted("endpoint", 2) == ["quay"]);
     place.facts(&["trust", "activate", "endpoint", "--grace", "7d"]);
-    refused(
-        &place.freehold(&["trust", "retire", "endpoint", "1", "--yes"]),
-        "version 1 is promised to be trusted until",
-    );
+    let promised = place.freehold(&["trust", "retire", "endpoint", "1", "--yes"]);
+    refused(&promised, "version 1 is promised to be trusted until");
+    refused(&promised, "freehold trust retire endpoint 1 --early");
     ended(&place.freehold(&["trust", "retire", "endpoint", "1", "--early"]), 2, "this needs a yes");
     let (plan, exit) = scene.plan(&["retire", "endpoint", "1"]);
     assert_eq!((exit, text(&plan, "command").as_str()), (Some(0), "freehold trust retire endpoint 1 --early"));
@@ -134,4 +152,25 @@ fn whoever_signs_with_the_others_sees_what_was_waived() {
     succeeded(&scene.place.operator("ben", &["send", &file]));
     assert_eq!(row(&scene.place.facts(&["trust", "list"]), "endpoint", 1)["state"], "retired");
     assert_eq!(scene.place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+#[test]
+fn what_waited_for_signatures_is_weighed_again_before_it_is_sent() {
+    let mut scene = Scene::with_nodes(&["--signers", "2-of-2"]);
+    scene.turned("endpoint");
+    let late = scene.place.code(&["--name", "web-3"]);
+    let to = scene.place.path("ben").to_string_lossy().into_owned();
+    succeeded(&scene.place.freehold(&["signer", "hand-over", "ann-2", "--to", &to]));
+    let retired = scene.place.facts(&["trust", "retire", "endpoint", "1", "--yes", "--waive", "web-2"]);
+    let file = text(&retired["pending"], "file");
+    succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+    // Somebody came meanwhile who has not said what it goes by.
+    succeeded(&scene.place.join("web-3", &late));
+    let told = scene.place.operator("ben", &["send", &file]);
+    refused(&told, "this would break node web-3, which nobody waived");
+    assert_eq!(row(&scene.place.facts(&["trust", "list"]), "endpoint", 1)["state"], "grace", "nothing was done");
+    scene.agents.push(scene.place.agent("web-3"));
+    until("it has said so", || scene.adopted("endpoint", 2).contains(&"web-3".to_owned()));
+    succeeded(&scene.place.operator("ben", &["send", &file]));
+    assert_eq!(row(&scene.place.facts(&["trust", "list"]), "endpoint", 1)["state"], "retired");
 }

@@ -46,6 +46,17 @@ fn an_endpoint_root_is_rotated_from_the_first_step_to_the_last_and_nobody_is_los
     let lines = told(&place, "endpoint");
     assert_eq!(lines.len(), 4, "{lines:?}");
     assert!(lines.iter().all(|line| line["result"] == "done"), "{lines:?}");
+    // The same words once more would begin another: that takes a yes. The other domain has nothing to do with it.
+    let again = place.freehold(&["rotate", "endpoint"]);
+    refused(&again, "the last rotation finished at");
+    refused(&again, "with version 2, and this would begin another");
+    refused(&again, "if you mean it: freehold rotate endpoint --yes");
+    is(&states(&place, "endpoint"), &[(1, "retired"), (2, "active")]);
+    let meant = place.freehold(&["rotate", "endpoint", "--yes", "--no-wait"]);
+    assert!(stderr(&meant).contains("with version 2; this begins another"), "{}", stderr(&meant));
+    is(&states(&place, "endpoint")[2..], &[(3, "staged")]);
+    let other = place.freehold(&["rotate", "identity", "--no-wait"]);
+    ended(&other, 5, "not every node has version 2 yet");
 }
 
 #[test]
@@ -100,6 +111,13 @@ fn a_node_that_is_gone_is_left_behind_by_name() {
     place.joined("web-2");
     let waits = place.freehold(&["rotate", "endpoint", "--no-wait", "--json"]);
     ended(&waits, 5, "web-2");
+    // It says what is true, and how to go on.
+    let waits = place.freehold(&["rotate", "endpoint", "--no-wait", "--grace", "1d"]);
+    ended(&waits, 5, "go on when they are there: freehold rotate endpoint --continue --grace 1d;");
+    refused(&place.freehold(&["rotate", "endpoint", "--anyway", "web-22"]), "no node is called `web-22`");
+    refused(&place.freehold(&["trust", "activate", "endpoint", "--anyway", "web-22"]), "no node is called `web-22`");
+    assert!(!stderr(&waits).contains("waiting until"), "{}", stderr(&waits));
+    assert_eq!(stderr(&waits).matches("`web-2`").count(), 1, "{}", stderr(&waits));
     let done = place.facts(&["rotate", "endpoint", "--anyway", "web-2"]);
     assert_eq!((&done["done"], &done["stands"]), (&Value::from(vec!["activate"]), &"grace".into()), "{done}");
     assert_eq!(told(&place, "endpoint").pop().unwrap()["waived"], Value::from(vec!["web-2"]));
@@ -119,8 +137,16 @@ fn the_old_root_stays_for_its_grace_and_goes_when_somebody_comes_back_to_it() {
 #[test]
 fn what_is_over_is_retired_by_the_next_run() {
     let (place, _gateway, _agents) = peopled(&["web-1"]);
+    let old = place.invite(&["--name", "late"])["id"].as_str().unwrap().to_owned();
     let first = place.facts(&["rotate", "endpoint", "--grace", "2s"]);
     assert_eq!(first["stands"], "grace", "{first}");
+    // Who would break is named, and named once.
+    let held = || place.freehold(&["rotate", "endpoint", "--continue"]);
+    until("the grace is over", || held().status.code() == Some(5));
+    let held = held();
+    ended(&held, 5, &format!("invite {old}: its code pins the root"));
+    assert_eq!([stdout(&held), stderr(&held)].concat().matches(&old).count(), 1, "{}", stderr(&held));
+    succeeded(&place.freehold(&["invite", "revoke", &old, "--yes"]));
     until("the grace is over, and the old root goes", || {
         let again = place.facts(&["rotate", "endpoint", "--continue"]);
         again["done"] == Value::from(vec!["retire"])
@@ -159,4 +185,5 @@ fn without_a_gateway_that_serves_nobody_is_waited_for() {
     let waits = place.freehold(&["rotate", "identity"]);
     ended(&waits, 5, "`laptop`");
     assert!(stderr(&waits).contains("no gateway serves here"), "{}", stderr(&waits));
+    assert!(!stderr(&waits).contains("waiting until"), "{}", stderr(&waits));
 }

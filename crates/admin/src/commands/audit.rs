@@ -73,7 +73,7 @@ impl Audit {
                     line.subject.clone(),
                     or_dash(line.version.as_ref()),
                     line.correlation.to_string(),
-                    line.result.clone(),
+                    line.outcome(),
                 ]
             };
             let rows: Vec<_> = lines.iter().map(row).collect();

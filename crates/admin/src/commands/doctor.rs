@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ground::clock;
-use identity::bundle::{Endpoint, Roots};
+use identity::bundle::{Endpoint, Identity, InDomain as _, Roots};
 use identity::head::Head;
 use identity::key::Sign as _;
 use identity::principal::{Address, OrgName};
@@ -221,7 +221,12 @@ impl Examination {
             return;
         };
         let cure = "an operator certifies this gateway's key under the root in use: freehold trust publish";
-        let troubles = presence.troubles();
+        let ways = [(Identity::DOMAIN, &presence.identity.ways), (Endpoint::DOMAIN, &presence.endpoint.ways)];
+        for (domain, until) in ways.into_iter().filter_map(|(domain, ways)| Some((domain, ways.active_until()?))) {
+            self.push(standing::issuer(self.now, domain, until));
+        }
+        // What has ended is told by then, with its own cure.
+        let troubles = presence.troubles(Timestamp::from_unix(0));
         if troubles.is_empty() {
             self.push(Finding::ok("trust", "what this gateway issues leads to the roots in use"));
         }
@@ -236,8 +241,6 @@ impl Examination {
             Err(why) => self.push(Finding::wrong("keys", describe(&why), "chmod 600 a key that others can read; if one is damaged, put back the newest copy of the gateway's folder")),
             Ok(keys) => {
                 self.push(Finding::ok("keys", "the gateway's voice and issuing keys are whole"));
-                self.push(standing::issuer(self.now, "identity-issuer.pem", keys.identity.certificate()));
-                self.push(standing::issuer(self.now, "endpoint-issuer.pem", keys.endpoint.certificate()));
                 let voice = keys.voice.public();
                 let own = head.into_iter().flat_map(|head| &head.mandates).filter(|mandate| mandate.voice == voice);
                 let mandate = standing::mandate(self.now, own, Who::Operator);

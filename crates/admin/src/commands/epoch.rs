@@ -33,7 +33,9 @@ impl EpochCommand {
 
 If a newer copy of the gateway's folder exists anywhere, use that instead. What this gives up never comes back:
 machines that joined later must join again, what was revoked later must be revoked again (unless this home or a
-machine still knows it), and open invites wait until they are confirmed. If it is cut off, run it again.")]
+machine still knows it), and open invites wait until they are confirmed. If it is cut off, run it again.
+
+If the gateway only lacks trust bundles that its head names, and this home has them, they are handed in, and no epoch begins.")]
 pub struct Begin {
     /// Do not ask
     #[arg(long)]
@@ -43,6 +45,8 @@ pub struct Begin {
 #[derive(Serialize)]
 struct Begun {
     epoch: u32,
+    /// False if the ledger only lacked bundles, and got them.
+    new_epoch: bool,
     head: u64,
     frozen_invites: Vec<String>,
     /// Trust bundles that the copy lacked, and that go in again from this home.
@@ -54,6 +58,7 @@ impl Begin {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not begin a new epoch";
         let (mut session, keys) = common.signing_session_on(doing, true).await?;
+        let before = session.known.head.head.epoch.number;
         let (head, handed_in, pending) = match session.finish_epoch().await.map_err(|why| failure(doing, &why))? {
             Some(head) => (head, Vec::new(), None),
             None => self.begin(common, (&mut session, &keys), doing).await?,
@@ -64,7 +69,9 @@ impl Begin {
             session.unconfirmed().await.map_err(|why| failure(doing, &why))?
         };
         let frozen_invites = frozen.iter().map(|invite| invite.id.to_string()).collect();
-        let begun = Begun { epoch: head.epoch.number, head: head.version, frozen_invites, handed_in, pending };
+        let (epoch, head) = (head.epoch.number, head.version);
+        let new_epoch = handed_in.is_empty() || epoch > before;
+        let begun = Begun { epoch, new_epoch, head, frozen_invites, handed_in, pending };
         show(common.json, &begun, || told(begun.pending.as_ref(), || in_words(&begun, &frozen)));
         Ok(())
     }
@@ -84,7 +91,7 @@ impl Begin {
                 return Ok((session.known.head.head.clone(), handed_in, None));
             }
             let why = "the gateway's ledger is not behind anything that is known: there is nothing to give up";
-            return Err(Failure::refused(doing, why));
+            return Err(Failure::refused(doing, why).hint("see how the gateway stands: freehold doctor"));
         }
         let handed_in = session.lacking_names().await.map_err(failed)?;
         if !common.json {
@@ -132,7 +139,11 @@ fn missing<D: operate::desk::Desk>(session: &Session<D>, bundles: &[String]) -> 
 }
 
 fn in_words(begun: &Begun, frozen: &[InviteView]) -> String {
-    let mut lines = vec![format!("epoch {} begins with head {}", begun.epoch, begun.head)];
+    let mut lines = vec![if begun.new_epoch {
+        format!("epoch {} begins with head {}", begun.epoch, begun.head)
+    } else {
+        format!("nothing is given up, and epoch {} goes on", begun.epoch)
+    }];
     if !begun.handed_in.is_empty() {
         lines
             .push(format!("trust bundles that the ledger lacked were handed in again: {}", begun.handed_in.join(", ")));

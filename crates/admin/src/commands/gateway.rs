@@ -1,5 +1,7 @@
 //! `freehold gateway add | list | renew | move | remove`: which machines are gateways.
 
+mod renew;
+
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,18 +11,18 @@ use ground::clock;
 use ground::file::{self, Access};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::Mandate;
+use identity::head::{Mandate, TrustLine, TrustState};
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::gateway::GatewayWish;
-use operate::head::MANDATE;
-use operate::mandate::MandateWish;
 use operate::session::Session;
 use org::gateway::CheckedRequest;
 use serde::Serialize;
 use wire::control::{NodeView, PeerView};
+
+use renew::Renew;
 
 use crate::home::{Common, failure};
 use crate::rooting::open_roots;
@@ -33,7 +35,7 @@ pub enum GatewayCommand {
     Add(Add),
     /// List the gateways, where they are, and how far each is
     List(List),
-    /// Let a gateway's mandate last longer
+    /// Let a gateway's mandate last longer, and certify its keys under roots that came since
     Renew(Renew),
     /// Have a gateway come before the others: nodes, invites and this tool go there
     Move(Move),
@@ -89,6 +91,8 @@ struct Added {
     addresses: Vec<String>,
     until: String,
     grant: String,
+    /// Trusted versions under which its keys have no certificate, since the root's key is not here.
+    uncertified: Vec<String>,
     pending: Option<Waiting>,
 }
 
@@ -113,6 +117,10 @@ impl Add {
         }
         confirm(self.yes, doing, "Make it a gateway?")?;
         let opened = open_roots(common, &mut session, self.roots, doing).await?;
+        let absent: Vec<TrustLine> = opened.identity.absent.iter().chain(&opened.endpoint.absent).cloned().collect();
+        for line in absent.iter().filter(|_| !common.json) {
+            eprintln!("{}", without_root(&mandate.gateway, line));
+        }
         let made = session.add_gateway(&keys, (&checked, &wish), &opened).await.map_err(|why| failure(doing, &why))?;
         drop(opened);
         let (mandate, grant) = made.what;
@@ -124,6 +132,7 @@ impl Add {
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
             until: mandate.not_after.to_string(),
             grant: out.display().to_string(),
+            uncertified: absent.iter().map(|line| format!("{} {}", line.domain.word(), line.version)).collect(),
             pending,
         };
         show(common.json, &result, || {
@@ -136,6 +145,24 @@ impl Add {
         });
         Ok(())
     }
+}
+
+/// What it cannot be given here, and what comes of that.
+fn without_root(gateway: &NodeName, line: &TrustLine) -> String {
+    let (domain, version, state) = (line.domain.word(), line.version, line.state.word());
+    let so = match line.state {
+        TrustState::Staged => format!(
+            "that version cannot be activated with it. Run this where the key is (--roots DIR), or hand out another \
+             version afterwards: freehold trust rollback {domain}, freehold trust publish {domain}"
+        ),
+        TrustState::Active | TrustState::Grace | TrustState::Retired => {
+            "whoever goes by that version alone does not find it".to_owned()
+        }
+    };
+    format!(
+        "warning: version {version} of the `{domain}` roots is trusted ({state}), and the key of its root is not here: \
+         `{gateway}` gets no certificate under it, and {so}"
+    )
 }
 
 fn who(checked: &CheckedRequest, node: &NodeView, mandate: &Mandate) -> String {
@@ -242,39 +269,6 @@ fn row<D>(
         ahead: peer.map_or(0, |peer| peer.ahead),
         state: if first { format!("first, {state}") } else { state.to_owned() },
         problem,
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  freehold gateway renew vps --lasts 90d")]
-pub struct Renew {
-    /// The gateway's node name
-    node: NodeName,
-    /// How long its mandate lasts from now [default: 365d]
-    #[arg(long, value_name = "SPAN")]
-    lasts: Option<Seconds>,
-}
-
-#[derive(Serialize)]
-struct Renewed {
-    gateway: String,
-    until: String,
-    pending: Option<Waiting>,
-}
-
-impl Renew {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
-        let doing = format!("could not renew the mandate of `{}`", self.node);
-        let (mut session, keys) = common.signing_session(&doing).await?;
-        let wish = MandateWish { lasts: Some(self.lasts.unwrap_or(MANDATE)), ..MandateWish::default() };
-        let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
-        let result = Renewed { gateway: self.node.to_string(), until: made.what.not_after.to_string(), pending };
-        show(common.json, &result, || {
-            told(result.pending.as_ref(), || format!("`{}` has a mandate until {}", result.gateway, result.until))
-        });
-        Ok(())
     }
 }
 

@@ -9,8 +9,11 @@ use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use node::report::{Failure, plain, show};
+use operate::desk::Desk;
 use operate::invite::InviteWish;
+use operate::invite::stranded::Stranded;
 use operate::line::{Kit, Line};
+use operate::session::{OperateError, Session};
 use org::invite::{InviteKind, Uses};
 use serde::Serialize;
 use wire::control::{InviteView, Reuse};
@@ -184,13 +187,15 @@ impl List {
         let doing = "could not list the invites";
         let mut session = common.session(doing).await?;
         let invites = session.invites().await.map_err(|why| failure(doing, &why))?;
+        let invites = Seen::all(&mut session, invites).await.map_err(|why| failure(doing, &why))?;
         let told: Vec<_> = invites.iter().map(told).collect();
         show(common.json, &told, || {
-            let row = |invite: &InviteView| {
+            let row = |seen: &Seen| {
+                let invite = &seen.view;
                 vec![
                     invite.id.to_string(),
                     invite.kind.to_string(),
-                    state(invite).to_owned(),
+                    seen.state().to_owned(),
                     format!("{} of {}", invite.spent, invite.uses),
                     invite.expires_at.to_string(),
                     who(&invite.names, &invite.hosts),
@@ -198,9 +203,42 @@ impl List {
                 ]
             };
             let rows: Vec<_> = invites.iter().map(row).collect();
-            table(&["INVITE", "KIND", "STATE", "SPENT", "EXPIRES", "NAMES", "LABEL"], &rows)
+            let all = table(&["INVITE", "KIND", "STATE", "SPENT", "EXPIRES", "NAMES", "LABEL"], &rows);
+            match invites.iter().filter(|seen| seen.stranded.is_some()).count() {
+                0 => all,
+                many => format!("{all}\n\n{many} stranded: {PINS_RETIRED}; {MAKE_NEW}"),
+            }
         });
         Ok(())
+    }
+}
+
+const PINS_RETIRED: &str = "the endpoint root that it pins is retired, so it finds no gateway";
+const MAKE_NEW: &str = "make a new one: freehold invite create";
+
+/// An invite, and what it pins if that is why nobody can come with it.
+struct Seen {
+    view: InviteView,
+    stranded: Option<Stranded>,
+}
+
+impl Seen {
+    async fn all<D: Desk>(session: &mut Session<D>, views: Vec<InviteView>) -> Result<Vec<Self>, OperateError> {
+        // A pattern lets in also whoever comes with a newer code: it is open, whatever became of its own.
+        let open = views.iter().filter(|view| state(view) == OPEN && view.kind != InviteKind::Pattern);
+        let open: Vec<_> = open.map(|view| view.id).collect();
+        let mut stranded = session.stranded(&open).await?;
+        Ok(views.into_iter().map(|view| Self { stranded: stranded.remove(&view.id), view }).collect())
+    }
+
+    fn state(&self) -> &'static str {
+        if self.stranded.is_some() { "stranded" } else { state(&self.view) }
+    }
+
+    fn why(&self) -> Option<String> {
+        let Stranded { root, version } = self.stranded?;
+        let version = version.map(|version| format!(" of version {version}")).unwrap_or_default();
+        Some(format!("{PINS_RETIRED}: {root}{version}"))
     }
 }
 
@@ -217,15 +255,18 @@ fn who(names: &[NameGlob], hosts: &[HostGlob]) -> String {
 }
 
 /// An invite with its state in one word, and its uses as `create` tells them.
-fn told(invite: &InviteView) -> serde_json::Value {
-    let mut told = serde_json::to_value(invite).unwrap_or_default();
+fn told(seen: &Seen) -> serde_json::Value {
+    let mut told = serde_json::to_value(&seen.view).unwrap_or_default();
     if let Some(fields) = told.as_object_mut() {
-        fields.insert("kind".to_owned(), invite.kind.word().into());
-        fields.insert("state".to_owned(), state(invite).into());
-        fields.insert("uses".to_owned(), uses_json(invite.uses));
+        fields.insert("kind".to_owned(), seen.view.kind.word().into());
+        fields.insert("state".to_owned(), seen.state().into());
+        fields.insert("state_why".to_owned(), seen.why().into());
+        fields.insert("uses".to_owned(), uses_json(seen.view.uses));
     }
     told
 }
+
+const OPEN: &str = "open";
 
 fn state(invite: &InviteView) -> &'static str {
     match invite.uses {
@@ -233,7 +274,7 @@ fn state(invite: &InviteView) -> &'static str {
         _ if invite.unconfirmed => "unconfirmed",
         _ if clock::now() >= invite.expires_at => "expired",
         Uses::Limited(n) if invite.spent >= n => "used up",
-        Uses::Limited(_) | Uses::Unlimited => "open",
+        Uses::Limited(_) | Uses::Unlimited => OPEN,
     }
 }
 
@@ -248,18 +289,22 @@ impl Show {
         let doing = format!("could not show the invite `{}`", self.invite);
         let mut session = common.session(&doing).await?;
         let invite = session.invite(&self.invite).await.map_err(|why| failure(&doing, &why))?;
-        show(common.json, &told(&invite), || in_words(&invite));
+        let seen = Seen::all(&mut session, vec![invite]).await.map_err(|why| failure(&doing, &why))?;
+        for seen in &seen {
+            show(common.json, &told(seen), || in_words(seen));
+        }
         Ok(())
     }
 }
 
-fn in_words(invite: &InviteView) -> String {
+fn in_words(seen: &Seen) -> String {
+    let invite = &seen.view;
     let list = |items: Vec<String>, none: &str| if items.is_empty() { none.to_owned() } else { items.join(" ") };
     let strings = |items: &[Label]| items.iter().map(ToString::to_string).collect();
     let mut lines = vec![
         format!("invite    {}", invite.id),
         format!("kind      {}", invite.kind),
-        format!("state     {}", state(invite)),
+        format!("state     {}", seen.state()),
         format!("label     {}", invite.label),
         format!("uses      {} of {} spent", invite.spent, invite.uses),
         format!("created   {} by {}", invite.created_at, invite.created_by),
@@ -273,6 +318,7 @@ fn in_words(invite: &InviteView) -> String {
     if !invite.hosts.is_empty() {
         lines.push(format!("hosts     {}", list(invite.hosts.iter().map(ToString::to_string).collect(), "any")));
     }
+    lines.extend(seen.why().map(|why| format!("STRANDED  {why}; {MAKE_NEW}")));
     lines.extend(invite.reused.iter().map(reused));
     if invite.joined.is_empty() {
         lines.push("joined    nobody yet".to_owned());

@@ -2,10 +2,11 @@
 
 use clap::Args;
 use ground::clock;
+use identity::head::TrustState;
 use identity::principal::NodeName;
 use node::report::{Failure, show};
 use operate::pending::Pending;
-use operate::status::{Lasting, Status as OrgStatus};
+use operate::status::{Lasting, Status as OrgStatus, TrustView};
 use serde::Serialize;
 use wire::known::Known;
 
@@ -88,9 +89,7 @@ fn in_words(told: &Told) -> String {
     }
     let counts: Vec<_> = status.nodes.iter().map(|(state, count)| format!("{count} {state}")).collect();
     lines.push(format!("nodes     {}", counts.join(", ")));
-    for trust in &status.trust {
-        lines.push(format!("trust     {} {}: {}, used by {}", trust.domain, trust.version, trust.state, trust.used_by));
-    }
+    lines.extend(status.trust.iter().map(trusted));
     if status.waiting > 0 {
         lines.push(format!("waiting   {} machine(s) for a person: freehold node waiting", status.waiting));
     }
@@ -104,6 +103,15 @@ fn in_words(told: &Told) -> String {
     let rows: Vec<_> = status.survival.iter().map(row).collect();
     lines.push(format!("\nwithout any gateway:\n{}", table(&["NODE", "LASTS", "UNTIL", "LIMITED BY"], &rows)));
     lines.join("\n")
+}
+
+fn trusted(it: &TrustView) -> String {
+    let used = if it.state == TrustState::Retired.word() {
+        format!("yet {} went by it when last heard of", it.used_by)
+    } else {
+        format!("used by {}", it.used_by)
+    };
+    format!("trust     {} {}: {}, {used}", it.domain, it.version, it.state)
 }
 
 fn one(it: &Lasting) -> String {

@@ -36,7 +36,7 @@ fn a_rotation_goes_through_all_states() {
     let lines = after(&founded(), Step::Publish { bundle: bundle(2) }, NOW, &[(1, "active"), (2, "staged")]);
     let lines = after(&lines, Step::Activate { version: 2, grace: week }, NOW, &[(1, "grace"), (2, "active")]);
     let early = Step::Retire { version: 1, early: false };
-    assert_eq!(step(&lines, D, early, NOW), Err(BadStep::InGrace { version: 1, until: NOW + week }));
+    assert_eq!(step(&lines, D, early, NOW), Err(BadStep::InGrace { version: 1, domain: D.word(), until: NOW + week }));
     let lines = after(&lines, early, NOW + week, &[(1, "retired"), (2, "active")]);
     assert_eq!(of(&lines, D)[0].grace, Some(Grace { since: NOW, until: NOW + week }), "it stays on record");
 }

@@ -4,6 +4,7 @@ pub mod trouble;
 pub mod tunnel;
 pub mod metrics;
 pub mod status;
+pub mod lasting;
 pub mod errand;
 pub mod socket;
 pub mod told;

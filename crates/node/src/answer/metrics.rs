@@ -83,7 +83,7 @@ impl Watched {
         let help = "Trusted roots under which this gateway's issuing keys have no certificate.";
         page.gauge("freehold_gateway_issuers_lacking", help, i64::try_from(lacking).unwrap_or(i64::MAX));
         let help = "1 if what this gateway issues or shows leads to a root in use, and a mandate names its keys.";
-        page.gauge("freehold_gateway_issuers_in_order", help, i64::from(presence.troubles().is_empty()));
+        page.gauge("freehold_gateway_issuers_in_order", help, i64::from(presence.troubles(clock::now()).is_empty()));
         page.moment(
             "freehold_gateway_mandate_not_after_timestamp_seconds",
             "When this gateway's mandate ends; absent if none is in force.",

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use ground::clock;
 use identity::authority::Authority;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
 use identity::head::{Mandate, TrustLine, TrustState};
 use identity::id::{Fingerprint, KeyId};
 use identity::key::{PublicKey, Sign as _};
+use identity::time::Timestamp;
 use identity::trust;
 use org::state::State;
 use pki_types::CertificateDer;
@@ -24,6 +26,10 @@ pub struct Path {
     pub version: u64,
     pub state: TrustState,
     pub issuer: CertificateDer<'static>,
+    /// When the certificate of the key ends.
+    pub until: Timestamp,
+    /// It stands in a bundle, so that everybody knows of it.
+    pub bundled: bool,
     pub root: CertificateDer<'static>,
 }
 
@@ -47,13 +53,17 @@ impl Ways {
     /// the bundles. What leads only to a retired root is not among them.
     pub fn find(state: &State, domain: Domain, key: KeyId, own: &[CertificateDer<'static>]) -> Self {
         let candidates = certificates_of(state, domain, key, own);
+        let bundled: Vec<_> = bundled(state, domain).collect();
         let mut ways = Self::default();
         for (line, root) in roots(state, shown(state, domain)) {
             let leads = |der: &&(CertificateDer<'static>, _)| certificate::is_signed_by(&der.0, &root);
             let best = candidates.iter().filter(leads).max_by_key(|(_, until)| *until);
             let (version, state) = (line.version, line.state);
             match best {
-                Some((issuer, _)) => ways.paths.push(Path { version, state, issuer: issuer.clone(), root }),
+                Some((issuer, until)) => {
+                    let (issuer, until, bundled) = (issuer.clone(), *until, bundled.contains(issuer));
+                    ways.paths.push(Path { version, state, issuer, until, bundled, root });
+                }
                 None => ways.lacks.push(Lack { version, state, root: Fingerprint::of_certificate(root.as_ref()) }),
             }
         }
@@ -80,6 +90,11 @@ impl Ways {
     pub fn misses_active(&self) -> Option<&Lack> {
         let shown = self.paths.iter().any(|path| path.state == TrustState::Active);
         self.lacks.iter().find(|lack| lack.state == TrustState::Active && !shown)
+    }
+
+    /// Until when what this key issues leads to a root in use.
+    pub fn active_until(&self) -> Option<Timestamp> {
+        self.paths.iter().filter(|path| path.state == TrustState::Active).map(|path| path.until).max()
     }
 }
 
@@ -121,17 +136,21 @@ pub fn roots(state: &State, lines: Vec<TrustLine>) -> Vec<(TrustLine, Certificat
     all
 }
 
+/// Every certificate of an issuing key that stands in a bundle.
+fn bundled(state: &State, domain: Domain) -> impl Iterator<Item = CertificateDer<'static>> {
+    let bundles = state.bundles.values().filter(move |record| record.body.domain == domain);
+    bundles.flat_map(|record| &record.body.issuers).map(|der| CertificateDer::from(der.0.clone()))
+}
+
 /// Certificates of one key, and when each ends.
 fn certificates_of(
     state: &State,
     domain: Domain,
     key: KeyId,
     own: &[CertificateDer<'static>],
-) -> Vec<(CertificateDer<'static>, identity::time::Timestamp)> {
-    let bundles = state.bundles.values().filter(|record| record.body.domain == domain);
-    let told = bundles.flat_map(|record| &record.body.issuers).map(|der| CertificateDer::from(der.0.clone()));
+) -> Vec<(CertificateDer<'static>, Timestamp)> {
     let mut all = Vec::new();
-    for der in own.iter().cloned().chain(told) {
+    for der in own.iter().cloned().chain(bundled(state, domain)) {
         if let Ok(read) = certificate::read(&der)
             && read.is_ca
             && read.key == key
@@ -174,6 +193,12 @@ impl<D: InDomain> Issuing<D> {
         }
         let (_, key, ways, der) = found.swap_remove(at);
         Ok(Self { authority: Authority::load(der, &key).map_err(|why| damaged(&why))?, ways })
+    }
+
+    /// The certificate that others hear of: of those that stand in no bundle, the one under the newest root.
+    pub fn told(&self) -> &CertificateDer<'static> {
+        let own = self.ways.paths.iter().filter(|path| !path.bundled).max_by_key(|path| path.version);
+        own.map_or_else(|| self.authority.certificate(), |path| &path.issuer)
     }
 
     fn certificates(&self) -> Vec<CertificateDer<'static>> {
@@ -250,7 +275,7 @@ impl Presence {
     }
 
     /// What an operator must hear of: what is issued or shown here does not lead where everybody looks.
-    pub fn troubles(&self) -> Vec<String> {
+    pub fn troubles(&self, now: Timestamp) -> Vec<String> {
         let keys = [self.identity.authority.key_id(), self.endpoint.authority.key_id()];
         let ways = [&self.identity.ways, &self.endpoint.ways];
         let lacks = |line: &TrustLine| {
@@ -266,7 +291,14 @@ impl Presence {
             if let Some(Lack { version, root, .. }) = ways.misses_active() {
                 all.push(format!(
                     "the {word} key {key} of this gateway has no certificate under the active {word} root, version \
-                     {version} ({root}): what it issues is not believed by whoever trusts that one alone"
+                     {version} ({root}): what it issues is not believed by whoever trusts that one alone; an operator certifies it: \
+                     freehold gateway renew NAME"
+                ));
+            }
+            if let Some(ended) = ways.active_until().filter(|until| *until <= now) {
+                all.push(format!(
+                    "the certificate of the {word} key {key} of this gateway ended at {ended}: what it issues is not \
+                     believed; operators renew it: freehold rotate {word}"
                 ));
             }
             if !self.is_mandated(domain) {
@@ -309,7 +341,7 @@ impl Appearing {
         }
         match Presence::find(state, &self.folder, self.voice) {
             Ok(presence) => {
-                for why in presence.troubles() {
+                for why in presence.troubles(clock::now()) {
                     tracing::error!("{why}");
                 }
                 self.current.store(Arc::new(presence));

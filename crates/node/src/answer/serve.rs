@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::time::{Seconds, Timestamp};
+use org::gateway::ENDS_SOON;
 use org::refusal::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -293,13 +294,12 @@ async fn warn_early(gateway: Arc<Gateway>) {
 }
 
 fn warn_of_issuers(presence: &Presence, now: Timestamp) {
-    for why in presence.troubles() {
+    for why in presence.troubles(now) {
         tracing::error!("{why}");
     }
-    let paths = presence.identity.ways.paths.iter().chain(&presence.endpoint.ways.paths);
-    for read in paths.filter_map(|path| identity::certificate::read(&path.issuer).ok()) {
-        if read.validity.not_after.since(now) < Seconds::DAY.times(90) {
-            tracing::warn!(until = %read.validity.not_after, "an issuing certificate of this gateway ends soon");
+    for (domain, ways) in [("identity", &presence.identity.ways), ("endpoint", &presence.endpoint.ways)] {
+        if let Some(until) = ways.active_until().filter(|until| now < *until && *until <= now + ENDS_SOON) {
+            tracing::warn!(domain, %until, "an issuing certificate of this gateway ends soon; renew it: freehold rotate {domain}");
         }
     }
 }

@@ -106,8 +106,8 @@ fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
     };
     let body = Issuers {
         gateway: gateway.about.node.clone(),
-        identity: Bytes(presence.identity.authority.certificate().as_ref().to_vec()),
-        endpoint: Bytes(presence.endpoint.authority.certificate().as_ref().to_vec()),
+        identity: Bytes(presence.identity.told().as_ref().to_vec()),
+        endpoint: Bytes(presence.endpoint.told().as_ref().to_vec()),
         spare_identity: spare(Domain::Identity)?,
         spare_endpoint: spare(Domain::Endpoint)?,
         at: clock::now(),

@@ -7,14 +7,15 @@
 //! ```
 //! Order of writes: the versions, then the record, then the file for others, then what nobody names is removed. The head
 //! and the record decide, and the file follows. What the head retired counts no more as soon as the head is on the disk,
-//! whatever the record says. A scope without a record goes by the file for others, until it learns which versions it has.
+//! whatever the record says. A scope without a record goes by the file for others, but for what it
+//! knows to be retired, until it learns which versions it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
 use ground::file;
-use identity::bundle::{Bundle, InDomain, Roots};
+use identity::bundle::{Bundle, Domain, InDomain, Roots};
 use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::id::Digest;
@@ -99,7 +100,8 @@ impl<D: InDomain> Trusting<D> {
         }
         // Over is over, also if that cannot be written down.
         let over = standing.clone().step(Event::Tick, now).1 == Outcome::WentBack;
-        let unnumbered = if standing.obeyed().is_none() { scope.written_roots(&paths) } else { None };
+        let written_roots = || scope.written_roots(&paths).map(|roots| still_trusted(&roots, known, &shelf));
+        let unnumbered = if standing.obeyed().is_none() { written_roots() } else { None };
         Ok(Self { folder, paths, standing, written, over, shelf, unnumbered })
     }
 
@@ -396,6 +398,31 @@ impl<D: InDomain> Trusting<D> {
         (self.written, self.standing, self.over) = (next.clone(), next, false);
         Ok(())
     }
+}
+
+/// What a file says, but for roots of which it is known here that they are retired: those that versions on the shelf have,
+/// and the founders'.
+fn still_trusted<D: InDomain>(written: &Roots<D>, known: &Known, shelf: &BTreeMap<Digest, Together<D>>) -> Roots<D> {
+    let record = &known.founding.record;
+    let founders = match D::DOMAIN {
+        Domain::Endpoint => &record.endpoint_root,
+        Domain::Identity => &record.identity_root,
+    };
+    let named = |trusted: bool| {
+        let lines = known.head.head.trust.iter().filter(|line| line.domain == D::DOMAIN);
+        let (mut roots, mut versions) = (Vec::new(), BTreeSet::new());
+        for line in lines.filter(|line| line.state.is_trusted() == trusted) {
+            versions.insert(line.bundle);
+            roots.extend((line.version == 1).then(|| CertificateDer::from(founders.0.clone())));
+        }
+        let bundles = shelf.values().flat_map(|together| &together.bundles);
+        let bundles = bundles.filter(|bundle| versions.contains(&bundle.digest()));
+        roots.extend(bundles.flat_map(|bundle| bundle.roots().certificates().to_vec()));
+        roots
+    };
+    let (trusted, retired) = (named(true), named(false));
+    let counts = |root: &&CertificateDer<'static>| trusted.contains(root) || !retired.contains(root);
+    Roots::from_certificates(written.certificates().iter().filter(counts).cloned().collect())
 }
 
 fn head_lines<D: InDomain>(head: &Head) -> Digest {

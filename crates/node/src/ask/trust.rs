@@ -183,13 +183,15 @@ pub const fn is_lost(why: &CallError) -> bool {
 /// Catches up with the org at whoever answers, and believes only what is signed. Nothing if that brings nothing new.
 pub async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known) -> Result<Option<Known>, AskError> {
     let before = Trusting::<Endpoint>::open(scope, known, known.now(clock::now()))?.roots(&known.head.head);
+    let mut known = known.clone();
     for gateway in gateways {
-        let (newer, Trust { endpoint, identity }) = match Box::pin(trust::refresh(gateway, known)).await {
+        let (newer, Trust { endpoint, identity }) = match Box::pin(trust::refresh(gateway, &known)).await {
             Ok(refreshed) => refreshed,
             Err(why) => {
                 tracing::debug!(gateway = %gateway.address, %why, "no roots from there");
                 if let CallError::Knowledge { source, .. } = &why {
-                    keep_in_sight(scope, known.heed(source, known.now(clock::now())))?;
+                    let seen = keep_in_sight(scope, known.heed(source, known.now(clock::now())))?;
+                    known = seen.unwrap_or(known);
                 }
                 continue;
             }

@@ -3,7 +3,9 @@
 use clap::Args;
 use identity::id::Digest;
 use org::report::DomainTold;
+use serde::Serialize;
 
+use crate::agent::lasting::Lasting;
 use crate::agent::status::{Status as NodeStatus, WaitingStatus};
 use crate::apply::view::ApplyView;
 use crate::commands::join::in_words as told;
@@ -12,10 +14,19 @@ use crate::commands::streams;
 use crate::report::{Failure, show};
 use crate::store::scope::ScopeError;
 
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    status: NodeStatus,
+    /// How long it lasts without a gateway; absent if it is revoked.
+    survival: Option<Lasting>,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   freehold-node status
-  freehold-node status --json | jq .svid_expires_at")]
+  freehold-node status --json | jq .svid_expires_at
+  freehold-node status --json | jq .survival         how long it lasts without a gateway, and what limits that")]
 pub struct Status {}
 
 impl Status {
@@ -33,7 +44,8 @@ impl Status {
             Some(status) => status,
             None => NodeStatus::from_disk(&scope).map_err(failed)?,
         };
-        show(common.json, &status, || in_words(&status));
+        let told = Told { status, survival: Lasting::from_disk(&scope).map_err(failed)? };
+        show(common.json, &told, || in_words(&told));
         Ok(())
     }
 }
@@ -69,7 +81,8 @@ pub fn short(digest: Digest) -> String {
     digest.to_string().chars().take(12).collect()
 }
 
-fn in_words(status: &NodeStatus) -> String {
+fn in_words(told: &Told) -> String {
+    let status = &told.status;
     let gateways: Vec<_> = status.gateways.iter().map(ToString::to_string).collect();
     let mut lines = vec![
         format!("org       {} ({})", status.org, status.org_id),
@@ -85,6 +98,7 @@ fn in_words(status: &NodeStatus) -> String {
         (true, None) => lines.push("agent     running, has not checked in yet".to_owned()),
         (false, _) => lines.push("agent     not running; start it: freehold-node run".to_owned()),
     }
+    lines.extend(told.survival.iter().flat_map(Lasting::in_words));
     lines.extend(status.trust.iter().flat_map(|told| {
         [("endpoint", &told.endpoint), ("identity", &told.identity)].map(|(domain, told)| roots(domain, told))
     }));

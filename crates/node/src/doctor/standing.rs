@@ -1,9 +1,9 @@
 //! What has an end: clock, head, mandates, certificates, SVIDs, each judged by the present moment.
 
-use identity::certificate;
+use identity::bundle::Domain;
 use identity::head::{Head, Mandate};
 use identity::time::{Seconds, Timestamp};
-use pki_types::CertificateDer;
+use org::gateway::ENDS_SOON;
 
 use crate::doctor::Finding;
 use crate::store::scope::{ScopeError, Svid};
@@ -102,22 +102,15 @@ pub fn mandate<'a>(now: Timestamp, mandates: impl Iterator<Item = &'a Mandate>, 
     }
 }
 
-/// An issuing certificate.
-pub fn issuer(now: Timestamp, name: &str, certificate: &CertificateDer<'_>) -> Finding {
-    let (subject, cure) = ("issuer", "no command renews it yet: docs/guide/operate.md says what that means");
-    match certificate::read(certificate).map(|read| read.validity.not_after) {
-        Err(why) => Finding::wrong(
-            subject,
-            format!("`{name}` cannot be read: {why}"),
-            "put back the newest copy of the gateway's folder",
-        ),
-        Ok(until) => match left(now, until) {
-            None => Finding::wrong(subject, format!("`{name}` ended at {until}"), cure),
-            Some(time) if time < Seconds::DAY.times(90) => {
-                Finding::soon(subject, format!("`{name}` ends at {until}"), cure)
-            }
-            Some(_) => Finding::ok(subject, format!("`{name}` is good until {until}")),
-        },
+/// The certificate of an issuing key under the root in use.
+pub fn issuer(now: Timestamp, domain: Domain, until: Timestamp) -> Finding {
+    let (subject, word) = ("issuer", domain.word());
+    let cure = format!("operators certify the key anew, under a new root: freehold rotate {word}");
+    let what = format!("the certificate of the `{word}` issuing key");
+    match left(now, until) {
+        None => Finding::wrong(subject, format!("{what} ended at {until}"), cure),
+        Some(time) if time <= ENDS_SOON => Finding::soon(subject, format!("{what} ends at {until}"), cure),
+        Some(_) => Finding::ok(subject, format!("{what} is good until {until}")),
     }
 }
 

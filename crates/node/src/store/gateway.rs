@@ -217,6 +217,12 @@ impl GatewayFolder {
         Ok(Issuing { keys, certificates: all })
     }
 
+    /// Keeps certificates of the key in use under other roots beside the first. They are shown from the next start on.
+    pub fn save_more(&self, domain: Domain, certificates: &[CertificateDer<'static>]) -> Result<(), ScopeError> {
+        let pem = certificate::to_pem(certificates);
+        Ok(file::write(&self.issuer_path(domain, MORE), pem.as_bytes(), Access::Readable)?)
+    }
+
     /// Makes the files say which key is in use, if that is the spare one: whenever this ends, the key that is in use is
     /// here, with a certificate. True if something was done.
     pub fn settle(&self, domain: Domain, (used, own): (KeyId, &[CertificateDer<'static>])) -> Result<bool, ScopeError> {

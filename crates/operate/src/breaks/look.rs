@@ -13,6 +13,7 @@ use wire::control::{Answer, Call};
 
 use super::{Held, LiveInvite, Scene};
 use crate::desk::{Desk, DeskError};
+use crate::publish::patterns;
 use crate::session::{OperateError, Session};
 
 impl<D: Desk> Session<D> {
@@ -53,7 +54,9 @@ impl<D: Desk> Session<D> {
             let invite = &record.invite;
             let left = invite.rights.iter().map(|right| record.uses_left(&right.gateway));
             let left = left.map(|left| left.map_or(u64::MAX, u64::from)).fold(0, u64::saturating_add);
-            left > 0 && now < invite.expires_at && !revoked.invite_is_revoked(invite.id)
+            // A pattern of the fleet lets in whoever comes with any code.
+            let handed = patterns::named(invite.kind, &invite.label).is_none();
+            handed && left > 0 && now < invite.expires_at && !revoked.invite_is_revoked(invite.id)
         };
         let live = state.invites.values().filter(is_live).map(|record| &record.invite);
         let told = live.map(|invite| LiveInvite {

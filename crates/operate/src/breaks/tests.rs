@@ -52,13 +52,13 @@ fn mandate(gateway: &str, issuer: KeyId) -> Mandate {
 fn stage(domain: Domain) -> Stage {
     let authorities = [authority(), authority()];
     let issuer = KeyId([7; 32]);
-    let version = |version: u64, authority: &Authority<Endpoint>, issuers: BTreeSet<KeyId>| Held {
+    let version = |version: u64, authority: &Authority<Endpoint>, issuers: BTreeMap<KeyId, Timestamp>| Held {
         version,
         roots: vec![authority.certificate().clone()],
         issuers,
     };
     let [first, second] = &authorities;
-    let versions = vec![version(1, first, BTreeSet::new()), version(2, second, [issuer].into())];
+    let versions = vec![version(1, first, BTreeMap::new()), version(2, second, [(issuer, LATER)].into())];
     let roots = [first, second].map(|it| Fingerprint::of_certificate(it.certificate().as_ref()));
     let over = Grace { since: Timestamp::from_unix(1_000_000), until: Timestamp::from_unix(1_500_000) };
     let mut old = TrustLine::new(domain, 1, Digest([1; 32]), TrustState::Grace);
@@ -184,6 +184,7 @@ fn who_was_away_for_over_a_year_needs_an_operators_word() {
     for mandate in &mut stage.scene.head.mandates {
         mandate.not_after = now + Seconds::DAY;
     }
+    stage.scene.held[1].issuers.insert(stage.issuer, now + Seconds::DAY);
     stage.scene.now = now;
     stage.scene.members.push(member("web-1", &[1]));
     let told = retired(&stage.scene);
@@ -239,6 +240,28 @@ fn what_is_placed_on_a_node_that_said_nothing_is_named_with_it() {
 }
 
 #[test]
+fn what_is_placed_on_a_node_whose_report_is_full_is_named_unless_it_is_told() {
+    let Stage { mut scene, roots: [_, new], .. } = stage(Domain::Identity);
+    let service = |nth: usize| -> Principal { format!("spiffe://harbor/service/s{nth}").parse().unwrap() };
+    let told = |count: usize| {
+        let svids = (0..count).map(|nth| SvidTold { principal: service(nth), roots: vec![new], not_after: LATER });
+        let mut node = member("web-1", &[1, 2]);
+        node.trust.as_mut().unwrap().svids = svids.collect();
+        node
+    };
+    let place = |nth: usize| Placement { principal: service(nth), node: "web-1".parse().unwrap() };
+    scene.head.placements = vec![place(0), place(TOLD)];
+    scene.members = vec![told(TOLD - 1)];
+    assert_eq!(retired(&scene), Vec::<String>::new(), "it would have told of it");
+    scene.members = vec![told(TOLD)];
+    let name = format!("s{TOLD}");
+    assert_eq!(
+        retired(&scene),
+        [format!("service service/{name}@web-1: its certificate is on `web-1`, which tells of 256 and no more")]
+    );
+}
+
+#[test]
 fn a_gateway_breaks_whose_key_has_no_certificate_under_what_stays() {
     let Stage { mut scene, authorities: [first, second], issuer, .. } = stage(Domain::Endpoint);
     assert_eq!(retired(&scene), Vec::<String>::new());
@@ -265,6 +288,22 @@ fn a_gateway_breaks_whose_key_has_no_certificate_under_what_stays() {
     scene.head.mandates.last_mut().unwrap().not_after = NOW;
     assert_eq!(retired(&scene), Vec::<String>::new());
     assert!(scene.head.mandates.iter().any(|mandate| mandate.endpoint_issuer == issuer));
+}
+
+#[test]
+fn a_certificate_that_has_ended_leads_nowhere() {
+    let Stage { mut scene, issuer, .. } = stage(Domain::Identity);
+    let told = |scene: &Scene| told_by(scene, Step::Retire { version: 1, early: false }, None);
+    scene.held[1].issuers.insert(issuer, NOW + Seconds(1));
+    assert_eq!(told(&scene), Vec::<String>::new());
+    scene.held[1].issuers.insert(issuer, NOW);
+    assert_eq!(
+        told(&scene),
+        [
+            "gateway laptop: its issuing key's certificate ended at 1970-01-24T03:33:20Z under the roots of version 2: what \
+          it issues would be worth nothing"
+        ]
+    );
 }
 
 #[test]
@@ -352,7 +391,8 @@ fn when_a_root_was_stolen_those_are_named_who_cannot_hear_of_it() {
     let old = Stance { trust: None, ..member("web-3", &[]) };
     let off = Stance { last_seen: Some(NOW - Seconds::DAY), ..member("web-2", &[1, 2]) };
     scene.members = vec![member("web-1", &[1, 2]), off, old];
-    let brought = Held { version: 3, roots: vec![authority().certificate().clone()], issuers: [KeyId([7; 32])].into() };
+    let brought =
+        Held { version: 3, roots: vec![authority().certificate().clone()], issuers: [(KeyId([7; 32]), LATER)].into() };
     let told = told_by(&scene, Step::Replace { bundle: Digest([9; 32]) }, Some(&brought));
     assert_eq!(
         told,
@@ -374,7 +414,8 @@ fn each_is_waived_by_its_own_name_and_a_name_too_many_is_told() {
     let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
     let open = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let (open, idle) = outcome.unwaived(&names);
+        let Waived { open, idle, several } = outcome.waive(&names);
+        assert_eq!(several, Vec::<String>::new());
         (open.iter().map(|it| it.name.clone()).collect::<Vec<_>>(), idle)
     };
     let (full, some) = (id.to_string(), id.to_string()[..8].to_owned());
@@ -384,4 +425,54 @@ fn each_is_waived_by_its_own_name_and_a_name_too_many_is_told() {
     assert_eq!(open(&["web-1", "web-2", &full, "web-9"]), (vec![], vec!["web-9".to_owned()]));
     // The beginning of a node's name is another name.
     assert_eq!(open(&["web-", &some[..4]]).0.len(), 3);
+}
+
+#[test]
+fn one_name_does_not_waive_a_node_and_the_gateway_that_it_is() {
+    let Stage { mut scene, roots: [old, _], .. } = stage(Domain::Endpoint);
+    scene.head.mandates.extend([mandate("vps", KeyId([8; 32])), mandate("far", KeyId([9; 32]))]);
+    scene.members = vec![member("vps", &[1]), member("web-7", &[1])];
+    scene.waiting = vec![("web-7".parse().unwrap(), old)];
+    let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
+    let open = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let Waived { open, idle, .. } = outcome.waive(&names);
+        (open.iter().map(|it| it.in_words()).collect::<Vec<_>>(), idle)
+    };
+    let names: Vec<&str> = outcome.breaks.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["far", "gateway/vps", "vps", "web-7", "waiting/web-7"]);
+    assert_eq!(open(&names), (vec![], vec![]), "each is waived by the name that it is told by");
+    let rest = |gone: &str| {
+        let all = ["gateway far", "gateway vps", "node vps", "node web-7", "waiting machine web-7"];
+        all.iter().filter(|it| **it != gone).map(|it| (*it).to_owned()).collect::<Vec<_>>()
+    };
+    for (name, gone) in [
+        ("vps", "node vps"),
+        ("node/vps", "node vps"),
+        ("gateway/vps", "gateway vps"),
+        ("waiting/web-7", "waiting machine web-7"),
+        ("web-7", "node web-7"),
+        ("far", "gateway far"),
+        ("gateway/far", "gateway far"),
+    ] {
+        assert_eq!(open(&[name]), (rest(gone), vec![]), "{name}");
+    }
+    assert_eq!(open(&["node/far"]).1, ["node/far"]);
+}
+
+#[test]
+fn the_beginning_of_several_ids_waives_none_of_them() {
+    let Stage { mut scene, roots: [old, _], .. } = stage(Domain::Endpoint);
+    let invite = |last: u8| {
+        let mut id = [0xab; 16];
+        id[15] = last;
+        LiveInvite { id: InviteId(id), label: String::new(), kind: InviteKind::Token, root: old, expires_at: LATER }
+    };
+    scene.invites = vec![invite(1), invite(2)];
+    let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
+    let some = scene.invites[0].id.to_string()[..12].to_owned();
+    let waived = outcome.waive(std::slice::from_ref(&some));
+    assert_eq!((waived.open.len(), waived.idle.len(), waived.several), (2, 0, vec![some]));
+    let whole = outcome.waive(&[scene.invites[0].id.to_string()]);
+    assert_eq!((whole.open.len(), whole.several.len()), (1, 0));
 }

@@ -129,6 +129,10 @@ fn any() -> Vec<identity::glob::NameGlob> {
 
 /// The name of the standing pattern that this open invite was made for.
 fn standing(view: &InviteView, now: Timestamp) -> Option<Name> {
-    let open = view.kind == InviteKind::Pattern && !view.revoked && now < view.expires_at;
-    view.label.strip_prefix(LABEL).filter(|_| open)?.parse().ok()
+    named(view.kind, &view.label).filter(|_| !view.revoked && now < view.expires_at)
+}
+
+/// The name of the standing pattern that an invite was made for. Nobody was ever handed its code.
+pub(crate) fn named(kind: InviteKind, label: &str) -> Option<Name> {
+    label.strip_prefix(LABEL).filter(|_| kind == InviteKind::Pattern)?.parse().ok()
 }

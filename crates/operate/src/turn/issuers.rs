@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ground::random;
+use ground::{clock, random};
 use identity::authority::Authority;
-use identity::bundle::{Domain, InDomain, Roots};
+use identity::bundle::{Bundle, Domain, InDomain, Roots};
 use identity::certificate::{self, BadCertificate, RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::head::Mandate;
@@ -55,20 +55,47 @@ impl<D: Desk> Session<D> {
         root: &Authority<T>,
         now: Timestamp,
     ) -> Result<Vec<Bytes>, OperateError> {
+        self.check_left_aside((told, without), T::DOMAIN, now)?;
         let (mut made, mut unknown) = (Vec::new(), Vec::new());
-        for mandate in self.mandates().iter().filter(|mandate| mandate.is_active(now)) {
+        let active = self.mandates().iter().filter(|mandate| mandate.is_active(now));
+        for mandate in active.filter(|mandate| !without.contains(&mandate.gateway)) {
             match told.get(&mandate.gateway) {
                 Some(issuers) => {
-                    let wanted = issuing_key(mandate, T::DOMAIN);
-                    let key = key_told(issuers, T::DOMAIN).ok().filter(|key| key.id == wanted);
+                    let key = mandated_key(mandate, issuers, T::DOMAIN);
                     let key = key.ok_or_else(|| Unturned::OtherIssuer(mandate.gateway.clone()))?;
                     made.push(self.certify(&mandate.gateway, &key, root, now)?);
                 }
-                None if without.contains(&mandate.gateway) => {}
                 None => unknown.push(mandate.gateway.clone()),
             }
         }
         if unknown.is_empty() { Ok(made) } else { Err(Unturned::UnknownIssuers(unknown).into()) }
+    }
+
+    /// Asked before a root is drawn.
+    pub async fn check_without(&mut self, without: &BTreeSet<NodeName>, domain: Domain) -> Result<(), OperateError> {
+        if without.is_empty() {
+            return Ok(());
+        }
+        let told = self.issuers().await?;
+        self.check_left_aside((&told, without), domain, clock::now())
+    }
+
+    /// Only a gateway that cannot be certified is left out: any other would serve nobody under the new root, and nobody
+    /// would have meant that.
+    fn check_left_aside(
+        &self,
+        (told, without): (&Told, &BTreeSet<NodeName>),
+        domain: Domain,
+        now: Timestamp,
+    ) -> Result<(), OperateError> {
+        for name in without {
+            let mandate = self.mandates().iter().find(|mandate| mandate.gateway == *name && mandate.is_active(now));
+            let mandate = mandate.ok_or_else(|| Unturned::NoGateway(name.clone()))?;
+            if told.get(name).and_then(|issuers| mandated_key(mandate, issuers, domain)).is_some() {
+                return Err(Unturned::KeysKnown(name.clone()).into());
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn certify<T: InDomain>(
@@ -84,22 +111,64 @@ impl<D: Desk> Session<D> {
         made.map(|made| Bytes(made.as_ref().to_vec())).map_err(|why| OperateError::Unwise(why.to_string()))
     }
 
-    /// Certificates that are there already and lead to these roots: what a rollback needs, without any root's key.
-    pub(crate) fn known_under<T: InDomain>(&self, told: &Told, bundled: &[Bytes], roots: &Roots<T>) -> Vec<Bytes> {
+    /// Certificates that are there already and lead to these roots: what a rollback needs, without any root's key. Of each
+    /// key the one that lasts longest.
+    pub(crate) fn known_under<T: InDomain>(
+        &self,
+        told: &Told,
+        bundled: &[Bytes],
+        (roots, now): (&Roots<T>, Timestamp),
+    ) -> Vec<Bytes> {
+        let under = under(told, bundled, roots);
+        let live = |key: KeyId| under.get(&key).filter(|(until, _)| now < *until);
         let mandated: BTreeSet<KeyId> = self.mandates().iter().map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
-        let current = told.values().map(|issuers| match T::DOMAIN {
-            Domain::Identity => &issuers.identity,
-            Domain::Endpoint => &issuers.endpoint,
-        });
-        let mut seen = BTreeSet::new();
-        let fits = |der: &&Bytes| {
-            let certificate = CertificateDer::from(der.0.as_slice());
-            let leads = roots.certificates().iter().any(|root| certificate::is_signed_by(&certificate, root));
-            let key = certificate::read(&certificate).ok().filter(|reading| reading.is_ca).map(|reading| reading.key);
-            leads && key.is_some_and(|key| mandated.contains(&key) && seen.insert(key))
-        };
-        bundled.iter().chain(current).filter(fits).cloned().collect()
+        mandated.into_iter().filter_map(live).map(|(_, der)| der.clone()).collect()
     }
+
+    /// Gateways in force whose issuing key has no certificate under these roots, as far as the bundle and they say.
+    pub(crate) fn uncertified<T: InDomain>(&self, told: &Told, bundle: &Bundle<T>, now: Timestamp) -> Vec<NodeName> {
+        let under = under(told, &bundle.body().issuers, &bundle.roots());
+        let lacks = |mandate: &&Mandate| {
+            let found = under.get(&issuing_key(mandate, T::DOMAIN));
+            mandate.is_active(now) && found.is_none_or(|(until, _)| *until <= now)
+        };
+        self.mandates().iter().filter(lacks).map(|mandate| mandate.gateway.clone()).collect()
+    }
+
+    /// Until when each gateway's issuing key leads to the roots in use, as far as that is known.
+    pub async fn issuing_until<T: InDomain>(
+        &mut self,
+        told: &Told,
+    ) -> Result<BTreeMap<NodeName, Timestamp>, OperateError> {
+        let active = match self.version_in_use::<T>().await {
+            // That is told as such; here it is unknown.
+            Err(OperateError::Unturned(_)) => return Ok(BTreeMap::new()),
+            active => active?.bundle,
+        };
+        let under = under(told, &active.body().issuers, &active.roots());
+        let until = |mandate: &Mandate| {
+            let (until, _) = under.get(&issuing_key(mandate, T::DOMAIN))?;
+            Some((mandate.gateway.clone(), *until))
+        };
+        Ok(self.mandates().iter().filter_map(until).collect())
+    }
+}
+
+/// Of each key that has some, the certificate under these roots that lasts longest.
+fn under<T: InDomain>(told: &Told, bundled: &[Bytes], roots: &Roots<T>) -> BTreeMap<KeyId, (Timestamp, Bytes)> {
+    let current = told.values().map(|issuers| issuers.certificate(T::DOMAIN));
+    let mut under: BTreeMap<KeyId, (Timestamp, Bytes)> = BTreeMap::new();
+    for der in bundled.iter().chain(current) {
+        let certificate = CertificateDer::from(der.0.as_slice());
+        let Ok(reading) = certificate::read(&certificate) else { continue };
+        let leads = || roots.certificates().iter().any(|root| certificate::is_signed_by(&certificate, root));
+        let until = reading.validity.not_after;
+        let longer = under.get(&reading.key).is_none_or(|(known, _)| *known < until);
+        if reading.is_ca && longer && leads() {
+            under.insert(reading.key, (until, der.clone()));
+        }
+    }
+    under
 }
 
 /// Which issuing key a mandate names.
@@ -110,12 +179,13 @@ pub const fn issuing_key(mandate: &Mandate, domain: Domain) -> KeyId {
     }
 }
 
+/// The key that a mandate names, if its gateway tells of that one.
+fn mandated_key(mandate: &Mandate, issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
+    key_told(issuers, domain).ok().filter(|key| key.id == issuing_key(mandate, domain))
+}
+
 fn key_told(issuers: &Issuers, domain: Domain) -> Result<RequestedKey, BadCertificate> {
-    let certificate = match domain {
-        Domain::Identity => &issuers.identity,
-        Domain::Endpoint => &issuers.endpoint,
-    };
-    certificate::key_in(&CertificateDer::from(certificate.0.as_slice()))
+    certificate::key_in(&CertificateDer::from(issuers.certificate(domain).0.as_slice()))
 }
 
 /// The key that lies ready, which signed its own request.

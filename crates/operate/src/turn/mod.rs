@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use ground::clock;
 use identity::authority::Authority;
-use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain};
+use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain, MAX_ISSUERS};
 use identity::head::{Grace, TrustLine};
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
@@ -88,7 +88,7 @@ impl<D: Desk> Session<D> {
             let mut body = session.draft_bundle::<T>(&root.pem(), now)?;
             body.issuers = session.certify_all((&told, without), root, now)?;
             body.outside.clone_from(&outside);
-            let bundle = session.seal(&body)?;
+            let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(T::DOMAIN, Step::Publish { bundle: bundle.digest() }, now)?;
             let head = session.next_head(now, |head| head.trust = lines);
             let turned = turned(&body, None, head.version);
@@ -97,12 +97,12 @@ impl<D: Desk> Session<D> {
         .await
     }
 
-    /// Turns to the staged version. Whoever has not taken it over must be named.
+    /// Turns to the staged version. Nodes that have not taken it over, and gateways that it does not certify, must be named.
     pub async fn activate_trust<T: InDomain>(
         &mut self,
         keys: &SignerKeys,
         grace: Seconds,
-        anyway: &BTreeSet<NodeName>,
+        (anyway, without): (&BTreeSet<NodeName>, &BTreeSet<NodeName>),
     ) -> Result<Made<Turned>, OperateError> {
         let version = trust::staged(&self.lines(), T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
         let staged = self.all_versions::<T>().await?.need(version)?;
@@ -110,12 +110,20 @@ impl<D: Desk> Session<D> {
         let state = self.folded().await?;
         let (published_at, stances) = (staged.bundle.body().published_at, self.stances().await?);
         self.check_left_out(&state, &stances)?;
+        stances.check_names(anyway)?;
         let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
         let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();
         if !behind.is_subset(anyway) {
             return Err(Unturned::NotAdopted { version, missing: adoption.without(anyway).rest() }.into());
         }
-        let waived: Vec<String> = behind.iter().map(ToString::to_string).collect();
+        let told = self.issuers().await?;
+        let cut = self.uncertified(&told, &staged.bundle, clock::now());
+        if !cut.iter().all(|gateway| without.contains(gateway)) {
+            let gateways = cut.into_iter().filter(|gateway| !without.contains(gateway)).collect();
+            return Err(Unturned::Uncertified { version, gateways }.into());
+        }
+        let gateways = cut.iter().map(|gateway| format!("gateway {gateway}"));
+        let waived: Vec<String> = behind.iter().map(ToString::to_string).chain(gateways).collect();
         self.publish(keys, |session, now| {
             let former = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
             let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;
@@ -151,10 +159,11 @@ impl<D: Desk> Session<D> {
             let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?;
             let mut body = session.draft_bundle::<T>(before.bundle.pem(), now)?;
             body.reverts = Some(bad);
-            body.issuers = session.known_under(&told, &before.bundle.body().issuers, &before.bundle.roots());
+            let roots = before.bundle.roots();
+            body.issuers = session.known_under(&told, &before.bundle.body().issuers, (&roots, now));
             body.outside.clone_from(&before.bundle.body().outside);
             let (version, replaces) = (body.trust_bundle_version, body.replaces_version);
-            let bundle = session.seal(&body)?;
+            let bundle = session.seal(check_room(&body)?)?;
             let step = Step::Rollback { bundle: bundle.digest(), reverts: bad, grace };
             let lines = session.step(T::DOMAIN, step, now)?;
             let grace = grace_of(&lines, T::DOMAIN, bad);
@@ -187,6 +196,14 @@ impl<D: Desk> Session<D> {
     }
 }
 
+/// A bundle with more would be refused by everybody, and say nothing of why.
+pub(crate) fn check_room(body: &BundleBody) -> Result<&BundleBody, Unturned> {
+    match body.issuers.len() {
+        many if many > MAX_ISSUERS => Err(Unturned::TooManyGateways(many)),
+        _ => Ok(body),
+    }
+}
+
 fn grace_of(lines: &[TrustLine], domain: Domain, version: u64) -> Option<Grace> {
     lines.iter().find(|line| line.domain == domain && line.version == version)?.grace
 }
@@ -200,5 +217,27 @@ pub(crate) fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turn
         roots: body.sha256_fingerprint,
         grace,
         head,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ground::random;
+    use identity::certificate::Validity;
+    use identity::text::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn more_gateways_than_a_version_has_room_for_are_told() {
+        let (org, now) = ("harbor".parse().unwrap(), Timestamp::from_unix(1_800_000_000));
+        let life = Validity::from_now(now, Seconds::DAY);
+        let root = Authority::<Endpoint>::root(&org, &random::p256().unwrap(), random::serial().unwrap(), life);
+        let mut body = Bundle::<Endpoint>::draft((2, Some(1)), &org, Vec::new(), &root.unwrap().pem(), now).unwrap();
+        body.issuers = vec![Bytes(vec![1]); MAX_ISSUERS];
+        assert_eq!(check_room(&body), Ok(&body));
+        body.issuers.push(Bytes(vec![1]));
+        let why = check_room(&body).unwrap_err();
+        assert_eq!(why.to_string(), "257 gateways are to be certified, and a version has room for 256");
     }
 }

@@ -14,7 +14,7 @@ use org::entry::Action;
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
-use crate::turn::{Turned, turned};
+use crate::turn::{Turned, check_room, turned};
 use crate::unturned::Unturned;
 
 /// What becomes of the outside roots of the version in use.
@@ -63,9 +63,9 @@ impl<D: Desk> Session<D> {
         }
         self.publish(keys, |session, now| {
             let mut body = session.draft_bundle::<Endpoint>(active.pem(), now)?;
-            body.issuers = session.known_under(&told, &active.body().issuers, &active.roots());
+            body.issuers = session.known_under(&told, &active.body().issuers, (&active.roots(), now));
             body.outside.clone_from(&outside);
-            let bundle = session.seal(&body)?;
+            let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(Domain::Endpoint, Step::Publish { bundle: bundle.digest() }, now)?;
             let head = session.next_head(now, |head| head.trust = lines);
             let turned = turned(&body, None, head.version);

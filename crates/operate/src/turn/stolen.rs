@@ -16,7 +16,7 @@ use crate::desk::{Desk, DeskError};
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::turn::issuers::{Told, issuing_key, spare_key};
-use crate::turn::{Turned, turned};
+use crate::turn::{Turned, check_room, turned};
 use crate::unturned::Unturned;
 
 /// Which gateways have a spare key to turn to, and which lose their issuing until they were given a new one.
@@ -112,7 +112,7 @@ impl<D: Desk> Session<D> {
             for (gateway, key) in &spares.ready {
                 body.issuers.push(session.certify(gateway, key, root, now)?);
             }
-            let bundle = session.seal(&body)?;
+            let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(T::DOMAIN, Step::Replace { bundle: bundle.digest() }, now)?;
             let next = session.next_head(now, |head| {
                 head.trust = lines;

@@ -115,6 +115,7 @@ fn a_rotation_is_written_with_all_its_turns_and_told_by_the_audit() {
     assert_eq!(roots, [body(2, 2), body(2, 2), body(1, 1)].map(|body| body.sha256_fingerprint));
     assert_eq!(lines[1].grace, turn.grace);
     assert_eq!(lines[2].waived, ["web-3"]);
+    assert_eq!((lines[2].stolen_replaced_by, lines[2].outcome().as_str()), (None, "done"));
     assert_eq!(state.trusted_bundles(D).map(|record| record.body.trust_bundle_version).collect::<Vec<_>>(), [2]);
     let restored: State = derived::restore(&case.world.founding, &derived::rows(&state)).unwrap();
     assert_eq!(restored, state, "as rows");
@@ -171,8 +172,11 @@ fn a_rollback_and_a_theft_bring_their_bundle_along() {
         Action::TrustRetire { bundle: Some(other), head: head.clone(), turn: turn.clone() },
         "does not put the new bundle",
     );
-    case.add(Action::TrustRetire { bundle: Some(bundle), head, turn });
+    let stolen = case.add(Action::TrustRetire { bundle: Some(bundle), head, turn });
     let state = case.world.fold().state;
+    let line = audit::line(&state, &stolen);
+    assert_eq!((line.version, line.stolen_replaced_by, line.result.as_str()), (Some(3), Some(4), "done"));
+    assert_eq!(line.outcome(), "done; its root was STOLEN, version 4 took its place");
     assert!(state.void.is_empty(), "{:?}", state.void);
     assert_eq!(state.trusted_bundles(D).map(|record| record.body.trust_bundle_version).collect::<Vec<_>>(), [4]);
     let lines = trust::of(&state.head().unwrap().head.trust, Endpoint::DOMAIN);

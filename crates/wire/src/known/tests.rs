@@ -147,3 +147,18 @@ fn only_a_head_moves_the_floor_of_time_also_back() {
     let mended = fast.advance(&[], Some(&at(3, NOW + day)), fast.now(NOW)).unwrap();
     assert_eq!(mended.now(NOW), NOW + day);
 }
+
+#[test]
+fn what_one_copy_has_seen_is_added_to_what_another_has_and_the_first_sight_counts() {
+    let known = known();
+    let ((one, _), (two, _)) = (recovery(&known.signers, "zoe"), recovery(&known.signers, "yan"));
+    let first = known.notice(&one, NOW).unwrap().notice(&two, NOW + Seconds(5)).unwrap();
+    let second = known.notice(&two, NOW + Seconds(9)).unwrap().with_sightings_of(&first);
+    let mut due: Vec<_> = second.alarms().into_iter().map(|(_, due)| due).collect();
+    due.sort();
+    assert_eq!(due, [NOW + Seconds::DAY, NOW + Seconds::DAY + Seconds(5)]);
+    // A recovery of a set that is gone threatens nobody.
+    let (next, set) = succession(&known.signers, "ann", "ann");
+    let later = known.advance(&[next], Some(&head(&set, 2, "ann")), NOW).unwrap();
+    assert!(later.with_sightings_of(&first).sighted.is_empty());
+}

@@ -5,6 +5,7 @@ mod spares;
 mod stolen;
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -22,12 +23,12 @@ use operate::unturned::Unturned;
 use serde::Serialize;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
-use crate::commands::trust::plan::Planned;
 use crate::commands::trust::rollback;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::rooting::next_root;
 use crate::waiting::{Waiting, leave};
+use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -39,14 +40,15 @@ use crate::waiting::{Waiting, leave};
 
 New root, hand it out, wait until every node has it, turn to it, keep the old one for the grace, retire it. It can be
 interrupted anywhere: run again, it goes on. If nodes are missing when the wait is over it ends with 5 and names them.
-When the grace is over, run it once more: it retires the old root, unless somebody would break by that.
+When the grace is over, run it once more: it retires the old root, unless somebody would break by that. Run yet again it begins
+another one, and asks first if the last is not a day old (--yes does not ask).
 
 Exit code: 0 as far as it can be now, 3 refused, 5 it waits for nodes.")]
 pub struct Rotate {
     /// Which roots: those of gateways, or those of members
     domain: DomainWord,
     /// How long the old root is trusted beside the new one
-    #[arg(long, value_name = "SPAN", default_value = "7d")]
+    #[arg(long, value_name = "SPAN", default_value_t = GRACE)]
     grace: Seconds,
     /// Wait this long for the nodes
     #[arg(long, value_name = "SPAN", default_value = "10m")]
@@ -62,13 +64,21 @@ pub struct Rotate {
     /// A node that is left behind until it comes back; may be repeated
     #[arg(long, value_name = "NODE")]
     anyway: Vec<NodeName>,
-    /// A gateway that is left out: its issuing keys are not known, or may be stolen, too; may be repeated
+    /// A gateway that is left out: its issuing keys are not known, or, with --compromised, may be stolen, too; may be repeated
     #[arg(long, value_name = "NAME")]
     without: Vec<NodeName>,
     /// Where the root keys are [default: the operator's folder]
     #[arg(long, value_name = "DIR")]
     roots: Option<PathBuf>,
+    /// Do not ask: begin also if the last rotation finished within a day
+    #[arg(long)]
+    yes: bool,
 }
+
+/// How long the old root is trusted if nothing is said.
+const GRACE: Seconds = Seconds::DAY.times(7);
+/// Who begins again within this time is asked whether they mean it.
+const LATELY: Seconds = Seconds::DAY;
 
 /// Forward by default.
 #[derive(Debug, Args)]
@@ -121,6 +131,13 @@ struct Run<'a> {
 }
 
 impl Rotate {
+    /// The command that goes on as this one would have.
+    fn go_on(&self) -> String {
+        let grace = if self.grace == GRACE { String::new() } else { format!(" --grace {}", self.grace) };
+        let anyway: String = self.anyway.iter().flat_map(|name| [" --anyway ", name.as_str()]).collect();
+        format!("freehold rotate {} --continue{grace}{anyway}", self.domain.word())
+    }
+
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not rotate the `{}` root", self.domain.word());
         let (session, keys) = common.signing_session(&doing).await?;
@@ -140,6 +157,7 @@ impl Run<'_> {
         } else if self.wish.way.compromised {
             stolen::replace::<T>(self).await?
         } else {
+            self.check_names().await?;
             loop {
                 match self.step::<T>().await? {
                     Then::GoOn => {}
@@ -148,6 +166,16 @@ impl Run<'_> {
             }
         };
         self.end::<T>(then)
+    }
+
+    /// Before anybody is waited for: whoever is not to be must be somebody.
+    async fn check_names(&mut self) -> Result<(), Failure> {
+        let anyway: BTreeSet<NodeName> = self.wish.anyway.iter().cloned().collect();
+        if anyway.is_empty() {
+            return Ok(());
+        }
+        let stances = self.session.stances().await.map_err(|why| failure(&self.doing, &why))?;
+        stances.check_names(&anyway).map_err(|why| failure(&self.doing, &why.into()))
     }
 
     /// The next step from wherever the head stands.
@@ -163,7 +191,10 @@ impl Run<'_> {
                     T::DOMAIN.word()
                 )))
             }
-            Stage::Settled { active } => self.publish::<T>(active).await,
+            Stage::Settled { active } => {
+                self.begin::<T>(active).await?;
+                self.publish::<T>(active).await
+            }
             Stage::Staged { version, active } => self.activate::<T>(version, active).await,
             Stage::Leaving { active, version, until } if clock::now() < until => {
                 self.say(&format!("version {active} is in use; version {version} is trusted beside it until {until}"));
@@ -173,11 +204,29 @@ impl Run<'_> {
         }
     }
 
+    /// Nobody means to begin another one by running the command that finished the last once more.
+    async fn begin<T: InDomain>(&mut self, active: u64) -> Result<(), Failure> {
+        let at = self.session.finished_at(T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
+        let Some(at) = at else { return Ok(()) };
+        let last = format!("the last rotation finished at {at} with version {active}");
+        if self.wish.yes || at + LATELY <= clock::now() {
+            self.say(&format!("{last}; this begins another"));
+            return Ok(());
+        }
+        if !std::io::stdin().is_terminal() {
+            let word = T::DOMAIN.word();
+            return Err(Failure::refused(&self.doing, format!("{last}, and this would begin another"))
+                .hint(format!("nothing is left to do; if you mean it: freehold rotate {word} --yes")));
+        }
+        confirm(false, &self.doing, &format!("{last}. Begin another?"))
+    }
+
     async fn publish<T: InDomain>(&mut self, active: u64) -> Result<Then, Failure> {
         self.say(&format!("version {active} is in use; a new root is to be handed out beside it"));
         let roots = self.wish.roots.clone();
-        let root = next_root::<_, T>(self.common, &mut self.session, roots, &self.doing).await?;
         let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
+        self.session.check_without(&without, T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
+        let root = next_root::<_, T>(self.common, &mut self.session, roots, &self.doing).await?;
         let made = self.session.publish_trust(&self.keys, &root, &without).await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         Ok(self.done("publish", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
@@ -185,7 +234,8 @@ impl Run<'_> {
 
     async fn activate<T: InDomain>(&mut self, version: u64, active: Option<u64>) -> Result<Then, Failure> {
         let beside = active.map(|active| format!(" beside version {active}, which is in use")).unwrap_or_default();
-        self.say(&format!("version {version} is handed out{beside}; waiting until every node has it"));
+        let waiting = if self.waits() { "; waiting until every node has it" } else { "" };
+        self.say(&format!("version {version} is handed out{beside}{waiting}"));
         let missing = wait::adopted::<T>(self, version).await?;
         if !missing.is_empty() {
             self.told.missing = missing;
@@ -197,7 +247,8 @@ impl Run<'_> {
             return Ok(Then::Wait(format!("not every certificate leads to the root of version {version} yet")));
         }
         let anyway: BTreeSet<NodeName> = self.wish.anyway.iter().cloned().collect();
-        let made = self.session.activate_trust::<T>(&self.keys, self.wish.grace, &anyway).await;
+        let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
+        let made = self.session.activate_trust::<T>(&self.keys, self.wish.grace, (&anyway, &without)).await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         Ok(self.done("activate", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
     }
@@ -209,7 +260,6 @@ impl Run<'_> {
         let outcome = breaks::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(&self.doing, &Unturned::Step(why).into()))?;
         if !outcome.breaks.is_empty() {
-            self.say(&Planned::of(&scene, wish.step(), &outcome).broken());
             self.told.missing = outcome.breaks.iter().map(|it| format!("{}: {}", it.in_words(), it.why)).collect();
             return Ok(Then::Wait(format!("somebody would break if version {version} were trusted no more")));
         }
@@ -240,6 +290,15 @@ impl Run<'_> {
         Then::GoOn
     }
 
+    /// Whether nodes are waited for, and can hear of it.
+    fn waits(&self) -> bool {
+        self.is_served() && !self.wish.no_wait && self.wish.wait.0 > 0
+    }
+
+    fn is_served(&self) -> bool {
+        matches!(self.session.desk(), AnyDesk::Remote(_))
+    }
+
     fn say(&self, words: &str) {
         if !self.common.json {
             eprintln!("{}", node::report::plain(words));
@@ -251,9 +310,7 @@ impl Run<'_> {
         let word = T::DOMAIN.word();
         let (stands, version, until, next) = match stage(&self.session.lines(), T::DOMAIN) {
             Stage::Settled { active } => ("settled", active, None, None),
-            Stage::Staged { version, .. } => {
-                ("staged", version, None, Some(format!("freehold rotate {word} --continue")))
-            }
+            Stage::Staged { version, .. } => ("staged", version, None, Some(self.wish.go_on())),
             Stage::Leaving { active, until, .. } => {
                 let after = if clock::now() < until { format!("after {until}: ") } else { String::new() };
                 ("grace", active, Some(until), Some(format!("{after}freehold rotate {word} --continue")))
@@ -263,7 +320,7 @@ impl Run<'_> {
         (self.told.grace_until, self.told.next) = (until, next);
         if self.told.pending.is_some() {
             let forward = !self.wish.way.back && !self.wish.way.compromised;
-            self.told.next = forward.then(|| format!("when it is delivered: freehold rotate {word} --continue"));
+            self.told.next = forward.then(|| format!("when it is delivered: {}", self.wish.go_on()));
         }
         show(self.common.json, &self.told, || self.told.in_words());
         let why = match then {
@@ -276,15 +333,16 @@ impl Run<'_> {
         } else if let Stage::Leaving { version, .. } = stage(&self.session.known.head.head.trust, T::DOMAIN) {
             format!(
                 "nothing is lost, both versions stay trusted: remove the cause and run it again; or let each break by its \
-                 name: freehold trust retire {word} {version} --waive NAME"
+                 name, with the command that this prints: freehold trust plan retire {word} {version}"
             )
         } else {
             format!(
-                "nothing is lost: run it again when they are there; go on without a node: --anyway NAME; or take it \
-                 back: freehold rotate {word} --back"
+                "nothing is lost: go on when they are there: {}; go on without a node: add --anyway NAME; or take it back: \
+                 freehold rotate {word} --back",
+                self.wish.go_on()
             )
         };
-        Err(Failure::failed("the rotation waits", why).exit(Exit::Waiting).hint(hint))
+        Err(Failure::failed("the rotation is not finished", why).exit(Exit::Waiting).hint(hint))
     }
 }
 

@@ -1,6 +1,5 @@
 //! `freehold rotate DOMAIN --compromised`: what breaks is shown, a name is typed, and the stolen root is gone at once.
 
-use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 
 use ground::clock;
@@ -9,6 +8,7 @@ use identity::id::Digest;
 use identity::trust::{self, Step};
 use node::report::{Failure, plain};
 use operate::breaks::{self, Break, Held};
+use operate::gateway::ISSUER_LIFE;
 use operate::turn::stolen::Spares;
 use operate::unturned::Unturned;
 
@@ -43,7 +43,9 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
     let (version, lost) = (turned.version, lost_words(spares));
     run.say(&format!("mandates moved to the spare keys of {} gateway(s){lost}", spares.ready.len()));
     run.done("replace", None);
-    run.say("waiting until every node is back under it");
+    if run.waits() {
+        run.say("waiting until every node is back under it");
+    }
     let mut missing = wait::adopted::<T>(run, version).await?;
     if missing.is_empty() {
         missing = wait::reissued::<T>(run, version).await?;
@@ -65,7 +67,8 @@ async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<Strin
     }
     spares.move_mandates(&mut scene.head.mandates, T::DOMAIN);
     let version = trust::next_version(&scene.head.trust, T::DOMAIN);
-    let issuers: BTreeSet<_> = spares.ready.iter().map(|(_, key)| key.id).collect();
+    let until = clock::now() + ISSUER_LIFE;
+    let issuers = spares.ready.iter().map(|(_, key)| (key.id, until)).collect();
     let new = Held { version, roots: Vec::new(), issuers };
     let step = Step::Replace { bundle: Digest([0; 32]) };
     let outcome = breaks::outcome(&scene, step, Some(&new)).map_err(|why| failed(Unturned::Step(why).into()))?;

@@ -9,14 +9,16 @@ use identity::bundle::{Domain, InDomain};
 use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use node::commands::run::stop_signal;
 use node::report::{Failure, plain};
 use operate::adoption::{Stances, bounded};
 use operate::session::OperateError;
 
 use super::Run;
 use crate::home::failure;
-use crate::local::AnyDesk;
 
+/// So long until the next look.
+const LOOK: Duration = Duration::from_millis(500);
 /// So often in a row the gateway may be out of reach.
 const FAILURES: u32 = 30;
 
@@ -43,7 +45,9 @@ pub async fn reissued<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Ve
     let found = versions.iter().find(|it| it.line.version == version);
     let roots: BTreeSet<Fingerprint> = found.into_iter().flat_map(|it| it.bundle.fingerprints()).collect();
     let left: BTreeSet<NodeName> = run.wish.anyway.iter().cloned().collect();
-    run.say("every node has it; waiting until their certificates lead to its root, too");
+    let all = if left.is_empty() { "every node has it" } else { "every other node has it" };
+    let waiting = if run.waits() { "; waiting until their certificates lead to its root, too" } else { "" };
+    run.say(&format!("{all}{waiting}"));
     until(run, |stances| {
         let (all, before) = stances.before(&roots, clock::now());
         let bar = format!("{} of {all}", all.saturating_sub(before.len()));
@@ -55,22 +59,26 @@ pub async fn reissued<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Ve
 
 /// Looks again and again, until nobody is left or the wait is over.
 async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String>)) -> Result<Vec<String>, Failure> {
-    let wait = if run.wish.no_wait { Seconds(0) } else { run.wish.wait };
-    let served = matches!(run.session.desk(), AnyDesk::Remote(_));
-    if !served {
+    if !run.is_served() {
         run.say("no gateway serves here, so nobody hears of it now: freehold serve");
     }
-    let over = clock::now() + if served { wait } else { Seconds(0) };
+    let over = clock::now() + if run.waits() { run.wish.wait } else { Seconds(0) };
     let mut stances = run.session.stances().await.map_err(|why| failure(&run.doing, &why))?;
     let (mut bar, mut failures) = (Bar::new(run.common.json), 0);
+    // Whoever interrupts the wait is told where it stands, as if it were over.
+    let mut stop = stop_signal().map_err(|why| Failure::new(&run.doing, &why))?;
     loop {
         let (done, rest) = look(&stances);
-        bar.show(&done, &rest);
-        if rest.is_empty() || clock::now() >= over {
+        let ended = rest.is_empty() || clock::now() >= over || *stop.borrow();
+        // Whoever is missing at the end is named by the error, once.
+        bar.show(&done, if ended { &[] } else { &rest });
+        if ended {
             bar.end();
             return Ok(rest);
         }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        if tokio::time::timeout(LOOK, stop.changed()).await.is_ok() {
+            continue;
+        }
         match run.session.hear(&mut stances).await {
             Ok(()) => failures = 0,
             // What is published stays so, whether this connection holds or not.
@@ -87,13 +95,15 @@ async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String
 struct Bar {
     quiet: bool,
     live: bool,
+    done: String,
     told: Vec<String>,
     shown: bool,
 }
 
 impl Bar {
     fn new(quiet: bool) -> Self {
-        Self { quiet, live: std::io::stderr().is_terminal(), told: Vec::new(), shown: false }
+        let live = std::io::stderr().is_terminal();
+        Self { quiet, live, done: String::new(), told: Vec::new(), shown: false }
     }
 
     fn show(&mut self, done: &str, rest: &[String]) {
@@ -106,12 +116,12 @@ impl Bar {
             eprint!("\r\u{1b}[K{line}");
             let _ = std::io::stderr().flush();
             self.shown = true;
-        } else if self.told != rest || !self.shown {
+        } else if self.done != done || self.told != rest {
             eprintln!("{}", plain(done));
             for line in bounded(rest.to_vec()) {
                 eprintln!("  {}", plain(&line));
             }
-            (self.told, self.shown) = (rest.to_vec(), true);
+            (self.done, self.told) = (done.to_owned(), rest.to_vec());
         }
     }
 

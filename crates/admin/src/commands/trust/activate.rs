@@ -17,16 +17,21 @@ use crate::home::{Common, failure};
   freehold trust activate identity --grace 30d
   freehold trust activate endpoint --anyway laptop --anyway old-nas    although these two have not taken it over
 
-Refused while a member has not taken the staged version over; each that may be left behind is named with --anyway.")]
+Refused while a member has not taken the staged version over; each that need not be waited for is named with --anyway. It goes
+on by the former version, and is cut off only if that one is retired before it is back. Refused, too, while a gateway's issuing
+key has no certificate under it; each that may be left out is named with --without.")]
 pub struct Activate {
     /// Which roots: those of gateways, or those of members
     domain: DomainWord,
     /// How long the former version is trusted beside it
     #[arg(long, value_name = "SPAN", default_value = "7d")]
     grace: Seconds,
-    /// A node that has not taken it over, and is left behind until it comes back; may be repeated
+    /// A node that has not taken it over and is not waited for; may be repeated
     #[arg(long, value_name = "NODE")]
     anyway: Vec<NodeName>,
+    /// A gateway that has no certificate under it, and serves nobody who goes by it alone; may be repeated
+    #[arg(long, value_name = "NAME")]
+    without: Vec<NodeName>,
 }
 
 impl Activate {
@@ -41,7 +46,8 @@ impl Activate {
         let doing = format!("could not turn to the staged version of the `{}` roots", self.domain.word());
         let (mut session, keys) = common.signing_session(&doing).await?;
         let anyway: BTreeSet<NodeName> = self.anyway.into_iter().collect();
-        let made = session.activate_trust::<T>(&keys, self.grace, &anyway).await;
+        let without: BTreeSet<NodeName> = self.without.into_iter().collect();
+        let made = session.activate_trust::<T>(&keys, self.grace, (&anyway, &without)).await;
         let made = made.map_err(|why| failure(&doing, &why))?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || {

@@ -55,6 +55,5 @@ impl TrustCommand {
 }
 
 fn no_version(doing: &str, domain: Domain, version: u64) -> Failure {
-    Failure::failed(doing, format!("there is no version {version} of `{}`", domain.word()))
-        .hint("see which there are: freehold trust list")
+    Failure::refused(doing, format!("there is no version {version} of `{}`", domain.word())).hint(plan::SEE)
 }

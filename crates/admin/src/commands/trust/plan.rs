@@ -1,10 +1,10 @@
 //! `freehold trust plan STEP`: what a turn of trust would do, and who would break by it. Nothing is signed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 use identity::bundle::Domain;
-use identity::head::TrustLine;
+use identity::head::{TrustLine, TrustState};
 use identity::id::{Digest, Fingerprint};
 use identity::time::Seconds;
 use identity::trust::{self, BadStep, Step};
@@ -26,9 +26,10 @@ use crate::words::table;
   freehold trust plan rollback identity --json
 
 Names each node, gateway, certificate, service, user, invite, bundle file and image that would break, and why. A machine
-that is off comes home by itself later, since the head is signed; until then it is cut off, and so it is named.
+that is off comes home by itself later, since the head is signed; until then it is cut off, and so it is named. `activate`
+breaks nobody, for the former version stays trusted: there, those are named who have not taken the new one over.
 
-Exit code: 0 if nobody would break, 3 if somebody would or the step cannot be taken.")]
+Exit code: 0 if nobody is named, 3 if somebody is or the step cannot be taken.")]
 pub struct Plan {
     #[command(subcommand)]
     step: PlanStep,
@@ -58,6 +59,8 @@ enum PlanStep {
     Retire(VersionWords),
 }
 
+pub const SEE: &str = "see which there are: freehold trust list";
+
 /// Which version is meant.
 #[derive(Debug, Clone, Args)]
 pub struct VersionWords {
@@ -85,14 +88,13 @@ impl VersionWords {
             [version] => {
                 let version = number(version)?;
                 let named = |in_grace: bool| {
-                    let in_state =
-                        move |line: &&TrustLine| !in_grace || line.state == identity::head::TrustState::Grace;
+                    let in_state = move |line: &&TrustLine| !in_grace || line.state == TrustState::Grace;
                     let named = lines.iter().filter(|line| line.version == version).filter(in_state);
                     named.map(|line| line.domain).collect::<Vec<_>>()
                 };
                 match (named(true).as_slice(), named(false).as_slice()) {
                     ([domain], _) | (_, [domain]) => Ok((*domain, version)),
-                    (_, []) => usage(format!("there is no version {version}")),
+                    (_, []) => Err(Failure::refused(doing, format!("there is no version {version}")).hint(SEE)),
                     (_, _) => usage(format!("both domains have a version {version}")),
                 }
             }
@@ -113,10 +115,15 @@ fn command(step: Step, domain: Domain, breaks: &[Break]) -> String {
         }
         Step::Replace { .. } => (format!("rotate {} --compromised", domain.word()), None),
     };
-    // Only a node is left behind by name.
-    let can_be_named = |it: &&Break| !matches!(step, Step::Activate { .. }) || it.kind == Kind::Node;
-    let named: BTreeSet<&str> = breaks.iter().filter(can_be_named).map(|it| it.name.as_str()).collect();
-    let all = option.into_iter().flat_map(|option| named.iter().flat_map(move |name| [" ", option, " ", name]));
+    let named: BTreeSet<(&str, &str)> = breaks
+        .iter()
+        .filter_map(|it| match (step, it.kind) {
+            // Here a gateway has a word of its own.
+            (Step::Activate { .. }, Kind::Gateway) => Some(("--without", it.name.rsplit('/').next()?)),
+            _ => Some((option?, it.name.as_str())),
+        })
+        .collect();
+    let all = named.iter().flat_map(|(option, name)| [" ", option, " ", name]);
     format!("freehold {words}{}", all.collect::<String>())
 }
 
@@ -166,8 +173,18 @@ impl Plan {
         match outcome.breaks.len() {
             0 => Ok(()),
             many => {
-                let why = format!("{many} would break by `{}`", command(step, domain, &[]));
-                Err(Failure::refused("not everybody would get through this step", why).hint(cures(&outcome.breaks)))
+                let command = command(step, domain, &[]);
+                let (what, why) = match step {
+                    Step::Activate { version, .. } => (
+                        format!("not everybody has version {version} yet"),
+                        format!("{many} must have it, or be named, before `{command}`"),
+                    ),
+                    _ => (
+                        "not everybody would get through this step".to_owned(),
+                        format!("{many} would break by `{command}`"),
+                    ),
+                };
+                Err(Failure::refused(what, why).hint(cures(&outcome.breaks)))
             }
         }
     }
@@ -182,7 +199,7 @@ impl PlanStep {
         Ok(match self {
             // The root is drawn when it is done: nobody can depend on it now.
             Self::Publish { .. } => {
-                let new = Held { version: next, roots: Vec::new(), issuers: BTreeSet::new() };
+                let new = Held { version: next, roots: Vec::new(), issuers: BTreeMap::new() };
                 (Step::Publish { bundle }, Some(new))
             }
             Self::Activate { grace, .. } => {
@@ -262,12 +279,26 @@ impl Planned {
 
     /// Who would break, and why.
     pub fn broken(&self) -> String {
+        let activates = self.step == "activate";
         if self.breaks.is_empty() {
-            return "nobody would break".to_owned();
+            return if activates { "everybody has it" } else { "nobody would break" }.to_owned();
         }
         let row = |told: &BreakTold| vec![told.it.kind.word().to_owned(), told.it.name.clone(), told.it.why.clone()];
         let rows: Vec<_> = self.breaks.iter().map(row).collect();
-        format!("{} would break:\n{}", self.breaks.len(), table(&["KIND", "NAME", "WHY"], &rows))
+        let (many, rows) = (self.breaks.len(), table(&["KIND", "NAME", "WHY"], &rows));
+        if !activates {
+            return format!("{many} would break:\n{rows}");
+        }
+        let former = self.versions.iter().rev().find(|it| it.then.starts_with(TrustState::Grace.word()));
+        let former =
+            former.map_or_else(|| "the former one".to_owned(), |it| format!("version {}", it.trust_bundle_version));
+        format!(
+            "{many} {} not taken version {} over:\n{rows}\n\nNobody is cut off by this step: they go on by {former}, \
+             which stays trusted until it is retired, and take the new one over when they are back. Retiring {former} \
+             waits for them.",
+            if many == 1 { "has" } else { "have" },
+            self.trust_bundle_version
+        )
     }
 }
 

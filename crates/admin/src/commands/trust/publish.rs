@@ -32,7 +32,7 @@ renew or sync. It goes on with later versions until --outside-none.")]
 pub struct Publish {
     /// Which roots: those of gateways, or those of members
     domain: DomainWord,
-    /// A gateway that is left out, because its issuing keys are not known; may be repeated
+    /// A gateway that is left out, because its issuing keys are not known; refused if they are; may be repeated
     #[arg(long, value_name = "NAME")]
     without: Vec<NodeName>,
     /// Where the root keys are [default: the operator's folder]
@@ -64,8 +64,9 @@ impl Publish {
         let made = if let Some(wish) = self.outside_wish(&doing)? {
             session.publish_outside(&keys, wish).await
         } else {
-            let root = next_root::<_, T>(common, &mut session, self.roots, &doing).await?;
             let without: BTreeSet<NodeName> = self.without.into_iter().collect();
+            session.check_without(&without, T::DOMAIN).await.map_err(|why| failure(&doing, &why))?;
+            let root = next_root::<_, T>(common, &mut session, self.roots, &doing).await?;
             session.publish_trust(&keys, &root, &without).await
         };
         let made = made.map_err(|why| failure(&doing, &why))?;

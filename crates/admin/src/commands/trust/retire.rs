@@ -3,7 +3,7 @@
 use clap::Args;
 use identity::id::Fingerprint;
 use node::report::{Failure, show};
-use operate::breaks::{self, Break};
+use operate::breaks::{self, Break, Waived};
 use operate::retire::RetireWish;
 use operate::unturned::Unturned;
 use serde::Serialize;
@@ -17,6 +17,7 @@ use crate::words::confirm;
 #[command(after_help = "Examples:
   freehold trust retire endpoint 1
   freehold trust retire identity 2 --waive old-nas --waive service/wiki@old-nas
+  freehold trust retire identity 2 --waive vps --waive gateway/vps    the node `vps`, and the gateway that it is
   freehold trust retire endpoint 1 --early    before its promised grace is over
 
 Refused while anything would break by it. What may break all the same is waived by its name, one --waive for each: the
@@ -55,7 +56,11 @@ impl Retire {
         let outcome = breaks::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
         let planned = Planned::of(&scene, wish.step(), &outcome);
-        let (open, idle) = outcome.unwaived(&wish.waived);
+        let Waived { open, idle, several } = outcome.waive(&wish.waived);
+        if !several.is_empty() {
+            let why = format!("several ids begin with `{}`", several.join("`, `"));
+            return Err(Failure::usage(doing, why).hint("say more of each: freehold trust plan retire"));
+        }
         if !open.is_empty() {
             let names: Vec<_> = open.iter().map(|it| format!("{} `{}`: {}", it.kind.word(), it.name, it.why)).collect();
             let why = format!("{} would break, and nobody waived it:\n    {}", names.len(), names.join("\n    "));

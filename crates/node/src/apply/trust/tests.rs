@@ -25,23 +25,26 @@ fn key(name: &str) -> EdKey {
 /// An org with as many roots as a test wants.
 struct Org {
     founding: Founding,
+    /// The endpoint root that it was founded with.
+    first: String,
 }
 
 impl Org {
     fn new() -> Self {
         let quorum =
             |name: &str| Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap();
+        let first = Self::root::<Endpoint>();
         let record = FoundingRecord {
             name: "harbor".parse().unwrap(),
             founded_at: NOW,
             identity_root: Bytes(vec![1]),
-            endpoint_root: Bytes(vec![2]),
+            endpoint_root: Bytes(identity::certificate::from_pem(&first).unwrap()[0].to_vec()),
             signers: quorum("ann"),
             recovery: quorum("safe"),
             recovery_delay: Seconds::DAY,
         };
         let founding = Envelope::seal(None, &record).unwrap().signed(&key("ann")).unwrap();
-        Self { founding: Founding::open(founding).unwrap() }
+        Self { founding: Founding::open(founding).unwrap(), first }
     }
 
     fn root<D: InDomain>() -> String {
@@ -101,7 +104,7 @@ impl Scene {
         let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
         scope.make_keys().unwrap();
         let org = Org::new();
-        let (one, two) = (org.bundle(1, &Org::root::<Endpoint>()), org.bundle(2, &Org::root::<Endpoint>()));
+        let (one, two) = (org.bundle(1, &org.first), org.bundle(2, &Org::root::<Endpoint>()));
         let scene = Self { _root: root, scope, org, one, two };
         let known = scene.head(1, Active, None);
         scene.open(&known, NOW).take(&scene.scope, &known.head.head, vec![scene.one.clone()], NOW).unwrap();
@@ -250,6 +253,32 @@ fn a_scope_of_before_has_taken_the_versions_whose_roots_others_read() {
     std::fs::write(scene.scope.path("trust/endpoint.pem"), Org::root::<Endpoint>()).unwrap();
     assert_eq!(scene.offer(&known, TRYING, NOW), Outcome::Confirmed);
     assert_eq!(scene.read_by_others(), [1, 2].into());
+}
+
+#[test]
+fn a_scope_without_a_record_goes_by_no_root_that_it_knows_to_be_retired() {
+    let scene = Scene::new();
+    let both = scene.head(2, Active, Some(Staged));
+    scene.offer(&both, TRYING, NOW);
+    scene.open(&both, NOW).found(Ok(()), NOW).unwrap();
+    std::fs::remove_file(scene.scope.path("trust/endpoint/trial.json")).unwrap();
+    let roots = |one, two| {
+        let known = scene.head(3, one, Some(two));
+        scene.open(&known, NOW).roots(&known.head.head).certificates().to_vec()
+    };
+    let (first, second) = (scene.one.roots().certificates().to_vec(), scene.two.roots().certificates().to_vec());
+    assert_eq!(roots(Grace, Active), [first.clone(), second.clone()].concat());
+    assert_eq!(roots(Retired, Active), second);
+    assert_eq!(roots(Active, Retired), first);
+    // A scope of before has no versions at all, and knows the founders' root.
+    std::fs::remove_dir_all(scene.scope.path("trust/endpoint")).unwrap();
+    assert_eq!(roots(Retired, Active), second);
+    // Somebody went back to it under another number.
+    let again = scene.org.bundle::<Endpoint>(3, scene.one.pem());
+    let known = scene.org.known(4, vec![line(&scene.one, Retired), line(&again, Active)]);
+    scene.open(&known, NOW).offer(&scene.scope, &known.head.head, vec![again], (TRYING, NOW)).unwrap();
+    std::fs::remove_file(scene.scope.path("trust/endpoint/trial.json")).unwrap();
+    assert_eq!(scene.open(&known, NOW).roots(&known.head.head).certificates(), first);
 }
 
 #[test]

@@ -1,0 +1,146 @@
+//! `freehold gateway renew`: a longer mandate, and certificates under the roots that came since.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ground::clock;
+use ground::file::{self, Access};
+use identity::bundle::Domain;
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use node::report::{Failure, show};
+use node::store::gateway::GatewayFolder;
+use operate::head::MANDATE;
+use operate::mandate::MandateWish;
+use operate::papers::Papers;
+use operate::session::Session;
+use serde::Serialize;
+
+use crate::home::{Common, failure};
+use crate::local::AnyDesk;
+use crate::rooting::certify_lacking;
+use crate::waiting::{Waiting, leave, told};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold gateway renew vps --lasts 90d
+
+If it has no certificate of its issuing keys under a root that is trusted, because it was left out when that came, or because
+the certificate is over, one is made: then the root keys are needed. It goes into a file that is brought to that machine.")]
+pub struct Renew {
+    /// The gateway's node name
+    node: NodeName,
+    /// How long its mandate lasts from now [default: 365d]
+    #[arg(long, value_name = "SPAN")]
+    lasts: Option<Seconds>,
+    /// Where to write certificates that it lacks; there is no secret in it [default: NAME.grant here]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Where the root keys are [default: the operator's folder]
+    #[arg(long, value_name = "DIR")]
+    roots: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Renewed {
+    gateway: String,
+    until: String,
+    /// Versions of the roots under which it got a certificate.
+    certified: Vec<String>,
+    /// Trusted versions under which none could be made: the root's key is not at hand.
+    uncertified: Vec<String>,
+    /// What it is to install; absent if there is nothing, or if it lies here and has it already.
+    grant: Option<String>,
+    /// No certificate of its issuing keys was ever seen here.
+    unknown: bool,
+    pending: Option<Waiting>,
+}
+
+impl Renew {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not renew the mandate of `{}`", self.node);
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let failed = |why| failure(&doing, &why);
+        let mut papers = session.papers(&self.node, clock::now()).await.map_err(failed)?;
+        let lacking = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
+        let mut grant = None;
+        if !lacking.is_empty() {
+            certify_lacking(common, &session, self.roots.clone(), (&self.node, &mut papers), &doing)?;
+        }
+        let uncertified = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
+        let certified: Vec<_> = lacking.into_iter().filter(|version| !uncertified.contains(version)).collect();
+        if !certified.is_empty() {
+            grant = self.hand(common, &session, &papers, &doing)?;
+        }
+        let wish = MandateWish { lasts: Some(self.lasts.unwrap_or(MANDATE)), ..MandateWish::default() };
+        let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(failed)?;
+        let renewed = Renewed {
+            gateway: self.node.to_string(),
+            until: made.what.not_after.to_string(),
+            certified,
+            uncertified,
+            grant,
+            unknown: !papers.identity.is_known() || !papers.endpoint.is_known(),
+            pending: leave(common, &doing, &session.known, made.pending.as_ref())?,
+        };
+        show(common.json, &renewed, || renewed.in_words());
+        Ok(())
+    }
+
+    /// Into its folder, if it lies in this home; else into a file.
+    fn hand(
+        &self,
+        common: &Common,
+        session: &Session<AnyDesk>,
+        papers: &Papers,
+        doing: &str,
+    ) -> Result<Option<String>, Failure> {
+        let folder = GatewayFolder::at(&common.home(), &session.known.founding.record.name);
+        if folder.folder.exists() && folder.about().is_ok_and(|about| about.node == self.node) {
+            let both = [(Domain::Identity, papers.identity.all()), (Domain::Endpoint, papers.endpoint.all())];
+            for (domain, certificates) in both {
+                folder.save_more(domain, &certificates).map_err(|why| Failure::new(doing, &why))?;
+            }
+            return Ok(None);
+        }
+        let grant = session.renewal(&self.node, papers).map_err(|why| failure(doing, &why))?;
+        let Some(grant) = grant else {
+            return Err(Failure::failed(doing, "it has no certificate under a root in use, and none can be made here")
+                .hint("say where the root keys are: --roots DIR; or run this where they are"));
+        };
+        let out = self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}.grant", self.node)));
+        let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
+        file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
+        Ok(Some(out.display().to_string()))
+    }
+}
+
+impl Renewed {
+    fn in_words(&self) -> String {
+        let done = || format!("`{}` has a mandate until {}", self.gateway, self.until);
+        let mut lines = vec![told(self.pending.as_ref(), done)];
+        if !self.certified.is_empty() {
+            lines.push(format!("its issuing keys are certified under {}", self.certified.join(", ")));
+            lines.push(match &self.grant {
+                Some(grant) => format!(
+                    "Bring `{grant}` to `{}`; there run, and start it anew:\n\n  freehold-node gateway install {grant}\n",
+                    self.gateway
+                ),
+                None => "The certificates lie in its folder here; start it anew: freehold serve".to_owned(),
+            });
+        }
+        if !self.uncertified.is_empty() {
+            lines.push(format!(
+                "NOT certified under {}: the root's key is not here; run this where it is, or say where: --roots DIR",
+                self.uncertified.join(", ")
+            ));
+        }
+        if self.unknown {
+            lines.push(
+                "its issuing keys are not known here: start it, and run this again, if roots came since it was added"
+                    .to_owned(),
+            );
+        }
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,58 @@
+//! Invites that nobody can come with any more, because the endpoint root that they pin is trusted no more.
+
+use std::collections::BTreeMap;
+
+use identity::bundle::{Domain, Endpoint};
+use identity::head::TrustState;
+use identity::id::{Fingerprint, InviteId};
+use identity::trust;
+use org::admission::open_invite;
+use org::invite::Invite;
+use wire::control::{Answer, Call};
+
+use crate::desk::Desk;
+use crate::session::{OperateError, Session};
+
+/// What a code pins that finds no gateway any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stranded {
+    pub root: Fingerprint,
+    /// The last version that had it; unknown if nobody has that bundle any more.
+    pub version: Option<u64>,
+}
+
+impl<D: Desk> Session<D> {
+    /// Those among these invites whose root is retired, in the signers' own words of what they pin.
+    pub async fn stranded(&mut self, ids: &[InviteId]) -> Result<BTreeMap<InviteId, Stranded>, OperateError> {
+        let lines = trust::of(&self.lines(), Domain::Endpoint);
+        if ids.is_empty() || lines.iter().all(|line| line.state != TrustState::Retired) {
+            return Ok(BTreeMap::new());
+        }
+        let versions = self.all_versions::<Endpoint>().await?;
+        // What is trusted and cannot be read may have any root.
+        if versions.missing.iter().any(|line| line.state.is_trusted()) {
+            return Ok(BTreeMap::new());
+        }
+        let named = |root: Fingerprint, trusted: bool| {
+            let mut fits = versions.here.iter().rev().filter(|version| version.line.state.is_trusted() == trusted);
+            fits.find(|version| version.bundle.fingerprints().any(|it| it == root)).map(|version| version.line.version)
+        };
+        let founders = self.known.founding.endpoint_fingerprint();
+        let mut stranded = BTreeMap::new();
+        for id in ids {
+            let Some(invite) = self.invite_as_signed(*id).await? else { continue };
+            let root = invite.root.unwrap_or(founders);
+            if named(root, true).is_none() {
+                stranded.insert(*id, Stranded { root, version: named(root, false) });
+            }
+        }
+        Ok(stranded)
+    }
+
+    /// An invite as the signers signed it; none if the gateway has none of that id that they did.
+    pub(crate) async fn invite_as_signed(&mut self, id: InviteId) -> Result<Option<Invite>, OperateError> {
+        let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else { return Ok(None) };
+        let signed = open_invite(&envelope, self.known.org(), &self.known.signer_sets()).ok();
+        Ok(signed.filter(|signed| signed.id == id))
+    }
+}
