@@ -22,10 +22,13 @@ pub enum Kind {
     End,
     /// The stream broke off on this side. Empty.
     Broken,
+    /// This side lives, and has nothing to say. Empty.
+    Still,
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [Self::Hello, Self::News, Self::Open, Self::Opened, Self::Data, Self::End, Self::Broken];
+    const ALL: [Self; 8] =
+        [Self::Hello, Self::News, Self::Open, Self::Opened, Self::Data, Self::End, Self::Broken, Self::Still];
 
     const fn code(self) -> u8 {
         match self {
@@ -36,6 +39,7 @@ impl Kind {
             Self::Data => 5,
             Self::End => 6,
             Self::Broken => 7,
+            Self::Still => 8,
         }
     }
 
@@ -46,7 +50,7 @@ impl Kind {
             Self::News => 4 << 20,
             Self::Open | Self::Opened => 1 << 10,
             Self::Data => DATA,
-            Self::End | Self::Broken => 0,
+            Self::End | Self::Broken | Self::Still => 0,
         }
     }
 }
@@ -116,7 +120,7 @@ mod tests {
     #[test]
     fn what_is_unknown_or_too_long_is_refused() {
         assert_eq!(read_header([0, 0, 0, 0]), Err(BadFrame::Kind(0)));
-        assert_eq!(read_header([8, 0, 0, 0]), Err(BadFrame::Kind(8)));
+        assert_eq!(read_header([9, 0, 0, 0]), Err(BadFrame::Kind(9)));
         assert_eq!(read_header([6, 0, 0, 1]), Err(BadFrame::TooLong { kind: Kind::End, length: 1 }));
         assert_eq!(read_header([3, 0, 4, 1]), Err(BadFrame::TooLong { kind: Kind::Open, length: 1025 }));
     }

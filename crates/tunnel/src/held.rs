@@ -7,6 +7,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::key::P256Key;
 use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
 use manifest::stored::{Access, Target};
+use pki_types::CertificateDer;
 use rustls::client::ResolvesClientCert;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -17,7 +18,9 @@ use wire::tls::peer::{self, Bench};
 use wire::tls::{TlsSetup, Vouched};
 
 use crate::access_table::Tables;
+use crate::door::Door;
 use crate::live::{Book, CutOff};
+use crate::log::AccessLog;
 use crate::meter::Meter;
 use crate::orders::{Identity, Knowledge, Running, Word};
 use crate::standing::{Rule, Standing};
@@ -35,6 +38,8 @@ pub struct Held {
     pub running: ArcSwapOption<Running>,
     pub book: Arc<Book>,
     pub meter: Meter,
+    pub log: AccessLog,
+    pub door: Arc<Door>,
     speakers: Arc<ArcSwap<Speakers>>,
     bench: Bench,
     clients: Mutex<HashMap<Principal, Arc<ClientConfig>>>,
@@ -79,6 +84,8 @@ impl Held {
             running: ArcSwapOption::empty(),
             book: Arc::default(),
             meter: Meter::default(),
+            log: AccessLog::default(),
+            door: Arc::default(),
             speakers: Arc::default(),
             bench,
             clients: Mutex::default(),
@@ -126,6 +133,11 @@ impl Held {
 
     pub fn speaks_for(&self, principal: &Principal) -> bool {
         self.speakers.load().0.contains_key(principal)
+    }
+
+    /// What a principal at home here shows of itself.
+    pub fn chain_of(&self, principal: &Principal) -> Option<Vec<CertificateDer<'static>>> {
+        self.speakers.load().0.get(principal).map(|own| own.cert.clone())
     }
 
     /// Everybody at home here, in order.

@@ -6,6 +6,7 @@
 pub mod frame;
 pub mod orders;
 pub mod names;
+pub mod proxy_header;
 
 // What is decided.
 pub mod access_table;
@@ -15,9 +16,21 @@ pub mod choose;
 // What is kept count of, and what is shared.
 pub mod meter;
 pub mod live;
+pub mod log;
+pub mod door;
 pub mod held;
+
+// What goes over the network.
+pub mod line;
+pub mod pipe;
+pub mod admit;
+pub mod accept;
+pub mod dial;
 
 // The process.
 pub mod sandbox;
 pub mod peers;
 pub mod process;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Where peers come in: over TLS and over QUIC, and what becomes of what they want.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quinn::crypto::rustls::NoInitialCipherSuite;
+use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use wire::peer::Opened;
+use wire::tls::TlsSetup;
+
+use crate::admit::{Answer, Origin, answer};
+use crate::choose::By;
+use crate::door::{Guest, Knock};
+use crate::held::Held;
+use crate::line::meet::Met;
+use crate::line::tls::NoLine;
+use crate::line::{quic, settle, tls};
+use crate::pipe::Far;
+
+/// A connection that carries nothing for so long ends. Callers let go of it earlier, so that none asks at the last moment.
+const UNUSED: Duration = Duration::from_secs(90);
+/// So many strangers at once, and those who come over QUIC have to show first that they are where they say.
+const BUSY: usize = 64;
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoService {
+    #[error(transparent)]
+    Tls(#[from] TlsSetup),
+    #[error("QUIC could not be set up")]
+    Quic(#[from] NoInitialCipherSuite),
+    #[error("the socket for QUIC cannot be used: {0}")]
+    Socket(#[from] std::io::Error),
+}
+
+/// Until it is told to stop, or nobody is left to tell it. What was let in goes on.
+pub async fn serve_tls(
+    held: Arc<Held>,
+    listener: TcpListener,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), NoService> {
+    let config = Arc::new(held.server()?);
+    loop {
+        let accepted = tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((socket, from)) => match held.door.knock(from.ip(), Instant::now()) {
+                Some(knock) => {
+                    tokio::spawn(let_in_by_tls(Arc::clone(&held), Arc::clone(&config), (socket, from), knock));
+                }
+                None => turn_away(&held, &socket),
+            },
+            // Out of descriptors, most likely: others end meanwhile.
+            Err(why) => {
+                tracing::warn!(%why, "cannot accept");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Without a word, and without anything left behind in the kernel.
+fn turn_away(held: &Held, socket: &TcpStream) {
+    held.meter.failed_to_shake_hands("too_many");
+    let _ = socket.set_zero_linger();
+}
+
+async fn let_in_by_tls(
+    held: Arc<Held>,
+    config: Arc<ServerConfig>,
+    (socket, from): (TcpStream, SocketAddr),
+    knock: Knock,
+) {
+    if settle(&socket).is_err() {
+        return;
+    }
+    // Apart, so that what stays in memory for long is small.
+    let received = Box::pin(shake_hands(&held, from, knock, tls::receive(&held, config, Box::new(socket)))).await;
+    if let Some((ends, met, guest)) = received {
+        serve_streams(held, (Box::new(ends), from), met, guest).await;
+    }
+}
+
+/// A stranger that takes long makes room for others.
+async fn shake_hands<L>(
+    held: &Held,
+    from: SocketAddr,
+    mut knock: Knock,
+    receiving: impl Future<Output = Result<(L, Met), NoLine>>,
+) -> Option<(L, Met, Guest)> {
+    let received = tokio::select! {
+        () = knock.evicted() => {
+            held.meter.failed_to_shake_hands("made_room");
+            return None;
+        }
+        received = receiving => received,
+    };
+    match received {
+        Ok((line, met)) => {
+            held.meter.shook_hands();
+            Some((line, met, knock.let_in()))
+        }
+        Err(why) => {
+            held.meter.failed_to_shake_hands(why.word());
+            tracing::debug!(%from, %why, "no handshake");
+            None
+        }
+    }
+}
+
+/// One after the other.
+async fn serve_streams(held: Arc<Held>, (mut ends, from): (Box<tls::Ends>, SocketAddr), met: Met, _guest: Guest) {
+    let origin = Origin { transport: By::Tls.word(), from: Some(from) };
+    while let Some(open) = ends.asked(UNUSED).await {
+        match answer(&held, &met.peer, (open, origin)).await {
+            Answer::Carry(admitted) => {
+                if ends.answer(&Opened::Yes).await.is_err() {
+                    return;
+                }
+                match admitted.carry(&held, Far::Tls(ends)).await {
+                    Some(free) => ends = free,
+                    None => return,
+                }
+            }
+            Answer::Yes => {
+                if ends.answer(&Opened::Yes).await.is_err() {
+                    return;
+                }
+            }
+            Answer::No(why) => {
+                // Whoever is not believed is told once.
+                if ends.answer(&Opened::No(why)).await.is_err() || met.peer.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The same over QUIC.
+pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Receiver<bool>) -> Result<(), NoService> {
+    let config = quic::server(held.server()?)?;
+    let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))?;
+    loop {
+        let incoming = tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => break,
+            incoming = endpoint.accept() => incoming,
+        };
+        let Some(incoming) = incoming else { return Ok(()) };
+        if !incoming.remote_address_validated() && held.door.strangers() >= BUSY {
+            // It says no more than it was sent: nobody is flooded by this node.
+            let _ = incoming.retry();
+            continue;
+        }
+        match held.door.knock(incoming.remote_address().ip(), Instant::now()) {
+            Some(knock) => {
+                tokio::spawn(let_in_by_quic(Arc::clone(&held), incoming, knock));
+            }
+            None => {
+                held.meter.failed_to_shake_hands("too_many");
+                incoming.ignore();
+            }
+        }
+    }
+    // The socket is the endpoint's: what was let in goes on until its last connection is over.
+    endpoint.set_server_config(None);
+    endpoint.wait_idle().await;
+    Ok(())
+}
+
+async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
+    let from = incoming.remote_address();
+    let received = Box::pin(shake_hands(&held, from, knock, quic::receive(&held, incoming))).await;
+    let Some((line, met, _guest)) = received else { return };
+    let met = Arc::new(met);
+    while let Some(ends) = line.next().await {
+        let stream = serve_stream(Arc::clone(&held), Arc::clone(&met), (ends, line.connection.remote_address()));
+        if met.peer.is_err() {
+            stream.await;
+            line.connection.close(quic::UNWANTED, b"not believed");
+            return;
+        }
+        tokio::spawn(stream);
+    }
+}
+
+async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, from): (quic::Ends, SocketAddr)) {
+    let origin = Origin { transport: By::Quic.word(), from: Some(from) };
+    let Some((open, mut ends)) = ends.asked().await else { return };
+    match answer(&held, &met.peer, (open, origin)).await {
+        Answer::Carry(admitted) => {
+            if ends.answer(&Opened::Yes).await.is_ok() {
+                admitted.carry(&held, Far::Quic(ends)).await;
+            }
+        }
+        Answer::Yes => {
+            let _ = ends.answer(&Opened::Yes).await;
+            ends.finish().await;
+        }
+        Answer::No(why) => {
+            let _ = timeout(Duration::from_secs(1), ends.answer(&Opened::No(why))).await;
+            ends.finish().await;
+        }
+    }
+}

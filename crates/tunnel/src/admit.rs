@@ -1,0 +1,186 @@
+//! Lets a peer's stream in to a service here: entered in the book, asked of the rule, connected. In this order: so a change
+//! of the rules finds it in the book, or is asked itself.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ground::clock;
+use identity::principal::Name;
+use manifest::stored::Listener;
+use org::peer::{NotAPeer, Peer};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use wire::peer::{Declined, Open};
+
+use crate::door::Seat;
+use crate::held::Held;
+use crate::line::connect;
+use crate::live::Way;
+use crate::log::{Carried, Event, Subject};
+use crate::pipe::{self, End, Far, Terms};
+use crate::proxy_header;
+use crate::standing::Denied;
+
+/// A service on the own machine answers at once, or not at all.
+const CONNECT: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub enum Answer {
+    Carry(Box<Admitted>),
+    /// Yes, and nothing follows.
+    Yes,
+    No(Declined),
+}
+
+/// A stream whose service has accepted.
+#[derive(Debug)]
+pub struct Admitted {
+    pub service: TcpStream,
+    subject: Subject,
+    terms: Terms,
+    since: Instant,
+    _seat: Seat,
+}
+
+/// By which way a peer came.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin {
+    pub transport: &'static str,
+    /// Where it was seen; nothing if it is on this node, or came by a relay.
+    pub from: Option<SocketAddr>,
+}
+
+/// The one place where it is decided what becomes of what a peer wants.
+pub async fn answer(held: &Arc<Held>, peer: &Result<Arc<Peer>, NotAPeer>, (open, origin): (Open, Origin)) -> Answer {
+    let peer = match peer {
+        Ok(peer) => peer,
+        Err(why) => {
+            held.meter.failed_to_shake_hands("not_believed");
+            tracing::info!(%why, ?open, "refused a peer");
+            return Answer::No(Denied::from(why.clone()).told());
+        }
+    };
+    match open {
+        Open::Probe => Answer::Yes,
+        Open::Through(_) | Open::Wait => Answer::No(Declined::NoRelay),
+        Open::Service(service) => {
+            let subject = Subject {
+                way: Way::In,
+                who: peer.principal().clone(),
+                node: peer.node().clone(),
+                service,
+                transport: origin.transport,
+            };
+            match admit(held, (peer, origin.from), subject.clone()).await {
+                Ok(admitted) => Answer::Carry(Box::new(admitted)),
+                Err(refused) => Answer::No(refused.note(held, &subject)),
+            }
+        }
+    }
+}
+
+/// Why a service is not to be had here.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error("as many streams are open as are allowed")]
+    TooMany,
+    #[error("no such service runs here")]
+    NotHere,
+    #[error("the service at {at} does not accept connections: {why}")]
+    Down { at: String, why: std::io::Error },
+    #[error("the service at {at} did not answer within {} s", CONNECT.as_secs())]
+    Silent { at: String },
+}
+
+impl Refused {
+    fn parts(&self) -> (&'static str, Declined) {
+        match self {
+            Self::Denied(why) => (why.word(), why.told()),
+            Self::TooMany => ("too_many", Declined::TooMany),
+            Self::NotHere => ("not_here", Declined::ServiceDown),
+            Self::Down { .. } => ("service_down", Declined::ServiceDown),
+            Self::Silent { .. } => ("service_silent", Declined::ServiceSilent),
+        }
+    }
+
+    /// Counted and logged; what the other side is told is less.
+    fn note(&self, held: &Held, subject: &Subject) -> Declined {
+        let (word, told) = self.parts();
+        // A peer makes up as many names as it likes: only those that are known here are counted one by one.
+        if listener(held, &subject.service).is_some() {
+            held.meter.row(&subject.service, &subject.who, true).refused(word);
+        }
+        held.log.say((Event::Refused, Some(self.to_string())), subject, held.rule.load().standing.head(), None);
+        told
+    }
+}
+
+async fn admit(
+    held: &Arc<Held>,
+    (peer, from): (&Arc<Peer>, Option<SocketAddr>),
+    subject: Subject,
+) -> Result<Admitted, Refused> {
+    let since = Instant::now();
+    let seat = held.door.sit(&subject.who).ok_or(Refused::TooMany)?;
+    let mut ticket = held.book.enter(Arc::clone(peer), subject.service.clone(), Way::In);
+    held.rule.load().may_open(peer, &subject.service, clock::now())?;
+    let listener = listener(held, &subject.service).ok_or(Refused::NotHere)?;
+    let mut service = tokio::select! {
+        why = ticket.cut() => return Err(why.into()),
+        service = reach(&listener) => service?,
+    };
+    let (own, at) = (service.local_addr(), listener.addr.to_string());
+    let down = |why| Refused::Down { at, why };
+    match (own, listener.tells_caller.then(|| service.peer_addr()).transpose()) {
+        (Err(why), _) | (_, Err(why)) => return Err(down(why)),
+        (Ok(own), Ok(destination)) => {
+            ticket.is_seen_as(own);
+            if let Some(destination) = destination {
+                let header = proxy_header::v2(from, destination, &subject.who, &subject.node);
+                service.write_all(&header).await.map_err(down)?;
+            }
+        }
+    }
+    let row = held.meter.row(&subject.service, &subject.who, true);
+    let terms = Terms { ticket, row, way: Way::In, idle: pipe::IDLE };
+    Ok(Admitted { service, subject, terms, since, _seat: seat })
+}
+
+fn listener(held: &Held, service: &Name) -> Option<Listener> {
+    held.running.load().as_ref().and_then(|running| running.services.get(service).cloned())
+}
+
+async fn reach(listener: &Listener) -> Result<TcpStream, Refused> {
+    let at = || listener.addr.to_string();
+    let connected = timeout(CONNECT, connect(&listener.addr)).await.map_err(|_| Refused::Silent { at: at() })?;
+    connected.map_err(|why| Refused::Down { at: at(), why })
+}
+
+impl Admitted {
+    /// Carries the stream to its end; gives the connection back if it can carry another.
+    pub async fn carry(self, held: &Held, far: Far) -> Option<Box<crate::line::tls::Ends>> {
+        let Self { service, subject, mut terms, since, _seat } = self;
+        held.log.say((Event::Opened, None), &subject, held.rule.load().standing.head(), None);
+        let carried = pipe::carry(service, far, &mut terms).await;
+        note_end(held, &subject, &carried, since);
+        carried.free
+    }
+}
+
+/// The last line of a stream.
+pub fn note_end(held: &Held, subject: &Subject, carried: &pipe::Carried, since: Instant) {
+    let (event, reason) = match &carried.end {
+        End::Whole => (Event::Closed, None),
+        why @ End::Cut(_) => (Event::Cut, Some(why.to_string())),
+        why @ (End::Near(_) | End::Broken | End::Far(_) | End::Silent | End::Idle) => {
+            (Event::Closed, Some(why.to_string()))
+        }
+    };
+    let milliseconds = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let counted = Carried { sent: carried.sent, received: carried.received, milliseconds };
+    held.log.say((event, reason), subject, held.rule.load().standing.head(), Some(counted));
+}

@@ -1,0 +1,412 @@
+//! Calls services elsewhere: finds where one is, gets a connection to that node by the better transport, and opens a stream.
+
+mod facts;
+mod stock;
+mod ring;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ground::clock;
+use identity::principal::{HostPort, Name, NodeName, Principal};
+use identity::verifier::Side;
+use manifest::stored::{Place, Transport};
+use tokio::net::TcpStream;
+use wire::peer::{Declined, Open, Opened};
+
+use crate::admit::{self, Admitted, Answer, Origin, note_end};
+use crate::choose::By;
+use crate::held::Held;
+use crate::line::meet::{Shown, prove};
+use crate::live::Way as Direction;
+use crate::log::{Event, Subject};
+use crate::names::Wanted;
+use crate::orders::{PeerView, Way};
+use crate::pipe::{self, Far, Terms};
+use crate::standing::Denied;
+use facts::Facts;
+use ring::Ring;
+use stock::{Call, Key, Line, Stock};
+
+/// Connections that carry nothing are kept for so long; the other side lets go later.
+const KEPT: Duration = Duration::from_mins(1);
+
+/// Whoever calls, calls by this. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Dialer(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    held: Arc<Held>,
+    stock: Stock,
+    facts: Facts,
+    ring: Ring,
+}
+
+/// Why there is no stream.
+#[derive(Debug, thiserror::Error)]
+pub enum NoStream {
+    #[error("`{0}` is not at home on this node")]
+    NotAtHome(Principal),
+    #[error("no service `{0}` is declared that may be called from this node")]
+    NotATarget(Name),
+    #[error("`{who}` may not call `{service}` from this node")]
+    NotAllowed { who: Principal, service: Name },
+    #[error("`{service}` is not on node `{node}`")]
+    NotThere { service: Name, node: NodeName },
+    #[error("`{service}` is on the nodes of class `{class}`: say which one, as SERVICE.NODE.ORG.internal")]
+    WhichOne { service: Name, class: Name },
+    #[error("no way leads to `{service}`: {}", tries.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    NoWay { service: Name, tries: Vec<Try> },
+    #[error("node `{node}` declined: {why}")]
+    Declined { node: NodeName, why: Declined },
+}
+
+/// One way that was tried in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Try {
+    pub node: NodeName,
+    /// Nothing if it did not come to that.
+    pub by: Option<By>,
+    pub why: String,
+}
+
+impl std::fmt::Display for Try {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.by {
+            Some(by) => write!(f, "`{}` by {}: {}", self.node, by.word(), self.why),
+            None => write!(f, "`{}`: {}", self.node, self.why),
+        }
+    }
+}
+
+/// A node that has the service, and its address.
+type At = (NodeName, Option<HostPort>);
+
+enum Failed {
+    Tries(Vec<Try>),
+    Declined(Declined),
+}
+
+impl Dialer {
+    /// To be made inside the runtime: it lets go of connections that nobody uses.
+    pub fn new(held: Arc<Held>) -> Self {
+        let inner = Inner { held, stock: Stock::default(), facts: Facts::default(), ring: Ring::default() };
+        let dialer = Self(Arc::new(inner));
+        let weak = Arc::downgrade(&dialer.0);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(KEPT / 6).await;
+                let Some(inner) = weak.upgrade() else { return };
+                inner.stock.let_go(KEPT, clock::now());
+            }
+        });
+        dialer
+    }
+
+    pub async fn open(&self, who: &Principal, wanted: &Wanted) -> Result<Stream, NoStream> {
+        let places = self.places(who, wanted)?;
+        let service = &wanted.service;
+        let (mut tries, mut declined) = (Vec::new(), None);
+        for at in self.0.facts.best_first(places) {
+            match self.open_at(who, &at, service).await {
+                Ok(stream) => return Ok(stream),
+                Err(Failed::Tries(more)) => tries.extend(more),
+                // Another place may have it.
+                Err(Failed::Declined(why)) if is_of_the_place(&why) => declined = Some((at.0, why)),
+                Err(Failed::Declined(why)) => {
+                    self.count(who, service, &why);
+                    return Err(NoStream::Declined { node: at.0, why });
+                }
+            }
+        }
+        match declined {
+            Some((node, why)) => {
+                self.count(who, service, &why);
+                Err(NoStream::Declined { node, why })
+            }
+            None => {
+                self.0.held.meter.row(service, who, false).refused("no_way");
+                Err(NoStream::NoWay { service: service.clone(), tries })
+            }
+        }
+    }
+
+    /// Tries every way to a service, over both transports, and opens nothing.
+    pub async fn reach(&self, who: &Principal, wanted: &Wanted) -> Result<Vec<Way>, NoStream> {
+        let mut ways = Vec::new();
+        for (node, address) in self.places(who, wanted)? {
+            for by in [By::Tls, By::Quic] {
+                let transport = if by == By::Tls { Transport::Tls } else { Transport::Quic };
+                let outcome = self.probe((who, &node, address.as_ref()), by).await;
+                ways.push(Way { node: node.clone(), transport, through: None, outcome });
+            }
+        }
+        Ok(ways)
+    }
+
+    async fn probe(
+        &self,
+        (who, node, address): (&Principal, &NodeName, Option<&HostPort>),
+        by: By,
+    ) -> Result<String, String> {
+        if *node == self.0.held.node {
+            return Ok("it is this node".to_owned());
+        }
+        let Some(address) = address else {
+            return Err(NO_ADDRESS.to_owned());
+        };
+        let begun = Instant::now();
+        let key = (who.clone(), node.clone());
+        let mut call = self.0.ring.dial(&self.0, (&key, address), by).await.map_err(|why| why.why)?;
+        let opened = match &mut call.line {
+            Line::Tls(ends) => ends.ask(&Open::Probe).await,
+            Line::Quic(line) => line.ask(&Open::Probe).await.map(|(opened, _)| opened),
+        };
+        match opened {
+            Ok(Opened::Yes) => Ok(format!("answered after {} ms", begun.elapsed().as_millis())),
+            Ok(Opened::No(why)) => Err(format!("it declined: {why}")),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    /// Nodes that were called lately.
+    pub fn views(&self) -> Vec<PeerView> {
+        self.0.facts.views()
+    }
+
+    fn count(&self, who: &Principal, service: &Name, why: &Declined) {
+        self.0.held.meter.row(service, who, false).refused(word(why));
+    }
+
+    /// Where the service is, for somebody here who may call it.
+    fn places(&self, who: &Principal, wanted: &Wanted) -> Result<Vec<At>, NoStream> {
+        let (held, service) = (&self.0.held, &wanted.service);
+        if !held.speaks_for(who) {
+            return Err(NoStream::NotAtHome(who.clone()));
+        }
+        let targets = held.targets.load();
+        let target = targets.services.get(service).ok_or_else(|| NoStream::NotATarget(service.clone()))?;
+        if !targets.may_call(who, service) {
+            return Err(NoStream::NotAllowed { who: who.clone(), service: service.clone() });
+        }
+        let (mut places, mut class) = (Vec::new(), None);
+        for dial in &target.places {
+            match (&dial.at, &wanted.node) {
+                (Place::Node(node), None) => places.push((node.clone(), dial.address.clone())),
+                (Place::Node(node), Some(one)) if node == one => places.push((node.clone(), dial.address.clone())),
+                (Place::Class { .. }, Some(one)) if dial.at.covers(one) => {
+                    places.push((one.clone(), dial.address.clone()));
+                }
+                // Who is in a class is not known here; but this node is, if it is in it.
+                (Place::Class { .. }, None) if dial.at.covers(&held.node) => places.push((held.node.clone(), None)),
+                (Place::Class { class: name, .. }, None) => class = Some(name.clone()),
+                (Place::Node(_) | Place::Class { .. }, Some(_)) => {}
+            }
+        }
+        match (places.is_empty(), &wanted.node, class) {
+            (false, _, _) => Ok(places),
+            (true, None, Some(class)) => Err(NoStream::WhichOne { service: service.clone(), class }),
+            (true, Some(node), _) => Err(NoStream::NotThere { service: service.clone(), node: node.clone() }),
+            (true, None, None) => Err(NoStream::NotATarget(service.clone())),
+        }
+    }
+
+    async fn open_at(&self, who: &Principal, (node, address): &At, service: &Name) -> Result<Stream, Failed> {
+        if *node == self.0.held.node {
+            return self.open_here(who, service).await.map_err(Failed::Declined);
+        }
+        let nowhere = || vec![Try { node: node.clone(), by: None, why: NO_ADDRESS.to_owned() }];
+        let address = address.as_ref().ok_or_else(|| Failed::Tries(nowhere()))?;
+        let key = (who.clone(), node.clone());
+        let mut tries = Vec::new();
+        for only_new in [false, true] {
+            let call = match self.0.ring.line(&self.0, (&key, address), only_new).await {
+                Ok(call) => call,
+                Err(more) => {
+                    tries.extend(more);
+                    break;
+                }
+            };
+            let by = call.line.by();
+            match self.ask(call, &key, service).await {
+                Ok(stream) => return Ok(stream),
+                Err(Asked::Declined(why)) if why.wants_new_papers() && !only_new => self.0.stock.forget(&key),
+                Err(Asked::Declined(why)) => return Err(Failed::Declined(why)),
+                // Most likely one that was kept, and died meanwhile.
+                Err(Asked::Dead(why)) => tries.push(Try { node: node.clone(), by: Some(by), why }),
+            }
+        }
+        Err(Failed::Tries(tries))
+    }
+
+    async fn ask(&self, mut call: Call, key: &Key, service: &Name) -> Result<Stream, Asked> {
+        let (held, (who, node)) = (&self.0.held, key);
+        let since = Instant::now();
+        let subject = Subject {
+            way: Direction::Out,
+            who: who.clone(),
+            node: node.clone(),
+            service: service.clone(),
+            transport: call.line.by().word(),
+        };
+        let ticket = held.book.enter(Arc::clone(&call.peer), service.clone(), Direction::Out);
+        call.peer.endures(&held.rule.load().standing.known.head.head).map_err(|why| Asked::Dead(why.to_string()))?;
+        let open = Open::Service(service.clone());
+        let (opened, stream) = match &mut call.line {
+            Line::Tls(ends) => (ends.ask(&open).await.map_err(dead)?, None),
+            Line::Quic(line) => {
+                let (opened, ends) = line.ask(&open).await.map_err(dead)?;
+                (opened, Some(ends))
+            }
+        };
+        if let Opened::No(why) = opened {
+            // Over TLS the connection is as free as before.
+            if !why.wants_new_papers() {
+                self.0.stock.put(key, call);
+            }
+            held.log.say((Event::Refused, Some(why.to_string())), &subject, held.rule.load().standing.head(), None);
+            return Err(Asked::Declined(why));
+        }
+        held.log.say((Event::Opened, None), &subject, held.rule.load().standing.head(), None);
+        let row = held.meter.row(service, who, false);
+        let terms = Terms { ticket, row, way: Direction::Out, idle: pipe::IDLE };
+        let streams = self.0.facts.streams(node);
+        Ok(Stream(Kind::There(Box::new(There {
+            dialer: self.clone(),
+            call,
+            stream,
+            terms,
+            subject,
+            since,
+            _streams: streams,
+        }))))
+    }
+
+    /// The service is on this node. The caller is judged as if it came from elsewhere, by its own SVID and this node's place.
+    async fn open_here(&self, who: &Principal, service: &Name) -> Result<Stream, Declined> {
+        let held = &self.0.held;
+        let own = || {
+            let unknown = Declined::NotBelieved { why: "this node was never shown its place in the org".to_owned() };
+            let chain = held.chain_of(who).ok_or_else(|| unknown.clone())?;
+            let hello = held.rule.load().standing.hello().ok_or(unknown)?;
+            let judged = prove(held, Shown { chain: &chain, side: Side::Client })
+                .map_err(Into::into)
+                .and_then(|svid| held.rule.load().standing.recognize(&svid, &hello.presented, clock::now()));
+            judged.map_err(|why| Denied::from(why).told())
+        };
+        let peer = Ok(Arc::new(own()?));
+        let origin = Origin { transport: "here", from: None };
+        match admit::answer(held, &peer, (Open::Service(service.clone()), origin)).await {
+            Answer::Carry(admitted) => Ok(Stream(Kind::Here { held: Arc::clone(held), admitted })),
+            Answer::No(why) => Err(why),
+            Answer::Yes => Err(Declined::ServiceDown),
+        }
+    }
+}
+
+const NO_ADDRESS: &str = "it has no address, and no relay leads to it";
+
+enum Asked {
+    Dead(String),
+    Declined(Declined),
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "shape of map_err")]
+fn dead(why: crate::line::frames::NoFrame) -> Asked {
+    Asked::Dead(why.to_string())
+}
+
+/// Would another node with the same service do?
+const fn is_of_the_place(why: &Declined) -> bool {
+    match why {
+        Declined::ServiceDown | Declined::ServiceSilent | Declined::TooMany | Declined::Stopping | Declined::Stale => {
+            true
+        }
+        Declined::NotAllowed
+        | Declined::NotBelieved { .. }
+        | Declined::TooOld
+        | Declined::NoRelay
+        | Declined::NotWaiting => false,
+    }
+}
+
+/// For counters.
+const fn word(why: &Declined) -> &'static str {
+    match why {
+        Declined::NotAllowed => "not_allowed",
+        Declined::NotBelieved { .. } => "not_believed",
+        Declined::TooOld => "too_old",
+        Declined::Stale => "stale_head",
+        Declined::ServiceDown => "service_down",
+        Declined::ServiceSilent => "service_silent",
+        Declined::TooMany => "too_many",
+        Declined::NoRelay => "no_relay",
+        Declined::NotWaiting => "not_waiting",
+        Declined::Stopping => "stopping",
+    }
+}
+
+/// Open, and ready to carry a program's bytes.
+#[derive(Debug)]
+pub struct Stream(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    There(Box<There>),
+    Here { held: Arc<Held>, admitted: Box<Admitted> },
+}
+
+#[derive(Debug)]
+struct There {
+    dialer: Dialer,
+    call: Call,
+    /// Over QUIC, where a connection has many.
+    stream: Option<crate::line::quic::Ends>,
+    terms: Terms,
+    subject: Subject,
+    since: Instant,
+    _streams: facts::Counted,
+}
+
+impl Stream {
+    /// How it goes: `tls`, `quic`, or `here` if the service is on this node.
+    pub fn transport(&self) -> &'static str {
+        match &self.0 {
+            Kind::There(there) => there.subject.transport,
+            Kind::Here { .. } => "here",
+        }
+    }
+
+    /// Carries a program's bytes both ways until the end.
+    pub async fn carry(self, socket: TcpStream) {
+        // Programs' sockets come from others; without it, the last bytes of a small answer would wait.
+        let _ = crate::line::settle(&socket);
+        match self.0 {
+            Kind::Here { held, admitted } => {
+                admitted.carry(&held, Far::Here(socket)).await;
+            }
+            Kind::There(there) => there.carry(socket).await,
+        }
+    }
+}
+
+impl There {
+    async fn carry(self, socket: TcpStream) {
+        let Self { dialer, call, stream, mut terms, subject, since, _streams } = self;
+        let Call { line, peer, until, counted } = call;
+        let (far, kept) = match (line, stream) {
+            (Line::Quic(line), Some(ends)) => (Far::Quic(ends), Some(line)),
+            (Line::Tls(ends), _) => (Far::Tls(ends), None),
+            (Line::Quic(_), None) => return,
+        };
+        let mut carried = pipe::carry(socket, far, &mut terms).await;
+        note_end(&dialer.0.held, &subject, &carried, since);
+        if let Some(ends) = carried.free.take() {
+            let call = Call { line: Line::Tls(ends), peer, until, counted };
+            dialer.0.stock.put(&(subject.who, subject.node), call);
+        }
+        // Over QUIC the connection is held until the last byte is there.
+        drop(kept);
+    }
+}

@@ -1,0 +1,128 @@
+//! What is known of the nodes that were called: by it the transport is chosen, and `status` tells it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use identity::principal::NodeName;
+use manifest::stored::Transport;
+
+use super::At;
+use crate::choose::{By, Choice, LATELY, Measured};
+use crate::orders::PeerView;
+
+#[derive(Debug, Default)]
+pub struct Facts(Mutex<HashMap<NodeName, Fact>>);
+
+#[derive(Debug, Default)]
+struct Fact {
+    tls_failed: Option<Instant>,
+    quic_failed: Option<Instant>,
+    round_trip: Option<Duration>,
+    used: Option<(By, &'static str)>,
+    head: u64,
+    problem: Option<String>,
+    connections: Arc<AtomicUsize>,
+    streams: Arc<AtomicUsize>,
+}
+
+/// Counts as long as it is held.
+#[derive(Debug)]
+pub struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Facts {
+    pub fn measured(&self, node: &NodeName) -> Measured {
+        let facts = self.facts();
+        let Some(fact) = facts.get(node) else {
+            return Measured::default();
+        };
+        let ago = |at: Option<Instant>| at.map(|at| at.elapsed());
+        Measured { tls_failed: ago(fact.tls_failed), quic_failed: ago(fact.quic_failed), round_trip: fact.round_trip }
+    }
+
+    /// Those that were not reached lately come last; else the order stays.
+    pub fn best_first(&self, mut places: Vec<At>) -> Vec<At> {
+        let facts = self.facts();
+        let lately = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() < LATELY);
+        places.sort_by_key(|(node, _)| {
+            facts.get(node).is_some_and(|fact| lately(fact.tls_failed) && lately(fact.quic_failed))
+        });
+        places
+    }
+
+    pub fn failed(&self, node: &NodeName, by: By, why: &str) {
+        let mut facts = self.facts();
+        let fact = facts.entry(node.clone()).or_default();
+        let at = Some(Instant::now());
+        match by {
+            By::Tls => fact.tls_failed = at,
+            By::Quic => fact.quic_failed = at,
+        }
+        fact.problem = Some(format!("{}: {why}", by.word()));
+    }
+
+    /// A new connection; counted as long as the answer is held.
+    pub fn reached(&self, node: &NodeName, by: By, (round_trip, head): (Duration, u64)) -> Counted {
+        let mut facts = self.facts();
+        let fact = facts.entry(node.clone()).or_default();
+        match by {
+            By::Tls => fact.tls_failed = None,
+            By::Quic => fact.quic_failed = None,
+        }
+        if fact.tls_failed.is_none() && fact.quic_failed.is_none() {
+            fact.problem = None;
+        }
+        (fact.round_trip, fact.head) = (Some(round_trip), head);
+        Counted::new(&fact.connections)
+    }
+
+    /// What carries streams to it now, and why.
+    pub fn used(&self, node: &NodeName, by: By, choice: Choice) {
+        let why = if by == choice.first { choice.why } else { "the other one did not answer" };
+        self.facts().entry(node.clone()).or_default().used = Some((by, why));
+    }
+
+    pub fn streams(&self, node: &NodeName) -> Counted {
+        Counted::new(&self.facts().entry(node.clone()).or_default().streams)
+    }
+
+    pub fn views(&self) -> Vec<PeerView> {
+        let facts = self.facts();
+        let view = |(node, fact): (&NodeName, &Fact)| PeerView {
+            node: node.clone(),
+            transport: match fact.used {
+                Some((By::Tls, _)) => Transport::Tls,
+                Some((By::Quic, _)) => Transport::Quic,
+                None => Transport::Auto,
+            },
+            why: fact.used.map_or("it was not reached yet", |(_, why)| why).to_owned(),
+            through: None,
+            connections: fact.connections.load(Ordering::Relaxed),
+            streams: fact.streams.load(Ordering::Relaxed),
+            head: fact.head,
+            round_trip_us: fact.round_trip.and_then(|time| u64::try_from(time.as_micros()).ok()),
+            problem: fact.problem.clone(),
+        };
+        let mut views: Vec<PeerView> = facts.iter().map(view).collect();
+        views.sort_by(|a, b| a.node.cmp(&b.node));
+        views
+    }
+
+    fn facts(&self) -> MutexGuard<'_, HashMap<NodeName, Fact>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

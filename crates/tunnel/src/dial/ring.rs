@@ -1,0 +1,182 @@
+//! Gets a connection to a node: one that is free, or a new one by the better transport, and by the other if that takes long.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use identity::principal::{HostPort, Principal};
+use identity::time::Timestamp;
+use org::peer::Peer;
+use quinn::Endpoint;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::stock::{Call, Key, Line};
+use super::{Inner, Try};
+use crate::choose::{By, Choice, LATELY, choose};
+use crate::line::meet::Met;
+use crate::line::{connect, quic, resolve, tls};
+
+/// Handshakes of this node at once: others wait for their turn, so that no peer takes a busy node for a flood.
+const AT_ONCE: usize = 64;
+/// A machine that answers does so within a few round trips.
+const CONNECT: Duration = Duration::from_secs(5);
+/// So long the first transport is tried alone.
+const HEAD_START: Duration = Duration::from_millis(300);
+
+#[derive(Debug)]
+pub struct Ring {
+    turns: Semaphore,
+    /// Sockets for calls over QUIC: of the older addresses, and of the newer.
+    four: OnceLock<Endpoint>,
+    six: OnceLock<Endpoint>,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self { turns: Semaphore::new(AT_ONCE), four: OnceLock::new(), six: OnceLock::new() }
+    }
+}
+
+impl Ring {
+    pub async fn line(&self, inner: &Inner, to: (&Key, &HostPort), only_new: bool) -> Result<Call, Vec<Try>> {
+        let (key, _) = to;
+        let wanted = inner.held.running.load().as_ref().map(|running| running.policy.transport).unwrap_or_default();
+        let measured = inner.facts.measured(&key.1);
+        let choice = choose(wanted, measured);
+        if !only_new {
+            let failed = match choice.first {
+                By::Tls => measured.tls_failed,
+                By::Quic => measured.quic_failed,
+            };
+            // What works is not left for what has just failed.
+            let other = failed.is_some_and(|ago| ago < LATELY).then_some(choice.first.other());
+            for by in [Some(choice.first), other].into_iter().flatten() {
+                if let Some(call) = inner.stock.take(key, by).await {
+                    return Ok(call);
+                }
+            }
+        }
+        let call = self.race(inner, to, choice).await?;
+        inner.facts.used(&key.1, call.line.by(), choice);
+        Ok(call)
+    }
+
+    async fn race(&self, inner: &Inner, to: (&Key, &HostPort), choice: Choice) -> Result<Call, Vec<Try>> {
+        let mut first = std::pin::pin!(self.dial(inner, to, choice.first));
+        match timeout(HEAD_START, &mut first).await {
+            Ok(Ok(call)) => return Ok(call),
+            Ok(Err(failed)) => {
+                let second = self.dial(inner, to, choice.first.other()).await;
+                return second.map_err(|also| vec![failed, also]);
+            }
+            Err(_) => {}
+        }
+        let mut second = std::pin::pin!(self.dial(inner, to, choice.first.other()));
+        tokio::select! {
+            one = &mut first => match one {
+                Ok(call) => Ok(call),
+                Err(failed) => second.await.map_err(|also| vec![failed, also]),
+            },
+            other = &mut second => match other {
+                Ok(call) => {
+                    inner.facts.failed(&to.0.1, choice.first, "it took longer than the other one");
+                    Ok(call)
+                }
+                Err(failed) => first.await.map_err(|also| vec![also, failed]),
+            },
+        }
+    }
+
+    pub async fn dial(&self, inner: &Inner, to: (&Key, &HostPort), by: By) -> Result<Call, Try> {
+        let (key, address) = to;
+        let dialed = match by {
+            By::Tls => self.by_tls(inner, key, address).await,
+            By::Quic => self.by_quic(inner, key, address).await,
+        };
+        dialed.map_err(|why| {
+            inner.facts.failed(&key.1, by, &why);
+            inner.held.meter.failed_to_shake_hands("calling");
+            Try { node: key.1.clone(), by: Some(by), why }
+        })
+    }
+
+    async fn by_tls(&self, inner: &Inner, key: &Key, address: &HostPort) -> Result<Call, String> {
+        let _turn = self.turns.acquire().await.map_err(|why| why.to_string())?;
+        let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
+        let begun = Instant::now();
+        let late = |_| format!("{address} did not answer within {} s", CONNECT.as_secs());
+        let socket = timeout(CONNECT, connect(address)).await.map_err(late)?;
+        let socket = socket.map_err(|why| format!("{address}: {why}"))?;
+        let round_trip = begun.elapsed();
+        // Apart: a handshake takes much room for a short time.
+        let shaking = Box::pin(tls::call(&inner.held, config, Box::new(socket)));
+        let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
+        let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+        let counted = Arc::new(inner.facts.reached(&key.1, By::Tls, (round_trip, head)));
+        Ok(Call { line: Line::Tls(Box::new(ends)), peer, until, counted })
+    }
+
+    async fn by_quic(&self, inner: &Inner, key: &Key, address: &HostPort) -> Result<Call, String> {
+        let opening = inner.stock.opening(key);
+        let begun = Instant::now();
+        let _one = opening.lock().await;
+        if let Some(call) = inner.stock.take(key, By::Quic).await
+            && let Line::Quic(line) = &call.line
+            // Opened by somebody else while this one waited.
+            && line.since > begun
+        {
+            return Ok(call);
+        }
+        let _turn = self.turns.acquire().await.map_err(|why| why.to_string())?;
+        let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
+        let config = quic::client(&config).map_err(|why| why.to_string())?;
+        let mut failed = String::new();
+        for address in resolve(address).await.map_err(|why| format!("{address}: {why}"))? {
+            let endpoint = self.endpoint(address).map_err(|why| why.to_string())?;
+            let shaking = Box::pin(quic::call(&inner.held, (&endpoint, config.clone()), address));
+            match shaking.await {
+                Ok((line, met)) => {
+                    let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+                    let round_trip = line.connection.rtt();
+                    let counted = Arc::new(inner.facts.reached(&key.1, By::Quic, (round_trip, head)));
+                    let line = Arc::new(line);
+                    let kept = Call {
+                        line: Line::Quic(Arc::clone(&line)),
+                        peer: Arc::clone(&peer),
+                        until,
+                        counted: Arc::clone(&counted),
+                    };
+                    inner.stock.put(key, kept);
+                    return Ok(Call { line: Line::Quic(line), peer, until, counted });
+                }
+                Err(why) => failed = format!("{address}: {why}"),
+            }
+        }
+        Err(failed)
+    }
+
+    fn endpoint(&self, to: SocketAddr) -> std::io::Result<Endpoint> {
+        let (kept, own): (_, SocketAddr) = match to {
+            SocketAddr::V4(_) => (&self.four, ([0, 0, 0, 0], 0).into()),
+            SocketAddr::V6(_) => (&self.six, ([0_u16; 8], 0).into()),
+        };
+        if let Some(endpoint) = kept.get() {
+            return Ok(endpoint.clone());
+        }
+        let made = Endpoint::client(own)?;
+        Ok(kept.get_or_init(|| made).clone())
+    }
+}
+
+/// The node that was called, and no other; and until when that holds.
+fn known(inner: &Inner, (who, node): &Key, met: Met) -> Result<(Arc<Peer>, Timestamp), String> {
+    let peer = met.peer.map_err(|why| format!("it is not believed: {why}"))?;
+    if *peer.principal() != Principal::node(&inner.held.org, node) {
+        return Err(format!("`{}` answers there, and not node `{node}`", peer.principal()));
+    }
+    let chain = inner.held.chain_of(who).unwrap_or_default();
+    let own = chain.first().and_then(|leaf| identity::certificate::read(leaf).ok()).map(|leaf| leaf.validity.not_after);
+    let until = own.map_or(peer.until(), |own| own.min(peer.until()));
+    Ok((peer, until))
+}

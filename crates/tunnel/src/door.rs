@@ -1,0 +1,255 @@
+//! Who is let in how often: strangers cost little, and no peer takes the place of all others.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use identity::principal::Principal;
+use tokio::sync::oneshot;
+
+/// Handshakes at once. Each keeps some tens of kilobytes, and takes a fraction of a millisecond of work.
+pub const STRANGERS: usize = 1_024;
+/// Of one address: machines behind one address, or one that has just come back, want many at once.
+pub const OF_ONE_ADDRESS: usize = 256;
+/// So many handshakes may fail from one address within the time; then it has one at a time until it has been calm so long.
+pub const FAILURES: u32 = 16;
+pub const CALM: Duration = Duration::from_secs(10);
+/// Addresses that are remembered: a flood from more of them forgets those that do nothing.
+const ADDRESSES: usize = 16_384;
+
+/// Connections of peers, and streams that peers opened: each takes two descriptors at most.
+pub const CONNECTIONS: usize = 32_768;
+pub const STREAMS: usize = 32_768;
+/// Half of them, so that one peer never keeps all others out.
+pub const STREAMS_OF_ONE: usize = STREAMS / 2;
+
+#[derive(Debug, Default)]
+pub struct Door {
+    inside: Mutex<Inside>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    next: u64,
+    /// Oldest first: those that do not finish are there.
+    strangers: VecDeque<(u64, oneshot::Sender<()>)>,
+    addresses: HashMap<IpAddr, Address>,
+    connections: usize,
+    streams: usize,
+    by_peer: HashMap<Principal, usize>,
+}
+
+#[derive(Debug, Default)]
+struct Address {
+    at_once: usize,
+    failures: u32,
+    failed: Option<Instant>,
+}
+
+/// A stranger's place while it shows who it is. Dropped before `let_in`: it failed.
+#[derive(Debug)]
+pub struct Knock {
+    door: Arc<Door>,
+    number: u64,
+    address: IpAddr,
+    evicted: oneshot::Receiver<()>,
+    is_peer: bool,
+}
+
+/// A peer's connection.
+#[derive(Debug)]
+pub struct Guest(Arc<Door>);
+
+/// A peer's stream.
+#[derive(Debug)]
+pub struct Seat {
+    door: Arc<Door>,
+    peer: Principal,
+}
+
+impl Door {
+    /// Nothing: whoever it is has to go.
+    pub fn knock(self: &Arc<Self>, from: IpAddr, now: Instant) -> Option<Knock> {
+        let (address, mut inside) = (network(from), self.inside());
+        if inside.connections >= CONNECTIONS {
+            return None;
+        }
+        if inside.addresses.len() >= ADDRESSES {
+            inside.addresses.retain(|_, known| known.at_once > 0 || known.is_suspect(now));
+            if inside.addresses.len() >= ADDRESSES {
+                inside.addresses.retain(|_, known| known.at_once > 0);
+            }
+        }
+        let known = inside.addresses.entry(address).or_default();
+        if known.failed.is_some_and(|at| now.duration_since(at) >= CALM) {
+            (known.failures, known.failed) = (0, None);
+        }
+        if known.at_once >= if known.is_suspect(now) { 1 } else { OF_ONE_ADDRESS } {
+            return None;
+        }
+        known.at_once += 1;
+        if inside.strangers.len() >= STRANGERS {
+            // Whoever has not finished for longest makes room.
+            inside.strangers.pop_front().map(|(_, evict)| evict.send(()));
+        }
+        let (evict, evicted) = oneshot::channel();
+        let number = inside.next;
+        inside.next += 1;
+        inside.strangers.push_back((number, evict));
+        drop(inside);
+        Some(Knock { door: Arc::clone(self), number, address, evicted, is_peer: false })
+    }
+
+    /// How many are showing who they are.
+    pub fn strangers(&self) -> usize {
+        self.inside().strangers.len()
+    }
+
+    pub fn sit(self: &Arc<Self>, peer: &Principal) -> Option<Seat> {
+        let mut inside = self.inside();
+        let of_one = inside.by_peer.get(peer).copied().unwrap_or_default();
+        if inside.streams >= STREAMS || of_one >= STREAMS_OF_ONE {
+            return None;
+        }
+        inside.streams += 1;
+        inside.by_peer.insert(peer.clone(), of_one + 1);
+        drop(inside);
+        Some(Seat { door: Arc::clone(self), peer: peer.clone() })
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Address {
+    fn is_suspect(&self, now: Instant) -> bool {
+        self.failures >= FAILURES && self.failed.is_some_and(|at| now.duration_since(at) < CALM)
+    }
+}
+
+impl Knock {
+    /// Waits until it has to make room for others.
+    pub async fn evicted(&mut self) {
+        if (&mut self.evicted).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub fn let_in(mut self) -> Guest {
+        self.is_peer = true;
+        self.door.inside().connections += 1;
+        Guest(Arc::clone(&self.door))
+    }
+}
+
+impl Drop for Knock {
+    fn drop(&mut self) {
+        let mut inside = self.door.inside();
+        inside.strangers.retain(|(number, _)| *number != self.number);
+        if let Some(known) = inside.addresses.get_mut(&self.address) {
+            known.at_once = known.at_once.saturating_sub(1);
+            if !self.is_peer {
+                known.failures = known.failures.saturating_add(1);
+                known.failed = Some(Instant::now());
+            } else if known.at_once == 0 && known.failures == 0 {
+                inside.addresses.remove(&self.address);
+            }
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut inside = self.0.inside();
+        inside.connections = inside.connections.saturating_sub(1);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut inside = self.door.inside();
+        inside.streams = inside.streams.saturating_sub(1);
+        if let Some(count) = inside.by_peer.get_mut(&self.peer) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                inside.by_peer.remove(&self.peer);
+            }
+        }
+    }
+}
+
+/// Whoever has one address of the newer kind has a whole network of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(_) => address.to_canonical(),
+        IpAddr::V6(ip) => {
+            let [a, b, c, d, ..] = ip.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(n: u16) -> IpAddr {
+        let [high, low] = n.to_be_bytes();
+        IpAddr::from([10, 0, high, low])
+    }
+
+    #[test]
+    fn an_address_whose_handshakes_fail_has_one_at_a_time_until_it_is_calm() {
+        let (door, now) = (Arc::<Door>::default(), Instant::now());
+        for _ in 0..FAILURES {
+            assert!(door.knock(address(1), now).is_some());
+        }
+        let now = Instant::now();
+        let one = door.knock(address(1), now).unwrap();
+        assert!(door.knock(address(1), now).is_none());
+        assert!(door.knock(address(2), now).is_some(), "others are not bothered");
+        assert!(door.knock(address(1), now + CALM * 2).is_some());
+        drop(one);
+    }
+
+    #[test]
+    fn a_peer_that_is_known_fails_nothing() {
+        let (door, now) = (Arc::<Door>::default(), Instant::now());
+        let guests: Vec<Guest> = (0..FAILURES * 2).map(|_| door.knock(address(1), now).unwrap().let_in()).collect();
+        let both = (door.knock(address(1), Instant::now()), door.knock(address(1), Instant::now()));
+        assert!(both.0.is_some() && both.1.is_some());
+        assert_eq!((guests.len(), door.strangers()), (32, 2));
+    }
+
+    #[test]
+    fn the_oldest_stranger_makes_room() {
+        let (door, now) = (Arc::<Door>::default(), Instant::now());
+        let mut all: Vec<Knock> =
+            (0..STRANGERS).map(|n| door.knock(address(u16::try_from(n).unwrap()), now).unwrap()).collect();
+        assert!(all[0].evicted.try_recv().is_err());
+        let _new = door.knock(address(60_000), now).unwrap();
+        assert!(all[0].evicted.try_recv().is_ok());
+        assert!(all[1].evicted.try_recv().is_err());
+        assert_eq!(door.strangers(), STRANGERS);
+    }
+
+    #[test]
+    fn one_peer_leaves_room_for_others() {
+        let door = Arc::<Door>::default();
+        let (one, other) = ("spiffe://harbor/node/a".parse().unwrap(), "spiffe://harbor/node/b".parse().unwrap());
+        let seats: Vec<Seat> = (0..STREAMS_OF_ONE).map(|_| door.sit(&one).unwrap()).collect();
+        assert!(door.sit(&one).is_none());
+        assert!(door.sit(&other).is_some());
+        drop(seats);
+        assert!(door.sit(&one).is_some());
+    }
+
+    #[test]
+    fn a_whole_network_of_the_newer_addresses_is_one() {
+        let [a, b] = ["2001:db8::1", "2001:db8::2"].map(|text| network(text.parse().unwrap()));
+        assert_eq!(a, b);
+        assert_eq!(network("::ffff:10.0.0.1".parse().unwrap()), address(1));
+    }
+}

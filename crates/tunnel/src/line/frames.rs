@@ -1,0 +1,87 @@
+//! Reads and writes whole frames on a connection; a reader that is dropped half way goes on where it was.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use crate::frame::{self, BadFrame, HEADER, Kind};
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoFrame {
+    #[error("the connection ended")]
+    Over,
+    #[error("the connection broke: {0}")]
+    Io(#[from] std::io::Error),
+    #[error(transparent)]
+    Bad(#[from] BadFrame),
+}
+
+/// The side of a connection that frames come from. What is read of a header stays here, so that whoever waits for the next
+/// frame may stop waiting at any time.
+#[derive(Debug)]
+pub struct Frames<R> {
+    from: R,
+    header: [u8; HEADER],
+    have: usize,
+}
+
+impl<R: AsyncRead + Unpin> Frames<R> {
+    pub const fn new(from: R) -> Self {
+        Self { from, header: [0; HEADER], have: 0 }
+    }
+
+    /// The next frame's kind, and how many bytes follow. May be dropped at any await.
+    pub async fn next(&mut self) -> Result<(Kind, usize), NoFrame> {
+        while let Some(rest) = self.header.get_mut(self.have..).filter(|rest| !rest.is_empty()) {
+            match self.from.read(rest).await? {
+                0 => return Err(NoFrame::Over),
+                read => self.have += read,
+            }
+        }
+        self.have = 0;
+        Ok(frame::read_header(self.header)?)
+    }
+
+    /// Some of the bytes that follow the header.
+    pub async fn some(&mut self, room: &mut [u8]) -> Result<usize, NoFrame> {
+        match self.from.read(room).await? {
+            0 => Err(NoFrame::Over),
+            read => Ok(read),
+        }
+    }
+
+    /// The words of the wanted kind; signs of life before them are passed over.
+    pub async fn words<T: DeserializeOwned>(&mut self, wanted: Kind) -> Result<T, NoFrame> {
+        let (found, length) = loop {
+            match self.next().await? {
+                (Kind::Still, _) => {}
+                (found, length) => break (found, length),
+            }
+        };
+        // Asked before anything is kept: nobody sends a long frame of another kind.
+        if found != wanted {
+            return Err(BadFrame::OutOfTurn { wanted, found }.into());
+        }
+        let mut body = Vec::new();
+        let limit = u64::try_from(length).unwrap_or(u64::MAX);
+        if (&mut self.from).take(limit).read_to_end(&mut body).await? < length {
+            return Err(NoFrame::Over);
+        }
+        Ok(frame::read_words(wanted, found, &body)?)
+    }
+
+    pub fn into_inner(self) -> R {
+        self.from
+    }
+}
+
+pub async fn say<W: AsyncWrite + Unpin>(to: &mut W, kind: Kind, words: &impl Serialize) -> Result<(), NoFrame> {
+    to.write_all(&frame::words(kind, words)?).await?;
+    Ok(to.flush().await?)
+}
+
+/// A frame that is nothing but its kind.
+pub async fn sign<W: AsyncWrite + Unpin>(to: &mut W, kind: Kind) -> Result<(), NoFrame> {
+    to.write_all(&frame::header(kind, 0)?).await?;
+    Ok(to.flush().await?)
+}

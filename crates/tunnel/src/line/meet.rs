@@ -1,0 +1,149 @@
+//! How two sides of a connection come to know each other, over either transport: each says who it is and what it knows, the
+//! newer head is handed over, and only then is the other one judged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ground::clock;
+use identity::untrusted::Untrusted;
+use identity::verifier::{ProvenSvid, Side};
+use org::peer::{NotAPeer, Peer};
+use pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use wire::known::BadKnowledge;
+use wire::peer::{Hello, News, SCHEMA};
+
+use super::frames::{Frames, NoFrame, say};
+use crate::frame::Kind;
+use crate::held::Held;
+use crate::orders::Word;
+
+const HELLO: Duration = Duration::from_secs(10);
+/// For what the other side knows and this one does not: so long to hear it, and so long until the agent has looked at it.
+const NEWS: Duration = Duration::from_secs(5);
+
+/// Who is at the other end.
+#[derive(Debug)]
+pub struct Met {
+    /// Or why that is nobody to speak with.
+    pub peer: Result<Arc<Peer>, NotAPeer>,
+    /// The head that it goes by.
+    pub head: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unmet {
+    #[error("this node was never shown its place in the org, so it has nothing to show")]
+    NothingToShow,
+    #[error("it did not say who it is within {} s", HELLO.as_secs())]
+    Silent,
+    #[error("it speaks version {0} of the tunnel's words, and this program {SCHEMA}: upgrade the older one")]
+    OtherWords(u32),
+    #[error(transparent)]
+    NoFrame(#[from] NoFrame),
+    #[error("the transport did not say whom it proved")]
+    NoChain,
+}
+
+/// What the handshake showed.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    pub chain: &'a [CertificateDer<'a>],
+    /// Which side the other one is on.
+    pub side: Side,
+}
+
+pub async fn meet<R, W>(held: &Held, (frames, to): (&mut Frames<R>, &mut W), shown: Shown<'_>) -> Result<Met, Unmet>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let own = held.rule.load().standing.hello().ok_or(Unmet::NothingToShow)?;
+    // At once: whoever waited for the other to read first could wait for ever.
+    let both = async { tokio::try_join!(say(to, Kind::Hello, &own), frames.words::<Hello>(Kind::Hello)) };
+    let ((), hello) = timeout(HELLO, both).await.map_err(|_| Unmet::Silent)??;
+    if hello.schema != SCHEMA {
+        return Err(Unmet::OtherWords(hello.schema));
+    }
+    // What this side said that it knows, and no more: by that the other one decides whether to wait.
+    let standing = Arc::clone(&held.rule.load().standing);
+    let (is_older, is_newer) = (knows_less(&hello, &own), knows_less(&own, &hello));
+    let news = if is_older { standing.news_for(&hello) } else { None };
+    let tell = async {
+        match &news {
+            Some(news) => {
+                timeout(HELLO, say(to, Kind::News, news)).await.map_err(|_| Unmet::Silent)?.map_err(Unmet::from)
+            }
+            None => Ok(()),
+        }
+    };
+    let hear = async { if is_newer { hear(held, frames, &hello).await.map_err(Unmet::from) } else { Ok(()) } };
+    tokio::try_join!(tell, hear)?;
+    if shown.chain.is_empty() {
+        return Err(Unmet::NoChain);
+    }
+    Ok(Met { peer: judge(held, &hello, shown).map(Arc::new), head: hello.head })
+}
+
+/// The same on both sides, so that each knows what the other does.
+const fn knows_less(one: &Hello, other: &Hello) -> bool {
+    one.head < other.head || one.signers < other.signers
+}
+
+/// Waits until the agent has taken in what the other side knows. If it does not come, or does not hold, one goes by what one
+/// has.
+async fn hear<R: AsyncRead + Unpin>(held: &Held, frames: &mut Frames<R>, hello: &Hello) -> Result<(), NoFrame> {
+    let mut changes = held.head();
+    let Ok(news) = timeout(NEWS, frames.words::<News>(Kind::News)).await else {
+        return Ok(());
+    };
+    let news = news?;
+    let standing = Arc::clone(&held.rule.load().standing);
+    if !standing.is_behind(hello) {
+        return Ok(());
+    }
+    let now = standing.known.now(clock::now());
+    match standing.known.advance(&news.signers, Some(&news.head), now) {
+        // A recovery counts from its first sight.
+        Ok(_) | Err(BadKnowledge::RecoveryWaits { .. }) => held.tell(Word::Heard(Box::new(news))),
+        Err(why) => {
+            tracing::warn!(%why, "a peer's news do not hold");
+            return Ok(());
+        }
+    }
+    let known = async {
+        while held.rule.load().standing.is_behind(hello) {
+            if changes.changed().await.is_err() {
+                break;
+            }
+        }
+    };
+    if timeout(NEWS, known).await.is_err() {
+        tracing::info!(head = hello.head, "the agent has not taken in what a peer knows");
+    }
+    Ok(())
+}
+
+fn judge(held: &Held, hello: &Hello, shown: Shown<'_>) -> Result<Peer, NotAPeer> {
+    let rule = held.rule.load();
+    let standing = &rule.standing;
+    let now = standing.known.now(clock::now());
+    let svid = match held.vouched().take(shown.chain) {
+        Some(svid) => svid,
+        // Two handshakes of one chain at once: the other one took it.
+        None => prove(held, shown)?,
+    };
+    let peer = standing.recognize(&svid, &hello.presented, now)?;
+    if standing.pinned(peer.node()).is_none() {
+        held.tell(Word::Met { name: peer.node().clone(), node_key: peer.node_key().digest() });
+    }
+    Ok(peer)
+}
+
+/// Checks all signatures of a chain whose holder has proven itself already.
+pub fn prove(held: &Held, shown: Shown<'_>) -> Result<ProvenSvid, Untrusted> {
+    let rule = held.rule.load();
+    let judgment = &rule.standing.judgment;
+    ProvenSvid::prove(shown.chain, shown.side, judgment.standard(), judgment.now(clock::now()))
+}

@@ -1,0 +1,120 @@
+//! A connection over TLS: one stream at a time, everything in frames; when both sides have ended it, the next may begin.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use identity::verifier::Side;
+use pki_types::CertificateDer;
+use rustls::{ClientConfig, CommonState, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use wire::peer::{Open, Opened};
+
+use super::frames::{Frames, NoFrame, say};
+use super::meet::{Met, Shown, Unmet, meet};
+use super::{HANDSHAKE, OPENED};
+use crate::frame::Kind;
+use crate::held::Held;
+
+/// What TLS goes over: a socket, or a way through a relay.
+pub trait Below: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Below for T {}
+
+type Inner = TlsStream<Box<dyn Below>>;
+
+/// Both directions, apart.
+pub struct Ends {
+    pub frames: Frames<ReadHalf<Inner>>,
+    pub to: WriteHalf<Inner>,
+}
+
+impl fmt::Debug for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ends")
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoLine {
+    #[error("the TLS handshake did not end within {} s", HANDSHAKE.as_secs())]
+    Slow,
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(#[source] std::io::Error),
+    #[error("the TLS handshake failed: {0}")]
+    Quic(#[from] quinn::ConnectionError),
+    #[error(transparent)]
+    Unmet(#[from] Unmet),
+}
+
+impl NoLine {
+    /// A word for counters.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Slow => "slow",
+            Self::Handshake(_) | Self::Quic(_) => "handshake",
+            Self::Unmet(Unmet::NothingToShow) => "nothing_to_show",
+            Self::Unmet(Unmet::Silent) => "silent",
+            Self::Unmet(Unmet::OtherWords(_)) => "other_version",
+            Self::Unmet(Unmet::NoFrame(_)) => "bad_words",
+            Self::Unmet(Unmet::NoChain) => "no_chain",
+        }
+    }
+}
+
+pub async fn call(held: &Held, config: Arc<ClientConfig>, below: Box<dyn Below>) -> Result<(Ends, Met), NoLine> {
+    let shaking = TlsConnector::from(config).connect(wire::tls::peer::nobody(), below);
+    let stream = timeout(HANDSHAKE, shaking).await.map_err(|_| NoLine::Slow)?.map_err(NoLine::Handshake)?;
+    introduce(held, stream.into(), Side::Server).await
+}
+
+pub async fn receive(held: &Held, config: Arc<ServerConfig>, below: Box<dyn Below>) -> Result<(Ends, Met), NoLine> {
+    let shaking = TlsAcceptor::from(config).accept(below);
+    let stream = timeout(HANDSHAKE, shaking).await.map_err(|_| NoLine::Slow)?.map_err(NoLine::Handshake)?;
+    introduce(held, stream.into(), Side::Client).await
+}
+
+/// `side` is the other's.
+async fn introduce(held: &Held, stream: Inner, side: Side) -> Result<(Ends, Met), NoLine> {
+    let chain = chain_of(stream.get_ref().1);
+    let (from, mut to) = tokio::io::split(stream);
+    let mut frames = Frames::new(from);
+    let met = meet(held, (&mut frames, &mut to), Shown { chain: &chain, side }).await?;
+    Ok((Ends { frames, to }, met))
+}
+
+fn chain_of(state: &CommonState) -> Vec<CertificateDer<'static>> {
+    state.peer_certificates().unwrap_or_default().iter().map(|cert| cert.clone().into_owned()).collect()
+}
+
+impl Ends {
+    pub async fn ask(&mut self, open: &Open) -> Result<Opened, NoFrame> {
+        let asked = async {
+            say(&mut self.to, Kind::Open, open).await?;
+            self.frames.words(Kind::Opened).await
+        };
+        timeout(OPENED, asked).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
+    }
+
+    /// What the other side wants next; nothing if it wants nothing for so long, or is gone.
+    pub async fn asked(&mut self, within: Duration) -> Option<Open> {
+        timeout(within, self.frames.words(Kind::Open)).await.ok()?.ok()
+    }
+
+    pub async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {
+        say(&mut self.to, Kind::Opened, opened).await
+    }
+
+    /// True while nothing was said and nobody hung up: it can be asked for a stream.
+    pub async fn is_quiet(&mut self) -> bool {
+        loop {
+            // One look; a header that is half there stays.
+            match timeout(Duration::ZERO, self.frames.next()).await {
+                Err(_) => return true,
+                Ok(Ok((Kind::Still, _))) => {}
+                Ok(Ok(_) | Err(_)) => return false,
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Carries bytes between a program's socket and the other node, both ways, until both have ended it or one breaks it off.
+//!
+//! A side that reads slowly slows the one that writes: nothing is read before what was read is written. While nothing moves,
+//! no buffer is kept.
+
+mod room;
+mod far;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::Instant;
+
+use crate::line::{quic, tls};
+use crate::live::{Ticket, Way};
+use crate::meter::Row;
+use crate::standing::Denied;
+use far::{Incoming, Outgoing};
+use room::Room;
+
+/// Without a byte in either direction for so long, a stream ends.
+pub const IDLE: Duration = Duration::from_hours(1);
+/// Over TLS, a side that has nothing to say says so this often, and one that is not heard of for so long is gone.
+const BEAT: Duration = Duration::from_secs(5);
+const SILENT: Duration = Duration::from_secs(15);
+
+/// The other node, or a service on this one.
+#[derive(Debug)]
+pub enum Far {
+    Tls(Box<tls::Ends>),
+    Quic(quic::Ends),
+    Here(TcpStream),
+}
+
+/// What holds for one stream.
+#[derive(Debug)]
+pub struct Terms {
+    pub ticket: Ticket,
+    pub row: Arc<Row>,
+    pub way: Way,
+    pub idle: Duration,
+}
+
+#[derive(Debug)]
+pub struct Carried {
+    pub end: End,
+    /// From the caller to the service, and back.
+    pub sent: u64,
+    pub received: u64,
+    /// The connection, if it can carry another stream.
+    pub free: Option<Box<tls::Ends>>,
+}
+
+/// How a stream ended.
+#[derive(Debug, thiserror::Error)]
+pub enum End {
+    #[error("both sides ended it")]
+    Whole,
+    #[error("the program's side broke off: {0}")]
+    Near(#[source] std::io::Error),
+    #[error("the other node's side broke off")]
+    Broken,
+    #[error("the connection to the other node failed: {0}")]
+    Far(String),
+    #[error("nothing was heard of the other node for {} s", SILENT.as_secs())]
+    Silent,
+    #[error("nothing was carried for too long")]
+    Idle,
+    #[error("{0}")]
+    Cut(Denied),
+}
+
+/// What both directions of a stream share.
+struct Progress<'a> {
+    row: &'a Row,
+    way: Way,
+    out: AtomicU64,
+    back: AtomicU64,
+    begun: Instant,
+    /// Milliseconds from the beginning to the last byte.
+    moved: AtomicU64,
+    sent_end: AtomicBool,
+    heard_end: AtomicBool,
+}
+
+pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
+    let row = Arc::clone(&terms.row);
+    let progress = Progress::new(&row, terms.way);
+    row.opened();
+    let (end, free) = match far {
+        Far::Tls(mut ends) => {
+            let whole = AtomicBool::new(true);
+            let (mut to, mut from) = far::tls(&mut ends, &whole);
+            let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
+            let is_free = matches!(end, End::Whole) && whole.load(Relaxed);
+            if !is_free && whole.load(Relaxed) {
+                far::tell_broken(&mut ends).await;
+            }
+            (end, is_free.then_some(ends))
+        }
+        Far::Quic(mut ends) => {
+            let (mut to, mut from) = far::quic(&mut ends);
+            let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
+            match end {
+                // What was written is on its way only as long as somebody holds the connection.
+                End::Whole => ends.finish().await,
+                _ => ends.break_off(),
+            }
+            (end, None)
+        }
+        Far::Here(mut service) => {
+            let (from, to) = service.split();
+            let end = both_ways(&mut socket, (&mut far::Plain(to), &mut far::Plain(from)), &progress, terms).await;
+            reset_unless_whole(&end, &service);
+            (end, None)
+        }
+    };
+    row.closed();
+    reset_unless_whole(&end, &socket);
+    let (sent, received) = match terms.way {
+        Way::In => (progress.back.load(Relaxed), progress.out.load(Relaxed)),
+        Way::Out => (progress.out.load(Relaxed), progress.back.load(Relaxed)),
+    };
+    Carried { end, sent, received, free }
+}
+
+/// A program takes an orderly end for all that there is; so one that broke off must not look like it.
+fn reset_unless_whole(end: &End, socket: &TcpStream) {
+    if !matches!(end, End::Whole) {
+        let _ = socket.set_zero_linger();
+    }
+}
+
+async fn both_ways<O: Outgoing, I: Incoming>(
+    socket: &mut TcpStream,
+    (to, from): (&mut O, &mut I),
+    progress: &Progress<'_>,
+    terms: &mut Terms,
+) -> End {
+    let (near, to_near) = socket.split();
+    let ended = tokio::select! {
+        why = terms.ticket.cut() => return End::Cut(why),
+        ended = send(near, to, progress) => ended,
+        ended = receive(from, to_near, progress) => ended,
+        () = idle(progress, terms.idle) => return End::Idle,
+    };
+    ended.err().unwrap_or(End::Whole)
+}
+
+/// From the program to the other node. Returns when both directions are at their end.
+async fn send<O: Outgoing>(mut near: ReadHalf<'_>, to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
+    loop {
+        tokio::select! {
+            ready = near.readable() => ready.map_err(End::Near)?,
+            () = tokio::time::sleep(BEAT), if O::BEATS => {
+                to.beat().await?;
+                continue;
+            }
+        }
+        let mut room = Room::take();
+        while let Some(count) = read_now(&mut near, room.body()).await.map_err(End::Near)? {
+            if count == 0 {
+                drop(room);
+                return finish(to, progress).await;
+            }
+            to.send(&mut room, count).await?;
+            progress.went_out(count);
+        }
+    }
+}
+
+/// What is there, or nothing if nothing is: so that no buffer is kept for what may come.
+async fn read_now(near: &mut ReadHalf<'_>, room: &mut [u8]) -> std::io::Result<Option<usize>> {
+    std::future::poll_fn(|context| {
+        let mut read = ReadBuf::new(room);
+        std::task::Poll::Ready(match Pin::new(&mut *near).poll_read(context, &mut read) {
+            std::task::Poll::Pending => Ok(None),
+            std::task::Poll::Ready(Ok(())) => Ok(Some(read.filled().len())),
+            std::task::Poll::Ready(Err(why)) => Err(why),
+        })
+    })
+    .await
+}
+
+async fn finish<O: Outgoing>(to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
+    to.end().await?;
+    progress.sent_end.store(true, Relaxed);
+    while !progress.heard_end.load(Relaxed) {
+        if O::BEATS {
+            tokio::time::sleep(BEAT).await;
+            to.beat().await?;
+        } else {
+            // The other direction returns when it is at its end.
+            std::future::pending::<()>().await;
+        }
+    }
+    Ok(())
+}
+
+/// From the other node to the program. Returns when both directions are at their end.
+async fn receive<I: Incoming>(from: &mut I, mut near: WriteHalf<'_>, progress: &Progress<'_>) -> Result<(), End> {
+    while from.pass(&mut near, progress).await? {}
+    progress.heard_end.store(true, Relaxed);
+    match near.shutdown().await {
+        // It has hung up by itself: its other half tells how.
+        Err(why) if why.kind() != std::io::ErrorKind::NotConnected => return Err(End::Near(why)),
+        Ok(()) | Err(_) => {}
+    }
+    if progress.sent_end.load(Relaxed) { Ok(()) } else { from.listen().await }
+}
+
+async fn idle(progress: &Progress<'_>, most: Duration) {
+    loop {
+        let end = progress.begun + Duration::from_millis(progress.moved.load(Relaxed)) + most;
+        if end <= Instant::now() {
+            return;
+        }
+        tokio::time::sleep_until(end).await;
+    }
+}
+
+impl<'a> Progress<'a> {
+    fn new(row: &'a Row, way: Way) -> Self {
+        Self {
+            row,
+            way,
+            out: AtomicU64::new(0),
+            back: AtomicU64::new(0),
+            begun: Instant::now(),
+            moved: AtomicU64::new(0),
+            sent_end: AtomicBool::new(false),
+            heard_end: AtomicBool::new(false),
+        }
+    }
+
+    fn touch(&self) {
+        let passed = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.moved.store(passed, Relaxed);
+    }
+
+    fn went_out(&self, bytes: usize) {
+        self.out.fetch_add(bytes as u64, Relaxed);
+        self.touch();
+        match self.way {
+            Way::In => self.row.received(bytes),
+            Way::Out => self.row.sent(bytes),
+        }
+    }
+
+    fn came_in(&self, bytes: usize) {
+        self.back.fetch_add(bytes as u64, Relaxed);
+        self.touch();
+        match self.way {
+            Way::In => self.row.sent(bytes),
+            Way::Out => self.row.received(bytes),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A small org made in code: a founder, an issuing key, nodes with their keys and SVIDs, and heads with a members' map.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ground::{clock, random};
+use identity::authority::Authority;
+use identity::binding::Terms;
+use identity::bundle::Identity as IdentityDomain;
+use identity::certificate::{Validity, draft_svid, key_id};
+use identity::envelope::Envelope;
+use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::id::{Digest, KeyId};
+use identity::key::{EdKey, P256Key, Sign as _};
+use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
+use identity::principal::{Kind, NodeName, OrgName, Principal};
+use identity::signers::{Quorum, Signer};
+use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
+use org::founding::{Founding, FoundingRecord};
+use org::peer::Presented;
+use rcgen::{CertificateParams, KeyPair};
+use wire::known::Known;
+
+use crate::orders::{Identity, Knowledge};
+
+pub fn node(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+pub struct Org {
+    pub name: OrgName,
+    ann: EdKey,
+    issuer: Authority<IdentityDomain>,
+    pub issuer_key: P256Key,
+    root: Authority<IdentityDomain>,
+    founding: Founding,
+    pub keys: BTreeMap<NodeName, P256Key>,
+    pub head: Head,
+}
+
+impl Org {
+    /// The first head names these nodes.
+    pub fn new(nodes: &[&str]) -> Self {
+        let (name, now): (OrgName, _) = ("harbor".parse().unwrap(), clock::now());
+        let (root_key, issuer_key) = (random::p256().unwrap(), random::p256().unwrap());
+        let year = Validity::from_now(now, Seconds::DAY.times(365));
+        let serial = || random::serial().unwrap();
+        let root = Authority::root(&name, &root_key, serial(), year).unwrap();
+        let issuer = root.certify_issuer((&name, &node("gw-1")), &issuer_key, serial(), year).unwrap();
+        let ann = random::ed25519().unwrap();
+        let quorum =
+            |key: &EdKey| Quorum::new(1, vec![Signer { name: "ann".parse().unwrap(), key: key.public() }]).unwrap();
+        let record = FoundingRecord {
+            name: name.clone(),
+            founded_at: now - Seconds::DAY,
+            identity_root: Bytes(root.certificate().to_vec()),
+            endpoint_root: Bytes(vec![2]),
+            signers: quorum(&ann),
+            recovery: quorum(&random::ed25519().unwrap()),
+            recovery_delay: Seconds::DAY,
+        };
+        let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&ann).unwrap()).unwrap();
+        let head = first_head(&founding, issuer.key_id(), now);
+        let keys = nodes.iter().map(|name| (node(name), random::p256().unwrap())).collect();
+        let mut org = Self { name, ann, issuer, issuer_key, root, founding, keys, head };
+        org.head.members = Some(org.map().root());
+        org
+    }
+
+    /// The next head.
+    pub fn publish(&mut self, change: impl FnOnce(&mut Head)) {
+        self.head.version += 1;
+        change(&mut self.head);
+        self.head.members = Some(self.map().root());
+    }
+
+    pub fn revoke(&mut self, name: &str) {
+        let key = self.keys[&node(name)].public().digest();
+        self.publish(|head| head.revocations.node_keys.extend([key]));
+    }
+
+    pub fn principal(&self, kind: &str, name: &str) -> Principal {
+        format!("spiffe://{}/{kind}/{name}", self.name).parse().unwrap()
+    }
+
+    fn leaf(&self, name: &NodeName) -> NodeLeaf {
+        let (node_key, admission) = (self.keys[name].public().digest(), Digest([9; 32]));
+        NodeLeaf { name: name.clone(), node_key, admission, manifest: Digest([0; 32]) }
+    }
+
+    fn map(&self) -> MembersMap {
+        let leaves: Vec<Leaf> = self.keys.keys().map(|name| Leaf::Node(self.leaf(name))).collect();
+        MembersMap::of(&leaves).unwrap()
+    }
+
+    fn envelope(&self) -> Envelope {
+        Envelope::seal(Some(self.founding.id), &self.head).unwrap().signed(&self.ann).unwrap()
+    }
+
+    pub fn presented(&self, name: &NodeName) -> Presented {
+        let path = self.map().prove(node_key(name)).unwrap();
+        let listing = Some(Listing::Own { leaf: self.leaf(name), path });
+        Presented { by: self.envelope(), listing, admission: None }
+    }
+
+    /// What a node was handed that knows the newest head.
+    pub fn knowledge(&self, name: &str) -> Knowledge {
+        let known = Known::new(self.founding.clone(), Vec::new(), self.envelope()).unwrap();
+        Knowledge {
+            known: known.to_file(),
+            roots: vec![Bytes(self.root.certificate().to_vec())],
+            former: Vec::new(),
+            presented: Some(self.presented(&node(name))),
+            pins: BTreeMap::new(),
+        }
+    }
+
+    pub fn svid(&self, who: &Principal, on: &str) -> Identity {
+        let day = Validity::from_now(clock::now(), Seconds::DAY);
+        self.twisted((who, on), &self.keys[&node(on)], day, |_| {})
+    }
+
+    /// Bound by this key, valid for this time, and changed before the issuing key signs it.
+    pub fn twisted(
+        &self,
+        (who, on): (&Principal, &str),
+        by: &P256Key,
+        validity: Validity,
+        twist: impl FnOnce(&mut CertificateParams),
+    ) -> Identity {
+        let key = random::p256().unwrap();
+        let (svid_key, not_after) = (key_id(key.public()).unwrap(), validity.not_after);
+        let terms = Terms { org: self.founding.id, principal: who, node: &node(on), svid_key, not_after };
+        let binding = terms.sign(by).unwrap();
+        let mut draft = draft_svid(who, &binding, random::serial().unwrap(), validity).unwrap();
+        twist(&mut draft);
+        let issuer = rcgen::Issuer::from_ca_cert_der(self.issuer.certificate(), pair(&self.issuer_key)).unwrap();
+        let leaf = draft.signed_by(&pair(&key), &issuer).unwrap();
+        let chain = vec![Bytes(leaf.der().to_vec()), Bytes(self.issuer.certificate().to_vec())];
+        Identity { principal: who.clone(), chain, key: Bytes(key.pkcs8().to_vec()) }
+    }
+}
+
+fn pair(key: &P256Key) -> KeyPair {
+    let der = pki_types::PrivatePkcs8KeyDer::from(key.pkcs8());
+    KeyPair::from_pkcs8_der_and_sign_algo(&der, &rcgen::PKCS_ECDSA_P256_SHA256).unwrap()
+}
+
+fn first_head(founding: &Founding, identity_issuer: KeyId, now: Timestamp) -> Head {
+    let mandate = Mandate {
+        gateway: node("gw-1"),
+        voice: EdKey::from_seed(&[1; 32]).public(),
+        identity_issuer,
+        endpoint_issuer: KeyId([2; 32]),
+        hosts: Vec::new(),
+        kinds: BTreeSet::from([Kind::Node, Kind::User, Kind::Service]),
+        names: vec!["*".parse().unwrap()],
+        svid_ttl: Seconds::DAY,
+        not_before: now - Seconds::DAY,
+        not_after: now + Seconds::DAY.times(90),
+        addresses: Vec::new(),
+    };
+    Head {
+        version: 1,
+        reverts: None,
+        issued_at: now - Seconds::HOUR,
+        fresh_until: now + Seconds::DAY.times(30),
+        members: None,
+        members_floor: 0,
+        mandates: vec![mandate],
+        placements: Vec::new(),
+        revocations: Revocations::default(),
+        trust: Vec::new(),
+        signers: founding.first_signers().as_ref(),
+        epoch: Epoch::first(),
+        release: None,
+        fleet: None,
+    }
+}

@@ -1,0 +1,193 @@
+//! Nodes of the scene's org, at work on loopback, and programs beside them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use identity::principal::{HostPort, Name, Principal};
+use manifest::stored::{Access, Caller, Dial, Listener, Place, Target, Transport, TunnelPolicy};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+
+use super::scene::{Org, node};
+use crate::accept::{serve_quic, serve_tls};
+use crate::dial::{Dialer, NoStream};
+use crate::held::Held;
+use crate::names::Wanted;
+use crate::orders::{Running, Word};
+
+pub fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+pub fn wanted(service: &str) -> Wanted {
+    Wanted { service: name(service), node: None }
+}
+
+/// One node's tunnel.
+pub struct House {
+    pub held: Arc<Held>,
+    pub words: mpsc::Receiver<Word>,
+    pub dialer: Dialer,
+    /// Where it listens for both transports.
+    pub address: SocketAddr,
+    pub stop: watch::Sender<bool>,
+    pub own: Principal,
+    access: Access,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    Both,
+    TlsOnly,
+    QuicOnly,
+}
+
+impl House {
+    pub async fn open(org: &Org, at: &str, transport: Transport) -> Self {
+        Self::open_with(org, at, transport, Serves::Both).await
+    }
+
+    pub async fn open_with(org: &Org, at: &str, transport: Transport, serves: Serves) -> Self {
+        let (held, words) = Held::new(org.name.clone(), node(at), org.knowledge(at)).unwrap();
+        let held = Arc::new(held);
+        let own = org.principal("node", at);
+        held.speak(&[org.svid(&own, at)]).unwrap();
+        let policy = TunnelPolicy { transport, ..TunnelPolicy::default() };
+        let running = Running {
+            address: None,
+            relay: false,
+            policy,
+            services: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            passwords: BTreeMap::new(),
+        };
+        held.running.store(Some(Arc::new(running)));
+        let (stop, stopped) = watch::channel(false);
+        let address = listen(&held, serves, &stopped).await;
+        let dialer = Dialer::new(Arc::clone(&held));
+        Self { held, words, dialer, address, stop, own, access: Access::default() }
+    }
+
+    /// A service that listens at this address, and who may call it.
+    pub fn offer(&mut self, service: &str, at: SocketAddr, rows: Vec<Caller>) {
+        let mut running = (**self.held.running.load().as_ref().unwrap()).clone();
+        let listener = Listener { addr: at.to_string().parse().unwrap(), tells_caller: false };
+        running.services.insert(name(service), listener);
+        self.held.running.store(Some(Arc::new(running)));
+        self.allow(service, rows);
+    }
+
+    pub fn allow(&mut self, service: &str, rows: Vec<Caller>) {
+        self.access.callers.insert(name(service), rows);
+        self.held.allow(&[self.access.clone()]);
+    }
+
+    /// Knows that the service is at that node.
+    pub fn aim(&mut self, service: &str, at: &str, address: SocketAddr) {
+        self.aim_for(service, (at, address), &[]);
+    }
+
+    pub fn aim_for(&mut self, service: &str, (at, address): (&str, SocketAddr), callers: &[Principal]) {
+        let address: HostPort = address.to_string().parse().unwrap();
+        let places = vec![Dial { at: Place::Node(node(at)), address: Some(address) }];
+        let target = Target { places, node: true, callers: callers.to_vec(), port: None };
+        self.access.targets.insert(name(service), target);
+        self.held.allow(&[self.access.clone()]);
+    }
+
+    /// A program's socket whose other end is carried to the service.
+    pub async fn call(&self, service: &str) -> Result<TcpStream, NoStream> {
+        self.call_as(&self.own, service).await
+    }
+
+    pub async fn call_as(&self, who: &Principal, service: &str) -> Result<TcpStream, NoStream> {
+        let stream = self.dialer.open(who, &wanted(service)).await?;
+        let (program, inner) = pair().await;
+        tokio::spawn(stream.carry(inner));
+        Ok(program)
+    }
+
+    /// Does the service answer?
+    pub async fn echoes(&self, service: &str) -> Result<(), NoStream> {
+        let mut program = self.call(service).await?;
+        echoed(&mut program, b"ahoy").await;
+        Ok(())
+    }
+}
+
+async fn listen(held: &Arc<Held>, serves: Serves, stop: &watch::Receiver<bool>) -> SocketAddr {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        // The same port is free for the other one, most times.
+        let Ok(udp) = std::net::UdpSocket::bind(address) else { continue };
+        if serves != Serves::QuicOnly {
+            tokio::spawn(serve_tls(Arc::clone(held), tcp, stop.clone()));
+        }
+        if serves != Serves::TlsOnly {
+            tokio::spawn(serve_quic(Arc::clone(held), udp, stop.clone()));
+        }
+        return address;
+    }
+}
+
+/// Two ends of one connection on loopback.
+pub async fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (out, back) = tokio::join!(TcpStream::connect(address), listener.accept());
+    (out.unwrap(), back.unwrap().0)
+}
+
+/// A service that does this with each connection.
+pub async fn service<F, R>(answer: F) -> SocketAddr
+where
+    F: Fn(TcpStream) -> R + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(answer(socket));
+        }
+    });
+    address
+}
+
+/// Gives back what it gets.
+pub async fn echo() -> SocketAddr {
+    service(|mut socket| async move {
+        let (mut from, mut to) = socket.split();
+        let _ = tokio::io::copy(&mut from, &mut to).await;
+        let _ = to.shutdown().await;
+    })
+    .await
+}
+
+pub async fn echoed(program: &mut TcpStream, words: &[u8]) {
+    program.write_all(words).await.unwrap();
+    let mut back = vec![0; words.len()];
+    within(program.read_exact(&mut back)).await.unwrap();
+    assert_eq!(back, words);
+}
+
+/// Nothing here takes that long.
+pub async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), work).await.expect("it takes too long")
+}
+
+/// `alpha` has a wiki that echoes and that `beta` may call; both over one transport.
+pub async fn alpha_and_beta(transport: Transport) -> (Org, House, House) {
+    let org = Org::new(&["alpha", "beta"]);
+    let mut alpha = House::open(&org, "alpha", transport).await;
+    let mut beta = House::open(&org, "beta", transport).await;
+    alpha.offer("wiki", echo().await, vec![Caller::Node(node("beta"))]);
+    beta.aim("wiki", "alpha", alpha.address);
+    (org, alpha, beta)
+}
+
+pub const BOTH: [Transport; 2] = [Transport::Tls, Transport::Quic];
