@@ -14,12 +14,14 @@ pub mod sync;
 pub mod executable;
 pub mod file_path;
 pub mod carried;
+pub mod socks;
+pub mod dns_query;
 
 pub type Check = fn(&[u8]) -> bool;
 pub type Seeds = fn() -> Vec<Vec<u8>>;
 
 /// All of them. Each has a program of its own name in `fuzz_targets`.
-pub const ALL: [(&str, Seeds, Check); 14] = [
+pub const ALL: [(&str, Seeds, Check); 16] = [
     ("invite_code", invite_code::seeds, invite_code::check),
     ("enroll_request", enroll_request::seeds, enroll_request::check),
     ("certificate_request", certificate_request::seeds, certificate_request::check),
@@ -34,6 +36,8 @@ pub const ALL: [(&str, Seeds, Check); 14] = [
     ("executable", executable::seeds, executable::check),
     ("file_path", file_path::seeds, file_path::check),
     ("carried", carried::seeds, carried::check),
+    ("socks", socks::seeds, socks::check),
+    ("dns_query", dns_query::seeds, dns_query::check),
 ];
 
 /// Real objects must get to the end, or the target would look at nothing and nobody would notice.

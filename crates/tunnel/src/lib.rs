@@ -27,6 +27,10 @@ pub mod admit;
 pub mod accept;
 pub mod dial;
 
+// Ways in for programs of this machine.
+pub mod ways;
+pub mod opening;
+
 // The process.
 pub mod sandbox;
 pub mod peers;

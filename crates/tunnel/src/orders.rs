@@ -110,6 +110,8 @@ pub enum Place {
     Forward(HostPort),
     /// A service that its name resolves to.
     Service(Name),
+    /// The same at one of several nodes.
+    ServiceAt(Name, NodeName),
     Resolver,
 }
 
@@ -122,6 +124,7 @@ impl From<Place> for String {
             Place::SocksOf(principal) => format!("socks/{principal}"),
             Place::Forward(wished) => format!("forward/{wished}"),
             Place::Service(name) => format!("service/{name}"),
+            Place::ServiceAt(name, node) => format!("service/{name}/{node}"),
             Place::Resolver => "resolver".to_owned(),
         }
     }
@@ -138,7 +141,12 @@ impl TryFrom<String> for Place {
             Some(("peers", "quic")) => Self::PeersQuic,
             Some(("socks", principal)) => Self::SocksOf(principal.parse().map_err(|_| odd())?),
             Some(("forward", wished)) => Self::Forward(wished.parse().map_err(|_| odd())?),
-            Some(("service", name)) => Self::Service(name.parse().map_err(|_| odd())?),
+            Some(("service", name)) => match name.split_once('/') {
+                None => Self::Service(name.parse().map_err(|_| odd())?),
+                Some((name, node)) => {
+                    Self::ServiceAt(name.parse().map_err(|_| odd())?, node.parse().map_err(|_| odd())?)
+                }
+            },
             None | Some(_) => return Err(odd()),
         })
     }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use identity::principal::{Host, HostPort};
 use tokio::net::{TcpListener, UdpSocket};
-use tokio::task::AbortHandle;
+use tokio::sync::watch;
 
+use crate::accept;
 use crate::held::Held;
 use crate::orders::{Place, Running};
 
@@ -17,21 +18,14 @@ pub struct Peers {
     bound: Option<Bound>,
 }
 
-/// Ends to listen when it is dropped. Connections that were accepted go on.
+/// It is listened until this is dropped. Connections that were accepted go on.
 #[derive(Debug)]
 struct Bound {
     wished: Vec<SocketAddr>,
     at: BTreeMap<Place, SocketAddr>,
     failed: BTreeMap<Place, String>,
-    tasks: Vec<AbortHandle>,
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
-    }
+    /// Whoever listens ends when it is gone.
+    stop: watch::Sender<bool>,
 }
 
 impl Peers {
@@ -46,7 +40,7 @@ impl Peers {
         }
         // The old sockets go first: they may have the port.
         self.bound = None;
-        let mut bound = Bound { wished, at: BTreeMap::new(), failed: BTreeMap::new(), tasks: Vec::new() };
+        let mut bound = Bound { wished, at: BTreeMap::new(), failed: BTreeMap::new(), stop: watch::Sender::new(false) };
         let before = |place: &Place| running.ports.get(place).copied();
         match bind(&bound.wished, before(&Place::PeersTls), TcpListener::bind).await {
             Ok(listener) => bound.listen_tls(held, listener),
@@ -70,19 +64,31 @@ impl Peers {
 
 impl Bound {
     fn listen_tls(&mut self, held: &Arc<Held>, listener: TcpListener) {
-        if let Ok(at) = listener.local_addr() {
-            self.at.insert(Place::PeersTls, at);
+        match listener.local_addr() {
+            Ok(at) => _ = self.at.insert(Place::PeersTls, at),
+            Err(why) => drop(self.failed.insert(Place::PeersTls, why.to_string())),
         }
-        // LINE: accept::serve_tls(held, listener).
-        let _ = (held, listener);
+        let served = accept::serve_tls(Arc::clone(held), listener, self.stop.subscribe());
+        tokio::spawn(async {
+            if let Err(why) = served.await {
+                tracing::error!(%why, "other nodes are not heard over TLS");
+            }
+        });
     }
 
     fn listen_quic(&mut self, held: &Arc<Held>, socket: UdpSocket) {
-        if let Ok(at) = socket.local_addr() {
-            self.at.insert(Place::PeersQuic, at);
+        match socket.local_addr().and_then(|at| Ok((at, socket.into_std()?))) {
+            Ok((at, socket)) => {
+                self.at.insert(Place::PeersQuic, at);
+                let served = accept::serve_quic(Arc::clone(held), socket, self.stop.subscribe());
+                tokio::spawn(async {
+                    if let Err(why) = served.await {
+                        tracing::error!(%why, "other nodes are not heard over QUIC");
+                    }
+                });
+            }
+            Err(why) => drop(self.failed.insert(Place::PeersQuic, why.to_string())),
         }
-        // LINE: accept::serve_quic(held, socket).
-        let _ = (held, socket);
     }
 }
 

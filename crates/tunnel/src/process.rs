@@ -9,17 +9,22 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 
 use ground::clock;
+use identity::principal::{Name, NodeName, Principal};
 use identity::time::Timestamp;
+use manifest::stored::Transport;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
+use crate::dial::{Dialer, NoStream};
 use crate::held::{BadOrder, Held};
 use crate::live::{CutOff, Way};
-use crate::orders::{Answer, MOST, Numbered, Order, Question, Running, View, Word};
+use crate::names::Wanted;
+use crate::orders::{Answer, MOST, Numbered, Order, Question, View, Way as Tried, Word};
 use crate::peers::Peers;
+use crate::ways::{Listens, Ways};
 
 /// Words of the process itself that may wait for the agent.
 const WORDS: usize = 64;
@@ -49,9 +54,10 @@ pub async fn run(control: StdUnixStream, log: File, sandbox: String) -> Result<(
         return Err(ProcessError::OutOfTurn);
     };
     let (held, told) = Held::new(org, node, *knowledge)?;
+    held.log.write_to(log)?;
     let (words, own) = mpsc::channel(WORDS);
     let writer = tokio::spawn(write(answers, own, told));
-    let mut process = Process::new(held, words, (log, sandbox));
+    let mut process = Process::new(held, words, sandbox);
     process.say(Word::Done(number)).await;
     let obeyed = process.obey_all(&mut orders).await;
     writer.abort();
@@ -65,37 +71,54 @@ struct Process {
     words: mpsc::Sender<Word>,
     since: Timestamp,
     sandbox: String,
-    // LINE: the dialer, and where streams are logged.
-    _log: File,
-    // WAYS: the ways in.
+    dialer: Dialer,
+    ways: Ways<Dialer>,
+    /// What the agent was told last.
+    listens: Listens,
 }
 
 impl Process {
-    fn new(held: Held, words: mpsc::Sender<Word>, (log, sandbox): (File, String)) -> Self {
+    fn new(held: Held, words: mpsc::Sender<Word>, sandbox: String) -> Self {
         let held = Arc::new(held);
-        Self { held, peers: Peers::default(), words, since: clock::now(), sandbox, _log: log }
+        let dialer = Dialer::new(Arc::clone(&held));
+        let ways = Ways::new(Arc::clone(&held), dialer.clone());
+        let (peers, since, listens) = (Peers::default(), clock::now(), Listens::default());
+        Self { held, peers, words, since, sandbox, dialer, ways, listens }
     }
 
     async fn obey_all(&mut self, orders: &mut OwnedReadHalf) -> Result<(), ProcessError> {
         while let Some(Numbered { number, order }) = next(orders).await? {
-            match order {
+            let moves = match order {
                 Order::Be { .. } => return Err(ProcessError::OutOfTurn),
                 Order::Know(knowledge) => {
                     let cut = self.held.know(*knowledge)?;
                     self.tell_cut(&cut);
+                    false
                 }
-                Order::Speak(identities) => self.held.speak(&identities)?,
+                Order::Speak(identities) => {
+                    self.held.speak(&identities)?;
+                    true
+                }
                 Order::Allow(tables) => {
                     let cut = self.held.allow(&tables);
                     self.tell_cut(&cut);
+                    true
                 }
-                Order::Run(running) => self.follow(*running).await,
+                Order::Run(running) => {
+                    self.peers.follow(&self.held, &running).await;
+                    self.held.running.store(Some(Arc::from(running)));
+                    true
+                }
                 Order::Show(question) => {
                     self.show(number, question).await;
                     continue;
                 }
-            }
+            };
+            // Nobody waits for a new port to know that what is forbidden is.
             self.say(Word::Done(number)).await;
+            if moves {
+                self.follow().await;
+            }
         }
         Ok(())
     }
@@ -112,20 +135,35 @@ impl Process {
         }
     }
 
-    async fn follow(&mut self, running: Running) {
-        self.peers.follow(&self.held, &running).await;
-        let (at, failed) = (self.peers.at(), self.peers.failed());
-        // WAYS: ways.follow(&running), whose places are added to these.
-        self.held.running.store(Some(Arc::new(running)));
-        self.say(Word::Listens { at, failed }).await;
+    /// Whoever is at home and what may be called decides where programs are listened for.
+    async fn follow(&mut self) {
+        let Some(running) = self.held.running.load_full() else {
+            return;
+        };
+        let mut listens = self.ways.follow(&running).await;
+        listens.at.extend(self.peers.at());
+        listens.failed.extend(self.peers.failed());
+        if listens != self.listens {
+            self.listens = listens.clone();
+            let Listens { at, failed } = listens;
+            self.say(Word::Listens { at, failed }).await;
+        }
     }
 
     async fn show(&self, number: u64, question: Question) {
         let answer = match question {
             Question::View => Answer::View(self.view()),
             Question::Caller(address) => Answer::Caller(self.held.book.caller(address)),
-            // LINE: asks the dialer for each way, in a task of its own.
-            Question::Reach { .. } => Answer::Reach(Vec::new()),
+            Question::Reach { service, who } => {
+                // Others do not wait for what may take long.
+                let (dialer, words, own) = (self.dialer.clone(), self.words.clone(), self.held.node.clone());
+                let who = who.unwrap_or_else(|| Principal::node(&self.held.org, &own));
+                tokio::spawn(async move {
+                    let ways = reach(&dialer, own, &who, service).await;
+                    let _ = words.send(Word::Shown { number, answer: Box::new(Answer::Reach(ways)) }).await;
+                });
+                return;
+            }
         };
         self.say(Word::Shown { number, answer: Box::new(answer) }).await;
     }
@@ -136,8 +174,7 @@ impl Process {
             since: Some(self.since),
             head: rule.standing.head(),
             rules: rule.tables.rules(),
-            // LINE: the peers that the dialer knows.
-            peers: Vec::new(),
+            peers: self.dialer.views(),
             services: self.held.meter.counts(),
             relayed: self.held.meter.relayed.view(),
             handshakes: self.held.meter.handshakes(),
@@ -149,6 +186,14 @@ impl Process {
     async fn say(&self, word: Word) {
         let _ = self.words.send(word).await;
     }
+}
+
+/// What keeps it from being tried at all is told as a way that failed.
+async fn reach(dialer: &Dialer, own: NodeName, who: &Principal, service: Name) -> Vec<Tried> {
+    let failed = |why: NoStream| {
+        vec![Tried { node: own, transport: Transport::Auto, through: None, outcome: Err(why.to_string()) }]
+    };
+    dialer.reach(who, &Wanted { service, node: None }).await.unwrap_or_else(failed)
 }
 
 /// The next order; nothing if the agent is gone.

@@ -14,10 +14,11 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::members::Listing;
-use identity::principal::{Name, NodeName};
+use identity::principal::{Name, NodeName, OrgName};
 use org::peer::Presented;
 use serde::{Deserialize, Serialize};
 use tunnel::orders::Place;
+use tunnel::ways::pointers;
 use wire::known::Known;
 
 use crate::store::scope::{Scope, ScopeError, read_json, write_json};
@@ -25,6 +26,7 @@ use crate::store::scope::{Scope, ScopeError, read_json, write_json};
 const PLACE: &str = "listing.json";
 const MET: &str = "tunnel.json";
 const SOCKS: &str = "socks";
+const POINTERS: &str = "tunnel";
 const LOG: &str = "access.log";
 /// One old log is kept beside it.
 const OLD_LOG: &str = "access.log.1";
@@ -132,6 +134,19 @@ pub fn password_file(scope: &Scope, user: &Name) -> PathBuf {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Texts for browsers and for systemd-resolved, beside the keys and readable by the same user.
+pub fn write_pointers(scope: &Scope, org: &OrgName, at: &BTreeMap<Place, SocketAddr>) -> Result<(), ScopeError> {
+    let folder = scope.path(POINTERS);
+    file::make_private_folder(&folder)?;
+    if let Some(socks) = at.get(&Place::Socks) {
+        file::write(&folder.join("proxy.pac"), pointers::pac(org, *socks).as_bytes(), Access::Private)?;
+    }
+    if let Some(resolver) = at.get(&Place::Resolver) {
+        file::write(&folder.join("resolved.conf"), pointers::resolved(org, *resolver).as_bytes(), Access::Private)?;
+    }
+    Ok(())
 }
 
 /// Opened for appending, for its owner alone.

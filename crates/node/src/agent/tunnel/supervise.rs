@@ -24,7 +24,7 @@ use super::view::{State, TunnelView};
 use super::{Wish, child, is_news};
 use crate::agent::trouble::describe;
 use crate::store::scope::Scope;
-use crate::store::tunnel::{Met, rotate_log};
+use crate::store::tunnel::{Met, rotate_log, write_pointers};
 
 const OBEYS_WITHIN: Duration = Duration::from_secs(5);
 /// After it ended by itself; doubled each time, up to the longest, until it has stayed for a while.
@@ -186,8 +186,14 @@ impl Supervisor {
                 tracing::error!(why = describe(&why), "where the tunnel listens could not be written down");
             }
         }
-        if let Some(orders) = &mut self.orders {
-            orders.run.ports = ports;
+        let Some(orders) = &mut self.orders else {
+            return;
+        };
+        orders.run.ports = ports;
+        if orders.run.policy.resolver.is_some()
+            && let Err(why) = write_pointers(&self.scope, &orders.org, at)
+        {
+            tracing::error!(why = describe(&why), "what points other programs here could not be written");
         }
     }
 }

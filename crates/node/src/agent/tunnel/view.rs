@@ -32,7 +32,7 @@ impl TunnelView {
     /// Where programs of this machine reach a service.
     pub fn ports_of(&self, service: &Name) -> Vec<(&Place, SocketAddr)> {
         let leads = |place: &Place| match place {
-            Place::Service(name) => name == service,
+            Place::Service(name) | Place::ServiceAt(name, _) => name == service,
             Place::Forward(wished) => self.forwards.get(wished).is_some_and(|forward| forward.service == *service),
             Place::PeersTls | Place::PeersQuic | Place::Socks | Place::SocksOf(_) | Place::Resolver => false,
         };

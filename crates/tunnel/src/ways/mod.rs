@@ -1,0 +1,248 @@
+//! Ways in for programs of this machine: SOCKS5, local ports, and addresses that names resolve to. All lead to the dialer.
+//!
+//! What is listened at follows from what the fleet says and who is at home here. What stays is not touched by what comes or
+//! goes, and a listener that is gone lets the streams be which it took in. UDP is not carried.
+
+// What is said.
+pub mod socks_words;
+pub mod dns;
+pub mod pointers;
+
+// What is decided.
+pub mod ports;
+pub mod addresses;
+pub mod desk;
+pub mod plan;
+
+// What is done.
+pub mod opens;
+mod socks5;
+mod forward;
+mod resolver;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use identity::principal::{HostPort, Principal};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::held::{Held, Targets};
+use crate::meter::Meter;
+use crate::names::Wanted;
+use crate::orders::{Place, Running};
+use desk::{Desk, Door, Here};
+use opens::{Opens, Unopened};
+use plan::Plan;
+use ports::Wish;
+use socks_words::Reply;
+
+/// Connections of programs, in all.
+pub const MOST: usize = 16_384;
+/// To say what is wanted, a program has so long.
+pub const WORDS: Duration = Duration::from_secs(10);
+/// The dialer has bounds of its own; this is for all of its tries together.
+pub const OPENING: Duration = Duration::from_secs(30);
+/// When no connection can be taken in, for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub struct Ways<O> {
+    held: Arc<Held>,
+    listeners: Listeners<O>,
+}
+
+impl<O: Opens> Ways<O> {
+    pub fn new(held: Arc<Held>, opens: O) -> Self {
+        let meter = Arc::clone(&held.meter);
+        Self { held, listeners: Listeners::new(opens, meter) }
+    }
+
+    /// To be called after each order to run, to speak and to allow.
+    pub async fn follow(&self, running: &Running) -> Listens {
+        let id = self.held.rule.load().standing.known.org();
+        let here = Here { id, org: &self.held.org, node: &self.held.node };
+        self.listeners.settle(here, running, self.held.principals(), &self.held.targets.load()).await
+    }
+}
+
+impl<O> std::fmt::Debug for Ways<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ways").finish_non_exhaustive()
+    }
+}
+
+/// Where programs are listened for, and what failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listens {
+    pub at: BTreeMap<Place, SocketAddr>,
+    pub failed: BTreeMap<Place, String>,
+}
+
+struct Listeners<O> {
+    hall: Arc<Hall<O>>,
+    bound: Mutex<BTreeMap<Place, Bound>>,
+}
+
+/// What all listeners share.
+struct Hall<O> {
+    opens: O,
+    /// Absent until something is listened at.
+    desk: ArcSwapOption<Desk>,
+    meter: Arc<Meter>,
+    room: Arc<Semaphore>,
+}
+
+impl<O: Opens> Hall<O> {
+    async fn open(&self, who: &Principal, wanted: &Wanted) -> Result<O::Stream, Unopened> {
+        // In a place of its own, which is given back before the stream begins: there may be thousands that are idle.
+        let opening = Box::pin(self.opens.open(who, wanted));
+        let late = || Unopened { reply: Reply::TimedOut, why: "it took too long".to_owned() };
+        timeout(OPENING, opening).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+struct Bound {
+    wish: Wish,
+    at: SocketAddr,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// What a listener leads to.
+#[derive(Debug, Clone)]
+enum Leads {
+    Socks(Option<Principal>),
+    Forward(HostPort),
+    Service(Wanted),
+}
+
+impl<O: Opens> Listeners<O> {
+    fn new(opens: O, meter: Arc<Meter>) -> Self {
+        let room = Arc::new(Semaphore::new(MOST));
+        let hall = Hall { opens, desk: ArcSwapOption::empty(), meter, room };
+        Self { hall: Arc::new(hall), bound: Mutex::default() }
+    }
+
+    async fn settle(&self, here: Here<'_>, running: &Running, home: Vec<Principal>, targets: &Targets) -> Listens {
+        let mut bound = self.bound.lock().await;
+        let desk = Desk::new(here, running, home, targets);
+        let Plan { wishes, mut failed } = Plan::new(running, &desk, targets);
+        // What is asked from now on is asked of the new desk, also by those who connected before.
+        self.hall.desk.store(Some(Arc::new(desk)));
+
+        let stays =
+            |place: &Place, old: &Bound| wishes.iter().any(|(p, wish)| p == place && wish.is_served_by(old.wish));
+        let gone: Vec<Place> = bound.iter().filter(|(place, old)| !stays(place, old)).map(|(p, _)| p.clone()).collect();
+        for place in gone {
+            if let Some(old) = bound.remove(&place) {
+                old.end().await;
+            }
+        }
+        for (place, wish) in wishes {
+            if bound.contains_key(&place) {
+                continue;
+            }
+            let tries = wish.tries(running.ports.get(&place).copied(), here.id);
+            match self.bind(&place, &tries).await {
+                Ok((at, tasks)) => {
+                    tracing::info!("listens at {at} for `{}`", String::from(place.clone()));
+                    bound.insert(place, Bound { wish, at, tasks });
+                }
+                Err(why) => {
+                    tracing::warn!("cannot listen for `{}`: {why}", String::from(place.clone()));
+                    failed.insert(place, why);
+                }
+            }
+        }
+        Listens { at: bound.iter().map(|(place, bound)| (place.clone(), bound.at)).collect(), failed }
+    }
+
+    /// At the first address that can be had.
+    async fn bind(&self, place: &Place, tries: &[SocketAddr]) -> Result<(SocketAddr, Vec<JoinHandle<()>>), String> {
+        let mut problems = Vec::new();
+        for address in tries {
+            match self.bind_at(place, *address).await {
+                Ok(bound) => return Ok(bound),
+                Err(why) => problems.push(format!("{address}: {why}")),
+            }
+        }
+        Err(problems.join("; "))
+    }
+
+    async fn bind_at(&self, place: &Place, address: SocketAddr) -> io::Result<(SocketAddr, Vec<JoinHandle<()>>)> {
+        let leads = match place {
+            Place::Socks => Leads::Socks(None),
+            Place::SocksOf(principal) => Leads::Socks(Some(principal.clone())),
+            Place::Forward(wished) => Leads::Forward(wished.clone()),
+            Place::Service(service) => Leads::Service(Wanted { service: service.clone(), node: None }),
+            Place::ServiceAt(service, node) => {
+                Leads::Service(Wanted { service: service.clone(), node: Some(node.clone()) })
+            }
+            Place::Resolver => return resolver::start(&self.hall, address).await,
+            Place::PeersTls | Place::PeersQuic => return Err(io::Error::other("this is for peers")),
+        };
+        let listener = TcpListener::bind(address).await?;
+        let at = listener.local_addr()?;
+        Ok((at, vec![tokio::spawn(accept(listener, Arc::clone(&self.hall), leads))]))
+    }
+}
+
+impl Bound {
+    /// When this is over, the port is free.
+    async fn end(mut self) {
+        for task in self.tasks.drain(..) {
+            task.abort();
+            // It was ended just now: that is no news.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+async fn accept<O: Opens>(listener: TcpListener, hall: Arc<Hall<O>>, leads: Leads) {
+    loop {
+        let (socket, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(why) => {
+                tracing::warn!("cannot take in a connection: {why}");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(room) = Arc::clone(&hall.room).try_acquire_owned() else {
+            hall.meter.failed_to_shake_hands("too_many_programs");
+            continue;
+        };
+        let (hall, leads) = (Arc::clone(&hall), leads.clone());
+        tokio::spawn(async move {
+            lead(&hall, leads, socket, from).await;
+            drop(room);
+        });
+    }
+}
+
+async fn lead<O: Opens>(hall: &Hall<O>, leads: Leads, socket: TcpStream, from: SocketAddr) {
+    // A socket that does not take this is gone, as the next thing that is done with it will show.
+    let _ = socket.set_nodelay(true);
+    match leads {
+        Leads::Socks(None) => socks5::serve(hall, Door::Anyone, socket, from).await,
+        Leads::Socks(Some(principal)) => socks5::serve(hall, Door::Only(&principal), socket, from).await,
+        Leads::Forward(wished) => forward::serve_forward(hall, &wished, socket, from).await,
+        Leads::Service(wanted) => forward::serve_address(hall, wanted, socket, from).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

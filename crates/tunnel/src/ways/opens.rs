@@ -1,0 +1,35 @@
+//! What a way in leads to: something that opens streams for principals.
+
+use std::net::SocketAddr;
+
+use identity::principal::Principal;
+use tokio::net::TcpStream;
+
+use super::socks_words::Reply;
+use crate::names::Wanted;
+
+pub trait Opens: Send + Sync + 'static {
+    type Stream: Carries;
+
+    fn open(&self, who: &Principal, wanted: &Wanted) -> impl Future<Output = Result<Self::Stream, Unopened>> + Send;
+}
+
+/// A stream that is open on its far side.
+pub trait Carries: Send + 'static {
+    /// Both ways, until both have ended.
+    fn carry(self, socket: TcpStream) -> impl Future<Output = ()> + Send;
+}
+
+/// Why there is no stream: for the program, and for the log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unopened {
+    pub reply: Reply,
+    pub why: String,
+}
+
+/// Who asked for what, in the log.
+pub(super) fn log_unopened(from: SocketAddr, who: &Principal, wanted: &Wanted, why: &Unopened) {
+    let node = wanted.node.as_ref().map_or_else(String::new, |node| format!(" at `{node}`"));
+    tracing::info!("no stream to `{}`{node} for `{who}` ({from}): {why}", wanted.service);
+}

@@ -1,0 +1,146 @@
+//! What is bound, what stays, and what goes.
+
+use std::net::TcpListener as Taken;
+
+use identity::principal::HostPort;
+
+use super::*;
+use crate::ways::ports::offset;
+
+/// A port that is taken here, below those that systems give away; the one that the org moves to is free.
+fn taken(org: OrgId) -> (Taken, SocketAddr) {
+    let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let mut ports = (12_000..22_000).step_by(7);
+    loop {
+        let port = ports.next().expect("a free port");
+        if let (Ok(taken), Ok(_)) = (Taken::bind(at(port)), Taken::bind(at(port + offset(org)))) {
+            return (taken, at(port));
+        }
+    }
+}
+
+fn host_port(at: SocketAddr) -> HostPort {
+    at.to_string().parse().unwrap()
+}
+
+async fn through_socks(at: SocketAddr) -> TcpStream {
+    let mut socket = TcpStream::connect(at).await.unwrap();
+    let name = b"echo.harbor.internal";
+    socket.write_all(&[&[5, 1, 0, 5, 1, 0, 3, 20], &name[..], &[0, 80]].concat()).await.unwrap();
+    let mut reply = [0; 12];
+    socket.read_exact(&mut reply).await.unwrap();
+    assert_eq!(reply[3], 0, "{reply:?}");
+    socket
+}
+
+#[tokio::test]
+async fn what_comes_and_goes_does_not_disturb_what_stays() {
+    let mut house = House::new().await;
+    let first = house.follow().await;
+    let mut long = through_socks(first.at[&Place::Socks]).await;
+    let one: HostPort = "127.0.0.1:0".parse().unwrap();
+    house.running.policy.forward.insert(one.clone(), forward("echo", None));
+    house.home.insert(of("user/aaron"));
+    let second = house.follow().await;
+    assert!(first.at.iter().all(|(place, at)| second.at.get(place) == Some(at)), "{first:?} {second:?}");
+    let added: Vec<&Place> = second.at.keys().filter(|place| !first.at.contains_key(place)).collect();
+    assert_eq!(added, [&Place::SocksOf(of("user/aaron")), &Place::Forward(one.clone())]);
+    let mut forwarded = TcpStream::connect(second.at[&Place::Forward(one)]).await.unwrap();
+    assert_echoes(&mut forwarded).await;
+
+    house.running.policy.forward.clear();
+    house.running.policy.socks = Socks::Off;
+    let third = house.follow().await;
+    assert_eq!(third, Listens::default());
+    for (place, at) in second.at {
+        assert!(TcpStream::connect(at).await.is_err(), "{place:?} is still there");
+    }
+    assert_echoes(&mut long).await;
+    assert_echoes(&mut forwarded).await;
+}
+
+#[tokio::test]
+async fn a_taken_port_becomes_the_orgs_own_and_that_is_kept() {
+    let mut house = House::new().await;
+    let (other, wished) = taken(ORG);
+    house.running = running(&wished.to_string(), false);
+    let first = house.follow().await;
+    let socks = first.at[&Place::Socks];
+    assert_eq!(socks.port(), wished.port() + offset(ORG));
+    drop(other);
+    // The next process of the same org, while the wish is free: whoever was told the port finds it there.
+    let mut next = House::new().await;
+    next.running = house.running.clone();
+    drop(house);
+    while TcpStream::connect(socks).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(next.follow().await.at, first.at);
+    // Another wish is obeyed.
+    next.running.policy.socks = running("127.0.0.1:0", false).policy.socks;
+    assert_ne!(next.follow().await.at[&Place::Socks], socks);
+    assert!(TcpStream::connect(socks).await.is_err());
+}
+
+#[tokio::test]
+async fn two_orgs_on_one_machine_are_apart() {
+    let (mut one, mut two) = (House::new().await, House::new().await);
+    two.org = OrgId([1; 32]);
+    let (free, wished) = taken(two.org);
+    drop(free);
+    one.running = running(&wished.to_string(), false);
+    two.running = running(&wished.to_string(), false);
+    assert_eq!(one.follow().await.at[&Place::Socks], wished);
+    let at = two.follow().await.at[&Place::Socks];
+    assert_eq!(at.port(), wished.port() + offset(two.org));
+    assert_echoes(&mut through_socks(at).await).await;
+    assert_eq!(one.asked.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_bound_is_told_and_the_rest_is_there() {
+    let mut house = House::new().await;
+    // An address for documents, which no machine has; it is not of loopback, so nothing else will do.
+    let absent: HostPort = "192.0.2.1:7070".parse().unwrap();
+    house.running.policy.forward.insert(absent.clone(), forward("echo", None));
+    let listens = house.settle().await;
+    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&Place::Forward(absent)]);
+    assert!(listens.at.contains_key(&Place::Socks));
+}
+
+#[tokio::test]
+async fn what_the_fleet_opens_to_others_is_open_there_and_nowhere_else() {
+    let mut house = House::new().await;
+    let (free, wished) = taken(ORG);
+    drop(free);
+    let wide = SocketAddr::from(([0, 0, 0, 0], wished.port()));
+    house.running = running(&wide.to_string(), false);
+    let at = house.follow().await.at;
+    assert_eq!(at[&Place::Socks], wide);
+    let mut others = at.iter().filter(|(place, _)| **place != Place::Socks);
+    assert!(others.all(|(_, at)| at.ip().is_loopback()), "{at:?}");
+    // Taken: it is nowhere, rather than somewhere else.
+    let mut second = House::new().await;
+    second.running = house.running.clone();
+    let listens = second.settle().await;
+    assert!(listens.failed.contains_key(&Place::Socks), "{listens:?}");
+}
+
+#[tokio::test]
+async fn a_forward_asks_for_whom_it_is_told_and_resets_what_is_not_opened() {
+    let mut house = House::new().await;
+    let (free, wished) = taken(ORG);
+    drop(free);
+    let place = Place::Forward(host_port(wished));
+    house.running.policy.forward.insert(host_port(wished), forward("echo", Some("alice")));
+    let at = house.follow().await.at[&place];
+    assert_echoes(&mut TcpStream::connect(at).await.unwrap()).await;
+    assert_eq!(house.last_asked(), (of("user/alice"), wanted("echo")));
+    // Another service at the same port: the listener stays, and leads there.
+    house.running.policy.forward.insert(host_port(wished), forward("secret", None));
+    assert_eq!(house.follow().await.at[&place], at);
+    let mut socket = TcpStream::connect(at).await.unwrap();
+    let why = socket.read_u8().await.unwrap_err();
+    assert_eq!(why.kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(house.last_asked(), (of("node/laptop"), wanted("secret")));
+}
