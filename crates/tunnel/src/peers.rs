@@ -107,7 +107,7 @@ async fn wished(running: &Running) -> Vec<SocketAddr> {
 async fn resolved(place: &HostPort) -> Vec<SocketAddr> {
     match &place.host {
         Host::Ip(ip) => vec![SocketAddr::new(*ip, place.port)],
-        name => match tokio::net::lookup_host((name.to_string(), place.port)).await {
+        name @ Host::Dns(_) => match tokio::net::lookup_host((name.to_string(), place.port)).await {
             Ok(found) => found.collect(),
             Err(why) => {
                 tracing::error!(%why, listen = %place, "the name to listen at does not lead anywhere");

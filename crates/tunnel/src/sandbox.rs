@@ -74,12 +74,13 @@ fn close_files() -> Result<RestrictionStatus, RulesetError> {
 
 fn files(status: &RestrictionStatus) -> Files {
     match (&status.ruleset, &status.landlock) {
-        (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => Files::Nothing { why: "landlock is not enabled" },
-        (RulesetStatus::NotEnforced, _) => Files::Nothing { why: "kernel too old" },
+        (_, LandlockStatus::NotEnabled) => Files::Nothing { why: "landlock is not enabled" },
+        (RulesetStatus::NotEnforced, _) | (_, LandlockStatus::NotImplemented) => {
+            Files::Nothing { why: "kernel too old" }
+        }
         (enforced, LandlockStatus::Available { effective_abi, .. }) => {
             Files::Landlock { abi: *effective_abi as u32, whole: *enforced == RulesetStatus::FullyEnforced }
         }
-        (_, LandlockStatus::NotEnabled | LandlockStatus::NotImplemented) => Files::Nothing { why: "kernel too old" },
     }
 }
 

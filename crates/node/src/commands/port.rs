@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use clap::Args;
-use identity::principal::Name;
+use identity::principal::{Name, Principal};
 use serde::Serialize;
 use tunnel::orders::Place;
 
@@ -17,6 +17,7 @@ use crate::report::{Failure, show};
 #[command(after_help = "Examples:
   freehold-node port                    every port
   freehold-node port socks              curl --socks5-hostname 127.0.0.1:$(freehold-node port socks) http://wiki.harbor.internal/
+  freehold-node port socks --user ann   where SOCKS speaks for `ann`, if several are at home here
   freehold-node port wiki               the local port that leads to `wiki`, if the fleet has a forward for it
 
 A port that is taken when the tunnel starts becomes a free one: ask here rather than in the fleet.")]
@@ -24,6 +25,9 @@ pub struct Port {
     /// A service, or `socks`
     #[arg(value_name = "SERVICE|socks")]
     what: Option<Name>,
+    /// The SOCKS port of this user at home here, rather than the one for whoever is there by default
+    #[arg(long, value_name = "USER")]
+    user: Option<Name>,
 }
 
 #[derive(Serialize)]
@@ -50,7 +54,7 @@ impl Port {
             });
             return Ok(());
         };
-        let found = find(tunnel, what);
+        let found = find(tunnel, what, self.user.map(|user| Principal::user(&status.org, &user)));
         if found.is_empty() {
             return Err(nothing(doing, tunnel, what));
         }
@@ -59,8 +63,9 @@ impl Port {
     }
 }
 
-fn find(tunnel: &TunnelView, what: &Name) -> Vec<Told> {
-    let socks = |place: &Place| what.as_str() == "socks" && matches!(place, Place::Socks | Place::SocksOf(_));
+fn find(tunnel: &TunnelView, what: &Name, user: Option<Principal>) -> Vec<Told> {
+    let wanted = user.map_or(Place::Socks, Place::SocksOf);
+    let socks = |place: &Place| what.as_str() == "socks" && *place == wanted;
     let all = tunnel.listens.iter().filter(|(place, _)| socks(place)).map(|(place, at)| (place, *at));
     let found = all.chain(tunnel.ports_of(what));
     found.map(|(place, at)| Told { port: at.port(), address: at, place: place.clone() }).collect()
