@@ -117,7 +117,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Csr(csr) => csr.run(common),
         Command::Run(run) => run.run(common).await,
         Command::Service(service) => service.run(common),
-        Command::Sync(sync) => sync.run(common).await,
+        Command::Sync(sync) => Box::pin(sync.run(common)).await,
         Command::Status(status) => status.run(common),
         Command::Port(port) => port.run(common),
         Command::Top(top) => top.run(common).await,

@@ -36,7 +36,7 @@ pub fn in_words(tunnel: &TunnelView) -> Vec<String> {
 pub fn peer(peer: &PeerView) -> String {
     let way = peer.through.as_ref().map_or_else(|| "direct".to_owned(), |relay| format!("via {relay}"));
     let transport = format!("{:?}", peer.transport).to_lowercase();
-    let trip = peer.round_trip_us.map(|us| format!(", round trip {} µs", us)).unwrap_or_default();
+    let trip = peer.round_trip_us.map(|us| format!(", round trip {us} µs")).unwrap_or_default();
     let problem = peer.problem.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
     format!(
         "peer      {} over {transport} ({}), {way}, {} streams on {} connections{trip}{problem}",

@@ -34,8 +34,8 @@ impl Top {
         let scope = common.scope(doing)?;
         let down = || Failure::failed(doing, "the agent does not run").hint("start it: freehold-node run");
         let agent = Remote::find(&scope).await.ok_or_else(down)?;
-        let live = std::io::stdout().is_terminal() && !common.json;
-        let once = self.once || !live && !common.json;
+        let on_screen = std::io::stdout().is_terminal() && !common.json;
+        let once = self.once || !on_screen && !common.json;
         let mut before = None;
         let mut tick = tokio::time::interval(EVERY);
         loop {
@@ -49,7 +49,7 @@ impl Top {
                 }
             } else {
                 let text = || in_words(&status, before.as_ref());
-                let text = || if live && !once { format!("{CLEAR}{}", text()) } else { text() };
+                let text = || if on_screen && !once { format!("{CLEAR}{}", text()) } else { text() };
                 show(common.json, &status.tunnel, text);
             }
             if once {

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tunnel::orders::Place;
 use tunnel::ways::pointers;
 use wire::known::Known;
+use zeroize::Zeroizing;
 
 use crate::store::scope::{Scope, ScopeError, read_json, write_json};
 
@@ -119,8 +120,10 @@ pub fn passwords(scope: &Scope, users: &BTreeSet<Name>) -> Result<BTreeMap<Name,
     for user in users {
         let path = password_file(scope, user);
         if !path.exists() {
-            let token = random::bytes::<16>()?;
-            file::write(&path, format!("{}\n", hex(&token)).as_bytes(), Access::Private)?;
+            let token = Zeroizing::new(random::bytes::<32>()?);
+            // A digest of what is random is as random, and is written in plain letters.
+            let text = Zeroizing::new(format!("{}\n", Digest::of(token.as_slice())));
+            file::write(&path, text.as_bytes(), Access::Private)?;
         }
         let token = file::read_secret(&path)?;
         digests.insert(user.clone(), Digest::of(token.trim_ascii()));
@@ -130,10 +133,6 @@ pub fn passwords(scope: &Scope, users: &BTreeSet<Name>) -> Result<BTreeMap<Name,
 
 pub fn password_file(scope: &Scope, user: &Name) -> PathBuf {
     scope.path(SOCKS).join(user.as_str())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Texts for browsers and for systemd-resolved, beside the keys and readable by the same user.

@@ -73,11 +73,11 @@ pub struct TunnelDesk {
 
 /// With it come the news that peers told, each of them verified and new when it was told.
 pub fn begin(scope: Scope) -> (Tunnel, mpsc::Receiver<News>) {
-    let (wishes, wished) = mpsc::channel(16);
+    let (wishes, to_do) = mpsc::channel(16);
     let (heard, news) = mpsc::channel(4);
     let met = Arc::new(Mutex::new(Met::load(&scope)));
     let desk = TunnelDesk { wishes, view: Arc::default(), met: Arc::clone(&met) };
-    let supervisor = Supervisor::new(scope, (wished, heard), (Arc::clone(&desk.view), met));
+    let supervisor = Supervisor::new(scope, (to_do, heard), (Arc::clone(&desk.view), met));
     let task = tokio::spawn(supervisor.run()).abort_handle();
     (Tunnel { desk, task, fed: None }, news)
 }

@@ -81,7 +81,7 @@ impl Supervisor {
             match end {
                 End::Over => return,
                 End::Dismissed => {
-                    self.show(|view| *view = TunnelView { restarts: view.restarts, ..TunnelView::default() })
+                    self.show(|view| *view = TunnelView { restarts: view.restarts, ..TunnelView::default() });
                 }
                 End::Fell(why) => {
                     if began.elapsed() >= STAYED {

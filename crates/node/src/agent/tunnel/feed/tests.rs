@@ -67,7 +67,8 @@ fn a_new_process_hears_everything_and_authority_first() {
 
 #[test]
 fn only_what_changed_is_said_again() {
-    let changes: [(&[&str], fn(&mut Orders)); 8] = [
+    type Change = fn(&mut Orders);
+    let changes: [(&[&str], Change); 8] = [
         (&["know"], |orders| orders.know.known.head = word(3)),
         (&["know"], |orders| orders.know.roots.push(Bytes(vec![1]))),
         (&["know"], |orders| orders.know.pins = [("beta".parse().unwrap(), Digest([1; 32]))].into()),
