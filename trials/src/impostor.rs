@@ -15,6 +15,7 @@ use pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
+use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::Documents;
 
@@ -26,6 +27,13 @@ pub struct Papers {
     pub founding: Envelope,
     pub signers: Vec<Envelope>,
     pub head: Envelope,
+}
+
+impl Papers {
+    /// Those of an org whose signers never changed.
+    pub fn of(known: Known) -> Self {
+        Self { founding: known.founding.envelope, signers: Vec::new(), head: known.head_envelope }
+    }
 }
 
 /// Stops when dropped.

@@ -2,6 +2,7 @@
 //! it, measure it, or put load on it.
 
 pub mod place;
+pub mod versions;
 pub mod lan;
 pub mod door;
 pub mod fixture;
@@ -11,6 +12,7 @@ pub mod stranger;
 pub mod joiner;
 pub mod thief;
 pub mod impostor;
+pub mod between;
 pub mod liar;
 pub mod shelf;
 pub mod meter;

@@ -381,6 +381,14 @@ impl Head {
         all
     }
 
+    /// Where gateways are found that can give nobody a certificate, since the key of their mandate is revoked.
+    pub fn mute_addresses(&self) -> Vec<Address> {
+        let is_mute = |mandate: &&Mandate| self.revocations.issuing_keys.contains(&mandate.identity_issuer);
+        let (mute, others): (Vec<_>, Vec<_>) = self.mandates.iter().partition(is_mute);
+        let shared = |address: &&Address| others.iter().any(|other| other.addresses.contains(address));
+        mute.iter().flat_map(|mandate| &mandate.addresses).filter(|address| !shared(address)).cloned().collect()
+    }
+
     pub fn trusted_bundles(&self, domain: Domain) -> impl Iterator<Item = &TrustLine> {
         self.trust.iter().filter(move |line| line.domain == domain && line.state.is_trusted())
     }

@@ -5,9 +5,10 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use identity::principal::{Kind, Name, NodeName, OrgName};
+use identity::time::Seconds;
 use serde::{Serialize, Serializer};
 
-use crate::fleet::{At, Fleet, ROLE_NODE};
+use crate::fleet::{At, Fleet, ROLE_NODE, StaleSpec};
 
 /// Whom a question is about: `alice`, `alice@laptop`, `user/alice`, `node/web-7`, `class/web`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +156,12 @@ pub enum Step {
         node: Option<NodeName>,
         places: Vec<String>,
     },
+    /// With a head that is past its time by more than the margin, it is over.
+    UntilStale {
+        who: Subject,
+        role: String,
+        margin: Seconds,
+    },
     NoRole {
         who: Subject,
     },
@@ -184,6 +191,13 @@ impl fmt::Display for Step {
                 write!(f, "{} is not at home on `{node}`, only on {}", who.words(), places.join(", "))
             }
             Self::NotAtHome { who, .. } => write!(f, "{} is at home on no node", who.words()),
+            Self::UntilStale { who, role, margin } => {
+                write!(
+                    f,
+                    "{} has role `{role}`, which opens nothing new on a head that is stale for {margin}",
+                    who.words()
+                )
+            }
             Self::NoRole { who } => write!(f, "{} has no role", who.words()),
             Self::NoGroup { service } => write!(f, "service `{service}` is in no group, so nobody may call it"),
             Self::NoWay { who, roles, service, groups } => write!(
@@ -224,7 +238,20 @@ pub fn may(fleet: &Fleet, who: &Who, what: &Name) -> Result<Answer, BadQuestion>
     let is_there = !matches!(place, Some(Step::NotAtHome { .. }));
     let allowed = has_way && is_there;
     why.extend(place.filter(|_| allowed || !is_there));
+    if let Some(stale) = fleet.org.stale.as_ref().filter(|_| allowed) {
+        why.extend(shut_out(&subject, &roles, stale));
+    }
     Ok(Answer { who: subject, at: who.at.clone(), what: what.clone(), allowed, why })
+}
+
+/// The role, if any, by which a stale head ends it.
+fn shut_out(who: &Subject, roles: &[Held<'_>], stale: &StaleSpec) -> Option<Step> {
+    let named = |role: &str| match role {
+        ROLE_NODE => stale.every_node,
+        role => stale.roles.iter().any(|name| name.as_str() == role),
+    };
+    let held = roles.iter().find(|held| named(held.role))?;
+    Some(Step::UntilStale { who: who.clone(), role: held.role.to_owned(), margin: stale.margin })
 }
 
 fn missing(who: &Subject, roles: &[Held<'_>], service: &Name, groups: &BTreeSet<Name>) -> Step {

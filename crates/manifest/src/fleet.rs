@@ -10,7 +10,7 @@ use identity::principal::{Address, HostPort, Name, NodeName, OrgName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 
-use crate::stored::{ApplyPolicy, Check, Delivered, FileName, SyncPolicy};
+use crate::stored::{ApplyPolicy, Check, Delivered, FileName, SyncPolicy, TunnelPolicy};
 
 /// Every node has it.
 pub const ROLE_NODE: &str = "node";
@@ -40,8 +40,18 @@ pub struct OrgSpec {
     pub freshness: Seconds,
     /// The longest life of an SVID that any node may ask for.
     pub svid_life: Option<Seconds>,
+    pub stale: Option<StaleSpec>,
     /// What nodes and classes start from.
     pub defaults: Policy,
+}
+
+/// When a head is past its time by more than the margin, who has one of these roles opens nothing new.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleSpec {
+    pub margin: Seconds,
+    pub roles: BTreeSet<Name>,
+    /// The role `node`, too.
+    pub every_node: bool,
 }
 
 /// What an org sets for all, and a class or node may set for itself.
@@ -54,6 +64,7 @@ pub struct Policy {
     pub apply: ApplyPolicy,
     pub checks: BTreeMap<Name, Check>,
     pub files: BTreeMap<FileName, Delivered>,
+    pub tunnel: TunnelPolicy,
 }
 
 /// A node, or every node of a class. What the org set is already merged in.
@@ -79,6 +90,8 @@ pub struct ServiceSpec {
     pub groups: BTreeSet<Name>,
     /// What the service itself may call.
     pub roles: BTreeSet<Name>,
+    /// It is told who calls.
+    pub tells_caller: bool,
 }
 
 /// Where something is: a node, or each node of a class.

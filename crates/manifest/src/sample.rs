@@ -5,12 +5,13 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use identity::id::{Digest, OrgId};
-use identity::principal::{Name, NodeName};
+use identity::principal::{HostPort, Name, NodeName};
 use identity::time::Seconds;
 use proptest::prelude::*;
 
 use crate::compile::MemberKnown;
-use crate::fleet::{At, ClassSpec, Fleet, MachineSpec, OrgSpec, Policy, ServiceSpec, UserSpec};
+use crate::fleet::{At, ClassSpec, Fleet, MachineSpec, OrgSpec, Policy, ServiceSpec, StaleSpec, UserSpec};
+use crate::stored::{Forward, Socks, Transport, TunnelPolicy};
 
 pub fn read<T: FromStr<Err: Debug>>(text: &str) -> T {
     text.parse().unwrap()
@@ -34,7 +35,7 @@ pub fn machine(roles: &str, address: Option<&str>) -> MachineSpec {
 }
 
 pub fn service(at: &str, addr: &str, groups: &str, roles: &str) -> ServiceSpec {
-    ServiceSpec { at: places(at), addr: read(addr), groups: names(groups), roles: names(roles) }
+    ServiceSpec { at: places(at), addr: read(addr), groups: names(groups), roles: names(roles), tells_caller: false }
 }
 
 pub fn user(roles: &str, nodes: &str) -> UserSpec {
@@ -47,6 +48,7 @@ pub fn empty() -> Fleet {
         id: OrgId([7; 32]),
         freshness: Seconds(86_400 * 30),
         svid_life: None,
+        stale: None,
         defaults: Policy::default(),
     };
     Fleet {
@@ -111,10 +113,16 @@ pub fn any_fleet() -> impl Strategy<Value = Fleet> {
     let groups = || some(&["g0", "g1", "g2"]).prop_map(|words| words.join(" "));
     let place = || some(&["n0", "n01", "n1", "n2", "n3", "%c0", "%c1"]).prop_map(|words| words.join(" "));
     let address = prop_oneof![Just(None), Just(Some("10.0.0.1:1")), Just(Some("10.0.0.2:2"))];
-    let machine = (roles(), address, any::<bool>())
-        .prop_map(|(roles, address, relay)| MachineSpec { relay, ..machine(&roles, address) });
-    let services =
-        (place(), groups(), roles()).prop_map(|(at, groups, roles)| service(&at, "127.0.0.1:80", &groups, &roles));
+    let machine = (roles(), address, any::<bool>(), tunnel()).prop_map(|(roles, address, relay, tunnel)| {
+        let policy = Policy { tunnel, ..Policy::default() };
+        MachineSpec { relay, policy, ..machine(&roles, address) }
+    });
+    let services = (place(), groups(), roles(), any::<bool>()).prop_map(|(at, groups, roles, tells_caller)| {
+        ServiceSpec { tells_caller, ..service(&at, "127.0.0.1:80", &groups, &roles) }
+    });
+    let stale = prop::option::of((roles(), any::<bool>(), 0..3_u64)).prop_map(|stale| {
+        stale.map(|(roles, every_node, margin)| StaleSpec { margin: Seconds(margin), roles: names(&roles), every_node })
+    });
     let users = (roles(), place()).prop_map(|(roles, at)| user(&roles, &at));
     let every = |machines: Vec<MachineSpec>| {
         ["n0", "n01", "n1", "n2", "n3"].map(read::<NodeName>).into_iter().zip(machines).collect()
@@ -124,9 +132,10 @@ pub fn any_fleet() -> impl Strategy<Value = Fleet> {
     let services = proptest::collection::vec(services, 0..4);
     let users = proptest::collection::vec(users, 0..4);
     let allows = proptest::collection::vec(groups(), 4);
-    (machines, classes, services, users, allows, groups()).prop_map(
-        move |(machines, classes, services, users, allows, every_node)| {
+    (machines, classes, services, users, allows, groups(), stale).prop_map(
+        move |(machines, classes, services, users, allows, every_node, stale)| {
             let mut fleet = empty();
+            fleet.org.stale = stale;
             fleet.nodes = every(machines);
             let globs = [vec![read("n0*")], vec![read("x*"), read("n1*")]];
             let specs = globs.into_iter().zip(classes).map(|(names, like)| ClassSpec { names, like });
@@ -140,6 +149,28 @@ pub fn any_fleet() -> impl Strategy<Value = Fleet> {
             fleet
         },
     )
+}
+
+fn tunnel() -> impl Strategy<Value = TunnelPolicy> + Clone {
+    let transport = prop_oneof![Just(Transport::Auto), Just(Transport::Tls), Just(Transport::Quic)];
+    let address = || prop::option::of(prop_oneof![Just("[::1]:53"), Just("0.0.0.0:7444")].prop_map(read));
+    let addr: HostPort = read("127.0.0.1:1081");
+    let said = any::<bool>().prop_map(move |password| Socks::At { addr: addr.clone(), password });
+    let socks = prop_oneof![Just(Socks::default()), Just(Socks::Off), said];
+    let user = prop::option::of(prop_oneof![Just("u0"), Just("u1")].prop_map(read));
+    let forward = prop_oneof![Just("s0"), Just("s1")].prop_map(read);
+    let forward = (forward, user).prop_map(|(service, user)| Forward { service, user });
+    let at = prop_oneof![Just("127.0.0.1:5432"), Just("127.0.0.1:80"), Just("[::1]:9")].prop_map(read);
+    let forward = prop::collection::btree_map(at, forward, 0..3);
+    let said = (transport, address(), socks, forward, address());
+    let said = said.prop_map(|(transport, listen, socks, forward, resolver)| TunnelPolicy {
+        transport,
+        listen,
+        socks,
+        forward,
+        resolver,
+    });
+    prop_oneof![Just(TunnelPolicy::default()), said]
 }
 
 fn numbered(letter: &'static str) -> impl Iterator<Item = Name> {

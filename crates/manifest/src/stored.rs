@@ -110,9 +110,16 @@ pub enum Socks {
     },
 }
 
+impl Socks {
+    /// Where programs look for it if nothing is said.
+    pub fn usual_addr() -> HostPort {
+        HostPort { host: Host::Ip(Ipv4Addr::LOCALHOST.into()), port: 1080 }
+    }
+}
+
 impl Default for Socks {
     fn default() -> Self {
-        Self::At { addr: HostPort { host: Host::Ip(Ipv4Addr::LOCALHOST.into()), port: 1080 }, password: false }
+        Self::At { addr: Self::usual_addr(), password: false }
     }
 }
 

@@ -230,10 +230,17 @@ pub fn bounded(lines: Vec<String>) -> Vec<String> {
 }
 
 impl<D: Desk> Session<D> {
-    /// Reads who is a member and what each said last. Whose key a report must have is the gateway's word; that it has
-    /// signed the report is not.
+    /// Reads who is a member and what each said last. Who must be among them, with which key, is the ledger's word.
     pub async fn stances(&mut self) -> Result<Stances, OperateError> {
+        // Before the gateway is asked who is there: whoever joins in between is no cause for doubt.
+        let state = self.folded().await?;
+        self.stances_by(&state).await
+    }
+
+    /// The same, if the ledger is at hand.
+    pub(crate) async fn stances_by(&mut self, state: &State) -> Result<Stances, OperateError> {
         let (members, read_at) = (self.members_seen().await?, clock::now());
+        self.check_left_out(state, &members)?;
         let (reports, after) = self.reports(0).await?;
         Ok(Stances { members, reports, after, read_at })
     }
@@ -252,9 +259,9 @@ impl<D: Desk> Session<D> {
     }
 
     /// Nobody who is a member by the ledger may be missing from the gateway's list, or stand there with another key: a
-    /// turn would be weighed without it.
-    pub(crate) fn check_left_out(&self, state: &State, stances: &Stances) -> Result<(), OperateError> {
-        let told: BTreeSet<Digest> = stances.members.iter().map(|(_, key)| *key).collect();
+    /// turn would be weighed, and a bar drawn, without it.
+    fn check_left_out(&self, state: &State, seen: &[(Stance, Digest)]) -> Result<(), OperateError> {
+        let told: BTreeSet<Digest> = seen.iter().map(|(_, key)| *key).collect();
         let revoked = &self.known.head.head.revocations;
         for (key, member) in state.members.iter().filter(|(key, _)| !told.contains(key)) {
             let name = &member.claim().name;

@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use wire::peer::Opened;
+use wire::peer::{Declined, Opened};
 use wire::tls::TlsSetup;
 
 use crate::admit::{Answer, Origin, answer};
@@ -21,6 +21,7 @@ use crate::line::meet::Met;
 use crate::line::tls::NoLine;
 use crate::line::{quic, settle, tls};
 use crate::pipe::Far;
+use crate::relay::{self, Lobby};
 
 /// A connection that carries nothing for so long ends. Callers let go of it earlier, so that none asks at the last moment.
 const UNUSED: Duration = Duration::from_secs(90);
@@ -44,15 +45,20 @@ pub async fn serve_tls(
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), NoService> {
     let config = Arc::new(held.server()?);
+    let lobby = Arc::<Lobby>::default();
     loop {
         let accepted = tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            _ = stop.wait_for(|stop| *stop) => {
+                lobby.close();
+                return Ok(());
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((socket, from)) => match held.door.knock(from.ip(), Instant::now()) {
                 Some(knock) => {
-                    tokio::spawn(let_in_by_tls(Arc::clone(&held), Arc::clone(&config), (socket, from), knock));
+                    let place = (Arc::clone(&held), Arc::clone(&lobby));
+                    tokio::spawn(let_in_by_tls(place, Arc::clone(&config), (socket, from), knock));
                 }
                 None => turn_away(&held, &socket),
             },
@@ -72,7 +78,7 @@ fn turn_away(held: &Held, socket: &TcpStream) {
 }
 
 async fn let_in_by_tls(
-    held: Arc<Held>,
+    (held, lobby): (Arc<Held>, Arc<Lobby>),
     config: Arc<ServerConfig>,
     (socket, from): (TcpStream, SocketAddr),
     knock: Knock,
@@ -83,7 +89,8 @@ async fn let_in_by_tls(
     // Apart, so that what stays in memory for long is small.
     let received = Box::pin(shake_hands(&held, from, knock, tls::receive(&held, config, Box::new(socket)))).await;
     if let Some((ends, met, guest)) = received {
-        serve_streams(held, (Box::new(ends), from), met, guest).await;
+        let origin = Origin { transport: By::Tls.word(), from: Some(from) };
+        serve_streams(&held, Some(&lobby), (Box::new(ends), origin), (met, Some(guest))).await;
     }
 }
 
@@ -114,28 +121,40 @@ async fn shake_hands<L>(
     }
 }
 
-/// One after the other.
-async fn serve_streams(held: Arc<Held>, (mut ends, from): (Box<tls::Ends>, SocketAddr), met: Met, _guest: Guest) {
-    let origin = Origin { transport: By::Tls.word(), from: Some(from) };
+/// One after the other. Where no others can wait, nothing is carried for them.
+pub async fn serve_streams(
+    held: &Arc<Held>,
+    lobby: Option<&Lobby>,
+    (mut ends, origin): (Box<tls::Ends>, Origin),
+    (met, _guest): (Met, Option<Guest>),
+) {
     while let Some(open) = ends.asked(UNUSED).await {
-        match answer(&held, &met.peer, (open, origin)).await {
-            Answer::Carry(admitted) => {
+        let answered = answer(held, &met.peer, (open, origin)).await;
+        match (answered, &met.peer, lobby) {
+            (Answer::Carry(admitted), _, _) => {
                 if ends.answer(&Opened::Yes).await.is_err() {
                     return;
                 }
-                match admitted.carry(&held, Far::Tls(ends)).await {
+                match admitted.carry(held, Far::Tls(ends)).await {
                     Some(free) => ends = free,
                     None => return,
                 }
             }
-            Answer::Yes => {
+            (Answer::Yes, _, _) => {
                 if ends.answer(&Opened::Yes).await.is_err() {
                     return;
                 }
             }
-            Answer::No(why) => {
+            (Answer::Keep, Ok(peer), Some(lobby)) => return relay::keep(held, lobby, peer, *ends).await,
+            (Answer::Through(to), Ok(peer), Some(lobby)) => {
+                return relay::carry(held, lobby, (peer, *ends), &to).await;
+            }
+            (Answer::Keep | Answer::Through(_), _, _) => {
+                let _ = ends.answer(&Opened::No(Declined::NoRelay)).await;
+            }
+            (Answer::No(why), peer, _) => {
                 // Whoever is not believed is told once.
-                if ends.answer(&Opened::No(why)).await.is_err() || met.peer.is_err() {
+                if ends.answer(&Opened::No(why)).await.is_err() || peer.is_err() {
                     return;
                 }
             }
@@ -158,14 +177,11 @@ pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Rec
             let _ = incoming.retry();
             continue;
         }
-        match held.door.knock(incoming.remote_address().ip(), Instant::now()) {
-            Some(knock) => {
-                tokio::spawn(let_in_by_quic(Arc::clone(&held), incoming, knock));
-            }
-            None => {
-                held.meter.failed_to_shake_hands("too_many");
-                incoming.ignore();
-            }
+        if let Some(knock) = held.door.knock(incoming.remote_address().ip(), Instant::now()) {
+            tokio::spawn(let_in_by_quic(Arc::clone(&held), incoming, knock));
+        } else {
+            held.meter.failed_to_shake_hands("too_many");
+            incoming.ignore();
         }
     }
     // The socket is the endpoint's: what was let in goes on until its last connection is over.
@@ -203,7 +219,9 @@ async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, from): (quic::Ends,
             let _ = ends.answer(&Opened::Yes).await;
             ends.finish().await;
         }
-        Answer::No(why) => {
+        no @ (Answer::No(_) | Answer::Keep | Answer::Through(_)) => {
+            // What is carried for others goes over TLS.
+            let why = if let Answer::No(why) = no { why } else { Declined::NoRelay };
             let _ = timeout(Duration::from_secs(1), ends.answer(&Opened::No(why))).await;
             ends.finish().await;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ground::clock;
-use identity::principal::Name;
+use identity::principal::{Name, NodeName};
 use manifest::stored::Listener;
 use org::peer::{NotAPeer, Peer};
 use tokio::io::AsyncWriteExt as _;
@@ -31,6 +31,10 @@ pub enum Answer {
     Carry(Box<Admitted>),
     /// Yes, and nothing follows.
     Yes,
+    /// It waits here until somebody wants its node.
+    Keep,
+    /// To a node that waits here.
+    Through(NodeName),
     No(Declined),
 }
 
@@ -64,7 +68,9 @@ pub async fn answer(held: &Arc<Held>, peer: &Result<Arc<Peer>, NotAPeer>, (open,
     };
     match open {
         Open::Probe => Answer::Yes,
-        Open::Through(_) | Open::Wait => Answer::No(Declined::NoRelay),
+        Open::Through(_) | Open::Wait if !is_relay(held) => Answer::No(Declined::NoRelay),
+        Open::Through(to) => believed(held, peer).map_or_else(Answer::No, |()| Answer::Through(to)),
+        Open::Wait => believed(held, peer).map_or_else(Answer::No, |()| Answer::Keep),
         Open::Service(service) => {
             let subject = Subject {
                 way: Way::In,
@@ -79,6 +85,15 @@ pub async fn answer(held: &Arc<Held>, peer: &Result<Arc<Peer>, NotAPeer>, (open,
             }
         }
     }
+}
+
+fn is_relay(held: &Held) -> bool {
+    held.running.load().as_ref().is_some_and(|running| running.relay)
+}
+
+/// Any member may be carried for; whom it reaches is not decided here.
+fn believed(held: &Held, peer: &Peer) -> Result<(), Declined> {
+    held.rule.load().standing.check(peer, clock::now()).map_err(|why| Denied::from(why).told())
 }
 
 /// Why a service is not to be had here.

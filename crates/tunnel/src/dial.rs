@@ -18,6 +18,7 @@ use crate::admit::{self, Admitted, Answer, Origin, note_end};
 use crate::choose::By;
 use crate::held::Held;
 use crate::line::meet::{Shown, prove};
+use crate::line::tls::Ends;
 use crate::live::Way as Direction;
 use crate::log::{Event, Subject};
 use crate::names::Wanted;
@@ -120,22 +121,22 @@ impl Dialer {
                 }
             }
         }
-        match declined {
-            Some((node, why)) => {
-                self.count(who, service, &why);
-                Err(NoStream::Declined { node, why })
-            }
-            None => {
-                self.0.held.meter.row(service, who, false).refused("no_way");
-                Err(NoStream::NoWay { service: service.clone(), tries })
-            }
-        }
+        let Some((node, why)) = declined else {
+            self.0.held.meter.row(service, who, false).refused("no_way");
+            return Err(NoStream::NoWay { service: service.clone(), tries });
+        };
+        self.count(who, service, &why);
+        Err(NoStream::Declined { node, why })
     }
 
     /// Tries every way to a service, over both transports, and opens nothing.
     pub async fn reach(&self, who: &Principal, wanted: &Wanted) -> Result<Vec<Way>, NoStream> {
         let mut ways = Vec::new();
         for (node, address) in self.places(who, wanted)? {
+            if address.is_none() && node != self.0.held.node {
+                ways.extend(self.probe_relays(who, &node).await);
+                continue;
+            }
             for by in [By::Tls, By::Quic] {
                 let transport = if by == By::Tls { Transport::Tls } else { Transport::Quic };
                 let outcome = self.probe((who, &node, address.as_ref()), by).await;
@@ -158,15 +159,33 @@ impl Dialer {
         };
         let begun = Instant::now();
         let key = (who.clone(), node.clone());
-        let mut call = self.0.ring.dial(&self.0, (&key, address), by).await.map_err(|why| why.why)?;
-        let opened = match &mut call.line {
-            Line::Tls(ends) => ends.ask(&Open::Probe).await,
-            Line::Quic(line) => line.ask(&Open::Probe).await.map(|(opened, _)| opened),
-        };
-        match opened {
-            Ok(Opened::Yes) => Ok(format!("answered after {} ms", begun.elapsed().as_millis())),
-            Ok(Opened::No(why)) => Err(format!("it declined: {why}")),
-            Err(why) => Err(why.to_string()),
+        let call = self.0.ring.dial(&self.0, (&key, address), by).await.map_err(|why| why.why)?;
+        probed(call, begun).await
+    }
+
+    async fn probe_relays(&self, who: &Principal, node: &NodeName) -> Vec<Way> {
+        let (key, mut ways) = ((who.clone(), node.clone()), Vec::new());
+        for (relay, address) in &self.0.held.targets.load_full().relays {
+            let begun = Instant::now();
+            let outcome = match self.0.ring.through(&self.0, &key, (relay, address)).await {
+                Ok(call) => probed(call, begun).await,
+                Err(why) => Err(why),
+            };
+            ways.push(Way { node: node.clone(), transport: Transport::Tls, through: Some(relay.clone()), outcome });
+        }
+        if ways.is_empty() {
+            let outcome = Err(NO_ADDRESS.to_owned());
+            ways.push(Way { node: node.clone(), transport: Transport::Auto, through: None, outcome });
+        }
+        ways
+    }
+
+    /// Waits at a relay until somebody wants this node.
+    pub async fn wait_at(&self, relay: &NodeName, address: &HostPort) -> Result<Ends, String> {
+        let mut ends = self.0.ring.at_relay(&self.0, relay, address).await?;
+        match ends.ask_and_wait(&Open::Wait).await.map_err(|why| why.to_string())? {
+            Opened::Yes => Ok(ends),
+            Opened::No(why) => Err(why.to_string()),
         }
     }
 
@@ -216,12 +235,14 @@ impl Dialer {
         if *node == self.0.held.node {
             return self.open_here(who, service).await.map_err(Failed::Declined);
         }
-        let nowhere = || vec![Try { node: node.clone(), by: None, why: NO_ADDRESS.to_owned() }];
-        let address = address.as_ref().ok_or_else(|| Failed::Tries(nowhere()))?;
         let key = (who.clone(), node.clone());
         let mut tries = Vec::new();
         for only_new in [false, true] {
-            let call = match self.0.ring.line(&self.0, (&key, address), only_new).await {
+            let line = match address {
+                Some(address) => self.0.ring.line(&self.0, (&key, address), only_new).await,
+                None => self.0.ring.line_by_relay(&self.0, &key, only_new).await,
+            };
+            let call = match line {
                 Ok(call) => call,
                 Err(more) => {
                     tries.extend(more);
@@ -300,8 +321,20 @@ impl Dialer {
         match admit::answer(held, &peer, (Open::Service(service.clone()), origin)).await {
             Answer::Carry(admitted) => Ok(Stream(Kind::Here { held: Arc::clone(held), admitted })),
             Answer::No(why) => Err(why),
-            Answer::Yes => Err(Declined::ServiceDown),
+            Answer::Yes | Answer::Keep | Answer::Through(_) => Err(Declined::ServiceDown),
         }
+    }
+}
+
+async fn probed(mut call: Call, begun: Instant) -> Result<String, String> {
+    let opened = match &mut call.line {
+        Line::Tls(ends) => ends.ask(&Open::Probe).await,
+        Line::Quic(line) => line.ask(&Open::Probe).await.map(|(opened, _)| opened),
+    };
+    match opened {
+        Ok(Opened::Yes) => Ok(format!("answered after {} ms", begun.elapsed().as_millis())),
+        Ok(Opened::No(why)) => Err(format!("it declined: {why}")),
+        Err(why) => Err(why.to_string()),
     }
 }
 

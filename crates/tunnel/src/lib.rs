@@ -24,12 +24,13 @@ pub mod held;
 pub mod line;
 pub mod pipe;
 pub mod admit;
+pub mod relay;
 pub mod accept;
 pub mod dial;
+pub mod attend;
 
 // Ways in for programs of this machine.
 pub mod ways;
-pub mod opening;
 
 // The process.
 pub mod sandbox;

@@ -110,6 +110,11 @@ impl Ticket {
         }
     }
 
+    /// Why a new rule has ended it by now.
+    pub fn is_cut(&self) -> Option<Denied> {
+        self.cut.borrow().clone()
+    }
+
     /// Waits until a new rule ends the stream; for ever, if none does.
     pub async fn cut(&mut self) -> Denied {
         loop {

@@ -3,7 +3,7 @@
 //! A side that reads slowly slows the one that writes: nothing is read before what was read is written. While nothing moves,
 //! no buffer is kept.
 
-mod room;
+pub mod room;
 mod far;
 
 use std::pin::Pin;
@@ -89,6 +89,12 @@ struct Progress<'a> {
 }
 
 pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
+    // A new rule that came while the service was asked: not a byte passes.
+    if let Some(why) = terms.ticket.is_cut() {
+        let end = End::Cut(why);
+        reset_unless_whole(&end, &socket);
+        return Carried { end, sent: 0, received: 0, free: None };
+    }
     let row = Arc::clone(&terms.row);
     let progress = Progress::new(&row, terms.way);
     row.opened();

@@ -116,6 +116,11 @@ impl Standing {
         self.pins.get(name).copied()
     }
 
+    /// Is the peer believed by what is known now?
+    pub fn check(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
+        peer.check(self.company(&self.pin(), clock))
+    }
+
     /// May the peer open a stream to the service that listens here?
     pub fn may_open(&self, tables: &Tables, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
         let pin = self.pin();

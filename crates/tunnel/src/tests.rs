@@ -6,3 +6,4 @@ mod carrying;
 mod judging;
 mod cutting;
 mod calling;
+mod relaying;

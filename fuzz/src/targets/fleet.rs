@@ -21,7 +21,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let wrong = format!(
         "{small}classes: {{w: {{match: [web-*, '*-1']}}, v: {{match: 'v*'}}}}\nservices:\n  s: {{at: [a, w], addr: '0.0.0.0:80', groups: g}}\n  t: {{at: a, addr: 'localhost:80'}}\ngroups: [g]\nroles: {{node: {{allow: g}}}}\n"
     );
-    [example.join(NEXT), small, json.to_owned(), wrong].map(String::into_bytes).to_vec()
+    let tunnels = format!(
+        "{org}\nnodes:\n  a: {{address: 'a.example:7444', tunnel: {{transport: tls, listen: '0.0.0.0:7444', socks: off, resolver: '127.0.0.1:53'}}}}\n  b: {{tunnel: {{socks: {{at: '[::1]:1080', password: true}}, forward: {{'127.0.0.1:80': {{service: s, user: ann}}, '127.0.0.1:81': s}}}}}}\nusers: {{ann: {{roles: [operator, r], nodes: b}}}}\nservices: {{s: {{at: a, addr: '127.0.0.1:80', groups: g, tells_caller: true}}}}\nroles: {{r: {{allow: g}}, node: {{allow: g}}}}\ngroups: [g]\n"
+    )
+    .replace("org: {", "org: {stale: {margin: 1h, roles: [operator, node]}, ");
+    [example.join(NEXT), small, json.to_owned(), wrong, tunnels].map(String::into_bytes).to_vec()
 }
 
 /// The files of the fleet, one after another. True: it came as far as to a fleet, or to what only the whole shows.

@@ -13,12 +13,7 @@ fn time(value: &Value) -> Timestamp {
 
 #[test]
 fn the_status_tells_who_breaks_first_without_a_gateway_and_what_limits_it() {
-    let scene = Scene::new();
-    let _gateway = scene.place.serve();
-    scene.place.joined("web-1");
-    scene.place.joined("web-2");
-    scene.declare(&wiki_on("web-1"));
-    scene.publish();
+    let (scene, _gateway) = Scene::with_wiki(&["web-1", "web-2"]);
     let status = scene.place.facts(&["status"]);
     assert_eq!((status["org"].as_str(), status["head"]["version"].as_u64()), (Some("harbor"), Some(2)));
     assert_eq!((status["head"]["fresh"].as_bool(), status["nodes"]["member"].as_u64()), (Some(true), Some(3)));

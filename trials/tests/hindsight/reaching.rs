@@ -1,12 +1,9 @@
 //! Could she reach it then, and by whose signature?
 
 use serde_json::Value;
-use trials::impostor::{Impostor, Papers};
+use trials::between::Between;
 use trials::place::{Place, ended, refused, stderr, stdout, succeeded};
-use trials::stranger::Dial;
-use trials::thief::Thief;
-use wire::control::{Answer, Call, SignedCall};
-use wire::permit::Ask;
+use wire::control::Answer;
 
 use super::moment;
 use crate::publishing::{QUAY, Scene};
@@ -170,30 +167,6 @@ fn the_roles_of_then_are_told_from_the_tree_that_the_head_names() {
     assert_eq!((told["allowed"].as_bool(), told["roles"].as_array().map(Vec::len)), (Some(true), Some(0)));
 }
 
-/// Stands before the real gateway, with its papers, and changes what it says.
-fn between(scene: &Scene, change: impl Fn(Answer) -> Answer + Send + 'static) -> (Impostor, String) {
-    let other = Place::new();
-    let thief = Thief::of(&scene.place);
-    let known = thief.known();
-    let papers =
-        Papers { founding: known.founding.envelope.clone(), signers: Vec::new(), head: known.head_envelope.clone() };
-    let own = thief.endpoint("127.0.0.1");
-    let port = scene.place.port;
-    let impostor = Impostor::answering(other.port, &own, papers, move |path, body| {
-        if path != Ask::Control.path() {
-            return None;
-        }
-        let signed: SignedCall = serde_json::from_slice(body).unwrap();
-        let call: Call = serde_json::from_slice(&signed.call.0).unwrap();
-        let answer: Value = thief.call(&mut Dial::to(port).line(), &call).body;
-        match serde_json::from_value(answer.clone()) {
-            Ok(told) => Some(serde_json::to_value(change(told)).unwrap()),
-            Err(_) => Some(answer),
-        }
-    });
-    (impostor, other.address())
-}
-
 #[test]
 fn a_gateway_that_withholds_a_map_or_an_entry_is_told_which_and_nothing_is_guessed() {
     let scene = Scene::new();
@@ -203,34 +176,34 @@ fn a_gateway_that_withholds_a_map_or_an_entry_is_told_which_and_nothing_is_guess
     let root = scene.head().members.unwrap().to_string();
     let ask = |gateway: &str| scene.place.freehold(&["audit", "--can", "ann", "wiki", "--gateway", gateway]);
 
-    let (lie, gateway) = between(&scene, |answer| match answer {
+    let lie = Between::changing(&scene.place, |answer| match answer {
         Answer::Map { .. } => Answer::Map { leaves: Vec::new(), next: None },
         other => other,
     });
-    let told = ask(&gateway);
+    let told = ask(&lie.address);
     ended(&told, 1, "which the gateway no longer has");
     assert!(stderr(&told).contains(&root) && stderr(&told).contains("head 2"), "{}", stderr(&told));
     drop(lie);
 
     // Other bytes than those that were published are as good as none.
-    let (lie, gateway) = between(&scene, |answer| match answer {
+    let lie = Between::changing(&scene.place, |answer| match answer {
         Answer::Blobs { blobs } => Answer::Blobs {
             blobs: blobs.into_iter().map(|blob| identity::text::Bytes([blob.0, vec![b' ']].concat())).collect(),
         },
         other => other,
     });
-    ended(&ask(&gateway), 1, "which the gateway no longer has");
+    ended(&ask(&lie.address), 1, "which the gateway no longer has");
     drop(lie);
 
     // An entry that this operator knows of is not there any more.
-    let (lie, gateway) = between(&scene, |answer| match answer {
+    let lie = Between::changing(&scene.place, |answer| match answer {
         Answer::Entries { mut entries, next } => {
             entries.pop();
             Answer::Entries { entries, next }
         }
         other => other,
     });
-    refused(&ask(&gateway), "the gateway's ledger is not whole");
+    refused(&ask(&lie.address), "the gateway's ledger is not whole");
     drop(lie);
     succeeded(&ask(&scene.place.address()));
 }

@@ -38,9 +38,7 @@ impl Stage {
         let gateway = "gw-1".parse().unwrap();
         let issuer = root.certify_issuer((&org, &gateway), &issuer_key, random::serial().unwrap(), a_day()).unwrap();
         let own = endpoint(&issuer, "127.0.0.1", root.certificate().clone());
-        let papers =
-            Papers { founding: known.founding.envelope.clone(), signers: Vec::new(), head: known.head_envelope };
-        Self { place, thief, own, papers }
+        Self { place, thief, own, papers: Papers::of(known) }
     }
 
     /// What a machine believes: all but what it jots down of its own.

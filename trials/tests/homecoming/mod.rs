@@ -6,12 +6,8 @@ mod tried;
 mod hostile;
 
 use serde_json::Value;
-use trials::place::{Place, json, output, succeeded, text, until};
-
-/// The founder's machine, which is the gateway.
-fn founder(place: &Place) -> String {
-    place.facts(&["node", "list"])[0]["name"].as_str().unwrap().to_owned()
-}
+use trials::place::{Place, succeeded, text, until};
+use trials::versions::{founder, in_force, trust};
 
 /// A new version of a domain's roots takes the place of the old one, and whoever was off is left behind.
 fn rotate(place: &Place, domain: &str, old: u64, off: &[&str]) {
@@ -54,14 +50,4 @@ fn find(value: &Value, name: &str) -> Option<Value> {
         Value::Array(items) => items.iter().find_map(|inner| find(inner, name)),
         _ => None,
     }
-}
-
-/// What `freehold-node trust` says.
-fn trust(place: &Place, node: &str) -> Value {
-    json(&output(place.node_command(node, &["trust", "--json"])))
-}
-
-fn in_force(place: &Place, node: &str, domain: &str) -> Vec<u64> {
-    let told = trust(place, node);
-    told[domain]["told"]["versions"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
 }

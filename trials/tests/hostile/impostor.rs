@@ -29,10 +29,7 @@ impl Stage {
         let thief = Thief::of(&place);
         succeeded(&place.freehold(&["refresh"]));
         let code = place.code(&[]);
-        let known = thief.known();
-        let papers =
-            Papers { founding: known.founding.envelope.clone(), signers: Vec::new(), head: known.head_envelope };
-        let own = thief.endpoint("127.0.0.1");
+        let (papers, own) = (Papers::of(thief.known()), thief.endpoint("127.0.0.1"));
         Self { place, thief, code, papers, own }
     }
 
@@ -68,8 +65,7 @@ fn a_joiner_believes_no_gateway_under_another_root_name_or_founding() {
     stage.check(&elsewhere, stage.papers.clone(), "the certificate is not for `127.0.0.1`");
 
     let other = Thief::of(&Place::founded(&[])).known();
-    let foreign = Papers { founding: other.founding.envelope, signers: Vec::new(), head: other.head_envelope };
-    stage.check(&stage.own, foreign, "this is the founding record of another org");
+    stage.check(&stage.own, Papers::of(other), "this is the founding record of another org");
 }
 
 #[test]

@@ -54,8 +54,7 @@ impl Rogue {
             _ => None,
         });
         gateway.kill();
-        let papers = Papers { founding: known.founding.envelope, signers: Vec::new(), head: known.head_envelope };
-        Self { place, code, thief, papers, trust, invite: invite.unwrap() }
+        Self { place, code, thief, papers: Papers::of(known), trust, invite: invite.unwrap() }
     }
 
     /// What an honest gateway would answer, but for the twist.

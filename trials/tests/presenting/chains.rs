@@ -1,13 +1,20 @@
 //! What is shown and issued in each state of a root's life.
 
-use identity::bundle::{Domain, Endpoint, Identity, Roots};
-use identity::certificate;
-use pki_types::CertificateDer;
 use std::process::{Command, Stdio};
+
+use ground::clock;
+use identity::bundle::{Domain, Endpoint, Identity, InDomain, Roots};
+use identity::certificate;
+use identity::envelope::Envelope;
+use identity::key::EdKey;
+use pki_types::CertificateDer;
 use trials::place::{Place, output, stderr, stdout, succeeded};
 use trials::stranger::Dial;
+use trials::thief::Thief;
 use wire::connect::{Gateway, Provisional};
+use wire::known::Known;
 use wire::permit::Ask;
+use wire::sync::Documents;
 use wire::tls::Expect;
 
 use super::{NewRoot, Turner, svid_of};
@@ -127,6 +134,23 @@ fn a_gateway_without_a_certificate_under_the_root_in_use_says_so_and_goes_on() {
     }
 }
 
+/// The versions among these that the operators signed, if all are there that the head names.
+fn signed(known: &Known, domain: &str, given: &[Envelope]) -> Result<Vec<u64>, &'static str> {
+    fn of<D: InDomain>(known: &Known, given: &[Envelope]) -> Result<Vec<u64>, &'static str> {
+        let bundles = known.bundles_among::<D>(given)?;
+        Ok(bundles.iter().map(|bundle| bundle.body().trust_bundle_version).collect())
+    }
+    if domain == "endpoint" { of::<Endpoint>(known, given) } else { of::<Identity>(known, given) }
+}
+
+/// The same words under another's signature.
+fn forge(envelope: &Envelope) -> Envelope {
+    let mut text = serde_json::to_value(envelope).unwrap();
+    text["signatures"] = serde_json::json!([]);
+    let bare: Envelope = serde_json::from_value(text).unwrap();
+    bare.signed(&EdKey::from_seed(&[7; 32])).unwrap()
+}
+
 #[test]
 fn a_stranger_reads_the_trusted_bundles_of_both_domains_and_can_check_them() {
     let place = Place::founded(&["--node", "laptop"]);
@@ -135,9 +159,19 @@ fn a_stranger_reads_the_trusted_bundles_of_both_domains_and_can_check_them() {
     let root = certificate::to_pem(&shown(&place)[2..]);
     let next = NewRoot::<Identity>::make();
     turner.publish(&next, &[next.certify("laptop", &turner.issuing_key::<Identity>())]);
+    // Whoever has the founding record needs nobody's word for it.
+    let head: Documents = serde_json::from_value(curl(&place, &root, "/v1/head").unwrap()).unwrap();
+    let known = Thief::of(&place).known().advance(&[], head.documents.first(), clock::now()).unwrap();
     for (domain, versions) in [("endpoint", &[1][..]), ("identity", &[1, 2])] {
         let told = curl(&place, &root, &format!("/v1/trust/{domain}")).unwrap();
-        let documents: wire::sync::Documents = serde_json::from_value(told).unwrap();
+        let documents: Documents = serde_json::from_value(told).unwrap();
+        assert_eq!(signed(&known, domain, &documents.documents), Ok(versions.to_vec()));
+        let other = if domain == "endpoint" { "identity" } else { "endpoint" };
+        let missed = Err("a trust bundle that the head names is missing");
+        assert_eq!(signed(&known, other, &documents.documents), missed, "one domain is not the other");
+        assert_eq!(signed(&known, domain, &documents.documents[1..]), missed);
+        let forged: Vec<_> = documents.documents.iter().map(forge).collect();
+        assert_eq!(signed(&known, domain, &forged), Err("a trust bundle does not hold"));
         let mut seen = Vec::new();
         for envelope in documents.documents {
             let body: identity::bundle::BundleBody = envelope.peek(Some(turner.org_id())).unwrap();

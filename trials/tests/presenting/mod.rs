@@ -4,6 +4,7 @@ mod chains;
 mod spares;
 mod telling;
 mod refusing;
+mod stores;
 
 use ground::{clock, random};
 use identity::authority::Authority;

@@ -110,9 +110,7 @@ fn a_gateway_that_refuses_for_no_reason_is_not_given_one_signed_head_after_the_o
     scene.declare(QUAY);
     let other = Place::new();
     let thief = Thief::of(&scene.place);
-    let known = thief.known();
-    let papers =
-        Papers { founding: known.founding.envelope.clone(), signers: Vec::new(), head: known.head_envelope.clone() };
+    let papers = Papers::of(thief.known());
     let (own, port, asked) = (thief.endpoint("127.0.0.1"), scene.place.port, Arc::new(AtomicUsize::new(0)));
     let heads = Arc::clone(&asked);
     let _liar = Impostor::answering(other.port, &own, papers, move |path, body| {

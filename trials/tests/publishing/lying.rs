@@ -1,41 +1,10 @@
 //! A gateway that lies to the operator's tool about its members.
 
 use identity::key::Sign as _;
-use serde_json::Value;
-use trials::impostor::{Impostor, Papers};
-use trials::place::{Place, refused, stderr, succeeded};
-use trials::stranger::Dial;
-use trials::thief::Thief;
-use wire::control::{Answer, Call, SignedCall};
-use wire::permit::Ask;
+use trials::between::Between;
+use trials::place::{refused, stderr, succeeded};
 
-use super::{Scene, wiki_on};
-
-/// Stands before the real gateway, with its papers, and changes what it says of nodes.
-fn between(scene: &Scene, change: impl Fn(&mut Vec<wire::control::NodeView>) + Send + 'static) -> (Impostor, String) {
-    let other = Place::new();
-    let thief = Thief::of(&scene.place);
-    let known = thief.known();
-    let papers =
-        Papers { founding: known.founding.envelope.clone(), signers: Vec::new(), head: known.head_envelope.clone() };
-    let own = thief.endpoint("127.0.0.1");
-    let port = scene.place.port;
-    let impostor = Impostor::answering(other.port, &own, papers, move |path, body| {
-        if path != Ask::Control.path() {
-            return None;
-        }
-        let signed: SignedCall = serde_json::from_slice(body).unwrap();
-        let call: Call = serde_json::from_slice(&signed.call.0).unwrap();
-        let mut line = Dial::to(port).line();
-        let answer: Value = thief.call(&mut line, &call).body;
-        let Ok(Answer::Nodes { mut nodes, next }) = serde_json::from_value(answer.clone()) else {
-            return Some(answer);
-        };
-        change(&mut nodes);
-        Some(serde_json::to_value(Answer::Nodes { nodes, next }).unwrap())
-    });
-    (impostor, other.address())
-}
+use super::Scene;
 
 fn publish(scene: &Scene, gateway: &str) -> std::process::Output {
     scene.place.freehold(&["publish", "--yes", "--no-wait", "--gateway", gateway])
@@ -43,12 +12,7 @@ fn publish(scene: &Scene, gateway: &str) -> std::process::Output {
 
 #[test]
 fn a_second_key_under_a_members_name_is_refused_and_shouted() {
-    let scene = Scene::new();
-    let _gateway = scene.place.serve();
-    scene.place.joined("web-1");
-    scene.place.joined("web-2");
-    scene.declare(&wiki_on("web-1"));
-    scene.publish();
+    let (scene, _gateway) = Scene::with_wiki(&["web-1", "web-2"]);
     let before = scene.head().version;
     let keys: Vec<_> = ["web-1", "web-2"]
         .iter()
@@ -56,36 +20,36 @@ fn a_second_key_under_a_members_name_is_refused_and_shouted() {
         .collect();
 
     // The gateway shows another machine, which it really let in, under the name of a member.
-    let (lie, gateway) = between(&scene, |nodes| {
+    let lie = Between::about_nodes(&scene.place, |nodes| {
         let other = nodes.iter().find(|node| node.name.as_str() == "web-2").unwrap().clone();
         for node in nodes.iter_mut().filter(|node| node.name.as_str() == "web-1") {
             (node.node_key, node.admission) = (other.node_key, other.admission);
         }
         nodes.retain(|node| node.name.as_str() != "web-2");
     });
-    let told = publish(&scene, &gateway);
+    let told = publish(&scene, &lie.address);
     refused(&told, "`web-1` was published with the node key");
     assert!(stderr(&told).contains("which was never revoked"), "{}", stderr(&told));
     assert!(stderr(&told).contains(&keys[1]), "both keys are shown: {}", stderr(&told));
     drop(lie);
 
     // Two live keys under one name.
-    let (lie, gateway) = between(&scene, |nodes| {
+    let lie = Between::about_nodes(&scene.place, |nodes| {
         let mut other = nodes.iter().find(|node| node.name.as_str() == "web-2").unwrap().clone();
         other.name = "web-1".parse().unwrap();
         nodes.push(other);
     });
-    refused(&publish(&scene, &gateway), "two live node keys under the name `web-1`");
+    refused(&publish(&scene, &lie.address), "two live node keys under the name `web-1`");
     drop(lie);
 
     // A machine that nobody let in.
-    let (lie, gateway) = between(&scene, |nodes| {
+    let lie = Between::about_nodes(&scene.place, |nodes| {
         let mut other = nodes.iter().find(|node| node.name.as_str() == "web-2").unwrap().clone();
         other.name = "web-3".parse().unwrap();
         other.node_key = ground::random::p256().unwrap().public();
         nodes.push(other);
     });
-    refused(&publish(&scene, &gateway), "the admission of `web-3`");
+    refused(&publish(&scene, &lie.address), "the admission of `web-3`");
     drop(lie);
     assert_eq!(scene.head().version, before, "nothing was signed");
     succeeded(&scene.place.freehold(&["publish", "--yes", "--no-wait"]));
@@ -93,18 +57,13 @@ fn a_second_key_under_a_members_name_is_refused_and_shouted() {
 
 #[test]
 fn a_member_that_the_gateway_hides_keeps_its_leaf_or_its_name_would_be_free_for_another_key() {
-    let scene = Scene::new();
-    let _gateway = scene.place.serve();
-    for name in ["web-1", "web-2", "web-3"] {
-        scene.place.joined(name);
-    }
-    scene.declare(&wiki_on("web-1"));
-    scene.publish();
+    let (scene, _gateway) = Scene::with_wiki(&["web-1", "web-2", "web-3"]);
     let before = scene.head().version;
-    let (lie, gateway) = between(&scene, |nodes| nodes.retain(|node| node.name.as_str() != "web-1"));
-    refused(&publish(&scene, &gateway), "neither revoked nor left by its own word");
+    let lie = Between::about_nodes(&scene.place, |nodes| nodes.retain(|node| node.name.as_str() != "web-1"));
+    refused(&publish(&scene, &lie.address), "neither revoked nor left by its own word");
     assert_eq!(scene.head().version, before, "nothing was signed");
-    let told = scene.place.freehold(&["publish", "--yes", "--no-wait", "--without", "web-1", "--gateway", &gateway]);
+    let told =
+        scene.place.freehold(&["publish", "--yes", "--no-wait", "--without", "web-1", "--gateway", &lie.address]);
     succeeded(&told);
     drop(lie);
     // Whoever said so itself, or was revoked, goes without a word.
@@ -121,11 +80,7 @@ fn a_member_that_the_gateway_hides_keeps_its_leaf_or_its_name_would_be_free_for_
 
 #[test]
 fn a_machine_that_left_and_came_back_under_its_name_is_believed() {
-    let scene = Scene::new();
-    let _gateway = scene.place.serve();
-    scene.place.joined("web-1");
-    scene.declare(&wiki_on("web-1"));
-    scene.publish();
+    let (scene, _gateway) = Scene::with_wiki(&["web-1"]);
     succeeded(&scene.place.node("web-1", &["leave", "--yes"], ""));
     scene.place.joined("web-1");
     let told = scene.publish();

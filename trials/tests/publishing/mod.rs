@@ -12,7 +12,7 @@ mod attacked;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use trials::place::{Place, output, succeeded};
+use trials::place::{Place, Running, output, succeeded};
 
 /// A founded org with a fleet's folder.
 pub struct Scene {
@@ -28,6 +28,18 @@ impl Scene {
         let scene = Self { place: Place::founded(words) };
         std::fs::create_dir(scene.place.path("fleet")).unwrap();
         scene
+    }
+
+    /// It serves, these machines have joined, and a fleet is published with the wiki on the first of them.
+    pub fn with_wiki(nodes: &[&str]) -> (Self, Running) {
+        let scene = Self::new();
+        let gateway = scene.place.serve();
+        for node in nodes {
+            scene.place.joined(node);
+        }
+        scene.declare(&wiki_on(nodes[0]));
+        scene.publish();
+        (scene, gateway)
     }
 
     /// Writes the fleet: an org whose founder is `ann` on `quay`, and this.

@@ -109,11 +109,7 @@ fn going_back_is_a_new_head_that_says_what_an_earlier_one_said() {
 
 #[test]
 fn a_rollback_takes_the_members_of_now_and_revives_nobody() {
-    let scene = Scene::new();
-    let _gateway = scene.place.serve();
-    scene.place.joined("web-1");
-    scene.declare(&wiki_on("web-1"));
-    scene.publish();
+    let (scene, _gateway) = Scene::with_wiki(&["web-1"]);
     let key = |place: &trials::place::Place| place.facts(&["node", "show", "web-1"])["node_key"].clone();
     let old_key = key(&scene.place);
     // The machine is replaced, and another joins.

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use trials::place::{Place, Running, json, output};
+use trials::place::{Place, Running};
+use trials::versions::{in_force, is, last_seen, states, trust};
 
 /// Starts the gateway, whose words are kept in a file.
 fn serve(place: &Place) -> Running {
@@ -42,32 +43,6 @@ fn log_of(place: &Place, node: &str) -> String {
     fs::read_to_string(log_path(place, node)).unwrap_or_default()
 }
 
-/// What `freehold-node trust` says.
-fn trust(place: &Place, node: &str) -> Value {
-    json(&output(place.node_command(node, &["trust", "--json"])))
-}
-
-/// The versions that a node goes by, as it has them on its disk.
-fn in_force(place: &Place, node: &str, domain: &str) -> Vec<u64> {
-    numbers(&trust(place, node)[domain]["told"]["versions"])
-}
-
-fn numbers(list: &Value) -> Vec<u64> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
-}
-
-/// The versions of a domain with their states, oldest first.
-fn states(place: &Place, domain: &str) -> Vec<(u64, String)> {
-    let rows = place.facts(&["trust", "list"]);
-    let own = rows.as_array().unwrap().iter().filter(|row| row["domain"] == domain);
-    own.map(|row| (row["trust_bundle_version"].as_u64().unwrap(), row["state"].as_str().unwrap().to_owned())).collect()
-}
-
-fn is(states: &[(u64, String)], expected: &[(u64, &str)]) {
-    let found: Vec<_> = states.iter().map(|(version, state)| (*version, state.as_str())).collect();
-    assert_eq!(found, expected);
-}
-
 /// How far a version has come, as operators read it.
 fn adoption(place: &Place, domain: &str, version: u64) -> Value {
     let rows = place.facts(&["trust", "list"]);
@@ -81,11 +56,4 @@ fn names(list: &Value) -> Vec<String> {
     let mut names: Vec<_> = list.as_array().into_iter().flatten().filter_map(name).collect();
     names.sort();
     names
-}
-
-/// When each member was last heard of, as the gateway tells.
-fn last_seen(place: &Place, node: &str) -> String {
-    let nodes = place.facts(&["node", "list"]);
-    let row = nodes.as_array().unwrap().iter().find(|row| row["name"] == node).unwrap();
-    row["last_seen"].as_str().unwrap_or_default().to_owned()
 }

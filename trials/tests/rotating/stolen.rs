@@ -2,25 +2,29 @@
 //! and spare issuing keys, and whoever was asleep catches up.
 
 use std::fs;
+use std::sync::{Arc, Mutex};
 
-use identity::bundle::Identity;
+use identity::authority::Authority;
+use identity::bundle::{Endpoint, Identity};
 use identity::certificate::{self, draft_svid};
 use identity::head::Head;
 use identity::id::KeyId;
+use identity::key::P256Key;
 use identity::principal::NodeName;
 use org::code::InviteCode;
 use rustix::process::Signal;
 use rustls::AlertDescription as Alert;
 use serde_json::{Value, json};
+use trials::impostor::{Impostor, Papers};
 use trials::joiner::{Joiner, check_in};
-use trials::place::{Place, Running, ended, succeeded, text, until};
-use trials::stranger::{Cut, Dial};
-use trials::thief::{Thief, a_day};
+use trials::place::{Place, Running, ended, output, refused, stderr, succeeded, text, until};
+use trials::stranger::{Cut, Dial, Own};
+use trials::thief::{Thief, a_day, endpoint};
 use wire::permit::Ask;
 
 use super::{agent, is, log_of, serve, states, trust};
 use crate::gateways::{Two, signal};
-use crate::presenting::{Turner, svid_of};
+use crate::presenting::{Turner, own_of, svid_of};
 use crate::publishing::{Scene, wiki_on};
 
 const NODES: [&str; 5] = ["web-1", "web-2", "web-3", "web-4", "web-5"];
@@ -115,11 +119,15 @@ fn five_machines_and_a_service_are_back_by_node_keys_and_what_was_stolen_is_wort
 
 /// A machine that joins at this gateway alone.
 fn join_at(two: &Two, address: &str, node: &str) {
+    succeeded(&knock_at(two, address, node));
+}
+
+fn knock_at(two: &Two, address: &str, node: &str) -> std::process::Output {
     two.settle();
     let code = text(&two.at(address, &["invite", "create", "--name", node]), "code");
     let mut code: InviteCode = code.parse().unwrap();
     code.gateways = vec![address.parse().unwrap()];
-    succeeded(&two.place.join(node, &code.encode()));
+    two.place.join(node, &code.encode())
 }
 
 #[test]
@@ -163,4 +171,110 @@ fn a_gateway_that_was_asleep_while_a_root_was_replaced_catches_up() {
         let told = super::adoption(&two.place, "identity", 2);
         super::names(&told["adopted"]).contains(&"vps".to_owned())
     });
+}
+
+/// Stands where a gateway stood, with everything that lay on its disk, and writes down what it is asked beyond papers.
+fn stand_in(place: &Place, port: u16, own: &Own) -> (Impostor, Arc<Mutex<Vec<String>>>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&heard);
+    let papers = Papers::of(Thief::of(place).known());
+    let impostor = Impostor::answering(port, own, papers, move |path, _| {
+        asked.lock().unwrap().push(path.to_owned());
+        None
+    });
+    (impostor, heard)
+}
+
+#[test]
+fn a_stolen_endpoint_root_is_replaced_at_both_gateways_and_the_thief_is_taken_for_neither() {
+    const UNTRUSTED: &str = "does not lead to a root that is trusted here";
+    let (two, laptop, vps) = Two::serving();
+    two.settle();
+    let place = &two.place;
+    let (own_port, other_port) = (place.port, two.address().parse::<std::net::SocketAddr>().unwrap().port());
+    place.joined("web-1");
+    let sync = || output(place.node_command("web-1", &["sync"]));
+    succeeded(&sync());
+    // The root, and the issuing keys of both.
+    let thief = Thief::of(place);
+    let read = |file: &str| fs::read_to_string(place.scope("vps").join("gateway").join(file)).unwrap();
+    let certificate = certificate::from_pem(&read("endpoint-issuer.pem")).unwrap().remove(0);
+    let key = P256Key::from_pem(&read("endpoint-issuer.key")).unwrap();
+    let of_vps = endpoint(&Authority::<Endpoint>::load(certificate, &key).unwrap(), "127.0.0.1", thief.endpoint_root());
+    let of_laptop = thief.endpoint("127.0.0.1");
+    let before = head(place);
+    let words = ["rotate", "endpoint", "--compromised", "--confirm", "harbor", "--anyway", "web-1"];
+    succeeded(&place.freehold(&words));
+    two.settle();
+    let after = head(place);
+    for (old, new) in before.mandates.iter().zip(&after.mandates) {
+        assert_ne!(old.endpoint_issuer, new.endpoint_issuer, "{}", new.gateway);
+        assert_eq!(old.identity_issuer, new.identity_issuer, "the other domain is not touched");
+        assert!(after.revocations.issuing_keys.contains(&old.endpoint_issuer), "{}", new.gateway);
+    }
+
+    // The machine finds each of them, alone.
+    vps.kill();
+    let (there, at_vps) = stand_in(place, other_port, &of_vps);
+    succeeded(&sync());
+    until("the gateway that is left does not take the thief for the other", || {
+        let listed = place.facts(&["gateway", "list"]);
+        let row = listed.as_array().unwrap().iter().find(|row| row["gateway"] == "vps").unwrap().clone();
+        row["problem"].as_str().is_some_and(|problem| problem.contains(UNTRUSTED))
+    });
+    laptop.kill();
+    let (here, at_laptop) = stand_in(place, own_port, &of_laptop);
+    let told = sync();
+    assert!(!told.status.success() && stderr(&told).contains(UNTRUSTED), "{}", stderr(&told));
+    for heard in [&at_laptop, &at_vps] {
+        let heard = heard.lock().unwrap();
+        assert!(!heard.is_empty() && heard.iter().all(|path| path.starts_with("/v1/trust/")), "{heard:?}");
+    }
+    drop((here, there));
+    let vps = two.serve_vps();
+    succeeded(&sync());
+    let _laptop = place.serve();
+    two.settle();
+    vps.kill();
+    succeeded(&sync());
+}
+
+#[test]
+fn a_gateway_that_is_left_out_issues_nothing_more_and_everybody_else_goes_on() {
+    let (two, _laptop, _vps) = Two::serving();
+    let (place, there) = (&two.place, two.address());
+    join_at(&two, &there, "web-1");
+    place.joined("web-2");
+    two.settle();
+    let _agents = ["web-1", "web-2"].map(|node| agent(place, node));
+    let (before, of_vps) = (head(place), own_of(place, "web-1"));
+    assert_eq!(issuer_of(place, "web-1"), mandated(&before, "vps"));
+    succeeded(&replace(place, &["--without", "vps", "--wait", "80s"]));
+    is(&states(place, "identity"), &[(1, "retired"), (2, "active")]);
+    let after = head(place);
+    assert_eq!(mandated(&after, "vps"), mandated(&before, "vps"), "its mandate names no other key");
+    assert!(after.revocations.issuing_keys.contains(&mandated(&after, "vps")));
+    let shown = place.facts(&["trust", "show", "identity"]);
+    assert_eq!(shown["issuers"].as_array().map(Vec::len), Some(1), "{shown}");
+    assert_eq!(shown["issuers"][0]["gateway"], "laptop");
+
+    // Everybody has a certificate by the other, the machine that was left out, too.
+    for node in ["web-1", "web-2", "vps"] {
+        until(&format!("`{node}` is back"), || issuer_of(place, node) == mandated(&after, "laptop"));
+    }
+    // Where nothing is issued nobody stays.
+    assert_eq!(place.status("web-1")["gateways"], json!([place.address(), there]));
+    two.settle();
+    for (port, at) in [(place.port, "laptop"), (there.parse::<std::net::SocketAddr>().unwrap().port(), "vps")] {
+        let told = Dial::to(port).with(&of_vps).line().reply();
+        assert_eq!(told, Err(Cut(Some(Alert::UnknownCA))), "what it issued, at {at}");
+    }
+    refused(&knock_at(&two, &there, "late"), "the gateway's mandate is not in force: it cannot issue");
+    join_at(&two, &place.address(), "late");
+    // An operator can still ask either, and takes it away for good.
+    let shown = two.at(&there, &["trust", "show", "identity"]);
+    assert_eq!((&shown["trust_bundle_version"], &shown["state"]), (&2.into(), &"active".into()));
+    succeeded(&place.freehold(&["gateway", "remove", "vps", "--yes"]));
+    assert_eq!(head(place).mandates.len(), 1);
+    succeeded(&place.freehold(&["audit", "--verify"]));
 }

@@ -82,9 +82,7 @@ impl Stage {
 
     /// A false gateway in the place of the real one is believed by nobody: told by each in its own words.
     fn gateway_is_refused(&mut self, why: &str, joiners: &[(&str, &str)]) {
-        let known = Thief::of(&self.place).known();
-        let papers =
-            Papers { founding: known.founding.envelope.clone(), signers: Vec::new(), head: known.head_envelope };
+        let papers = Papers::of(Thief::of(&self.place).known());
         self.gateway.take().unwrap().kill();
         let heard = Arc::new(Mutex::new(Vec::new()));
         let asked = Arc::clone(&heard);

@@ -2,6 +2,7 @@
 
 mod reading;
 mod retiring;
+mod lying;
 
 use serde_json::Value;
 use trials::place::{Place, Running, stdout, until};

@@ -7,6 +7,7 @@ use identity::certificate;
 use identity::verifier::leads_to;
 use serde_json::Value;
 use trials::place::{Place, Running, ended, json, refused, stderr, stdout, succeeded, until};
+use trials::versions::last_seen;
 
 use super::{is, states, told};
 
@@ -22,13 +23,6 @@ fn peopled(nodes: &[&str]) -> (Place, Running, Vec<Running>) {
     (place, gateway, agents)
 }
 
-/// When a node was last heard of.
-fn seen(place: &Place, node: &str) -> String {
-    let nodes = place.facts(&["node", "list"]);
-    let row = nodes.as_array().unwrap().iter().find(|row| row["name"] == node).unwrap();
-    row["last_seen"].as_str().unwrap_or_default().to_owned()
-}
-
 #[test]
 fn an_endpoint_root_is_rotated_from_the_first_step_to_the_last_and_nobody_is_lost() {
     let (place, _gateway, _agents) = peopled(&["web-1", "web-2", "web-3"]);
@@ -38,8 +32,8 @@ fn an_endpoint_root_is_rotated_from_the_first_step_to_the_last_and_nobody_is_los
     is(&states(&place, "endpoint"), &[(1, "retired"), (2, "active")]);
     // They go on under the new root alone, and so does the operator.
     for node in ["web-1", "web-2", "web-3", "laptop"] {
-        let before = seen(&place, node);
-        until(&format!("`{node}` is heard of again"), || seen(&place, node) > before);
+        let before = last_seen(&place, node);
+        until(&format!("`{node}` is heard of again"), || last_seen(&place, node) > before);
     }
     place.joined("web-4");
     assert_eq!(place.state_of("web-4").as_deref(), Some("member"));
@@ -175,8 +169,8 @@ fn it_goes_back_in_the_middle_and_nodes_follow() {
     let told = json(&place.freehold(&["rotate", "endpoint", "--back", "--grace", "1d", "--json"]));
     assert_eq!((&told["stands"], &told["trust_bundle_version"]), (&"grace".into(), &5.into()), "{told}");
     is(&states(&place, "endpoint")[2..], &[(3, "retired"), (4, "grace"), (5, "active")]);
-    let before = seen(&place, "web-1");
-    until("the node is heard of again", || seen(&place, "web-1") > before);
+    let before = last_seen(&place, "web-1");
+    until("the node is heard of again", || last_seen(&place, "web-1") > before);
 }
 
 #[test]

@@ -137,6 +137,32 @@ proptest! {
         }
     }
 
+    /// Whoever may call is shut out by a stale head just if a role of theirs is.
+    #[test]
+    fn who_is_shut_out_by_a_stale_head_is_who_nodes_shut_out(fleet in any_fleet()) {
+        let compiled = compile(&fleet, &members(&EVERYBODY.join(" ")), SCHEMA).unwrap();
+        let org = &fleet.org.name;
+        let users = fleet.users.keys().map(|name| Principal::user(org, name));
+        let services = fleet.services.keys().map(|name| Principal::service(org, name));
+        let nodes = EVERYBODY.map(|name| Principal::node(org, &read(name)));
+        let principals: Vec<Principal> = users.chain(services).chain(nodes).collect();
+        for service in fleet.services.keys() {
+            for access in enforced(&compiled, service) {
+                for (principal, node) in principals.iter().flat_map(|who| EVERYBODY.map(|node| (who, node))) {
+                    let who: Who = read(&format!("{}/{}@{node}", principal.kind().word(), principal.name()));
+                    let answer = may(&fleet, &who, service).unwrap();
+                    let told = answer.why.iter().find_map(|step| match step {
+                        Step::UntilStale { margin, .. } => Some(*margin),
+                        _ => None,
+                    });
+                    let stale = access.stale.as_ref().filter(|_| answer.allowed);
+                    let rows = stale.filter(|stale| stale.callers.iter().any(|row| row.matches(principal, &read(node))));
+                    prop_assert_eq!(rows.map(|stale| stale.margin), told, "{} -> {}", who.name, service);
+                }
+            }
+        }
+    }
+
     /// Whoever may call finds the service among the targets of the node, and nobody else does.
     #[test]
     fn both_sides_of_the_table_agree(fleet in any_fleet()) {

@@ -10,7 +10,7 @@ use identity::time::Seconds;
 use super::places::{Home, Places};
 use super::reach::{Nth, Reach, json, list};
 use crate::fleet::{Fleet, MachineSpec};
-use crate::stored::{Listener, Runs, TunnelPolicy};
+use crate::stored::{Listener, Runs, SCHEMA_OF_TUNNELS};
 
 /// What all manifests of one fleet are made from.
 #[derive(Debug)]
@@ -76,13 +76,21 @@ impl<'a> Press<'a> {
             if let Some(service) = self.reach.services.get(*nth) {
                 let callers = list(target.callers.iter().map(String::as_str));
                 let (name, places, node) = (service.name, &service.dials, target.node);
-                let _ = write!(text, r#"{comma}"{name}":{{"places":{places},"node":{node},"callers":{callers}}}"#);
+                let _ = write!(text, r#"{comma}"{name}":{{"places":{places},"node":{node},"callers":{callers}"#);
+                if self.schema >= SCHEMA_OF_TUNNELS {
+                    let _ = write!(text, r#","port":{}"#, service.port);
+                }
+                text.push('}');
                 comma = ",";
             }
         }
         let relays = self.relays.iter().filter(|(name, _)| needs_relay && Some(**name) != node);
         let relays: BTreeMap<_, _> = relays.collect();
-        let _ = write!(text, r#"}},"relays":{}}}}}"#, json(&relays));
+        let _ = write!(text, r#"}},"relays":{}"#, json(&relays));
+        if let Some(stale) = self.reach.stale.as_ref().filter(|_| !home.services.is_empty()) {
+            let _ = write!(text, r#","stale":{stale}"#);
+        }
+        text.push_str("}}");
         text.into_bytes()
     }
 
@@ -110,7 +118,7 @@ impl<'a> Press<'a> {
     fn runs(&self, spec: &MachineSpec, home: &Home<'a>) -> String {
         let services = home.services.iter().filter_map(|name| {
             let service = self.fleet.services.get(name)?;
-            Some(((*name).clone(), Listener { addr: service.addr.clone(), tells_caller: false }))
+            Some(((*name).clone(), Listener { addr: service.addr.clone(), tells_caller: service.tells_caller }))
         });
         let policy = &spec.policy;
         json(&Runs {
@@ -125,7 +133,7 @@ impl<'a> Press<'a> {
             users: home.users.iter().map(|name| (*name).clone()).collect(),
             checks: policy.checks.clone(),
             files: policy.files.clone(),
-            tunnel: TunnelPolicy::default(),
+            tunnel: policy.tunnel.clone(),
         })
     }
 }

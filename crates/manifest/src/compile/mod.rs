@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use self::machine::Press;
 use self::reach::sorted;
 use crate::fleet::{Fleet, MachineSpec};
-use crate::stored::{FileName, MAX_BYTES, Manifest, SCHEMA, SCHEMA_OF_FILES};
+use crate::stored::{FileName, MAX_BYTES, Manifest, SCHEMA, SCHEMA_OF_FILES, SCHEMA_OF_TUNNELS};
 
 /// A member as its admission says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,11 +46,8 @@ pub struct Compiled {
 /// Why a fleet cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeldBack {
-    #[error(
-        "{of} gets {}, which takes manifest schema {needs}; what is compiled here has schema {schema}",
-        listed(files)
-    )]
-    NeedsSchema { of: Machine, files: Vec<FileName>, needs: u32, schema: u32 },
+    #[error("{said}, which takes manifest schema {needs}; what is compiled here has schema {schema}")]
+    NeedsSchema { said: Said, needs: u32, schema: u32 },
     #[error("the manifest of {of} has {bytes} bytes; a node takes at most {MAX_BYTES}")]
     TooLarge { of: Machine, bytes: usize },
     #[error("there is no manifest schema {0}; this program writes 1 to {SCHEMA}")]
@@ -62,10 +59,9 @@ pub enum HeldBack {
 impl HeldBack {
     pub fn hint(&self) -> String {
         match self {
-            Self::NeedsSchema { .. } => {
-                "upgrade freehold-node on the nodes that hold the schema back, or take the files \
-                                         out of the fleet"
-                    .to_owned()
+            Self::NeedsSchema { said, .. } => {
+                let what = said.key();
+                format!("upgrade freehold-node on the nodes that hold the schema back, or take {what} out of the fleet")
             }
             Self::TooLarge { .. } => "deliver fewer or smaller files; give access by classes and by the role `node` \
                                       rather than to thousands of principals one by one"
@@ -93,9 +89,52 @@ impl std::fmt::Display for Machine {
     }
 }
 
-fn listed(files: &[FileName]) -> String {
-    let names: Vec<_> = files.iter().map(|file| format!("`{file}`")).collect();
-    format!("{} {}", if names.len() == 1 { "the file" } else { "the files" }, names.join(", "))
+/// What a fleet says that not every schema can say. It is never left out: a machine on which SOCKS is to be off, or a
+/// role that is to be shut out, would get what was denied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    Files(Machine, Vec<FileName>),
+    /// How tunnels behave on these.
+    Tunnels(Vec<Machine>),
+    /// These are told who calls.
+    TellsCaller(Vec<Name>),
+    Stale,
+}
+
+impl Said {
+    const fn key(&self) -> &'static str {
+        match self {
+            Self::Files(..) => "the files",
+            Self::Tunnels(_) => "`tunnel`",
+            Self::TellsCaller(_) => "`tells_caller`",
+            Self::Stale => "`stale`",
+        }
+    }
+}
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Files(of, files) => {
+                let names: Vec<_> = files.iter().map(|file| format!("`{file}`")).collect();
+                let word = if names.len() == 1 { "the file" } else { "the files" };
+                write!(f, "{of} gets {word} {}", names.join(", "))
+            }
+            Self::Tunnels(machines) => write!(f, "it is said how tunnels behave on {}", some(machines)),
+            Self::TellsCaller(services) => {
+                let names: Vec<_> = services.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "callers are told to {}", some(&names))
+            }
+            Self::Stale => f.write_str("the org shuts out roles when a head is stale"),
+        }
+    }
+}
+
+/// Six are named, and more are counted.
+fn some(all: &[impl ToString]) -> String {
+    let names: Vec<String> = all.iter().take(6).map(ToString::to_string).collect();
+    let more = all.len() - names.len();
+    if more == 0 { names.join(", ") } else { format!("{} and {more} more", names.join(", ")) }
 }
 
 /// What each node and class would be, for the members that are known. All that stands against it, at once.
@@ -183,16 +222,28 @@ impl Draft<'_> {
 }
 
 fn against_schema(fleet: &Fleet, schema: u32) -> Vec<HeldBack> {
+    if schema >= SCHEMA_OF_TUNNELS {
+        return Vec::new();
+    }
     let nodes = fleet.nodes.iter().map(|(name, node)| (Machine::Node(name.clone()), node));
     let classes = fleet.classes.iter().map(|(name, class)| (Machine::Class(name.clone()), &class.like));
-    let machines = nodes.chain(classes).filter(|(_, spec)| schema < SCHEMA_OF_FILES && !spec.policy.files.is_empty());
-    let held = |(of, spec): (Machine, &MachineSpec)| HeldBack::NeedsSchema {
-        of,
-        files: spec.policy.files.keys().cloned().collect(),
-        needs: SCHEMA_OF_FILES,
-        schema,
-    };
-    machines.map(held).collect()
+    let machines: Vec<(Machine, &MachineSpec)> = nodes.chain(classes).collect();
+    let mut against = Vec::new();
+    if schema < SCHEMA_OF_FILES {
+        let machines = machines.iter().filter(|(_, spec)| !spec.policy.files.is_empty());
+        let said = machines.map(|(of, spec)| Said::Files(of.clone(), spec.policy.files.keys().cloned().collect()));
+        against.extend(said.map(|said| HeldBack::NeedsSchema { said, needs: SCHEMA_OF_FILES, schema }));
+    }
+    let tunnels = machines.into_iter().filter(|(_, spec)| !spec.policy.tunnel.is_default());
+    let tunnels: Vec<Machine> = tunnels.map(|(of, _)| of).collect();
+    let tells = fleet.services.iter().filter(|(_, it)| it.tells_caller);
+    let tells: Vec<Name> = tells.map(|(name, _)| name.clone()).collect();
+    let tunnels = (!tunnels.is_empty()).then_some(Said::Tunnels(tunnels));
+    let tells = (!tells.is_empty()).then_some(Said::TellsCaller(tells));
+    let stale = fleet.org.stale.as_ref().map(|_| Said::Stale);
+    let said = tunnels.into_iter().chain(tells).chain(stale);
+    against.extend(said.map(|said| HeldBack::NeedsSchema { said, needs: SCHEMA_OF_TUNNELS, schema }));
+    against
 }
 
 fn doubled(members: &[MemberKnown]) -> Vec<HeldBack> {

@@ -7,7 +7,7 @@ use identity::principal::{Name, NodeName, Principal};
 use serde::Serialize;
 
 use super::places::Places;
-use crate::fleet::{At, Fleet};
+use crate::fleet::{At, Fleet, StaleSpec};
 use crate::stored::{Caller, Dial, Place};
 
 /// A service by its place in the sorted list of all.
@@ -19,6 +19,8 @@ pub(super) struct Reach<'a> {
     numbers: HashMap<&'a Name, Nth>,
     by_role: HashMap<&'a Name, Vec<Nth>>,
     every_node: Vec<Nth>,
+    /// Who opens nothing new on a stale head, as JSON; nothing if nobody.
+    pub stale: Option<String>,
 }
 
 /// A service as others see it. Both texts are JSON, shared by every manifest in which they stand.
@@ -29,6 +31,8 @@ pub(super) struct Service<'a> {
     pub callers: Rc<str>,
     /// Where it is.
     pub dials: String,
+    /// Its port at home.
+    pub port: u16,
     /// Where it is without an address.
     hidden: Vec<&'a At>,
 }
@@ -62,10 +66,11 @@ impl<'a> Reach<'a> {
             let any_node = !fleet.every_node.is_disjoint(&spec.groups);
             let callers = shared.entry((roles, any_node)).or_insert_with_key(|(roles, any)| rows.text(roles, *any));
             let (dials, hidden) = dials(fleet, places, &spec.at);
-            Service { name, callers: Rc::clone(callers), dials, hidden }
+            Service { name, callers: Rc::clone(callers), dials, port: spec.addr.port, hidden }
         };
         let services = fleet.services.iter().map(service).collect();
-        Self { services, numbers, by_role, every_node: allowed(&fleet.every_node) }
+        let stale = fleet.org.stale.as_ref().and_then(|stale| rows.stale(stale));
+        Self { services, numbers, by_role, every_node: allowed(&fleet.every_node), stale }
     }
 
     /// The services that these roles allow, in order.
@@ -124,6 +129,13 @@ impl<'a> Rows<'a> {
         let rows = holders.iter().filter_map(|at| self.all.get(*at)).filter(|(_, is_node)| !(any_node && *is_node));
         let any = any_node.then(|| json(&Caller::AnyNode));
         list(rows.map(|(text, _)| text.as_str()).chain(any.as_deref())).into()
+    }
+
+    fn stale(&self, stale: &StaleSpec) -> Option<String> {
+        let roles: Vec<&Name> = stale.roles.iter().collect();
+        let callers = self.text(&roles, stale.every_node);
+        let anybody = &*callers != "[]";
+        anybody.then(|| format!(r#"{{"margin":{},"callers":{callers}}}"#, json(&stale.margin)))
     }
 }
 

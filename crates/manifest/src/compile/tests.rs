@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fleet::StaleSpec;
 use crate::sample::{any_fleet, harbor, member, members, names, read};
-use crate::stored::{Caller, Delivered, Place};
+use crate::stored::{Caller, Delivered, Forward, Place, Socks, Stale, Transport};
 
 fn compiled(fleet: &Fleet, who: &str) -> Compiled {
     compile(fleet, &members(who), SCHEMA).unwrap()
@@ -118,6 +119,89 @@ fn files_take_schema_2_and_whoever_gets_them_is_named() {
     assert!(manifest_of(&compiled(&fleet, "alpha"), "alpha").runs.files.contains_key(&read("motd")));
     assert_eq!(compile(&fleet, &[], SCHEMA + 1), Err(vec![HeldBack::UnknownSchema(SCHEMA + 1)]));
     assert_eq!(compile(&fleet, &[], 0), Err(vec![HeldBack::UnknownSchema(0)]));
+}
+
+/// A fleet that says all that takes schema 3.
+fn with_tunnels() -> Fleet {
+    let mut fleet = harbor();
+    let forward = Forward { service: read("wiki"), user: Some(read("bob")) };
+    let laptop = &mut fleet.nodes.get_mut(&read("laptop")).unwrap().policy.tunnel;
+    laptop.forward.insert(read("127.0.0.1:80"), forward);
+    fleet.classes.get_mut(&read("web")).unwrap().like.policy.tunnel.socks = Socks::Off;
+    fleet.services.get_mut(&read("wiki")).unwrap().tells_caller = true;
+    fleet.org.stale = Some(StaleSpec { margin: read("1h"), roles: names("operator front"), every_node: false });
+    fleet
+}
+
+#[test]
+fn what_is_said_of_tunnels_reaches_those_whom_it_concerns() {
+    let fleet = with_tunnels();
+    let compiled = compiled(&fleet, "alpha laptop hub web-1");
+    let (alpha, laptop) = (manifest_of(&compiled, "alpha"), manifest_of(&compiled, "laptop"));
+    assert_eq!(laptop.runs.tunnel, fleet.nodes[&read("laptop")].policy.tunnel);
+    assert_eq!(manifest_of(&compiled, "%web").runs.tunnel.socks, Socks::Off);
+    assert!(alpha.runs.tunnel.is_default() && alpha.runs.services[&read("wiki")].tells_caller);
+    assert_eq!(laptop.access.targets[&read::<Name>("wiki")].port, Some(8080));
+    let shut_out = Stale {
+        margin: read("1h"),
+        callers: vec![
+            Caller::Placed { principal: read("spiffe://harbor/user/alice"), at: vec![Place::Node(read("laptop"))] },
+            Caller::Class { class: read("web"), names: vec![read("web-*")] },
+        ],
+    };
+    for who in ["alpha", "hub", "web-1", "%web"] {
+        assert_eq!(manifest_of(&compiled, who).access.stale, Some(shut_out.clone()), "{who}");
+    }
+    assert_eq!(laptop.access.stale, None, "nothing listens there");
+}
+
+#[test]
+fn the_role_node_shuts_out_every_node_and_a_role_of_nobody_shuts_out_none() {
+    let stale = |roles, every_node| {
+        let mut fleet = harbor();
+        fleet.org.stale = Some(StaleSpec { margin: read("0s"), roles: names(roles), every_node });
+        manifest_of(&compiled(&fleet, "alpha"), "alpha").access.stale.map(|stale| stale.callers)
+    };
+    assert_eq!(stale("front probe", true), Some(vec![Caller::AnyNode]));
+    assert_eq!(stale("nobody", false), None);
+}
+
+#[test]
+fn what_is_said_of_tunnels_takes_schema_3_and_is_never_left_out() {
+    let against = compile(&with_tunnels(), &members("alpha"), 2).unwrap_err();
+    assert_eq!(
+        against.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "it is said how tunnels behave on `laptop`, class `web`, which takes manifest schema 3; what is compiled here has schema 2",
+            "callers are told to `wiki`, which takes manifest schema 3; what is compiled here has schema 2",
+            "the org shuts out roles when a head is stale, which takes manifest schema 3; what is compiled here has schema 2",
+        ]
+    );
+    assert_eq!(
+        against[0].hint(),
+        "upgrade freehold-node on the nodes that hold the schema back, or take `tunnel` out of the fleet"
+    );
+    let mut fleet = harbor();
+    fleet.org.defaults.tunnel.transport = Transport::Tls;
+    for number in 0..10 {
+        let spec = MachineSpec { policy: fleet.org.defaults.clone(), ..MachineSpec::default() };
+        fleet.nodes.insert(read(&format!("n{number}")), spec);
+    }
+    let told = compile(&fleet, &[], 2).unwrap_err()[0].to_string();
+    assert!(told.contains("on `n0`, `n1`, `n2`, `n3`, `n4`, `n5` and 4 more, which"), "{told}");
+}
+
+/// An agent of schema 2 must not find a word that it does not know, and keeps the bytes that it has.
+#[test]
+fn for_schema_2_not_a_byte_has_changed() {
+    let compiled = compile(&harbor(), &members("alpha hub laptop web-1 web-7 stray"), 2).unwrap();
+    for bytes in compiled.manifests.values() {
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        for word in ["tunnel", "tells_caller", "stale", "port"] {
+            assert!(!text.contains(&format!("\"{word}\"")), "{word}: {text}");
+        }
+    }
+    assert_eq!(compiled.root.to_string(), "bb03915ed12c63ed98f01a69ba33365ec1c37b72ed86c28301c53de1bb7105fc");
 }
 
 #[test]

@@ -7,17 +7,32 @@ use identity::id::Digest;
 use identity::principal::{Name, Principal};
 use serde::{Deserialize, Serialize};
 
-use crate::stored::{Access, BadManifest, Caller, Check, Confirm, Delivered, Dial, Manifest, Place, Probe, Runs};
+use crate::stored::{
+    Access, BadManifest, Caller, Check, Confirm, Delivered, Dial, Forward, Manifest, Place, Probe, Runs, Socks, Target,
+    Transport, TunnelPolicy,
+};
 
 /// What a fact is about, in the order in which people want to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
     Service,
+    /// A service that listens here is told who calls.
+    TellsCaller,
     User,
     Gateways,
     Address,
     Relay,
+    /// What carries streams to other nodes.
+    Transport,
+    /// Where it listens for them.
+    Listen,
+    /// Where programs here ask for services.
+    Socks,
+    /// An address here that leads to one service.
+    Forward,
+    /// Where names of services are resolved.
+    Resolver,
     SvidLife,
     SyncWait,
     ApplyDeadline,
@@ -27,6 +42,8 @@ pub enum What {
     File,
     /// Somebody may call a service that listens here.
     Caller,
+    /// Somebody opens nothing new here on a stale head.
+    Stale,
     /// Somebody here may call a service elsewhere.
     Target,
     /// Where such a service is.
@@ -97,11 +114,40 @@ fn runs(runs: &Runs, add: &mut impl FnMut(What, String, String)) {
     if runs.relay {
         add(What::Relay, none(), "yes".to_owned());
     }
+    tunnel(&runs.tunnel, add);
+    let told = runs.services.iter().filter(|(_, listener)| listener.tells_caller);
+    told.for_each(|(name, _)| add(What::TellsCaller, name.to_string(), none()));
     runs.labels.iter().for_each(|label| add(What::Label, label.to_string(), none()));
     runs.services.iter().for_each(|(name, listener)| add(What::Service, name.to_string(), listener.addr.to_string()));
     runs.users.iter().for_each(|name| add(What::User, name.to_string(), none()));
     runs.checks.iter().for_each(|(name, check)| add(What::Check, name.to_string(), probe(check)));
     runs.files.iter().for_each(|(name, file)| add(What::File, name.to_string(), content(file)));
+}
+
+fn tunnel(tunnel: &TunnelPolicy, add: &mut impl FnMut(What, String, String)) {
+    let none = String::new;
+    let transport = match tunnel.transport {
+        Transport::Auto => "auto",
+        Transport::Tls => "tls",
+        Transport::Quic => "quic",
+    };
+    let socks = match &tunnel.socks {
+        Socks::Off => "off".to_owned(),
+        Socks::At { addr, password: false } => addr.to_string(),
+        Socks::At { addr, password: true } => format!("{addr}, with a password"),
+    };
+    add(What::Transport, none(), transport.to_owned());
+    add(What::Socks, none(), socks);
+    if let Some(listen) = &tunnel.listen {
+        add(What::Listen, none(), listen.to_string());
+    }
+    if let Some(resolver) = &tunnel.resolver {
+        add(What::Resolver, none(), resolver.to_string());
+    }
+    for (at, Forward { service, user }) in &tunnel.forward {
+        let whose = user.as_ref().map_or_else(|| "this node".to_owned(), |user| format!("user/{user}"));
+        add(What::Forward, at.to_string(), format!("{service} for {whose}"));
+    }
 }
 
 fn access(access: &Access, add: &mut impl FnMut(What, String, String, String)) {
@@ -116,7 +162,12 @@ fn access(access: &Access, add: &mut impl FnMut(What, String, String, String)) {
         for who in callers.chain(target.node.then(|| "this node".to_owned())) {
             add(What::Target, service.to_string(), who, String::new());
         }
-        add(What::TargetAt, service.to_string(), String::new(), dials(&target.places));
+        add(What::TargetAt, service.to_string(), String::new(), found(target));
+    }
+    for (stale, row) in access.stale.iter().flat_map(|stale| stale.callers.iter().map(move |row| (stale, row))) {
+        let (who, places) = caller(row);
+        let places = if places.is_empty() { places } else { format!(", at home on {places}") };
+        add(What::Stale, String::new(), who, format!("{}{places}", stale.margin));
     }
     for (relay, address) in &access.relays {
         add(What::Carrier, relay.to_string(), String::new(), address.to_string());
@@ -141,6 +192,11 @@ fn place(place: &Place) -> String {
         Place::Node(name) => name.to_string(),
         Place::Class { class, names } => format!("class {class} ({})", joined(names)),
     }
+}
+
+fn found(target: &Target) -> String {
+    let port = target.port.map(|port| format!(", port {port}")).unwrap_or_default();
+    format!("{}{port}", dials(&target.places))
 }
 
 fn dials(dials: &[Dial]) -> String {

@@ -22,6 +22,7 @@ pub(super) fn of(plan: &Plan, was: &Callers, is: &Callers) -> Vec<String> {
     told.extend(moved(is, was, "gain", "gains"));
     told.extend(from_elsewhere(was, is));
     told.extend(services(plan));
+    told.extend(tunnels(plan));
     told.extend(files_and_checks(plan));
     let counts = plan.counts;
     let trial =
@@ -81,7 +82,7 @@ fn from_elsewhere(was: &Callers, is: &Callers) -> Vec<String> {
 
 fn services(plan: &Plan) -> Vec<String> {
     let mut told = Vec::new();
-    for (what, word) in [(What::Service, "service"), (What::User, "user")] {
+    for (what, word) in [(What::Service, "service"), (What::User, "user"), (What::Forward, "forward")] {
         let mut by_name: BTreeMap<(&str, bool), Vec<&Machine>> = BTreeMap::new();
         for change in &plan.changes {
             for line in
@@ -98,6 +99,27 @@ fn services(plan: &Plan) -> Vec<String> {
                 (false, _) => "lose",
             };
             told.push(format!("{} {verb} {word} `{name}`", subjects(&machines)));
+        }
+    }
+    told
+}
+
+/// Once for all that is said of tunnels, and once for whom a stale head shuts out.
+fn tunnels(plan: &Plan) -> Vec<String> {
+    let with = |is: &dyn Fn(What) -> bool| {
+        let changed = plan.changes.iter().filter(|change| change.changes.iter().any(|line| is(line.what)));
+        changed.flat_map(|change| &change.machines).collect::<Vec<_>>()
+    };
+    let tunnel = |what| matches!(what, What::Transport | What::Listen | What::Socks | What::Forward | What::Resolver);
+    let mut told = Vec::new();
+    for (machines, sentence) in [
+        (with(&|what| what == What::Relay), "who carries for others changes with"),
+        (with(&tunnel), "how services are reached changes on"),
+        (with(&|what| what == What::TellsCaller), "which services are told who calls changes on"),
+        (with(&|what| what == What::Stale), "whom a stale head shuts out changes on"),
+    ] {
+        if !machines.is_empty() {
+            told.push(format!("{sentence} {}", subjects(&machines)));
         }
     }
     told

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::compile::compile;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, StaleSpec};
 use crate::sample::{any_fleet, harbor, member, members, names, read, service, user};
-use crate::stored::{Check, Confirm, Delivered, Probe};
+use crate::stored::{Check, Confirm, Delivered, Forward, Probe, Socks, Transport};
 
 const ALL: &str = "alpha hub laptop web-1 web-2 web-3";
 
@@ -34,8 +34,8 @@ fn a_change_of_access_alone_is_told_from_both_ends_and_takes_no_trial() {
   - `user/alice` may call `shop` from here
   - `user/alice` may call `wiki` from here
   - `user/bob` may call `wiki` from here
-  - `shop` is found on: web-1 at web-1.example:7444, class web (web-*) by a relay
-  - `wiki` is found on: alpha at alpha.example:7444
+  - `shop` is found on: web-1 at web-1.example:7444, class web (web-*) by a relay, port 8081
+  - `wiki` is found on: alpha at alpha.example:7444, port 8080
   - relay `hub` at hub.example:7444
 
 `web-1`, `web-2`, `web-3`, class `web`: access only, no trial
@@ -78,10 +78,10 @@ fn what_can_break_a_node_goes_on_trial() {
   + file `bin/hello`: sha256:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03, executable
   + `user/dave` may call `mail` here, at home on alpha
   + `user/dave` may call `mail` from here
-  + `mail` is found on: alpha at alpha.example:9000
+  + `mail` is found on: alpha at alpha.example:9000, port 25
 
 `laptop`, `web-1`, `web-2`, `web-3`, class `web`: access only, no trial
-  ~ `wiki` is found on: alpha at alpha.example:7444 -> alpha at alpha.example:9000
+  ~ `wiki` is found on: alpha at alpha.example:7444, port 8080 -> alpha at alpha.example:9000, port 8080
 
 1 user gains `mail`: `dave`
 `alpha` gains service `mail`
@@ -129,7 +129,7 @@ fn the_first_publish_is_compared_with_nothing() {
 #[test]
 fn a_plan_has_stable_names_in_json() {
     let mut fleet = harbor();
-    fleet.services.get_mut(&read("wiki")).unwrap().addr = read("127.0.0.1:8090");
+    fleet.services.get_mut(&read("wiki")).unwrap().addr = read("[::1]:8080");
     let told = serde_json::to_value(plan(&fleet)).unwrap();
     let expected = serde_json::json!({
         "summary": ["1 node goes on trial, 0 change access only, 5 unchanged"],
@@ -137,10 +137,97 @@ fn a_plan_has_stable_names_in_json() {
         "changes": [{
             "machines": [{ "node": "alpha" }],
             "on_trial": true,
-            "changes": [{ "what": "service", "name": "wiki", "from": "127.0.0.1:8080", "to": "127.0.0.1:8090" }],
+            "changes": [{ "what": "service", "name": "wiki", "from": "127.0.0.1:8080", "to": "[::1]:8080" }],
         }],
         "enter": [], "leave": [], "replaced": [], "classes": [], "unmatched": [], "waiting": [],
     });
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_changes_with_tunnels_is_told_node_by_node_and_in_a_few_words() {
+    let mut fleet = harbor();
+    let laptop = &mut fleet.nodes.get_mut(&read("laptop")).unwrap().policy.tunnel;
+    laptop.transport = Transport::Quic;
+    laptop.listen = Some(read("0.0.0.0:7444"));
+    laptop.socks = Socks::At { addr: read("127.0.0.1:1080"), password: true };
+    laptop.resolver = Some(read("127.0.0.1:5300"));
+    let forward = |service, user: Option<&str>| Forward { service: read(service), user: user.map(read) };
+    laptop.forward = BTreeMap::from([
+        (read("127.0.0.1:80"), forward("wiki", Some("bob"))),
+        (read("127.0.0.1:81"), forward("pulse", None)),
+    ]);
+    fleet.nodes.get_mut(&read("web-1")).unwrap().policy.tunnel.socks = Socks::Off;
+    fleet.nodes.get_mut(&read("hub")).unwrap().relay = false;
+    fleet.nodes.get_mut(&read("alpha")).unwrap().relay = true;
+    fleet.services.get_mut(&read("pulse")).unwrap().tells_caller = true;
+    fleet.services.get_mut(&read("wiki")).unwrap().addr.port = 8090;
+    fleet.org.stale = Some(StaleSpec { margin: read("1h"), roles: names("staff"), every_node: true });
+    let expected = "
+`alpha`: on trial
+  ~ service `wiki` at 127.0.0.1:8080 -> 127.0.0.1:8090
+  + carries for others: yes
+  + `every node` opens nothing here on a head that is stale for 1h
+  + `user/alice` opens nothing here on a head that is stale for 1h, at home on laptop
+  + `user/bob` opens nothing here on a head that is stale for 1h, at home on laptop
+
+`hub`: on trial
+  + `pulse` is told who calls
+  - carries for others: yes
+  + `every node` opens nothing here on a head that is stale for 1h
+  + `user/alice` opens nothing here on a head that is stale for 1h, at home on laptop
+  + `user/bob` opens nothing here on a head that is stale for 1h, at home on laptop
+
+`laptop`: on trial
+  ~ streams are carried by auto -> quic
+  + listens for nodes at 0.0.0.0:7444
+  ~ SOCKS: 127.0.0.1:1080 -> 127.0.0.1:1080, with a password
+  + forward 127.0.0.1:80 to wiki for user/bob
+  + forward 127.0.0.1:81 to pulse for this node
+  + resolver at 127.0.0.1:5300
+  ~ `wiki` is found on: alpha at alpha.example:7444, port 8080 -> alpha at alpha.example:7444, port 8090
+  + relay `alpha` at alpha.example:7444
+  - relay `hub` at hub.example:7444
+
+`web-1`: on trial
+  ~ SOCKS: 127.0.0.1:1080 -> off
+  + `every node` opens nothing here on a head that is stale for 1h
+  + `user/alice` opens nothing here on a head that is stale for 1h, at home on laptop
+  + `user/bob` opens nothing here on a head that is stale for 1h, at home on laptop
+  ~ `wiki` is found on: alpha at alpha.example:7444, port 8080 -> alpha at alpha.example:7444, port 8090
+  + relay `alpha` at alpha.example:7444
+  - relay `hub` at hub.example:7444
+
+`web-2`, `web-3`, class `web`: access only, no trial
+  + `every node` opens nothing here on a head that is stale for 1h
+  + `user/alice` opens nothing here on a head that is stale for 1h, at home on laptop
+  + `user/bob` opens nothing here on a head that is stale for 1h, at home on laptop
+  ~ `wiki` is found on: alpha at alpha.example:7444, port 8080 -> alpha at alpha.example:7444, port 8090
+  + relay `alpha` at alpha.example:7444
+  - relay `hub` at hub.example:7444
+
+`laptop` gains forward `127.0.0.1:80`
+`laptop` gains forward `127.0.0.1:81`
+who carries for others changes with `alpha` and `hub`
+how services are reached changes on `laptop` and `web-1`
+which services are told who calls changes on `hub`
+whom a stale head shuts out changes on 6 machines
+4 nodes go on trial, 2 change access only, 0 unchanged";
+    assert_eq!(format!("\n{}", plan(&fleet)), expected);
+    let (mut before, mut after) = (harbor(), fleet.clone());
+    before.nodes.retain(|name, _| name.as_str() == "laptop");
+    after.nodes.retain(|name, _| name.as_str() == "laptop");
+    let told = compare(&published(&before, "laptop"), &compile(&after, &members("laptop"), SCHEMA).unwrap()).unwrap();
+    let told = serde_json::to_value(&told.changes[0].changes).unwrap();
+    let expected = serde_json::json!([
+        { "what": "transport", "from": "auto", "to": "quic" },
+        { "what": "listen", "from": null, "to": "0.0.0.0:7444" },
+        { "what": "socks", "from": "127.0.0.1:1080", "to": "127.0.0.1:1080, with a password" },
+        { "what": "forward", "name": "127.0.0.1:80", "from": null, "to": "wiki for user/bob" },
+        { "what": "forward", "name": "127.0.0.1:81", "from": null, "to": "pulse for this node" },
+        { "what": "resolver", "from": null, "to": "127.0.0.1:5300" },
+        { "what": "target_at", "name": "wiki", "from": "alpha by a relay, port 8080", "to": "alpha by a relay, port 8090" },
+    ]);
     assert_eq!(told, expected);
 }
 

@@ -39,7 +39,9 @@ impl fmt::Display for Change {
         let subject = self.subject();
         let tie = match self.what {
             _ if value.is_empty() => "",
-            What::Service | What::Carrier => " at ",
+            What::Service | What::Carrier | What::Listen | What::Resolver => " at ",
+            What::Forward => " to ",
+            What::Transport | What::Stale => " ",
             What::Caller => ", at home on ",
             _ => ": ",
         };
@@ -52,10 +54,16 @@ impl Change {
         let name = &self.name;
         match self.what {
             What::Service => format!("service `{name}`"),
+            What::TellsCaller => format!("`{name}` is told who calls"),
             What::User => format!("user `{name}`"),
             What::Gateways => "gateways".to_owned(),
             What::Address => "address".to_owned(),
             What::Relay => "carries for others".to_owned(),
+            What::Transport => "streams are carried by".to_owned(),
+            What::Listen => "listens for nodes".to_owned(),
+            What::Socks => "SOCKS".to_owned(),
+            What::Forward => format!("forward {name}"),
+            What::Resolver => "resolver".to_owned(),
             What::SvidLife => "SVIDs live".to_owned(),
             What::SyncWait => "waits for news".to_owned(),
             What::ApplyDeadline => "goes back unless confirmed within".to_owned(),
@@ -64,6 +72,7 @@ impl Change {
             What::Check => format!("check `{name}`"),
             What::File => format!("file `{name}`"),
             What::Caller => format!("`{}` may call `{name}` here", self.who),
+            What::Stale => format!("`{}` opens nothing here on a head that is stale for", self.who),
             What::Target => format!("`{}` may call `{name}` from here", self.who),
             What::TargetAt => format!("`{name}` is found on"),
             What::Carrier => format!("relay `{name}`"),

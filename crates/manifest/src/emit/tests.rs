@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::compile::compile;
-use crate::sample::{any_fleet, harbor, members, read};
-use crate::stored::{Check, Delivered, Manifest, Probe, SCHEMA};
+use crate::fleet::StaleSpec;
+use crate::sample::{any_fleet, harbor, members, names, read};
+use crate::stored::{Check, Delivered, Forward, Manifest, Probe, SCHEMA, Socks, Transport, TunnelPolicy};
 
 /// Every kind of thing that a manifest can hold.
 fn full() -> Fleet {
@@ -24,7 +25,18 @@ fn full() -> Fleet {
         alpha.checks.insert(read(name), Check { probe, timeout: read("5s") });
     }
     alpha.files.insert(read("motd"), Delivered { content: Bytes(b"hi".to_vec()), executable: false });
+    let forward = |user: Option<&str>| Forward { service: read("wiki"), user: user.map(read) };
+    alpha.tunnel = TunnelPolicy {
+        transport: Transport::Quic,
+        listen: Some(read("0.0.0.0:7444")),
+        socks: Socks::At { addr: read("127.0.0.1:1081"), password: true },
+        forward: [(read("127.0.0.1:1"), forward(None)), (read("[::1]:2"), forward(Some("bob")))].into(),
+        resolver: Some(read("127.0.0.1:53")),
+    };
     fleet.nodes.get_mut(&read("alpha")).unwrap().labels.insert(read("site=north"));
+    fleet.nodes.get_mut(&read("hub")).unwrap().policy.tunnel.socks = Socks::Off;
+    fleet.services.get_mut(&read("pulse")).unwrap().tells_caller = true;
+    fleet.org.stale = Some(StaleSpec { margin: read("1h"), roles: names("staff front probe"), every_node: false });
     fleet
 }
 
@@ -65,6 +77,11 @@ fn the_schema_refuses_what_a_node_would_refuse() {
         ("/runs/apply/confirm", serde_json::json!("never")),
         ("/access/callers", serde_json::json!({ "wiki": [{ "everyone": {} }] })),
         ("/access/targets", serde_json::json!({ "wiki": { "places": [], "callers": [] } })),
+        ("/runs/tunnel/transport", serde_json::json!("udp")),
+        ("/runs/tunnel/socks", serde_json::json!({ "at": { "addr": "127.0.0.1:1" } })),
+        ("/runs/tunnel", serde_json::json!({ "forward": { "127.0.0.1:1": { "user": "bob" } } })),
+        ("/runs/services/pulse/tells_caller", serde_json::json!("yes")),
+        ("/access/stale", serde_json::json!({ "callers": [] })),
         ("/runs/sync", serde_json::json!({ "wait": 5, "what": "ever" })),
     ] {
         let mut bad = good.clone();

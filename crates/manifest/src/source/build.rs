@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use identity::glob::NameGlob;
 use identity::id::OrgId;
-use identity::principal::Name;
+use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 
-use super::machine::{Reader, all_parsed, labels, parsed};
+use super::machine::{Reader, all_parsed, flag, labels, parsed};
 use super::names::{Declared, Names, Whom};
 use super::place::{Notes, Spot, error, error_about};
 use super::tree::{Entry, Node};
+use super::tunnel::Told;
 use super::{Attached, KnownOrg, form, rules};
 use crate::fleet::{
-    At, ClassSpec, Fleet, InviteSpec, OrgSpec, Policy, ROLE_NODE, ROLE_OPERATOR, ServiceSpec, UserSpec,
+    At, ClassSpec, Fleet, InviteSpec, OrgSpec, Policy, ROLE_NODE, ROLE_OPERATOR, ServiceSpec, StaleSpec, UserSpec,
 };
 
 /// A head's, if nothing is said.
@@ -28,6 +29,11 @@ pub(crate) struct Spots {
     pub(crate) globs: Vec<(Name, NameGlob, Spot)>,
     pub(crate) at: BTreeMap<Name, Vec<(At, Spot)>>,
     pub(crate) addr: BTreeMap<Name, Spot>,
+    /// Where nodes say where others reach them.
+    pub(crate) address: BTreeMap<NodeName, Spot>,
+    /// Where tunnels are told what to do, of each machine for which anything is said.
+    pub(crate) tunnels: BTreeMap<At, Told>,
+    pub(crate) stale: Option<Spot>,
 }
 
 pub(crate) fn build(
@@ -44,6 +50,8 @@ pub(crate) fn build(
     }
     let mut spots =
         Spots { users: trees.iter().find_map(|tree| tree.get("users")).map(|entry| entry.at), ..Spots::default() };
+    let said = org.map(|entry| Told::of(&entry.value, &Told::default())).unwrap_or_default();
+    spots.stale = org.and_then(|entry| entry.value.get("stale")).map(|entry| entry.at);
     let mut reader = Reader { notes, names: &names, attached, longest: None };
     let org = org_spec(&mut reader, org)?;
     let mut fleet = Fleet {
@@ -58,6 +66,7 @@ pub(crate) fn build(
         org,
     };
     machines(&mut reader, &declared, &mut fleet, &mut spots);
+    spots.read_machines(&declared, &said);
     people(reader.notes, &names, &declared, &mut fleet, &mut spots);
     spots.names = names;
     rules::check(notes, &fleet, &spots);
@@ -108,6 +117,7 @@ fn org_spec(reader: &mut Reader<'_, '_>, entry: Option<&Entry>) -> Option<OrgSpe
         id: OrgId([0; 32]),
         freshness: FRESHNESS,
         svid_life: None,
+        stale: None,
         defaults: Policy::default(),
     };
     let Some(entry) = entry else { return Some(nobody) };
@@ -119,8 +129,38 @@ fn org_spec(reader: &mut Reader<'_, '_>, entry: Option<&Entry>) -> Option<OrgSpe
         id: parsed(&entry.value, "id").unwrap_or(nobody.id),
         freshness: parsed(&entry.value, "freshness").unwrap_or(nobody.freshness),
         svid_life: life.map(|(life, _)| life),
+        stale: entry.value.get("stale").and_then(|stale| stale_spec(reader, &stale.value)),
         defaults: reader.policy(entry, &Policy::default()),
     })
+}
+
+fn stale_spec(reader: &mut Reader<'_, '_>, node: &Node) -> Option<StaleSpec> {
+    let (roles, every_node) = reader.names.roles_meant(reader.notes, node.get("roles"));
+    Some(StaleSpec { margin: parsed(node, "margin")?, roles, every_node })
+}
+
+impl Spots {
+    fn read_machines(&mut self, declared: &Declared<'_>, org: &Told) {
+        let nodes = declared.nodes.iter().filter_map(|entry| Some((entry, form::machine(&entry.key).ok()?)));
+        for (entry, name) in nodes {
+            if let Some(address) = entry.value.get("address") {
+                self.address.entry(name.clone()).or_insert(address.spot());
+            }
+            self.hear(At::Node(name), &entry.value, org);
+        }
+        for entry in &declared.classes {
+            if let Ok(name) = entry.key.parse() {
+                self.hear(At::Class(name), &entry.value, org);
+            }
+        }
+    }
+
+    fn hear(&mut self, at: At, node: &Node, org: &Told) {
+        let told = Told::of(node, org);
+        if !told.is_empty() {
+            self.tunnels.entry(at).or_insert(told);
+        }
+    }
 }
 
 fn machines(reader: &mut Reader<'_, '_>, declared: &Declared<'_>, fleet: &mut Fleet, spots: &mut Spots) {
@@ -156,7 +196,13 @@ fn people(notes: &mut Notes<'_>, names: &Names, declared: &Declared<'_>, fleet: 
         spots.addr.insert(name.clone(), node.get("addr").map_or(entry.at, Entry::spot));
         let places = at.iter().map(|(at, _)| at.clone()).collect();
         spots.at.insert(name.clone(), at);
-        fleet.services.entry(name).or_insert(ServiceSpec { at: places, addr, groups, roles });
+        fleet.services.entry(name).or_insert(ServiceSpec {
+            at: places,
+            addr,
+            groups,
+            roles,
+            tells_caller: flag(node, "tells_caller"),
+        });
     }
     for entry in &declared.users {
         let Ok(name) = entry.key.parse::<Name>() else { continue };

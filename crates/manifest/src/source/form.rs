@@ -27,6 +27,10 @@ pub enum Form {
     HostGlob,
     Network,
     Address,
+    /// Where a machine listens itself.
+    Listen,
+    /// The same, or `off`.
+    Socks,
     /// A gateway's address: it may name a way there.
     Gateway,
     Url,
@@ -64,6 +68,8 @@ impl Form {
             Self::HostGlob => "a host name pattern (like `*.web.example.com`)",
             Self::Network => "a network (like 10.0.0.0/8)",
             Self::Address => "HOST:PORT",
+            Self::Listen => "IP:PORT",
+            Self::Socks => "`off` or IP:PORT",
             Self::Gateway => "HOST:PORT, wss://HOST[:PORT][/PATH] or socks5://PROXY:PORT/HOST:PORT",
             Self::Url => "a URL (like http://127.0.0.1:8080/health)",
             Self::Span { .. } => "a span of time (like 90s, 15m, 24h or 30d)",
@@ -83,6 +89,8 @@ impl Form {
             Self::HostGlob => Some("^[a-z0-9*-]+(\\.[a-z0-9*-]+)+$"),
             Self::Network => Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
             Self::Address => Some("^.+:[0-9]{1,5}$"),
+            Self::Listen => Some("^(\\[[0-9a-fA-F:.]+\\]|[0-9.]+):[0-9]{1,5}$"),
+            Self::Socks => Some("^(off|(\\[[0-9a-fA-F:.]+\\]|[0-9.]+):[0-9]{1,5})$"),
             Self::Gateway => Some("^(wss://.+|(socks5://.+/)?.+:[0-9]{1,5})$"),
             Self::Url => Some("^http://[^/ ]+(/[!-~]*)?$"),
             Self::Span { .. } => Some("^[0-9]+[smhd]$"),
@@ -130,6 +138,8 @@ impl Form {
                 }
                 Err(_) => Err(plainly()),
             },
+            Self::Socks if text == "off" => Ok(()),
+            Self::Listen | Self::Socks => listens(text, plainly()),
             Self::Gateway => match text.parse::<Address>() {
                 Ok(Address { port: 0, .. }) => Err(no_port(text)),
                 Ok(_) => Ok(()),
@@ -179,6 +189,22 @@ fn name_wrong(text: &str, why: &BadName) -> Wrong {
 
 fn no_port(text: &str) -> Wrong {
     Wrong { message: format!("`{text}` has no port that could be reached"), hint: None }
+}
+
+/// What a machine listens on is not looked up.
+fn listens(text: &str, plainly: Wrong) -> Result<(), Wrong> {
+    match text.parse::<HostPort>() {
+        Ok(HostPort { port: 0, .. }) => Err(no_port(text)),
+        Ok(HostPort { host: Host::Ip(_), .. }) => Ok(()),
+        Ok(HostPort { host: Host::Dns(host), port }) => {
+            let hint = match host.as_str() {
+                "localhost" => format!("write 127.0.0.1:{port} or [::1]:{port}"),
+                _ => "a machine listens on an IP address of its own: write that".to_owned(),
+            };
+            Err(Wrong { hint: Some(hint), ..plainly })
+        }
+        Err(_) => Err(plainly),
+    }
 }
 
 /// A URL of plain HTTP: where, and what to ask for.

@@ -23,6 +23,8 @@ pub enum Shape {
     /// The same, or a plain list of the names.
     MapOrNames(Form, &'static Shape),
     Section(&'static Section),
+    /// A text, or a section that says more.
+    TextOr(Form, &'static Section),
 }
 
 #[derive(Debug)]
@@ -112,9 +114,22 @@ static ORG: Section = section(
                 span(Seconds::MINUTE, YEAR),
                 "How long a head stays fresh after it was published. 30d if nothing is said.",
             ),
+            key("stale", Shape::Section(&STALE), "Who opens nothing new when no fresh head has come for too long."),
         ],
         POLICY,
     ],
+);
+
+static STALE: Section = section(
+    "a rule for stale heads",
+    &[&[
+        needed(
+            "margin",
+            span(Seconds(0), YEAR),
+            "How long after the end of a head's freshness the rule begins to hold.",
+        ),
+        needed("roles", Shape::Texts(Form::Role), "Whom it holds for. `node` is every node."),
+    ]],
 );
 
 static A_CHECK: Shape = Shape::Section(&CHECK);
@@ -136,7 +151,55 @@ const POLICY: &[Key] = &[
         Shape::Map(Form::File, &A_FILE),
         "Files that are delivered, by the path under the node's folder for them.",
     ),
+    key("tunnel", Shape::Section(&TUNNEL), "How services elsewhere are reached from here, and this machine by others."),
 ];
+
+static TUNNEL: Section = section(
+    "a tunnel policy",
+    &[&[
+        key(
+            "transport",
+            Shape::Choice(&["auto", "tls", "quic"]),
+            "What carries streams to other nodes. auto: whichever is better for the peer. auto if nothing is said.",
+        ),
+        key(
+            "listen",
+            Shape::Text(Form::Listen),
+            "Where the machine listens for other nodes. Nothing: on all its addresses, at the port of its `address`.",
+        ),
+        key(
+            "socks",
+            Shape::TextOr(Form::Socks, &SOCKS),
+            "Where programs ask for services by SOCKS5, or `off`. 127.0.0.1:1080 if nothing is said.",
+        ),
+        key(
+            "forward",
+            Shape::Map(Form::Listen, &Shape::TextOr(Form::Name, &FORWARD)),
+            "Addresses of this machine that lead to one service each.",
+        ),
+        key(
+            "resolver",
+            Shape::Text(Form::Listen),
+            "Where names of services are resolved for programs. Nothing: nowhere.",
+        ),
+    ]],
+);
+
+static SOCKS: Section = section(
+    "a SOCKS policy",
+    &[&[
+        key("at", Shape::Text(Form::Listen), "Where it listens. 127.0.0.1:1080 if nothing is said."),
+        key("password", Shape::Flag, "Whether programs say by user and password for whom they ask."),
+    ]],
+);
+
+static FORWARD: Section = section(
+    "a forward",
+    &[&[
+        needed("service", Shape::Text(Form::Name), "The service that it leads to."),
+        key("user", Shape::Text(Form::Name), "The user for whom it asks. Nothing: the machine itself."),
+    ]],
+);
 
 static LIFETIMES: Section = section(
     "lifetimes",
@@ -253,6 +316,7 @@ static SERVICE: Section = section(
         needed("addr", Shape::Text(Form::Address), "Where it listens on them, as the node itself reaches it."),
         key("groups", Shape::Texts(Form::Name), "The groups it is in: whose role allows one of them may call it."),
         key("roles", Shape::Texts(Form::Role), "What the service itself may call."),
+        key("tells_caller", Shape::Flag, "Whether it is told who calls, in a PROXY header of version 2."),
     ]],
 );
 

@@ -11,6 +11,7 @@ use super::form;
 use super::names::{Names, Whom};
 use super::place::{Notes, Spot, error};
 use super::tree::{Entry, Node};
+use super::tunnel;
 use crate::fleet::{MachineSpec, Policy};
 use crate::stored::{Check, Confirm, Delivered, FileName, Probe};
 
@@ -90,6 +91,7 @@ impl Reader<'_, '_> {
         policy.checks.extend(checks.iter().filter_map(|entry| self.check(entry)));
         let files = node.get("files").map(|entry| entry.value.entries()).unwrap_or_default();
         policy.files.extend(files.iter().filter_map(|entry| self.file(entry)));
+        tunnel::read(self.notes, self.names, node, &mut policy.tunnel);
         if ["apply", "checks", "files"].iter().any(|key| node.get(key).is_some()) {
             self.check_policy(entry, &policy);
         }

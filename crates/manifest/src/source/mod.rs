@@ -13,9 +13,11 @@ mod schema;
 
 // What it means, and what only the whole shows.
 mod names;
+mod tunnel;
 mod machine;
 mod build;
 mod rules;
+mod tunnels;
 mod reach;
 
 #[cfg(test)]

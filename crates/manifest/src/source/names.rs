@@ -179,6 +179,51 @@ impl Names {
         found
     }
 
+    /// Roles that something is said about, and whether `node` is among them.
+    pub(crate) fn roles_meant(&self, notes: &mut Notes<'_>, list: Option<&Entry>) -> (BTreeSet<Name>, bool) {
+        let (mut found, mut every_node) = (BTreeSet::new(), false);
+        for item in list.map(|entry| entry.value.items()).unwrap_or_default() {
+            let Some(text) = item.text() else { continue };
+            every_node |= text == ROLE_NODE;
+            let Ok(name) = text.parse::<Name>() else { continue };
+            if text == ROLE_OPERATOR || self.roles.contains_key(&name) {
+                found.insert(name);
+            } else {
+                let known = self.roles.keys().map(Name::as_str).chain([ROLE_OPERATOR, ROLE_NODE]);
+                Dangling { kind: "role", text, other: None, section: "roles" }.complain(notes, item.at, known);
+            }
+        }
+        (found, every_node)
+    }
+
+    pub(crate) fn service(&self, notes: &mut Notes<'_>, item: &Node) -> Option<Name> {
+        let others = [(&self.users, "a user"), (&self.groups, "a group"), (&self.classes, "a class")];
+        self.one(notes, item, (&self.services, "service", "services"), &others)
+    }
+
+    pub(crate) fn user(&self, notes: &mut Notes<'_>, item: &Node) -> Option<Name> {
+        let others = [(&self.services, "a service"), (&self.roles, "a role"), (&self.classes, "a class")];
+        self.one(notes, item, (&self.users, "user", "users"), &others)
+    }
+
+    fn one(
+        &self,
+        notes: &mut Notes<'_>,
+        item: &Node,
+        (there, kind, section): (&BTreeMap<Name, Spot>, &str, &str),
+        others: &[(&BTreeMap<Name, Spot>, &'static str)],
+    ) -> Option<Name> {
+        let text = item.text()?;
+        let name: Name = text.parse().ok()?;
+        if there.contains_key(&name) {
+            return Some(name);
+        }
+        let node = text.parse().is_ok_and(|node: NodeName| self.nodes.contains_key(&node)).then_some("a node");
+        let other = others.iter().find(|(kind, _)| kind.contains_key(&name)).map(|(_, word)| *word).or(node);
+        Dangling { kind, text, other, section }.complain(notes, item.at, there.keys().map(Name::as_str));
+        None
+    }
+
     pub(crate) fn groups(&self, notes: &mut Notes<'_>, list: Option<&Entry>) -> BTreeSet<Name> {
         let mut found = BTreeSet::new();
         for item in list.map(|entry| entry.value.items()).unwrap_or_default() {

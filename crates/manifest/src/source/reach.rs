@@ -1,6 +1,6 @@
 //! Who has a role, and where: enough to say whether somebody elsewhere may call a service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use identity::principal::Name;
 
@@ -71,6 +71,12 @@ impl<'f> Reach<'f> {
     fn callers<'s>(&'s self, service: &'s ServiceSpec) -> impl Iterator<Item = &'s At> {
         let roles = service.groups.iter().filter_map(|group| self.allowing.get(group)).flatten();
         roles.filter_map(|role| self.holders.get(role)).flat_map(|holders| holders.places.iter())
+    }
+
+    /// Whether one of these roles allows it; with the role `node`, if it is a machine that asks.
+    pub(crate) fn allows(&self, roles: &BTreeSet<Name>, is_machine: bool, service: &ServiceSpec) -> bool {
+        let allowing = service.groups.iter().filter_map(|group| self.allowing.get(group)).flatten();
+        (is_machine && self.every_node_may(service)) || allowing.into_iter().any(|role| roles.contains(*role))
     }
 
     fn every_node_may(&self, service: &ServiceSpec) -> bool {

@@ -9,6 +9,7 @@ use identity::principal::{Host, Name};
 use super::build::Spots;
 use super::place::{Notes, Spot, error, error_about, warning};
 use super::reach::Reach;
+use super::tunnels;
 use crate::fleet::{At, Fleet, MachineSpec, ROLE_OPERATOR};
 use crate::stored::Confirm;
 
@@ -17,14 +18,18 @@ pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     disjoint_classes(notes, spots);
     nodes_outside_classes(notes, spots);
     relays(notes, fleet, spots);
+    addresses(notes, fleet, spots);
     listeners(notes, fleet, spots);
     reachable(notes, fleet, spots, &reach);
+    tunnels::check(notes, fleet, spots, &reach);
     operators(notes, fleet, spots);
     patterns(notes, fleet, spots);
     // While something is wrong, what seems to have no effect may only be misspelled.
     if !notes.has_errors() {
         without_effect(notes, fleet, spots, &reach);
         machines_without_effect(notes, fleet, spots);
+        addresses_without_effect(notes, fleet, spots);
+        tunnels::doubts(notes, fleet, spots);
     }
 }
 
@@ -133,6 +138,47 @@ fn relays(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     }
 }
 
+/// Where one listens on everything is no place to be found at.
+fn addresses(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+    for (name, node) in &fleet.nodes {
+        if let (Some(address), Some(at)) = (&node.address, spots.address.get(name))
+            && matches!(address.host, Host::Ip(ip) if ip.is_unspecified())
+        {
+            let draft =
+                error(*at, format!("nobody reaches `{name}` at {address}: that is where it listens, not where it is"));
+            notes.push(
+                draft.hint("give the address by which others find it; where it listens is said by `tunnel.listen`"),
+            );
+        }
+    }
+}
+
+/// A fleet on one machine, with all addresses on it, is one to try things out with. In any other, others would find
+/// themselves there.
+fn addresses_without_effect(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+    let itself = |host: &Host| match host {
+        Host::Ip(ip) => ip.is_loopback(),
+        Host::Dns(name) => name == "localhost" || name.ends_with(".localhost"),
+    };
+    let policies = fleet.nodes.values().map(|node| &node.policy).chain([&fleet.org.defaults]);
+    let gateways = policies.flat_map(|policy| &policy.gateways).map(|gateway| &gateway.host);
+    let addresses = fleet.nodes.values().filter_map(|node| Some(&node.address.as_ref()?.host));
+    if gateways.chain(addresses).all(itself) {
+        return;
+    }
+    for (name, node) in &fleet.nodes {
+        if let (Some(address), Some(at)) = (&node.address, spots.address.get(name))
+            && itself(&address.host)
+        {
+            let draft =
+                warning(*at, format!("other machines do not reach `{name}` at {address}: each finds itself there"));
+            notes.push(
+                draft.hint("give the address by which others find it, or none: then it is reached through a relay"),
+            );
+        }
+    }
+}
+
 fn listeners(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     let mut taken: BTreeMap<(&At, u16), Vec<(&Host, &Name)>> = BTreeMap::new();
     for (name, service) in &fleet.services {
@@ -152,7 +198,7 @@ fn listeners(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
 }
 
 /// One port: an address that stands for all, or two words for the machine itself.
-fn same_listener(one: &Host, two: &Host) -> bool {
+pub(super) fn same_listener(one: &Host, two: &Host) -> bool {
     let all = |host: &Host| matches!(host, Host::Ip(ip) if ip.is_unspecified());
     let itself = |host: &Host| match host {
         Host::Ip(ip) => ip.is_loopback(),
@@ -255,7 +301,7 @@ fn machines_without_effect(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) 
     }
 }
 
-fn word(at: &At) -> String {
+pub(super) fn word(at: &At) -> String {
     match at {
         At::Node(name) => format!("`{name}`"),
         At::Class(name) => format!("the class `{name}`"),

@@ -53,6 +53,7 @@ fn shape(wanted: &Shape) -> Map<String, Value> {
             json!({ "anyOf": [map(*form, of), { "type": "array", "items": text(*form) }] })
         }
         Shape::Section(inner) => return section(inner),
+        Shape::TextOr(form, inner) => json!({ "anyOf": [text(*form), section(inner)] }),
     };
     match value {
         Value::Object(value) => value,

@@ -27,7 +27,7 @@ pub(crate) fn check(notes: &mut Notes<'_>, shape: &Shape, subject: Subject<'_>) 
             let draft = error(at, format!("`{path}` says nothing"));
             notes.push(draft.hint(format!("give {}, or leave it out", wanted(shape))));
         }
-        (Shape::Text(form) | Shape::Texts(form), Value::Text { text, .. }) => {
+        (Shape::Text(form) | Shape::Texts(form) | Shape::TextOr(form, _), Value::Text { text, .. }) => {
             form_of(notes, *form, text, node.at, about);
         }
         (Shape::Texts(form) | Shape::MapOrNames(form, _), Value::List(items)) => texts(notes, *form, items, subject),
@@ -51,7 +51,9 @@ pub(crate) fn check(notes: &mut Notes<'_>, shape: &Shape, subject: Subject<'_>) 
                 check(notes, shape, Subject { node: &entry.value, at: spot(entry, shape), path: &path, about });
             }
         }
-        (Shape::Section(section), Value::Map(entries)) => keys(notes, section, entries, subject),
+        (Shape::Section(section) | Shape::TextOr(_, section), Value::Map(entries)) => {
+            keys(notes, section, entries, subject);
+        }
         _ => {
             let what = if path.is_empty() { "a file of a fleet".to_owned() } else { format!("`{path}`") };
             notes.push(error(at, format!("{what} must be {}, not {}", wanted(shape), found(&node.value))).hint(about));
@@ -144,6 +146,7 @@ fn wanted(shape: &Shape) -> String {
             let names: Vec<_> = section.keys().map(|key| key.name).collect();
             format!("a map with any of: {}", names.join(", "))
         }
+        Shape::TextOr(form, section) => format!("{}, or {}", form.words(), wanted(&Shape::Section(section))),
     }
 }
 

@@ -5,8 +5,8 @@ use identity::principal::Address;
 use wire::connect::Gateway;
 use wire::known::Known;
 
-use crate::agent::Agent;
 use crate::agent::trouble::describe;
+use crate::agent::{Agent, Line};
 use crate::store::scope::word::{LastGood, in_turn};
 
 impl Agent {
@@ -26,7 +26,19 @@ impl Agent {
         let addresses = in_turn(good.into_iter().chain(known));
         let beside = |address: &Address| !doors.clone().any(|door| door.address == *address);
         let rest: Vec<_> = addresses.into_iter().filter(beside).map(Gateway::from).collect();
-        doors.cloned().chain(rest).collect()
+        let mut all: Vec<_> = doors.cloned().chain(rest).collect();
+        all.sort_by_key(|gateway| self.mute.contains(&gateway.address));
+        all
+    }
+
+    /// May what is open stay open? By a list that does not name it, it would not be found; some trials want a new line;
+    /// and one who can issue nothing is not kept while there are others.
+    pub(super) fn stays(&self, line: &Line, by: &[Gateway]) -> bool {
+        let at = line.gateway.address();
+        by.iter().any(|gateway| gateway.address == *at)
+            && line.first == self.first
+            && (line.under == self.engine.obeyed() || !self.engine.wants_new_line())
+            && (!self.mute.contains(at) || by.iter().all(|gateway| self.mute.contains(&gateway.address)))
     }
 
     /// What a head says of gateways. It is on disk with the head.
@@ -34,6 +46,7 @@ impl Agent {
         let head = &known.head.head;
         self.by_head = head.gateway_addresses(clock::now());
         self.first = head.first_gateway().cloned();
+        self.mute = head.mute_addresses();
     }
 
     /// Who answered, on disk, so that a restart begins there: by the order of when it was looked for, so that it is no

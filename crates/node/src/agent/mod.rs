@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use ground::file::Lock;
 use ground::{clock, random};
+use identity::head::Head;
 use identity::id::Digest;
 use identity::principal::{Address, NodeName};
 use identity::time::{Seconds, Timestamp};
@@ -119,6 +120,7 @@ impl Ready {
         let agent = Agent {
             by_head: head.map(|head| head.gateway_addresses(clock::now())).unwrap_or_default(),
             first: head.and_then(|head| head.first_gateway()).cloned(),
+            mute: head.map(Head::mute_addresses).unwrap_or_default(),
             good: scope.last_good()?,
             scope,
             node,
@@ -171,6 +173,8 @@ struct Agent {
     /// Where gateways are by the head that was heard last, and which of them comes first.
     by_head: Vec<Address>,
     first: Option<NodeName>,
+    /// Where they can issue nothing.
+    mute: Vec<Address>,
     /// Where one was met last.
     good: Option<LastGood>,
     /// What this node should be, and what it is.
@@ -389,14 +393,7 @@ impl Agent {
     async fn open_line(&mut self) -> Result<Line, AskError> {
         let by = self.gateways();
         match self.line.take() {
-            // By a list that does not name it, it would not be found; and some trials want a new one.
-            Some(line)
-                if by.iter().any(|gateway| gateway.address == *line.gateway.address())
-                    && line.first == self.first
-                    && (line.under == self.engine.obeyed() || !self.engine.wants_new_line()) =>
-            {
-                Ok(line)
-            }
+            Some(line) if self.stays(&line, &by) => Ok(line),
             Some(_) | None => {
                 let (gateway, known) = sync::connect(&self.scope, &by).await?;
                 self.listed = 0;

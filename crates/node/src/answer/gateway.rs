@@ -258,7 +258,10 @@ impl Gateway {
         if self.frozen.load(Ordering::Relaxed) {
             return Err(Refusal::LedgerRefuses { why: "there are two successors of one signer set".to_owned() });
         }
-        self.mandate(now)
+        let mandate = self.mandate(now)?;
+        let revoked = self.judgment.load().head.revocations.issuing_keys.contains(&mandate.identity_issuer);
+        // It would be believed nowhere.
+        if revoked { Err(Refusal::NoMandate) } else { Ok(mandate) }
     }
 
     /// Past its freshness a head lets nobody new in; members go on.

@@ -6,12 +6,13 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
 use org::admission::{Purpose, Transcript};
-use wire::connect::{Believed, Gateway};
+use org::refusal::Refusal;
+use wire::connect::{Believed, CallError, Gateway};
 use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};
 use wire::known::Known;
 use wire::permit::Ask;
 
-use crate::ask::call::{AskError, call_known};
+use crate::ask::call::{AskError, call_known, describe};
 use crate::ask::svid::{Asking, check_offer};
 use crate::ask::trust::identity_roots;
 use crate::store::scope::{NodeFile, Scope, Svid};
@@ -38,9 +39,42 @@ pub async fn renew(
     Ok(seat.install(&pending, &chain)?)
 }
 
-/// Comes back after the SVID expired: a full proof, by admission and node key.
+/// Comes back after the SVID expired. Whoever cannot issue, or issues what is not believed, is not the last to be asked.
 pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<(), AskError> {
-    let (mut gateway, known) = call_known(scope, gateways, None).await?;
+    let (mut left, mut told) = (gateways.to_vec(), None);
+    loop {
+        let (gateway, known) = match call_known(scope, &left, None).await {
+            Ok(called) => called,
+            Err(why) => return Err(told.unwrap_or(why)),
+        };
+        let asked = gateway.address().clone();
+        match come_back_at(scope, node, (gateway, known)).await {
+            Err(why) if is_only_there(&why) => {
+                tracing::debug!(gateway = %asked, why = describe(&why), "no certificate from there");
+                left.retain(|gateway| gateway.address != asked);
+                let why = told.get_or_insert(why);
+                if left.is_empty() {
+                    return Err(std::mem::replace(why, AskError::NoGateway));
+                }
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Another gateway may be in office, or know more.
+const fn is_only_there(why: &AskError) -> bool {
+    match why {
+        AskError::BadAnswer(_) => true,
+        AskError::Call(CallError::Refused(refusal)) => {
+            matches!(refusal, Refusal::NoMandate | Refusal::LedgerBehind | Refusal::Restored)
+        }
+        _ => false,
+    }
+}
+
+/// A full proof, by admission and node key.
+async fn come_back_at(scope: &Scope, node: &NodeFile, (mut gateway, known): (Believed, Known)) -> Result<(), AskError> {
     let node_key = scope.node_key()?;
     let principal = node.principal();
     let asking = Asking { known: &known, principal: &principal, node: &node.name, node_key: &node_key };

@@ -25,9 +25,7 @@ impl<D: Desk> Session<D> {
         };
         // Before the gateway is asked who is there: whoever joins in between is no cause for doubt.
         let state = self.folded().await?;
-        let stances = self.stances().await?;
-        self.check_left_out(&state, &stances)?;
-        let members = stances.all();
+        let members = self.stances_by(&state).await?.all();
         let (mut invites, mut waiting) = (Vec::new(), Vec::new());
         // Who may be a member nobody pins beforehand.
         if domain == Domain::Endpoint {

@@ -107,9 +107,7 @@ impl<D: Desk> Session<D> {
         let version = trust::staged(&self.lines(), T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
         let staged = self.all_versions::<T>().await?.need(version)?;
         let staged = staged.ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?;
-        let state = self.folded().await?;
         let (published_at, stances) = (staged.bundle.body().published_at, self.stances().await?);
-        self.check_left_out(&state, &stances)?;
         stances.check_names(anyway)?;
         let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
         let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();

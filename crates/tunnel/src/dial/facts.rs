@@ -22,6 +22,7 @@ struct Fact {
     round_trip: Option<Duration>,
     used: Option<(By, &'static str)>,
     head: u64,
+    through: Option<NodeName>,
     problem: Option<String>,
     connections: Arc<AtomicUsize>,
     streams: Arc<AtomicUsize>,
@@ -90,10 +91,22 @@ impl Facts {
         Counted::new(&fact.connections)
     }
 
+    /// The same, by a relay.
+    pub fn reached_through(&self, node: &NodeName, relay: &NodeName, way: (Duration, u64)) -> Counted {
+        let counted = self.reached(node, By::Tls, way);
+        let mut facts = self.facts();
+        let fact = facts.entry(node.clone()).or_default();
+        fact.through = Some(relay.clone());
+        fact.used = Some((By::Tls, "it has no address: a relay carries to it"));
+        counted
+    }
+
     /// What carries streams to it now, and why.
     pub fn used(&self, node: &NodeName, by: By, choice: Choice) {
         let why = if by == choice.first { choice.why } else { "the other one did not answer" };
-        self.facts().entry(node.clone()).or_default().used = Some((by, why));
+        let mut facts = self.facts();
+        let fact = facts.entry(node.clone()).or_default();
+        (fact.used, fact.through) = (Some((by, why)), None);
     }
 
     pub fn streams(&self, node: &NodeName) -> Counted {
@@ -110,7 +123,7 @@ impl Facts {
                 None => Transport::Auto,
             },
             why: fact.used.map_or("it was not reached yet", |(_, why)| why).to_owned(),
-            through: None,
+            through: fact.through.clone(),
             connections: fact.connections.load(Ordering::Relaxed),
             streams: fact.streams.load(Ordering::Relaxed),
             head: fact.head,

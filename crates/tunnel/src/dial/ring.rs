@@ -4,17 +4,19 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use identity::principal::{HostPort, Principal};
+use identity::principal::{HostPort, NodeName, Principal};
 use identity::time::Timestamp;
 use org::peer::Peer;
 use quinn::Endpoint;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use wire::peer::{Open, Opened};
 
 use super::stock::{Call, Key, Line};
 use super::{Inner, Try};
 use crate::choose::{By, Choice, LATELY, choose};
 use crate::line::meet::Met;
+use crate::line::through::Through;
 use crate::line::{connect, quic, resolve, tls};
 
 /// Handshakes of this node at once: others wait for their turn, so that no peer takes a busy node for a flood.
@@ -60,6 +62,60 @@ impl Ring {
         let call = self.race(inner, to, choice).await?;
         inner.facts.used(&key.1, call.line.by(), choice);
         Ok(call)
+    }
+
+    /// To a node without an address: by one of the relays at which it waits.
+    pub async fn line_by_relay(&self, inner: &Inner, key: &Key, only_new: bool) -> Result<Call, Vec<Try>> {
+        if !only_new && let Some(call) = inner.stock.take(key, By::Tls).await {
+            return Ok(call);
+        }
+        let relays = inner.held.targets.load().relays.clone();
+        let relays: Vec<_> = relays.into_iter().map(|(node, address)| (node, Some(address))).collect();
+        let mut tries = Vec::new();
+        for (relay, address) in inner.facts.best_first(relays) {
+            let Some(address) = address else { continue };
+            match self.through(inner, key, (&relay, &address)).await {
+                Ok(call) => return Ok(call),
+                Err(why) => {
+                    tries.push(Try { node: key.1.clone(), by: None, why: format!("by relay `{relay}`: {why}") });
+                }
+            }
+        }
+        if tries.is_empty() {
+            tries.push(Try { node: key.1.clone(), by: None, why: super::NO_ADDRESS.to_owned() });
+        }
+        Err(tries)
+    }
+
+    /// TLS with the node inside TLS with the relay, which sees neither who calls nor what is said.
+    pub async fn through(
+        &self,
+        inner: &Inner,
+        key: &Key,
+        (relay, address): (&NodeName, &HostPort),
+    ) -> Result<Call, String> {
+        let begun = Instant::now();
+        let mut ends = self.at_relay(inner, relay, address).await?;
+        match ends.ask(&Open::Through(key.1.clone())).await.map_err(|why| why.to_string())? {
+            Opened::Yes => {}
+            Opened::No(why) => return Err(why.to_string()),
+        }
+        let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
+        let shaking = Box::pin(tls::call(&inner.held, config, Box::new(Through::new(ends))));
+        let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
+        let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+        let counted = Arc::new(inner.facts.reached_through(&key.1, relay, (begun.elapsed(), head)));
+        Ok(Call { line: Line::Tls(Box::new(ends)), peer, until, counted })
+    }
+
+    /// A new connection to a relay, in this node's own name.
+    pub async fn at_relay(&self, inner: &Inner, relay: &NodeName, address: &HostPort) -> Result<tls::Ends, String> {
+        let own = Principal::node(&inner.held.org, &inner.held.node);
+        let call = self.dial(inner, (&(own, relay.clone()), address), By::Tls).await.map_err(|why| why.why)?;
+        match call.line {
+            Line::Tls(ends) => Ok(*ends),
+            Line::Quic(_) => Err("the relay was reached by QUIC".to_owned()),
+        }
     }
 
     async fn race(&self, inner: &Inner, to: (&Key, &HostPort), choice: Choice) -> Result<Call, Vec<Try>> {

@@ -1,8 +1,12 @@
 //! Reads and writes whole frames on a connection; a reader that is dropped half way goes on where it was.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 use crate::frame::{self, BadFrame, HEADER, Kind};
 
@@ -32,14 +36,25 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// The next frame's kind, and how many bytes follow. May be dropped at any await.
     pub async fn next(&mut self) -> Result<(Kind, usize), NoFrame> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Kind, usize), NoFrame>> {
         while let Some(rest) = self.header.get_mut(self.have..).filter(|rest| !rest.is_empty()) {
-            match self.from.read(rest).await? {
-                0 => return Err(NoFrame::Over),
+            let mut room = ReadBuf::new(rest);
+            ready!(Pin::new(&mut self.from).poll_read(cx, &mut room))?;
+            match room.filled().len() {
+                0 => return Poll::Ready(Err(NoFrame::Over)),
                 read => self.have += read,
             }
         }
         self.have = 0;
-        Ok(frame::read_header(self.header)?)
+        Poll::Ready(Ok(frame::read_header(self.header)?))
+    }
+
+    /// For the bytes that follow a header.
+    pub const fn inner(&mut self) -> &mut R {
+        &mut self.from
     }
 
     /// Some of the bytes that follow the header.

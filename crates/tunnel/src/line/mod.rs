@@ -3,6 +3,7 @@
 pub mod frames;
 pub mod meet;
 pub mod tls;
+pub mod through;
 pub mod quic;
 
 use std::net::SocketAddr;

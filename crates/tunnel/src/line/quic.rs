@@ -19,6 +19,8 @@ use crate::door::STREAMS_OF_ONE;
 use crate::frame::Kind;
 use crate::held::Held;
 
+/// Nobody says over UDP that nobody is there.
+pub const ANSWER: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const IDLE_MILLISECONDS: u32 = 15_000;
 /// What a peer may have sent on all its streams together that no service has read yet. A stream has a window of its own.
@@ -75,7 +77,7 @@ pub async fn call(
     let failed = |why: quinn::ConnectError| NoLine::Handshake(std::io::Error::other(why));
     // A client must name somebody; the verifier looks at the SVID instead.
     let shaking = endpoint.connect_with(config, address, "127.0.0.1").map_err(failed)?;
-    let connection = timeout(HANDSHAKE, shaking).await.map_err(|_| NoLine::Slow)??;
+    let connection = timeout(ANSWER, shaking).await.map_err(|_| NoLine::NoAnswer)??;
     let words = connection.open_bi().await?;
     introduce(held, connection, words, Side::Server).await
 }

@@ -40,6 +40,8 @@ impl fmt::Debug for Ends {
 pub enum NoLine {
     #[error("the TLS handshake did not end within {} s", HANDSHAKE.as_secs())]
     Slow,
+    #[error("nobody answered over QUIC within {} s", super::quic::ANSWER.as_secs())]
+    NoAnswer,
     #[error("the TLS handshake failed: {0}")]
     Handshake(#[source] std::io::Error),
     #[error("the TLS handshake failed: {0}")]
@@ -53,6 +55,7 @@ impl NoLine {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Slow => "slow",
+            Self::NoAnswer => "no_answer",
             Self::Handshake(_) | Self::Quic(_) => "handshake",
             Self::Unmet(Unmet::NothingToShow) => "nothing_to_show",
             Self::Unmet(Unmet::Silent) => "silent",
@@ -90,11 +93,13 @@ fn chain_of(state: &CommonState) -> Vec<CertificateDer<'static>> {
 
 impl Ends {
     pub async fn ask(&mut self, open: &Open) -> Result<Opened, NoFrame> {
-        let asked = async {
-            say(&mut self.to, Kind::Open, open).await?;
-            self.frames.words(Kind::Opened).await
-        };
-        timeout(OPENED, asked).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
+        timeout(OPENED, self.ask_and_wait(open)).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
+    }
+
+    /// The answer comes when it comes, or the connection ends.
+    pub async fn ask_and_wait(&mut self, open: &Open) -> Result<Opened, NoFrame> {
+        say(&mut self.to, Kind::Open, open).await?;
+        self.frames.words(Kind::Opened).await
     }
 
     /// What the other side wants next; nothing if it wants nothing for so long, or is gone.

@@ -9,7 +9,7 @@ use identity::bundle::Identity as IdentityDomain;
 use identity::certificate::{Validity, draft_svid, key_id};
 use identity::envelope::Envelope;
 use identity::head::{Epoch, Head, Mandate, Revocations};
-use identity::id::{Digest, KeyId};
+use identity::id::{Digest, KeyId, OrgId};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
 use identity::principal::{Kind, NodeName, OrgName, Principal};
@@ -81,6 +81,10 @@ impl Org {
 
     pub fn principal(&self, kind: &str, name: &str) -> Principal {
         format!("spiffe://{}/{kind}/{name}", self.name).parse().unwrap()
+    }
+
+    pub const fn founding_id(&self) -> OrgId {
+        self.founding.id
     }
 
     fn leaf(&self, name: &NodeName) -> NodeLeaf {

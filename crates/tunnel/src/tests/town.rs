@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use identity::principal::{HostPort, Name, Principal};
+use identity::principal::{HostPort, Name, NodeName, Principal};
 use manifest::stored::{Access, Caller, Dial, Listener, Place, Target, Transport, TunnelPolicy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 
 use super::scene::{Org, node};
 use crate::accept::{serve_quic, serve_tls};
@@ -29,7 +30,7 @@ pub fn wanted(service: &str) -> Wanted {
 /// One node's tunnel.
 pub struct House {
     pub held: Arc<Held>,
-    pub words: mpsc::Receiver<Word>,
+    pub words: Option<mpsc::Receiver<Word>>,
     pub dialer: Dialer,
     /// Where it listens for both transports.
     pub address: SocketAddr,
@@ -68,21 +69,27 @@ impl House {
         let (stop, stopped) = watch::channel(false);
         let address = listen(&held, serves, &stopped).await;
         let dialer = Dialer::new(Arc::clone(&held));
-        Self { held, words, dialer, address, stop, own, access: Access::default() }
+        Self { held, words: Some(words), dialer, address, stop, own, access: Access::default() }
+    }
+
+    pub fn change(&self, change: impl FnOnce(&mut Running)) {
+        let mut running = (**self.held.running.load().as_ref().unwrap()).clone();
+        change(&mut running);
+        self.held.running.store(Some(Arc::new(running)));
     }
 
     /// A service that listens at this address, and who may call it.
     pub fn offer(&mut self, service: &str, at: SocketAddr, rows: Vec<Caller>) {
-        let mut running = (**self.held.running.load().as_ref().unwrap()).clone();
         let listener = Listener { addr: at.to_string().parse().unwrap(), tells_caller: false };
-        running.services.insert(name(service), listener);
-        self.held.running.store(Some(Arc::new(running)));
+        self.change(|running| {
+            running.services.insert(name(service), listener);
+        });
         self.allow(service, rows);
     }
 
     pub fn allow(&mut self, service: &str, rows: Vec<Caller>) {
         self.access.callers.insert(name(service), rows);
-        self.held.allow(&[self.access.clone()]);
+        self.held.allow(std::slice::from_ref(&self.access));
     }
 
     /// Knows that the service is at that node.
@@ -95,7 +102,21 @@ impl House {
         let places = vec![Dial { at: Place::Node(node(at)), address: Some(address) }];
         let target = Target { places, node: true, callers: callers.to_vec(), port: None };
         self.access.targets.insert(name(service), target);
-        self.held.allow(&[self.access.clone()]);
+        self.held.allow(std::slice::from_ref(&self.access));
+    }
+
+    /// Knows that the service is at that node, which has no address.
+    pub fn aim_hidden(&mut self, service: &str, at: &str) {
+        let places = vec![Dial { at: Place::Node(node(at)), address: None }];
+        let target = Target { places, node: true, callers: Vec::new(), port: None };
+        self.access.targets.insert(name(service), target);
+        self.held.allow(std::slice::from_ref(&self.access));
+    }
+
+    pub fn know_relays(&mut self, relays: &BTreeMap<NodeName, SocketAddr>) {
+        let relay = |(node, at): (&NodeName, &SocketAddr)| (node.clone(), at.to_string().parse().unwrap());
+        self.access.relays = relays.iter().map(relay).collect();
+        self.held.allow(std::slice::from_ref(&self.access));
     }
 
     /// A program's socket whose other end is carried to the service.
@@ -191,3 +212,81 @@ pub async fn alpha_and_beta(transport: Transport) -> (Org, House, House) {
 }
 
 pub const BOTH: [Transport; 2] = [Transport::Tls, Transport::Quic];
+
+/// Carries TCP to an address, until it is told to drop what it carries, or to fall silent.
+pub struct Middle {
+    pub address: SocketAddr,
+    mood: watch::Sender<Mood>,
+    task: AbortHandle,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Carries,
+    /// Counted, so that each time is a new one.
+    Drops(u32),
+    Silent,
+}
+
+impl Middle {
+    pub async fn to(there: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mood, moods) = watch::channel(Mood::Carries);
+        let task = tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut moods = moods.clone();
+                moods.mark_unchanged();
+                tokio::spawn(async move {
+                    let mut out = TcpStream::connect(there).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut socket, &mut out) => {}
+                        _ = moods.changed() => {}
+                    }
+                    // Both sockets stay, and nobody hears anything.
+                    if *moods.borrow() == Mood::Silent {
+                        std::future::pending::<()>().await;
+                    }
+                });
+            }
+        });
+        Self { address, mood, task: task.abort_handle() }
+    }
+
+    pub fn drop_all(&self) {
+        self.mood.send_modify(|mood| {
+            *mood = match mood {
+                Mood::Drops(times) => Mood::Drops(*times + 1),
+                Mood::Carries | Mood::Silent => Mood::Drops(0),
+            };
+        });
+    }
+
+    /// Nothing goes through any more, and nobody is accepted.
+    pub fn die(&self) {
+        self.task.abort();
+        self.drop_all();
+    }
+
+    pub fn fall_silent(&self) {
+        self.mood.send_replace(Mood::Silent);
+    }
+}
+
+/// Asks until it is so.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it never was so: {what}");
+}
+
+/// The program's side was broken off, and did not end in order.
+pub async fn broke(program: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let found = within(program.read_to_end(&mut rest)).await;
+    assert_eq!(found.map_err(|why| why.kind()), Err(std::io::ErrorKind::ConnectionReset));
+}

@@ -98,7 +98,10 @@ fn lost_words(spares: &Spares) -> String {
     }
     let names: Vec<_> = spares.lost.iter().map(|name| format!("`{name}`")).collect();
     let names = names.join(", ");
-    format!("; {names} cannot issue any more, for the key of its mandate is revoked: remove each, and add it again")
+    format!(
+        "; {names} cannot issue any more, for the key of its mandate is revoked: remove each; under another name its machine can become \
+         a gateway again"
+    )
 }
 
 /// The org's name, typed: nobody does this by a slip.

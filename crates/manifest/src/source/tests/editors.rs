@@ -59,7 +59,7 @@ fn table(section: &Section, path: &str, found: &mut BTreeSet<String>) {
         while let Shape::Map(_, of) | Shape::MapOrNames(_, of) = shape {
             shape = of;
         }
-        if let Shape::Section(below) = shape {
+        if let Shape::Section(below) | Shape::TextOr(_, below) = shape {
             table(below, &path, found);
         }
         found.insert(path);

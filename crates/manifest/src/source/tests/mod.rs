@@ -7,3 +7,4 @@ mod whole;
 mod hostile;
 mod meaning;
 mod editors;
+mod tunnels;

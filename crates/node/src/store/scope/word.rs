@@ -1,6 +1,7 @@
 //! What gateways said of their ledgers, kept to be held against them; and where gateways are.
 
 use identity::envelope::Envelope;
+use identity::head::Head;
 use identity::principal::{Address, Author, NodeName};
 use identity::time::Timestamp;
 use org::frontier::Tip;
@@ -83,15 +84,18 @@ impl Scope {
         self.write_json("last-good.json", good)
     }
 
-    /// Everywhere that a gateway may be: the last good one, those of the head, those from when the node joined. What is
-    /// wrong among them costs a moment, and nothing is dropped for it.
+    /// Everywhere that a gateway may be: the last good one, those of the head, those from when the node joined; those that
+    /// can issue nothing last. What is wrong among them costs a moment, and nothing is dropped for it.
     pub fn addresses(&self, node: &NodeFile, now: Timestamp) -> Result<Vec<Address>, ScopeError> {
         let known = self.known()?;
         let head = known.as_ref().map(|known| &known.head.head);
         let first = head.and_then(|head| head.first_gateway()).cloned();
         let good = self.last_good()?.filter(|good| good.first == first).map(|good| good.address);
         let listed = head.map(|head| head.gateway_addresses(now)).unwrap_or_default();
-        Ok(in_turn(good.into_iter().chain(listed).chain(node.gateways.iter().cloned())))
+        let mute = head.map(Head::mute_addresses).unwrap_or_default();
+        let mut all = in_turn(good.into_iter().chain(listed).chain(node.gateways.iter().cloned()));
+        all.sort_by_key(|address| mute.contains(address));
+        Ok(all)
     }
 }
 
@@ -104,4 +108,50 @@ pub fn in_turn(addresses: impl Iterator<Item = Address>) -> Vec<Address> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use identity::head::Mandate;
+    use identity::id::KeyId;
+
+    use super::*;
+    use crate::scene::{self, NOW};
+
+    #[test]
+    fn gateways_that_can_issue_nothing_are_asked_last() {
+        let root = tempfile::tempdir().unwrap();
+        let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
+        scope.make_keys().unwrap();
+        let [one, two, three]: [Address; 3] = [1, 2, 3].map(|port| format!("127.0.0.1:{port}").parse().unwrap());
+        let founding = scene::founding();
+        let at = |gateway: &str, address: &Address, issuer: u8| Mandate {
+            identity_issuer: KeyId([issuer; 32]),
+            addresses: vec![address.clone()],
+            ..scene::mandate(gateway)
+        };
+        let mut head = Head { mandates: vec![at("quay", &one, 1), at("vps", &two, 2)], ..scene::head(&founding) };
+        let node = NodeFile {
+            schema: 1,
+            org: "harbor".parse().unwrap(),
+            org_id: founding.id,
+            name: "web-1".parse().unwrap(),
+            invite: None,
+            gateways: vec![three.clone()],
+            joined: true,
+            trust: None,
+        };
+        let good = LastGood { schema: 1, address: two.clone(), first: Some("quay".parse().unwrap()) };
+        scope.save_last_good(&good).unwrap();
+        let asked = |head: &Head| {
+            scope.save_known(&scene::known(&founding, head)).unwrap();
+            scope.addresses(&node, NOW).unwrap()
+        };
+        assert_eq!(asked(&head), [two.clone(), one.clone(), three.clone()], "where one was met last");
+        head.revocations.issuing_keys.insert(KeyId([2; 32]));
+        assert_eq!(asked(&head), [one.clone(), three.clone(), two.clone()]);
+        // Another that can issue is found there, too.
+        head.mandates.push(at("harbor-2", &two, 3));
+        assert_eq!(asked(&head), [two, one, three]);
+    }
 }
