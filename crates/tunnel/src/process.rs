@@ -18,6 +18,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
+use crate::attend::attend;
 use crate::dial::{Dialer, NoStream};
 use crate::held::{BadOrder, Held};
 use crate::live::{CutOff, Way};
@@ -59,7 +60,9 @@ pub async fn run(control: StdUnixStream, log: File, sandbox: String) -> Result<(
     let writer = tokio::spawn(write(answers, own, told));
     let mut process = Process::new(held, words, sandbox);
     process.say(Word::Done(number)).await;
+    let waits = tokio::spawn(attend(Arc::clone(&process.held), process.dialer.clone()));
     let obeyed = process.obey_all(&mut orders).await;
+    waits.abort();
     writer.abort();
     obeyed
 }

@@ -7,3 +7,4 @@ mod judging;
 mod cutting;
 mod calling;
 mod relaying;
+mod entering;
