@@ -37,7 +37,7 @@ pub struct Confined {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Files {
     Landlock { abi: u32, whole: bool },
-    Nothing { why: &'static str },
+    Nothing { why: String },
 }
 
 impl std::fmt::Display for Confined {
@@ -58,8 +58,12 @@ pub fn confine() -> io::Result<Confined> {
     let mut open = rustix::process::getrlimit(Resource::Nofile);
     open.current = open.maximum;
     rustix::process::setrlimit(Resource::Nofile, open)?;
-    let status = close_files().map_err(io::Error::other)?;
-    Ok(Confined { files: files(&status), open_files: rustix::process::getrlimit(Resource::Nofile).current })
+    // Best effort: what is in force is told, and what is not.
+    let files = close_files().map_or_else(|why| Files::Nothing { why: why.to_string() }, |status| files(&status));
+    if let Files::Nothing { why } = &files {
+        tracing::warn!(why, "the tunnel could not be kept from the file system");
+    }
+    Ok(Confined { files, open_files: rustix::process::getrlimit(Resource::Nofile).current })
 }
 
 fn close_files() -> Result<RestrictionStatus, RulesetError> {
@@ -74,9 +78,9 @@ fn close_files() -> Result<RestrictionStatus, RulesetError> {
 
 fn files(status: &RestrictionStatus) -> Files {
     match (&status.ruleset, &status.landlock) {
-        (_, LandlockStatus::NotEnabled) => Files::Nothing { why: "landlock is not enabled" },
+        (_, LandlockStatus::NotEnabled) => Files::Nothing { why: "landlock is not enabled".to_owned() },
         (RulesetStatus::NotEnforced, _) | (_, LandlockStatus::NotImplemented) => {
-            Files::Nothing { why: "kernel too old" }
+            Files::Nothing { why: "kernel too old".to_owned() }
         }
         (enforced, LandlockStatus::Available { effective_abi, .. }) => {
             Files::Landlock { abi: *effective_abi as u32, whole: *enforced == RulesetStatus::FullyEnforced }

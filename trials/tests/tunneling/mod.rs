@@ -95,11 +95,15 @@ services:
 
     /// What curl gets through SOCKS on `beta`, asking for this user.
     pub fn curl(&self, user: &str, url: &str) -> Output {
+        output(self.curl_command(user, url))
+    }
+
+    pub fn curl_command(&self, user: &str, url: &str) -> Command {
         let told = self.scene.place.node("beta", &["port", "socks", "--user", user], "");
         let port = trials::place::stdout(&told);
         let mut command = Command::new("curl");
         command.args(["-sS", "-m", "30", "--socks5-hostname", &format!("127.0.0.1:{}", port.trim()), url]);
-        output(command)
+        command
     }
 
     /// The lines of a node's access log.

@@ -1,6 +1,8 @@
 //! Found, served, joined, published: then a page is read by name, by whoever may.
 
-use trials::place::{json, stderr, stdout, succeeded, until};
+use std::process::Stdio;
+
+use trials::place::{Running, json, stderr, stdout, succeeded, until};
 
 use super::{Harbor, PAGE};
 
@@ -46,22 +48,19 @@ fn a_page_is_read_by_name_from_another_node_and_by_nobody_without_the_role() {
 fn a_role_that_is_taken_back_ends_what_was_open() {
     let harbor = Harbor::new();
     let place = &harbor.scene.place;
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| harbor.curl("ann", "http://wiki.harbor.internal/slow"));
-        let open = harbor.wiki.kept.recv().unwrap();
-        // The service can ask who that is.
-        let from = open.peer_addr().unwrap().to_string();
-        let caller = json(&place.node("alpha", &["caller", &from, "--json"], ""));
-        assert_eq!((&caller["principal"], &caller["node"]), (&"spiffe://harbor/user/ann".into(), &"beta".into()));
-        let nobody = place.node("alpha", &["caller", "127.0.0.1:1"], "");
-        assert!(!nobody.status.success());
-        harbor.publish("nothing");
-        // When it is published, nothing is open that it forbids.
-        let cut = harbor.log("alpha").into_iter().filter(|line| line["event"] == "cut").collect::<Vec<_>>();
-        assert_eq!(cut.len(), 1, "{:?}", harbor.log("alpha"));
-        assert_eq!((&cut[0]["who"], &cut[0]["head"]), (&"spiffe://harbor/user/ann".into(), &3.into()));
-        assert!(!waiting.join().unwrap().status.success());
-    });
+    let waiting = harbor.curl_command("ann", "http://wiki.harbor.internal/slow").stderr(Stdio::null()).spawn().unwrap();
+    let open = harbor.wiki.kept.recv().unwrap();
+    // The service can ask who that is.
+    let from = open.peer_addr().unwrap().to_string();
+    let caller = json(&place.node("alpha", &["caller", &from, "--json"], ""));
+    assert_eq!((&caller["principal"], &caller["node"]), (&"spiffe://harbor/user/ann".into(), &"beta".into()));
+    let nobody = place.node("alpha", &["caller", "127.0.0.1:1"], "");
+    assert!(!nobody.status.success());
+    harbor.publish("nothing");
+    assert_ne!(Running(waiting).end().0, Some(0));
+    until("the cut is written down", || harbor.log("alpha").iter().any(|line| line["event"] == "cut"));
+    let cut = harbor.log("alpha").into_iter().find(|line| line["event"] == "cut").unwrap();
+    assert_eq!((&cut["who"], &cut["head"]), (&"spiffe://harbor/user/ann".into(), &3.into()));
     assert!(!harbor.curl("ann", "http://wiki.harbor.internal/").status.success());
     harbor.publish("pages");
     let page = harbor.curl("ann", "http://wiki.harbor.internal/");

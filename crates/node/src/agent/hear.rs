@@ -99,7 +99,6 @@ impl Agent {
         self.take(&known, listed, now);
         self.engine.tick(now);
         self.keep_given_trust(&known, &trust).await;
-        self.feed_tunnel_anew().await;
         self.show_applied();
         Ok((known, None))
     }

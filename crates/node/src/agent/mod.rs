@@ -249,6 +249,8 @@ impl Agent {
             // A connection that ended while it rested is no failure: once more, on a new one.
             kept_up = self.keep_up_in_time(None, now).await;
         }
+        // What was taken before something failed is so.
+        self.feed_tunnel_anew().await;
         let failed = kept_up.as_ref().err().map(|why| describe(why));
         match kept_up {
             Ok((known, apart)) => {
@@ -343,7 +345,6 @@ impl Agent {
         self.learn(&known);
         // The new SVID goes with a new connection.
         self.line = (!due).then_some(line);
-        self.feed_tunnel_anew().await;
         self.plan_renewal(now, due)?;
         let fresh = Status::from_disk(&self.scope)?;
         self.options.tally.has_svid(fresh.svid_expires_at, self.renew_at);

@@ -42,7 +42,13 @@ pub fn start(scope: &Scope) -> io::Result<(Child, UnixStream)> {
     if rustix::process::geteuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
-    let child = command.spawn()?;
+    let child = command.spawn().map_err(|why| match why.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let hint = "root needs CAP_SETUID and CAP_SETGID to run it as nobody: freehold-node service install writes a unit that has them; and others must be able to run this program's file";
+            io::Error::new(why.kind(), format!("{why} ({hint})"))
+        }
+        _ => why,
+    })?;
     Ok((child, UnixStream::from_std(ours)?))
 }
 
