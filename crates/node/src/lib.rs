@@ -1,5 +1,7 @@
 //! A machine in an org: what it keeps, what it asks, and, if it is a gateway, what it answers.
 
+#[cfg(test)]
+mod scene;
 pub mod store;
 pub mod apply;
 pub mod metrics;

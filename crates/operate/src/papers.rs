@@ -6,13 +6,16 @@ use identity::certificate::{self, RequestedKey};
 use identity::head::{Mandate, TrustState};
 use identity::principal::NodeName;
 use identity::text::Bytes;
-use identity::time::Timestamp;
+use identity::time::{Seconds, Timestamp};
 use org::gateway::GatewayGrant;
 use pki_types::CertificateDer;
 
 use crate::desk::Desk;
 use crate::session::{OperateError, Session};
 use crate::turn::issuers::{Told, issuing_key};
+
+/// A certificate with less than this left is made anew.
+const SOON: Seconds = Seconds::DAY.times(90);
 
 /// What is known of both issuing keys of one gateway.
 #[derive(Debug)]
@@ -62,12 +65,6 @@ impl<T: InDomain> Ways<T> {
         let first = first.certificate.clone()?;
         Some((first, rest.iter().filter_map(|way| way.certificate.clone()).collect()))
     }
-
-    /// All that there are, to lie beside the first.
-    pub fn all(&self) -> Vec<CertificateDer<'static>> {
-        let all = self.each.iter().filter_map(|way| way.certificate.as_ref());
-        all.map(|der| CertificateDer::from(der.0.clone())).collect()
-    }
 }
 
 impl<D: Desk> Session<D> {
@@ -97,8 +94,8 @@ impl<D: Desk> Session<D> {
         };
         let all: Vec<_> = own.into_iter().chain(bundled).filter_map(its).collect();
         let key = all.first().and_then(|(der, _)| certificate::key_in(der).ok());
-        // One that is over is as good as none, but says what the key is.
-        let known: Vec<_> = all.iter().filter(|(_, until)| *until > now).map(|(der, _)| der).collect();
+        // One that is soon over is as good as none, but says what the key is.
+        let known: Vec<_> = all.iter().filter(|(_, until)| *until > now + SOON).map(|(der, _)| der).collect();
         versions.retain(|version| version.line.state.is_trusted());
         versions.sort_by_key(|version| (version.line.state != TrustState::Active, version.line.version));
         let mut each: Vec<Way> = Vec::new();

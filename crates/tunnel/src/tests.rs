@@ -6,3 +6,5 @@ mod carrying;
 mod judging;
 mod cutting;
 mod calling;
+mod relaying;
+mod entering;

@@ -14,6 +14,8 @@ pub mod socks;
 pub mod proxied;
 pub mod way;
 pub mod known;
+#[cfg(test)]
+mod scene;
 pub mod tree;
 pub mod standing;
 pub mod connect;

@@ -107,3 +107,23 @@ fn a_mandate_that_ended_is_named_and_a_refresh_cures_it() {
     let words = ["join", "--name", "web-1", "--invite-file", code_file.to_str().unwrap()];
     succeeded(&output(clock.under(place.node_command("web-1", &words))));
 }
+
+#[test]
+fn an_issuing_certificate_that_ends_soon_is_made_anew_when_the_gateway_is_renewed() {
+    let place = Place::founded(&["--node", "quay"]);
+    assert_eq!(place.facts(&["gateway", "renew", "quay"])["certified"], serde_json::json!([]), "it lasts three years");
+    let clock = Clock::off(place.path("clock"), "+1050d");
+    let told = |words: &[&str]| output(clock.under(place.freehold_command(words)));
+    succeeded(&told(&["refresh", "--trust-clock"]));
+    let ends = || {
+        let status = json(&told(&["status", "--json"]));
+        text(&status["gateways"][0], "issuer_until")
+    };
+    let before = ends();
+    let renewed = json(&told(&["gateway", "renew", "quay", "--json"]));
+    assert_eq!(renewed["certified"], serde_json::json!(["identity 1", "endpoint 1"]), "{renewed}");
+    assert_eq!((&renewed["grant"], &renewed["unknown"]), (&serde_json::Value::Null, &false.into()), "it lies here");
+    assert!(ends() > before, "{before}");
+    let gateway = serve(&place, Some(&clock));
+    assert_eq!(gateway.stop(), Some(0));
+}

@@ -75,12 +75,13 @@ fn a_machine_whose_clock_was_never_set_comes_home_and_says_by_how_much_it_is_beh
     place.joined("web-1");
     rotate(&place, "endpoint", 1, &["web-1"]);
     rotate(&place, "identity", 1, &["web-1"]);
-    let clock = Clock::off(place.path("clock"), "-3d");
+    let clock = Clock::off(place.path("clock"), "-73h");
     let mut command = clock.under(place.node_command("web-1", &["run"]));
     let _agent = trials::place::Running(command.stderr(std::process::Stdio::null()).spawn().unwrap());
     until("it is back, and says what is wrong", || {
         let problem = place.status("web-1")["problem"].as_str().unwrap_or_default().to_owned();
-        in_force(&place, "web-1", "endpoint") == [2] && problem.contains("days behind")
+        in_force(&place, "web-1", "endpoint") == [2]
+            && problem.contains("this machine's clock is at least 3 days behind")
     });
     let doctor = output(clock.under(place.node_command("web-1", &["doctor"])));
     let told = String::from_utf8_lossy(&doctor.stdout).into_owned() + &stderr(&doctor);

@@ -77,7 +77,10 @@ fn killed_at_any_moment_a_publish_leaves_one_root_and_goes_on() {
     }
     assert!(cut > 0, "nothing was cut off");
     if states(&place, "identity").len() == 1 {
-        succeeded(&place.freehold(&["trust", "publish", "identity"]));
+        let told = place.freehold(&["trust", "publish", "identity"]);
+        // What was signed before it was cut off is sent first, and is the very same.
+        let sent = stderr(&told).contains("version 2 is staged already");
+        assert!(told.status.success() || sent, "{}", stderr(&told));
     }
     assert_eq!(keys(), 1);
     is(&states(&place, "identity"), &[(1, "active"), (2, "staged")]);

@@ -122,24 +122,7 @@ pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, Begin
             "under an endpoint root that this machine has not heard of: let its agent run until it has".to_owned(),
         ));
     }
-    let readable = |name: &str, ders: &[Bytes]| -> Result<(), BeginError> {
-        let chain: Vec<_> = ders.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
-        let pem = certificate::to_pem(&chain);
-        Ok(file::write(&folder.path(name), pem.as_bytes(), Access::Readable).map_err(ScopeError::from)?)
-    };
-    readable("identity-issuer.pem", std::slice::from_ref(&grant.identity_issuer))?;
-    readable("endpoint-issuer.pem", std::slice::from_ref(&grant.endpoint_issuer))?;
-    readable("endpoint-root.pem", std::slice::from_ref(&grant.endpoint_root))?;
-    // The same keys under the other roots that are trusted now.
-    for (name, more) in
-        [("identity-issuer-more.pem", &grant.identity_more), ("endpoint-issuer-more.pem", &grant.endpoint_more)]
-    {
-        if more.is_empty() {
-            let _ = std::fs::remove_file(folder.path(name));
-        } else {
-            readable(name, more)?;
-        }
-    }
+    folder.take(grant, clock::now())?;
     // Reads them back, as the gateway will.
     let _ = folder.keys()?;
     if !folder.path("ledger.db").exists() {

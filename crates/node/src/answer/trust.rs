@@ -118,74 +118,30 @@ fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use identity::head::{Epoch, Revocations};
-    use identity::id::{Digest, KeyId};
-    use identity::key::EdKey;
-    use identity::signers::SignersRef;
-
     use super::*;
-
-    const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
-    const ORG: OrgId = OrgId([7; 32]);
-
-    fn voice(seed: u8) -> EdKey {
-        EdKey::from_seed(&[seed; 32])
-    }
-
-    fn mandate(gateway: &str, seed: u8) -> Mandate {
-        Mandate {
-            gateway: gateway.parse().unwrap(),
-            voice: voice(seed).public(),
-            identity_issuer: KeyId([1; 32]),
-            endpoint_issuer: KeyId([2; 32]),
-            hosts: Vec::new(),
-            kinds: BTreeSet::new(),
-            names: Vec::new(),
-            svid_ttl: Seconds::DAY,
-            not_before: NOW - Seconds::DAY,
-            not_after: NOW + Seconds::DAY,
-            addresses: Vec::new(),
-        }
-    }
-
-    fn said(gateway: &str, seed: u8) -> Envelope {
-        let (empty, at) = (|| Bytes(Vec::new()), NOW);
-        let body = Issuers {
-            gateway: gateway.parse().unwrap(),
-            identity: empty(),
-            endpoint: empty(),
-            spare_identity: empty(),
-            spare_endpoint: empty(),
-            at,
-        };
-        Envelope::seal(Some(ORG), &body).unwrap().signed(&voice(seed)).unwrap()
-    }
+    use crate::scene::{self, NOW, mandate};
 
     #[test]
     fn a_gateway_speaks_of_its_keys_in_its_own_voice_and_while_it_has_a_mandate() {
-        let head = Head {
-            version: 1,
-            reverts: None,
-            issued_at: NOW,
-            fresh_until: NOW + Seconds::DAY,
-            members: None,
-            members_floor: 0,
-            mandates: vec![mandate("one", 1), mandate("two", 2)],
-            placements: Vec::new(),
-            revocations: Revocations::default(),
-            trust: Vec::new(),
-            signers: SignersRef { version: 1, id: Digest([1; 32]) },
-            epoch: Epoch::first(),
-            release: None,
-            fleet: None,
+        let founding = scene::founding();
+        let head = Head { mandates: vec![mandate("one"), mandate("two")], ..scene::head(&founding) };
+        let said = |gateway: &str, by: &str| {
+            let (empty, at) = (|| Bytes(Vec::new()), NOW);
+            let body = Issuers {
+                gateway: gateway.parse().unwrap(),
+                identity: empty(),
+                endpoint: empty(),
+                spare_identity: empty(),
+                spare_endpoint: empty(),
+                at,
+            };
+            scene::sealed(&founding, &body, by)
         };
-        let counts = |envelope: &Envelope, now| open(ORG, &head, envelope, now).is_some();
-        assert!(counts(&said("one", 1), NOW));
-        assert!(counts(&said("two", 2), NOW));
-        assert!(!counts(&said("one", 2), NOW), "one of them passes its key off as the other's");
-        assert!(!counts(&said("three", 1), NOW), "it has no mandate");
-        assert!(!counts(&said("one", 1), NOW + Seconds::DAY), "its mandate is over");
+        let counts = |envelope: &Envelope, now| open(founding.id, &head, envelope, now).is_some();
+        assert!(counts(&said("one", "one"), NOW));
+        assert!(counts(&said("two", "two"), NOW));
+        assert!(!counts(&said("one", "two"), NOW), "one of them passes its key off as the other's");
+        assert!(!counts(&said("three", "one"), NOW), "it has no mandate");
+        assert!(!counts(&said("one", "one"), NOW + Seconds::DAY), "its mandate is over");
     }
 }

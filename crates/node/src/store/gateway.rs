@@ -12,6 +12,7 @@ use identity::id::{Digest, KeyId, OrgId};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::principal::{Address, NodeName, OrgName};
 use identity::time::Timestamp;
+use org::gateway::GatewayGrant;
 use pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 
@@ -217,10 +218,34 @@ impl GatewayFolder {
         Ok(Issuing { keys, certificates: all })
     }
 
-    /// Keeps certificates of the key in use under other roots beside the first. They are shown from the next start on.
-    pub fn save_more(&self, domain: Domain, certificates: &[CertificateDer<'static>]) -> Result<(), ScopeError> {
-        let pem = certificate::to_pem(certificates);
-        Ok(file::write(&self.issuer_path(domain, MORE), pem.as_bytes(), Access::Readable)?)
+    /// Takes certificates of the keys in use, that under the root in use first. What was here and is still good stays beside
+    /// them: the operators may not know of it. They are shown from the next start on.
+    pub fn take(&self, grant: &GatewayGrant, now: Timestamp) -> Result<(), ScopeError> {
+        for (domain, first, more) in [
+            (Domain::Identity, &grant.identity_issuer, &grant.identity_more),
+            (Domain::Endpoint, &grant.endpoint_issuer, &grant.endpoint_more),
+        ] {
+            let first = CertificateDer::from(first.0.clone());
+            let mut beside: Vec<_> = more.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
+            let path = self.issuer_path(domain, KEY);
+            let key = id_of(&read_key(&path)?, &path)?;
+            let before =
+                if self.issuer_path(domain, PEM).exists() { self.issuing(domain)?.certificates } else { Vec::new() };
+            let good = |der: &CertificateDer<'static>| {
+                certificate::read(der).is_ok_and(|read| read.key == key && read.validity.not_after > now)
+            };
+            let kept: Vec<_> =
+                before.into_iter().filter(|der| *der != first && !beside.contains(der) && good(der)).collect();
+            beside.extend(kept);
+            write_pem(&self.issuer_path(domain, PEM), std::slice::from_ref(&first))?;
+            let more = self.issuer_path(domain, MORE);
+            if beside.is_empty() {
+                let _ = std::fs::remove_file(more);
+            } else {
+                write_pem(&more, &beside)?;
+            }
+        }
+        write_pem(&self.path("endpoint-root.pem"), &[CertificateDer::from(grant.endpoint_root.0.clone())])
     }
 
     /// Makes the files say which key is in use, if that is the spare one: whenever this ends, the key that is in use is
@@ -260,6 +285,10 @@ impl GatewayFolder {
         let path = self.path(name);
         certificates(&path)?.into_iter().next().ok_or_else(|| damaged(&path, &"empty"))
     }
+}
+
+fn write_pem(path: &Path, certificates: &[CertificateDer<'static>]) -> Result<(), ScopeError> {
+    Ok(file::write(path, certificate::to_pem(certificates).as_bytes(), Access::Readable)?)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ScopeError> {

@@ -79,7 +79,7 @@ impl Ring {
             match self.through(inner, key, (&relay, &address)).await {
                 Ok(call) => return Ok(call),
                 Err(why) => {
-                    tries.push(Try { node: key.1.clone(), by: None, why: format!("by relay `{relay}`: {why}") })
+                    tries.push(Try { node: key.1.clone(), by: None, why: format!("by relay `{relay}`: {why}") });
                 }
             }
         }
@@ -96,15 +96,14 @@ impl Ring {
         key: &Key,
         (relay, address): (&NodeName, &HostPort),
     ) -> Result<Call, String> {
-        let held = &inner.held;
         let begun = Instant::now();
         let mut ends = self.at_relay(inner, relay, address).await?;
         match ends.ask(&Open::Through(key.1.clone())).await.map_err(|why| why.to_string())? {
             Opened::Yes => {}
             Opened::No(why) => return Err(why.to_string()),
         }
-        let config = held.client(&key.0).map_err(|why| why.to_string())?;
-        let shaking = Box::pin(tls::call(held, config, Box::new(Through::new(ends))));
+        let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
+        let shaking = Box::pin(tls::call(&inner.held, config, Box::new(Through::new(ends))));
         let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
         let (head, (peer, until)) = (met.head, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached_through(&key.1, relay, (begun.elapsed(), head)));

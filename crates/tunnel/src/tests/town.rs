@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use identity::principal::{HostPort, Name, Principal};
+use identity::principal::{HostPort, Name, NodeName, Principal};
 use manifest::stored::{Access, Caller, Dial, Listener, Place, Target, Transport, TunnelPolicy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 
 use super::scene::{Org, node};
 use crate::accept::{serve_quic, serve_tls};
@@ -71,12 +72,18 @@ impl House {
         Self { held, words: Some(words), dialer, address, stop, own, access: Access::default() }
     }
 
+    pub fn change(&self, change: impl FnOnce(&mut Running)) {
+        let mut running = (**self.held.running.load().as_ref().unwrap()).clone();
+        change(&mut running);
+        self.held.running.store(Some(Arc::new(running)));
+    }
+
     /// A service that listens at this address, and who may call it.
     pub fn offer(&mut self, service: &str, at: SocketAddr, rows: Vec<Caller>) {
-        let mut running = (**self.held.running.load().as_ref().unwrap()).clone();
         let listener = Listener { addr: at.to_string().parse().unwrap(), tells_caller: false };
-        running.services.insert(name(service), listener);
-        self.held.running.store(Some(Arc::new(running)));
+        self.change(|running| {
+            running.services.insert(name(service), listener);
+        });
         self.allow(service, rows);
     }
 
@@ -95,6 +102,20 @@ impl House {
         let places = vec![Dial { at: Place::Node(node(at)), address: Some(address) }];
         let target = Target { places, node: true, callers: callers.to_vec(), port: None };
         self.access.targets.insert(name(service), target);
+        self.held.allow(std::slice::from_ref(&self.access));
+    }
+
+    /// Knows that the service is at that node, which has no address.
+    pub fn aim_hidden(&mut self, service: &str, at: &str) {
+        let places = vec![Dial { at: Place::Node(node(at)), address: None }];
+        let target = Target { places, node: true, callers: Vec::new(), port: None };
+        self.access.targets.insert(name(service), target);
+        self.held.allow(std::slice::from_ref(&self.access));
+    }
+
+    pub fn know_relays(&mut self, relays: &BTreeMap<NodeName, SocketAddr>) {
+        let relay = |(node, at): (&NodeName, &SocketAddr)| (node.clone(), at.to_string().parse().unwrap());
+        self.access.relays = relays.iter().map(relay).collect();
         self.held.allow(std::slice::from_ref(&self.access));
     }
 
@@ -196,6 +217,7 @@ pub const BOTH: [Transport; 2] = [Transport::Tls, Transport::Quic];
 pub struct Middle {
     pub address: SocketAddr,
     mood: watch::Sender<Mood>,
+    task: AbortHandle,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -211,7 +233,7 @@ impl Middle {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (mood, moods) = watch::channel(Mood::Carries);
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {
                 let mut moods = moods.clone();
                 moods.mark_unchanged();
@@ -228,7 +250,7 @@ impl Middle {
                 });
             }
         });
-        Self { address, mood }
+        Self { address, mood, task: task.abort_handle() }
     }
 
     pub fn drop_all(&self) {
@@ -238,6 +260,12 @@ impl Middle {
                 Mood::Carries | Mood::Silent => Mood::Drops(0),
             };
         });
+    }
+
+    /// Nothing goes through any more, and nobody is accepted.
+    pub fn die(&self) {
+        self.task.abort();
+        self.drop_all();
     }
 
     pub fn fall_silent(&self) {

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 
 use identity::principal::Principal;
 use tokio::net::TcpStream;
+use wire::peer::Declined;
 
 use super::socks_words::Reply;
+use crate::dial::{Dialer, NoStream, Stream};
 use crate::names::Wanted;
 
 pub trait Opens: Send + Sync + 'static {
@@ -26,6 +28,37 @@ pub trait Carries: Send + 'static {
 pub struct Unopened {
     pub reply: Reply,
     pub why: String,
+}
+
+impl Opens for Dialer {
+    type Stream = Stream;
+
+    async fn open(&self, who: &Principal, wanted: &Wanted) -> Result<Stream, Unopened> {
+        Self::open(self, who, wanted).await.map_err(|why| Unopened { reply: reply(&why), why: why.to_string() })
+    }
+}
+
+impl Carries for Stream {
+    async fn carry(self, socket: TcpStream) {
+        Self::carry(self, socket).await;
+    }
+}
+
+const fn reply(why: &NoStream) -> Reply {
+    match why {
+        NoStream::NotAtHome(_) | NoStream::NotAllowed { .. } => Reply::NotAllowed,
+        NoStream::NotATarget(_) | NoStream::NotThere { .. } | NoStream::WhichOne { .. } => Reply::NoHost,
+        NoStream::NoWay { .. } => Reply::NoWay,
+        NoStream::Declined { why, .. } => match why {
+            Declined::NotAllowed | Declined::NotBelieved { .. } | Declined::TooOld | Declined::Stale => {
+                Reply::NotAllowed
+            }
+            Declined::ServiceDown => Reply::Refused,
+            Declined::ServiceSilent => Reply::TimedOut,
+            Declined::NoRelay | Declined::NotWaiting => Reply::NoWay,
+            Declined::TooMany | Declined::Stopping => Reply::Failed,
+        },
+    }
 }
 
 /// Who asked for what, in the log.

@@ -2,64 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use identity::envelope::Payload;
-use identity::head::{Epoch, Head, Revocations};
-use identity::key::{EdKey, Sign as _};
-use identity::signers::{Signer, Succession};
-use identity::text::Bytes;
+use identity::head::Head;
+use identity::signers::Succession;
 use identity::time::Seconds;
-use org::founding::FoundingRecord;
 
 use super::*;
-
-const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
-
-fn key(name: &str) -> EdKey {
-    EdKey::from_seed(&identity::id::sha256(name.as_bytes()))
-}
-
-fn quorum(name: &str) -> Quorum {
-    Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap()
-}
-
-fn sealed<T: Payload>(org: Option<OrgId>, body: &T, by: &str) -> Envelope {
-    Envelope::seal(org, body).unwrap().signed(&key(by)).unwrap()
-}
-
-fn head(set: &SignerSet, version: u64, by: &str) -> Envelope {
-    let body = Head {
-        version,
-        reverts: None,
-        issued_at: NOW,
-        fresh_until: NOW + Seconds::DAY.times(30),
-        members: None,
-        members_floor: 0,
-        mandates: Vec::new(),
-        placements: Vec::new(),
-        revocations: Revocations::default(),
-        trust: Vec::new(),
-        signers: set.as_ref(),
-        epoch: Epoch::first(),
-        release: None,
-        fleet: None,
-    };
-    sealed(Some(set.org), &body, by)
-}
-
-fn known() -> Known {
-    let record = FoundingRecord {
-        name: "harbor".parse().unwrap(),
-        founded_at: NOW,
-        identity_root: Bytes(vec![1]),
-        endpoint_root: Bytes(vec![2]),
-        signers: quorum("ann"),
-        recovery: quorum("safe"),
-        recovery_delay: Seconds::DAY,
-    };
-    let founding = Founding::open(sealed(None, &record, "ann")).unwrap();
-    let head = head(&founding.first_signers(), 1, "ann");
-    Known::new(founding, Vec::new(), head).unwrap()
-}
+use crate::scene::{NOW, head, known, quorum, sealed};
 
 /// The next set on its predecessor's word.
 fn succession(of: &SignerSet, next: &str, by: &str) -> (Envelope, SignerSet) {

@@ -3,17 +3,11 @@
 use std::convert::Infallible;
 
 use ground::random;
-use identity::head::{Epoch, Head, Revocations};
-use identity::key::{EdKey, Sign as _};
 use identity::members::{Leaf, MembersMap, NodeLeaf};
-use identity::signers::{Quorum, Signer};
-use identity::time::Seconds;
 use manifest::stored::SCHEMA;
-use org::founding::{Founding, FoundingRecord};
 
 use super::*;
-
-const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
+use crate::scene::{NOW, known as founded, sealed};
 
 struct Machine {
     name: NodeName,
@@ -34,43 +28,6 @@ impl Machine {
     }
 }
 
-fn ann() -> EdKey {
-    EdKey::from_seed(&[7; 32])
-}
-
-fn founded() -> Known {
-    let signers = Quorum::new(1, vec![Signer { name: "ann".parse().unwrap(), key: ann().public() }]).unwrap();
-    let record = FoundingRecord {
-        name: "harbor".parse().unwrap(),
-        founded_at: NOW,
-        identity_root: Bytes(vec![1]),
-        endpoint_root: Bytes(vec![2]),
-        recovery: signers.clone(),
-        signers,
-        recovery_delay: Seconds::DAY,
-    };
-    let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&ann()).unwrap()).unwrap();
-    let set = founding.first_signers();
-    let head = Head {
-        version: 1,
-        reverts: None,
-        issued_at: NOW,
-        fresh_until: NOW + Seconds::DAY.times(30),
-        members: None,
-        members_floor: 0,
-        mandates: Vec::new(),
-        placements: Vec::new(),
-        revocations: Revocations::default(),
-        trust: Vec::new(),
-        signers: set.as_ref(),
-        epoch: Epoch::first(),
-        release: None,
-        fleet: None,
-    };
-    let head = Envelope::seal(Some(set.org), &head).unwrap().signed(&ann()).unwrap();
-    Known::new(founding, Vec::new(), head).unwrap()
-}
-
 /// The next head, with a map of these machines; each has a label of its own.
 fn publish(known: &Known, machines: &[&Machine], salt: &str) -> (Known, BTreeMap<String, Vec<u8>>) {
     let manifest = |machine: &Machine| {
@@ -88,7 +45,7 @@ fn publish(known: &Known, machines: &[&Machine], salt: &str) -> (Known, BTreeMap
     let map = MembersMap::of(&leaves.iter().cloned().map(Leaf::Node).collect::<Vec<_>>()).unwrap();
     let mut head = known.head.head.clone();
     (head.version, head.members) = (head.version + 1, Some(map.root()));
-    let head = Envelope::seal(Some(known.org()), &head).unwrap().signed(&ann()).unwrap();
+    let head = sealed(Some(known.org()), &head, "ann");
     let newer = known.advance(&[], Some(&head), NOW).unwrap();
     let nodes = machines.iter().zip(leaves).map(|(machine, leaf)| ForNode {
         node_key: machine.key,

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 use ground::clock;
 use ground::file::{self, Access};
-use identity::bundle::Domain;
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
@@ -25,8 +24,8 @@ use crate::waiting::{Waiting, leave, told};
 #[command(after_help = "Example:
   freehold gateway renew vps --lasts 90d
 
-If it has no certificate of its issuing keys under a root that is trusted, because it was left out when that came, or because
-the certificate is over, one is made: then the root keys are needed. It goes into a file that is brought to that machine.")]
+If it has no certificate of its issuing keys under a root that is trusted, because it was left out when that came, or if that
+certificate ends within 90 days, one is made: then the root keys are needed. It goes into a file that is brought to that machine.")]
 pub struct Renew {
     /// The gateway's node name
     node: NodeName,
@@ -95,19 +94,16 @@ impl Renew {
         papers: &Papers,
         doing: &str,
     ) -> Result<Option<String>, Failure> {
-        let folder = GatewayFolder::at(&common.home(), &session.known.founding.record.name);
-        if folder.folder.exists() && folder.about().is_ok_and(|about| about.node == self.node) {
-            let both = [(Domain::Identity, papers.identity.all()), (Domain::Endpoint, papers.endpoint.all())];
-            for (domain, certificates) in both {
-                folder.save_more(domain, &certificates).map_err(|why| Failure::new(doing, &why))?;
-            }
-            return Ok(None);
-        }
         let grant = session.renewal(&self.node, papers).map_err(|why| failure(doing, &why))?;
         let Some(grant) = grant else {
             return Err(Failure::failed(doing, "it has no certificate under a root in use, and none can be made here")
                 .hint("say where the root keys are: --roots DIR; or run this where they are"));
         };
+        let folder = GatewayFolder::at(&common.home(), &session.known.founding.record.name);
+        if folder.folder.exists() && folder.about().is_ok_and(|about| about.node == self.node) {
+            folder.take(&grant, clock::now()).map_err(|why| Failure::new(doing, &why))?;
+            return Ok(None);
+        }
         let out = self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}.grant", self.node)));
         let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
         file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;

@@ -1,9 +1,9 @@
 //! Each kind of check against real ports, pages and programs.
 
-use std::time::Instant;
-
+use rustix::fs::{FileType, Mode};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
+use tokio::net::unix::pipe;
 
 use super::*;
 
@@ -113,55 +113,63 @@ async fn a_delivered_program_is_found_by_its_path() {
     assert_eq!(one(&check, folder.path()).await, Ok(()));
 }
 
-/// The process, while it is not only waiting to be reaped.
-fn lives(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
-}
+/// Nothing here takes so long.
+const LONG: Duration = Duration::from_secs(20);
 
-async fn until_dead(pid: &str) {
-    let begun = Instant::now();
-    while lives(pid) {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{pid} lives on");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+/// A pipe that all hold open who descend from a check: it says when the first is there, and when the last is gone.
+struct Life(pipe::Receiver);
+
+impl Life {
+    fn of(folder: &Path) -> Self {
+        let path = folder.join("life");
+        let _former = std::fs::remove_file(&path);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        Self(pipe::OpenOptions::new().open_receiver(path).unwrap())
+    }
+
+    async fn begins(&mut self) {
+        // Nobody has it yet: that is no end.
+        tokio::time::timeout(LONG, self.0.readable()).await.expect("it begins").unwrap();
+        assert_eq!(self.0.read_u8().await.unwrap(), b'\n');
+    }
+
+    async fn ends(mut self) {
+        let read = tokio::time::timeout(LONG, self.0.read_u8()).await.expect("it does not live on");
+        assert!(read.is_err(), "it says something more");
     }
 }
 
-async fn written(path: &Path) -> String {
-    let begun = Instant::now();
-    loop {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        if text.ends_with('\n') {
-            return text.trim().to_owned();
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "nothing was written");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+/// Begins something long, and does this.
+fn begin_and(then: &str) -> Probe {
+    sh(&format!("exec 3> life; sleep 600 & echo >&3; {then}"))
 }
 
 #[tokio::test]
 async fn a_program_that_takes_too_long_ends_with_all_it_began() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "sleep 600 & echo $! > child; wait";
-    let check = Check { probe: sh(script), timeout: Seconds(1) };
+    let mut life = Life::of(folder.path());
+    let check = Check { probe: begin_and("wait"), timeout: Seconds(1) };
     assert_eq!(one(&check, folder.path()).await, Err("no answer within 1s".to_owned()));
-    until_dead(&written(&folder.path().join("child")).await).await;
+    life.begins().await;
+    life.ends().await;
     // What stays behind after a good end holds nothing up, and ends too.
-    let script = "sleep 600 & echo $! > other; exit 0";
-    assert_eq!(one(&Check { probe: sh(script), timeout: Seconds(30) }, folder.path()).await, Ok(()));
-    until_dead(&written(&folder.path().join("other")).await).await;
+    let mut life = Life::of(folder.path());
+    let check = Check { probe: begin_and("exit 0"), timeout: Seconds(30) };
+    assert_eq!(one(&check, folder.path()).await, Ok(()));
+    life.begins().await;
+    life.ends().await;
 }
 
 #[tokio::test]
 async fn checks_that_are_no_longer_wanted_end_with_all_they_began() {
     let folder = tempfile::tempdir().unwrap();
-    let check = Check { probe: sh("sleep 600 & echo $! > child; wait"), timeout: Seconds(500) };
+    let mut life = Life::of(folder.path());
+    let check = Check { probe: begin_and("wait"), timeout: Seconds(500) };
     let checks = BTreeMap::from([("long".parse().unwrap(), check)]);
     let running = tokio::spawn(run(checks, folder.path().to_owned()));
-    let child = written(&folder.path().join("child")).await;
-    assert!(lives(&child));
+    life.begins().await;
     running.abort();
-    until_dead(&child).await;
+    life.ends().await;
 }
 
 #[tokio::test]

@@ -6,21 +6,14 @@ use ground::random;
 use identity::authority::Authority;
 use identity::bundle::{Domain, Endpoint, Identity};
 use identity::certificate::Validity;
-use identity::head::{Epoch, Revocations, TrustLine, TrustState};
-use identity::id::{Serial, sha256};
-use identity::key::{EdKey, Sign as _};
-use identity::signers::{Quorum, Signer};
-use identity::text::Bytes;
-use org::founding::{Founding, FoundingRecord};
+use identity::head::{TrustLine, TrustState};
+use identity::id::Serial;
+use org::founding::Founding;
 
 use super::*;
+use crate::scene::{self, NOW};
 
-const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
 const TRYING: Trying = Trying { within: Seconds(100), offline: false, urged: false };
-
-fn key(name: &str) -> EdKey {
-    EdKey::from_seed(&sha256(name.as_bytes()))
-}
 
 /// An org with as many roots as a test wants.
 struct Org {
@@ -31,20 +24,9 @@ struct Org {
 
 impl Org {
     fn new() -> Self {
-        let quorum =
-            |name: &str| Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap();
         let first = Self::root::<Endpoint>();
-        let record = FoundingRecord {
-            name: "harbor".parse().unwrap(),
-            founded_at: NOW,
-            identity_root: Bytes(vec![1]),
-            endpoint_root: Bytes(identity::certificate::from_pem(&first).unwrap()[0].to_vec()),
-            signers: quorum("ann"),
-            recovery: quorum("safe"),
-            recovery_delay: Seconds::DAY,
-        };
-        let founding = Envelope::seal(None, &record).unwrap().signed(&key("ann")).unwrap();
-        Self { founding: Founding::open(founding).unwrap(), first }
+        let root = identity::certificate::from_pem(&first).unwrap().remove(0);
+        Self { founding: scene::founded_on(root.to_vec()), first }
     }
 
     fn root<D: InDomain>() -> String {
@@ -57,29 +39,13 @@ impl Org {
     fn bundle<D: InDomain>(&self, version: u64, pem: &str) -> Bundle<D> {
         let org = "harbor".parse().unwrap();
         let body = Bundle::<D>::draft((version, None), &org, Vec::new(), pem, NOW).unwrap();
-        let envelope = Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key("ann")).unwrap();
+        let envelope = scene::sealed(&self.founding, &body, "ann");
         Bundle::open(&self.founding.first_signers(), &envelope).unwrap()
     }
 
     fn known(&self, version: u64, trust: Vec<TrustLine>) -> Known {
-        let head = Head {
-            version,
-            reverts: None,
-            issued_at: NOW,
-            fresh_until: NOW + Seconds::DAY,
-            members: None,
-            members_floor: 0,
-            mandates: Vec::new(),
-            placements: Vec::new(),
-            revocations: Revocations::default(),
-            trust,
-            signers: self.founding.first_signers().as_ref(),
-            epoch: Epoch::first(),
-            release: None,
-            fleet: None,
-        };
-        let head = Envelope::seal(Some(self.founding.id), &head).unwrap().signed(&key("ann")).unwrap();
-        Known::new(self.founding.clone(), Vec::new(), head).unwrap()
+        let head = Head { version, trust, ..scene::head(&self.founding) };
+        scene::known(&self.founding, &head)
     }
 }
 

@@ -1,72 +1,18 @@
 //! A gateway's word about its ledger, kept against the gateway.
 
-use std::collections::BTreeSet;
-
-use identity::head::{Epoch, Head, Mandate, Place, Revocations};
-use identity::id::{Digest, KeyId, sha256};
-use identity::key::{EdKey, Sign as _};
+use identity::head::{Epoch, Head, Place};
+use identity::id::Digest;
 use identity::principal::Author;
-use identity::signers::{Quorum, Signer};
-use identity::text::Bytes;
-use identity::time::Seconds;
-use org::founding::{Founding, FoundingRecord};
 use org::frontier::Tip;
 
 use super::*;
-
-const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
-
-fn key(name: &str) -> EdKey {
-    EdKey::from_seed(&sha256(name.as_bytes()))
-}
-
-fn quorum(name: &str) -> Quorum {
-    Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap()
-}
+use crate::scene::{self, NOW, key};
 
 /// An org with the gateway `quay`.
 fn known(epoch: Epoch) -> Known {
-    let record = FoundingRecord {
-        name: "harbor".parse().unwrap(),
-        founded_at: NOW,
-        identity_root: Bytes(vec![1]),
-        endpoint_root: Bytes(vec![2]),
-        signers: quorum("ann"),
-        recovery: quorum("safe"),
-        recovery_delay: Seconds::DAY,
-    };
-    let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&key("ann")).unwrap()).unwrap();
-    let mandate = Mandate {
-        gateway: "quay".parse().unwrap(),
-        voice: key("quay").public(),
-        identity_issuer: KeyId([1; 32]),
-        endpoint_issuer: KeyId([2; 32]),
-        hosts: Vec::new(),
-        kinds: BTreeSet::new(),
-        names: Vec::new(),
-        svid_ttl: Seconds::DAY,
-        not_before: NOW,
-        not_after: NOW + Seconds::DAY,
-        addresses: Vec::new(),
-    };
-    let head = Head {
-        version: 1,
-        reverts: None,
-        issued_at: NOW,
-        fresh_until: NOW + Seconds::DAY,
-        members: None,
-        members_floor: 0,
-        mandates: vec![mandate],
-        placements: Vec::new(),
-        revocations: Revocations::default(),
-        trust: Vec::new(),
-        signers: founding.first_signers().as_ref(),
-        epoch,
-        release: None,
-        fleet: None,
-    };
-    let head = Envelope::seal(Some(founding.id), &head).unwrap().signed(&key("ann")).unwrap();
-    Known::new(founding, Vec::new(), head).unwrap()
+    let founding = scene::founding();
+    let head = Head { mandates: vec![scene::mandate("quay")], epoch, ..scene::head(&founding) };
+    scene::known(&founding, &head)
 }
 
 fn place(epoch: u32, seq: u64) -> Place {

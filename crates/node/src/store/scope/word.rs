@@ -109,3 +109,49 @@ pub fn in_turn(addresses: impl Iterator<Item = Address>) -> Vec<Address> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use identity::head::Mandate;
+    use identity::id::KeyId;
+
+    use super::*;
+    use crate::scene::{self, NOW};
+
+    #[test]
+    fn gateways_that_can_issue_nothing_are_asked_last() {
+        let root = tempfile::tempdir().unwrap();
+        let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
+        scope.make_keys().unwrap();
+        let [one, two, three]: [Address; 3] = [1, 2, 3].map(|port| format!("127.0.0.1:{port}").parse().unwrap());
+        let founding = scene::founding();
+        let at = |gateway: &str, address: &Address, issuer: u8| Mandate {
+            identity_issuer: KeyId([issuer; 32]),
+            addresses: vec![address.clone()],
+            ..scene::mandate(gateway)
+        };
+        let mut head = Head { mandates: vec![at("quay", &one, 1), at("vps", &two, 2)], ..scene::head(&founding) };
+        let node = NodeFile {
+            schema: 1,
+            org: "harbor".parse().unwrap(),
+            org_id: founding.id,
+            name: "web-1".parse().unwrap(),
+            invite: None,
+            gateways: vec![three.clone()],
+            joined: true,
+            trust: None,
+        };
+        let good = LastGood { schema: 1, address: two.clone(), first: Some("quay".parse().unwrap()) };
+        scope.save_last_good(&good).unwrap();
+        let asked = |head: &Head| {
+            scope.save_known(&scene::known(&founding, head)).unwrap();
+            scope.addresses(&node, NOW).unwrap()
+        };
+        assert_eq!(asked(&head), [two.clone(), one.clone(), three.clone()], "where one was met last");
+        head.revocations.issuing_keys.insert(KeyId([2; 32]));
+        assert_eq!(asked(&head), [one.clone(), three.clone(), two.clone()]);
+        // Another that can issue is found there, too.
+        head.mandates.push(at("harbor-2", &two, 3));
+        assert_eq!(asked(&head), [two, one, three]);
+    }
+}

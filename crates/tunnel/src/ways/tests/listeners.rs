@@ -1,22 +1,19 @@
 //! What is bound, what stays, and what goes.
 
 use std::net::TcpListener as Taken;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use identity::principal::HostPort;
 
 use super::*;
 use crate::ways::ports::offset;
 
-/// A port that is taken here, below those that systems give away; the one that the org moves to is free.
-fn taken(org: OrgId) -> (Taken, SocketAddr) {
-    let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-    let mut ports = (12_000..22_000).step_by(7);
-    loop {
-        let port = ports.next().expect("a free port");
-        if let (Ok(taken), Ok(_)) = (Taken::bind(at(port)), Taken::bind(at(port + offset(org)))) {
-            return (taken, at(port));
-        }
-    }
+/// An address of loopback that no other test has, and so every port of it is free.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let ip = [127, 128 | high, low, NEXT.fetch_add(1, Ordering::Relaxed)];
+    SocketAddr::from((ip, 1080))
 }
 
 fn host_port(at: SocketAddr) -> HostPort {
@@ -41,6 +38,8 @@ async fn what_comes_and_goes_does_not_disturb_what_stays() {
     let one: HostPort = "127.0.0.1:0".parse().unwrap();
     house.running.policy.forward.insert(one.clone(), forward("echo", None));
     house.home.insert(of("user/aaron"));
+    // Whoever was bound anew would be somewhere else.
+    house.running.ports.clear();
     let second = house.follow().await;
     assert!(first.at.iter().all(|(place, at)| second.at.get(place) == Some(at)), "{first:?} {second:?}");
     let added: Vec<&Place> = second.at.keys().filter(|place| !first.at.contains_key(place)).collect();
@@ -62,7 +61,8 @@ async fn what_comes_and_goes_does_not_disturb_what_stays() {
 #[tokio::test]
 async fn a_taken_port_becomes_the_orgs_own_and_that_is_kept() {
     let mut house = House::new().await;
-    let (other, wished) = taken(ORG);
+    let wished = own_address();
+    let other = Taken::bind(wished).unwrap();
     house.running = running(&wished.to_string(), false);
     let first = house.follow().await;
     let socks = first.at[&Place::Socks];
@@ -86,8 +86,7 @@ async fn a_taken_port_becomes_the_orgs_own_and_that_is_kept() {
 async fn two_orgs_on_one_machine_are_apart() {
     let (mut one, mut two) = (House::new().await, House::new().await);
     two.org = OrgId([1; 32]);
-    let (free, wished) = taken(two.org);
-    drop(free);
+    let wished = own_address();
     one.running = running(&wished.to_string(), false);
     two.running = running(&wished.to_string(), false);
     assert_eq!(one.follow().await.at[&Place::Socks], wished);
@@ -111,9 +110,7 @@ async fn what_cannot_be_bound_is_told_and_the_rest_is_there() {
 #[tokio::test]
 async fn what_the_fleet_opens_to_others_is_open_there_and_nowhere_else() {
     let mut house = House::new().await;
-    let (free, wished) = taken(ORG);
-    drop(free);
-    let wide = SocketAddr::from(([0, 0, 0, 0], wished.port()));
+    let wide = Taken::bind("0.0.0.0:0").unwrap().local_addr().unwrap();
     house.running = running(&wide.to_string(), false);
     let at = house.follow().await.at;
     assert_eq!(at[&Place::Socks], wide);
@@ -129,8 +126,7 @@ async fn what_the_fleet_opens_to_others_is_open_there_and_nowhere_else() {
 #[tokio::test]
 async fn a_forward_asks_for_whom_it_is_told_and_resets_what_is_not_opened() {
     let mut house = House::new().await;
-    let (free, wished) = taken(ORG);
-    drop(free);
+    let wished = own_address();
     let place = Place::Forward(host_port(wished));
     house.running.policy.forward.insert(host_port(wished), forward("echo", Some("alice")));
     let at = house.follow().await.at[&place];

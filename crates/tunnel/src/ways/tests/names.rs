@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use tokio::net::UdpSocket;
 
 use super::*;
+use crate::ways::dns;
 
 fn query(name: &str, kind: u8) -> Vec<u8> {
     let mut bytes = vec![7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -81,7 +82,10 @@ async fn questions_are_answered_over_tcp_too_one_after_the_other() {
     ] {
         assert_eq!(read(&ask_tcp(&mut socket, &query(asked, kind)).await), expected, "{asked}");
     }
-    socket.write_u16(u16::MAX).await.unwrap();
+    let mut long = query("echo.harbor.internal", 1);
+    long.resize(dns::LONGEST + 1, 0);
+    socket.write_u16(u16::try_from(long.len()).unwrap()).await.unwrap();
+    socket.write_all(&long).await.unwrap();
     assert_eq!(rest(&mut socket).await, b"", "a query is not that long");
 }
 
