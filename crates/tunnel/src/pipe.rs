@@ -142,6 +142,7 @@ fn hang_up(end: &End, socket: TcpStream) {
     if !matches!(end, End::Whole) {
         let _ = socket.set_zero_linger();
     }
+    drop(socket);
 }
 
 async fn both_ways<O: Outgoing, I: Incoming>(

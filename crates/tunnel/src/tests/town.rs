@@ -198,7 +198,7 @@ pub async fn echoed(program: &mut TcpStream, words: &[u8]) {
 
 /// Nothing here takes that long.
 pub async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), work).await.expect("it takes too long")
+    tokio::time::timeout(Duration::from_mins(2), work).await.expect("it takes too long")
 }
 
 /// `alpha` has a wiki that echoes and that `beta` may call; both over one transport.
