@@ -198,7 +198,7 @@ pub async fn echoed(program: &mut TcpStream, words: &[u8]) {
 
 /// Nothing here takes that long.
 pub async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), work).await.expect("it takes too long")
+    tokio::time::timeout(Duration::from_mins(2), work).await.expect("it takes too long")
 }
 
 /// `alpha` has a wiki that echoes and that `beta` may call; both over one transport.
@@ -306,7 +306,7 @@ pub async fn udp_middle(first: SocketAddr) -> (SocketAddr, watch::Sender<SocketA
 
 /// Asks until it is so.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..3_000 {
+    for _ in 0..12_000 {
         if is_so() {
             return;
         }
