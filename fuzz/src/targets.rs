@@ -16,12 +16,13 @@ pub mod file_path;
 pub mod carried;
 pub mod socks;
 pub mod dns_query;
+pub mod tunnel_frame;
 
 pub type Check = fn(&[u8]) -> bool;
 pub type Seeds = fn() -> Vec<Vec<u8>>;
 
 /// All of them. Each has a program of its own name in `fuzz_targets`.
-pub const ALL: [(&str, Seeds, Check); 16] = [
+pub const ALL: [(&str, Seeds, Check); 17] = [
     ("invite_code", invite_code::seeds, invite_code::check),
     ("enroll_request", enroll_request::seeds, enroll_request::check),
     ("certificate_request", certificate_request::seeds, certificate_request::check),
@@ -38,6 +39,7 @@ pub const ALL: [(&str, Seeds, Check); 16] = [
     ("carried", carried::seeds, carried::check),
     ("socks", socks::seeds, socks::check),
     ("dns_query", dns_query::seeds, dns_query::check),
+    ("tunnel_frame", tunnel_frame::seeds, tunnel_frame::check),
 ];
 
 /// Real objects must get to the end, or the target would look at nothing and nobody would notice.

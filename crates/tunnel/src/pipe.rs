@@ -92,7 +92,7 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
     // A new rule that came while the service was asked: not a byte passes.
     if let Some(why) = terms.ticket.is_cut() {
         let end = End::Cut(why);
-        reset_unless_whole(&end, &socket);
+        hang_up(&end, socket);
         return Carried { end, sent: 0, received: 0, free: None };
     }
     let row = Arc::clone(&terms.row);
@@ -103,6 +103,7 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             let whole = AtomicBool::new(true);
             let (mut to, mut from) = far::tls(&mut ends, &whole);
             let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
+            hang_up(&end, socket);
             let is_free = matches!(end, End::Whole) && whole.load(Relaxed);
             if !is_free && whole.load(Relaxed) {
                 far::tell_broken(&mut ends).await;
@@ -112,6 +113,7 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
         Far::Quic(mut ends) => {
             let (mut to, mut from) = far::quic(&mut ends);
             let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
+            hang_up(&end, socket);
             match end {
                 // What was written is on its way only as long as somebody holds the connection.
                 End::Whole => ends.finish().await,
@@ -119,15 +121,15 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             }
             (end, None)
         }
-        Far::Here(mut service) => {
-            let (from, to) = service.split();
+        Far::Here(mut other) => {
+            let (from, to) = other.split();
             let end = both_ways(&mut socket, (&mut far::Plain(to), &mut far::Plain(from)), &progress, terms).await;
-            reset_unless_whole(&end, &service);
+            hang_up(&end, socket);
+            hang_up(&end, other);
             (end, None)
         }
     };
     row.closed();
-    reset_unless_whole(&end, &socket);
     let (sent, received) = match terms.way {
         Way::In => (progress.back.load(Relaxed), progress.out.load(Relaxed)),
         Way::Out => (progress.out.load(Relaxed), progress.back.load(Relaxed)),
@@ -136,10 +138,11 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
 }
 
 /// A program takes an orderly end for all that there is; so one that broke off must not look like it.
-fn reset_unless_whole(end: &End, socket: &TcpStream) {
+fn hang_up(end: &End, socket: TcpStream) {
     if !matches!(end, End::Whole) {
         let _ = socket.set_zero_linger();
     }
+    drop(socket);
 }
 
 async fn both_ways<O: Outgoing, I: Incoming>(

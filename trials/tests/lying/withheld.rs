@@ -8,7 +8,7 @@ use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
 use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Seconds;
-use manifest::stored::Manifest;
+use manifest::stored::{Manifest, SCHEMA};
 use trials::liar::Loot;
 use trials::place::until;
 use wire::sync::{SyncAnswer, SyncRequest};
@@ -78,7 +78,8 @@ fn a_manifest_of_a_newer_schema_is_refused_with_the_words_what_to_upgrade() {
         let manifest = Some(Bytes(manifest.clone()));
         SyncAnswer { head, listing: Some(listing.clone()), manifest, ..loot.nothing() }.into()
     });
-    scene.until_problem("web-1", "has schema 99; this program knows up to 2: upgrade freehold-node");
+    let words = format!("has schema 99; this program knows up to {SCHEMA}: upgrade freehold-node");
+    scene.until_problem("web-1", &words);
     assert_eq!(confirmed(&scene.place.status("web-1")), before);
     // Refused again and again, and yet it is not asked for without end.
     let (asked, began) = (liar.asked(), std::time::Instant::now());

@@ -8,6 +8,7 @@ use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::members::Listing;
 use identity::time::Seconds;
+use manifest::stored::SCHEMA;
 use org::consent::Consent;
 use org::report::{Applied, Mark, Report};
 use serde_json::Value;
@@ -32,7 +33,7 @@ impl Puppet {
     fn join(place: &Place, name: &str) -> Self {
         let (joiner, issued) = Joiner::join(&place.code(&[]), name, place.port);
         let own = joiner.own(&issued);
-        Self { joiner, own, port: place.port, schema: 2 }
+        Self { joiner, own, port: place.port, schema: SCHEMA }
     }
 
     fn sync(&self, report: Option<Report>, waits_for: Option<Digest>) -> SyncAnswer {
@@ -248,6 +249,33 @@ fn a_node_with_an_older_agent_holds_the_schema_back_and_is_named() {
     let answer = old.sync(None, None);
     let manifest: Value = serde_json::from_slice(&answer.manifest.unwrap().0).unwrap();
     assert_eq!(manifest["schema"], 1);
+}
+
+#[test]
+fn an_agent_without_tunnels_holds_back_what_is_said_of_them_and_keeps_its_words() {
+    let scene = Scene::new();
+    let _gateway = scene.place.serve();
+    let mut old = Puppet::join(&scene.place, "web-1");
+    old.schema = 2;
+    old.says(1, Applied::Nothing);
+    until("the report is there", || scene.place.facts(&["node", "show", "web-1"])["report"]["schema"] == 2);
+    // It concerns another machine, and would be lost there.
+    scene.declare(&format!(
+        "{QUAY}\nclasses:\n  web:\n    match: web-*\n  lab:\n    match: lab-*\n    tunnel: {{socks: off}}"
+    ));
+    let told = scene.place.freehold(&["publish", "--yes", "--no-wait"]);
+    ended(&told, 3, "held back by `web-1`");
+    let words = stderr(&told);
+    assert!(words.contains("it is said how tunnels behave on class `lab`, which takes manifest schema 3"), "{words}");
+    assert!(words.contains("take `tunnel` out of the fleet"), "{words}");
+    assert_eq!(scene.head().version, 1, "nothing was published");
+    scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*"));
+    std::fs::write(scene.place.path("fleet/more.yaml"), "roles: {node: {allow: pages}}\n").unwrap();
+    succeeded(&scene.place.freehold(&["publish", "--yes", "--no-wait"]));
+    let bytes = old.sync(None, None).manifest.unwrap().0;
+    let manifest: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!((&manifest["schema"], &manifest["access"]["targets"]["wiki"]["node"]), (&2.into(), &true.into()));
+    assert!(manifest["access"]["targets"]["wiki"].get("port").is_none(), "{manifest}");
 }
 
 #[test]

@@ -35,9 +35,12 @@ pub(crate) fn doubts(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     {
         notes.push(warning(at, "`org.stale` holds for nobody").hint("name roles under `roles`, or leave it out"));
     }
-    let mut told = BTreeSet::new();
+    let (mut told, mut listens) = (BTreeSet::new(), BTreeMap::<Spot, bool>::new());
     for (at, spec, said) in machines(fleet, spots) {
         let tunnel = &spec.policy.tunnel;
+        if let Some(spot) = said.listen {
+            *listens.entry(spot).or_default() |= spec.address.is_some();
+        }
         if let (Socks::At { addr, password: false }, Some(spot)) = (&tunnel.socks, said.socks)
             && is_open(addr)
             && told.insert(spot)
@@ -55,6 +58,11 @@ pub(crate) fn doubts(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
                     .push(warning(said.at, message).hint("listen on 127.0.0.1, unless others are to have this way in"));
             }
         }
+    }
+    for (spot, _) in listens.into_iter().filter(|(_, is_called)| !is_called) {
+        let draft = warning(spot, "nobody calls there: no machine that listens there has an `address`");
+        notes
+            .push(draft.hint("give it an `address`; or leave this out, since what comes by a relay needs no listener"));
     }
 }
 

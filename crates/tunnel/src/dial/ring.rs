@@ -23,7 +23,7 @@ use crate::line::{connect, quic, resolve, tls};
 const AT_ONCE: usize = 64;
 /// A machine that answers does so within a few round trips.
 const CONNECT: Duration = Duration::from_secs(5);
-/// So long the first transport is tried alone.
+/// So long the first transport is tried alone, or five round trips: it takes three.
 const HEAD_START: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
@@ -59,7 +59,9 @@ impl Ring {
                 }
             }
         }
-        let call = self.race(inner, to, choice).await?;
+        // Before the race: who waits for a turn is not slow.
+        let _turn = self.turns.acquire().await;
+        let call = self.race(inner, to, (choice, measured.round_trip)).await?;
         inner.facts.used(&key.1, call.line.by(), choice);
         Ok(call)
     }
@@ -118,9 +120,15 @@ impl Ring {
         }
     }
 
-    async fn race(&self, inner: &Inner, to: (&Key, &HostPort), choice: Choice) -> Result<Call, Vec<Try>> {
+    async fn race(
+        &self,
+        inner: &Inner,
+        to: (&Key, &HostPort),
+        (choice, round_trip): (Choice, Option<Duration>),
+    ) -> Result<Call, Vec<Try>> {
         let mut first = std::pin::pin!(self.dial(inner, to, choice.first));
-        match timeout(HEAD_START, &mut first).await {
+        let alone = HEAD_START.max(round_trip.unwrap_or_default() * 5);
+        match timeout(alone, &mut first).await {
             Ok(Ok(call)) => return Ok(call),
             Ok(Err(failed)) => {
                 let second = self.dial(inner, to, choice.first.other()).await;
@@ -158,7 +166,6 @@ impl Ring {
     }
 
     async fn by_tls(&self, inner: &Inner, key: &Key, address: &HostPort) -> Result<Call, String> {
-        let _turn = self.turns.acquire().await.map_err(|why| why.to_string())?;
         let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
         let begun = Instant::now();
         let late = |_| format!("{address} did not answer within {} s", CONNECT.as_secs());
@@ -184,7 +191,6 @@ impl Ring {
         {
             return Ok(call);
         }
-        let _turn = self.turns.acquire().await.map_err(|why| why.to_string())?;
         let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
         let config = quic::client(&config).map_err(|why| why.to_string())?;
         let mut failed = String::new();

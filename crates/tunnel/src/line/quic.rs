@@ -21,6 +21,8 @@ use crate::held::Held;
 
 /// Nobody says over UDP that nobody is there.
 pub const ANSWER: Duration = Duration::from_secs(5);
+/// Whoever gets something says so in a fraction of that.
+const SILENCE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const IDLE_MILLISECONDS: u32 = 15_000;
 /// What a peer may have sent on all its streams together that no service has read yet. A stream has a window of its own.
@@ -110,7 +112,20 @@ impl Line {
             let opened = frames.words(Kind::Opened).await?;
             Ok((opened, Ends { to, from: frames.into_inner() }))
         };
-        timeout(OPENED, asked).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
+        tokio::select! {
+            opened = timeout(OPENED, asked) => opened.map_err(|_| gone())?,
+            () = self.silence() => Err(gone()),
+        }
+    }
+
+    /// Returns when not even a sign came that something arrived there: its process is another one by now.
+    async fn silence(&self) {
+        let heard = || self.connection.stats().udp_rx.datagrams;
+        let before = heard();
+        tokio::time::sleep(SILENCE.max(self.connection.rtt() * 5)).await;
+        if heard() != before {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// The next stream that the other side begins; nothing when the connection is over.
@@ -121,6 +136,10 @@ impl Line {
     pub fn is_over(&self) -> bool {
         self.connection.close_reason().is_some()
     }
+}
+
+fn gone() -> NoFrame {
+    NoFrame::Io(std::io::ErrorKind::TimedOut.into())
 }
 
 impl Ends {

@@ -1,8 +1,10 @@
 //! The other end of a stream: in frames over TLS, as it is over QUIC and to a service of this node.
 
+use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use bytes::{Buf as _, Bytes};
 use quinn::{ReadError, RecvStream, SendStream, WriteError};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -137,6 +139,9 @@ fn far(why: impl Into<NoFrame>) -> End {
 
 // ---- QUIC: the transport itself sees that the other side lives ----
 
+/// Packets whose bytes are taken at once.
+const CHUNKS: usize = 32;
+
 pub struct QuicOut<'a>(&'a mut SendStream);
 pub struct QuicIn<'a>(&'a mut RecvStream);
 
@@ -168,10 +173,13 @@ impl Outgoing for QuicOut<'_> {
 
 impl Incoming for QuicIn<'_> {
     async fn pass(&mut self, near: &mut WriteHalf<'_>, progress: &Progress<'_>) -> Result<bool, End> {
-        match self.0.read_chunk(DATA, true).await {
-            Ok(Some(chunk)) => {
-                near.write_all(&chunk.bytes).await.map_err(End::Near)?;
-                progress.came_in(chunk.bytes.len());
+        let mut chunks: [Bytes; CHUNKS] = std::array::from_fn(|_| Bytes::new());
+        match self.0.read_chunks(&mut chunks).await {
+            Ok(Some(count)) => {
+                let chunks = chunks.get_mut(..count).unwrap_or_default();
+                let bytes = chunks.iter().map(Bytes::len).sum();
+                write_chunks(near, chunks).await.map_err(End::Near)?;
+                progress.came_in(bytes);
                 Ok(true)
             }
             Ok(None) => Ok(false),
@@ -183,6 +191,24 @@ impl Incoming for QuicIn<'_> {
     async fn listen(&mut self) -> Result<(), End> {
         std::future::pending().await
     }
+}
+
+/// What arrived goes out together: a packet holds little, and a system call costs as much as many of them.
+async fn write_chunks(near: &mut WriteHalf<'_>, chunks: &mut [Bytes]) -> std::io::Result<()> {
+    while chunks.iter().any(|chunk| !chunk.is_empty()) {
+        let slices: [IoSlice<'_>; CHUNKS] =
+            std::array::from_fn(|n| IoSlice::new(chunks.get(n).map_or(&[], AsRef::as_ref)));
+        let mut written = near.write_vectored(&slices).await?;
+        if written == 0 {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        for chunk in chunks.iter_mut() {
+            let part = written.min(chunk.len());
+            chunk.advance(part);
+            written -= part;
+        }
+    }
+    Ok(())
 }
 
 // ---- a service of this node ----

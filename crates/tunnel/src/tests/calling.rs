@@ -6,7 +6,9 @@ use tokio::net::TcpStream;
 use wire::peer::Declined;
 
 use super::scene::{Org, node};
-use super::town::{BOTH, House, Middle, Serves, alpha_and_beta, echo, echoed, name, pair, until, wanted, within};
+use super::town::{
+    BOTH, House, Middle, Serves, alpha_and_beta, echo, echoed, name, pair, udp_middle, until, wanted, within,
+};
 use crate::dial::NoStream;
 
 /// One call from its beginning to its very end.
@@ -51,6 +53,19 @@ async fn a_connection_that_died_while_it_was_free_is_not_noticed_by_the_caller()
     middle.drop_all();
     whole_call(&beta).await;
     assert_eq!(alpha.held.meter.handshakes().done, 2);
+}
+
+#[tokio::test]
+async fn a_peer_whose_process_is_another_one_by_now_is_called_anew() {
+    let (org, alpha, mut beta) = alpha_and_beta(Transport::Quic).await;
+    let (middle, there) = udp_middle(alpha.address).await;
+    beta.aim("wiki", "alpha", middle);
+    whole_call(&beta).await;
+    let mut again = House::open(&org, "alpha", Transport::Quic).await;
+    again.offer("wiki", echo().await, vec![Caller::AnyNode]);
+    there.send_replace(again.address);
+    whole_call(&beta).await;
+    assert_eq!((alpha.held.meter.handshakes().done, again.held.meter.handshakes().done), (1, 1));
 }
 
 #[tokio::test]

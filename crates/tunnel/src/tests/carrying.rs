@@ -4,12 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ground::clock;
+use identity::verifier::Side;
 use manifest::stored::{Caller, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
 use super::scene::node;
 use super::town::{BOTH, Middle, alpha_and_beta, broke, echoed, name, pair, service, until, wanted, within};
+use crate::line::meet::{Shown, prove};
+use crate::live::Way;
+use crate::pipe::{self, End, Far, Terms};
 
 fn beta_may() -> Vec<Caller> {
     vec![Caller::Node(node("beta"))]
@@ -188,4 +193,27 @@ async fn a_service_can_ask_who_calls() {
         program.shutdown().await.unwrap();
         until("it is gone", || alpha.held.book.caller(from).is_none()).await;
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_carries_nothing_for_too_long_ends() {
+    let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
+    let (held, chain) = (&alpha.held, alpha.held.chain_of(&alpha.own).unwrap());
+    let standing = &held.rule.load().standing;
+    let svid = prove(held, Shown { chain: &chain, side: Side::Client }).unwrap();
+    let peer = standing.recognize(&svid, &standing.hello().unwrap().presented, clock::now()).unwrap();
+    let ticket = held.book.enter(Arc::new(peer), name("wiki"), Way::In);
+    let row = held.meter.row(&name("wiki"), &alpha.own, true);
+    let mut terms = Terms { ticket, row, way: Way::In, idle: Duration::from_secs(1) };
+    let ((mut program, near), (mut service, far)) = (pair().await, pair().await);
+    let carried = tokio::spawn(async move { pipe::carry(near, Far::Here(far), &mut terms).await });
+    for _ in 0..5 {
+        program.write_all(b"x").await.unwrap();
+        service.read_exact(&mut [0]).await.unwrap();
+    }
+    let ended = within(carried).await.unwrap();
+    assert!(matches!(ended.end, End::Idle), "{}", ended.end);
+    assert_eq!((ended.sent, ended.received), (0, 5), "the service is near");
+    broke(&mut program).await;
+    broke(&mut service).await;
 }

@@ -191,3 +191,28 @@ async fn a_thief_of_the_issuing_key_cannot_use_a_binding_twice() {
     assert!(matches!(found, NoStream::NoWay { .. }), "{found}");
     assert_eq!(alpha.held.book.open(), 0);
 }
+
+/// Its time is over after a few seconds: what is open stays, and what is new needs a new one.
+#[tokio::test]
+async fn no_stream_ends_with_an_svid() {
+    for transport in BOTH {
+        let (org, alpha, beta) = alpha_and_beta(transport).await;
+        let short = |name: &str| {
+            let (own, life) = (org.principal("node", name), Seconds(6));
+            org.twisted((&own, name), &org.keys[&node(name)], Validity::from_now(clock::now(), life), |_| {})
+        };
+        alpha.held.speak(&[short("alpha")]).unwrap();
+        beta.held.speak(&[short("beta")]).unwrap();
+        let mut before = beta.call("wiki").await.unwrap();
+        echoed(&mut before, b"ahoy").await;
+        let end = clock::now() + Seconds(7);
+        until("it is over", || clock::now() > end).await;
+        echoed(&mut before, b"what is open stays").await;
+        assert!(beta.call("wiki").await.is_err(), "what is new needs a new one");
+        alpha.held.speak(&[org.svid(&alpha.own, "alpha")]).unwrap();
+        beta.held.speak(&[org.svid(&beta.own, "beta")]).unwrap();
+        beta.echoes("wiki").await.unwrap();
+        echoed(&mut before, b"and still does").await;
+        assert_eq!(alpha.held.meter.handshakes().done, 2);
+    }
+}

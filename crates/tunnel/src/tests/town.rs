@@ -198,7 +198,7 @@ pub async fn echoed(program: &mut TcpStream, words: &[u8]) {
 
 /// Nothing here takes that long.
 pub async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), work).await.expect("it takes too long")
+    tokio::time::timeout(Duration::from_mins(2), work).await.expect("it takes too long")
 }
 
 /// `alpha` has a wiki that echoes and that `beta` may call; both over one transport.
@@ -273,9 +273,40 @@ impl Middle {
     }
 }
 
+/// Carries UDP of one caller to an address, and later to another.
+pub async fn udp_middle(first: SocketAddr) -> (SocketAddr, watch::Sender<SocketAddr>) {
+    let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = front.local_addr().unwrap();
+    let (there, mut target) = watch::channel(first);
+    tokio::spawn(async move {
+        let (mut out, mut back, mut caller) = (vec![0; 1 << 16], vec![0; 1 << 16], None);
+        loop {
+            // A new socket for each target: what the old one still says is not heard.
+            let behind = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let to = *target.borrow_and_update();
+            loop {
+                tokio::select! {
+                    _ = target.changed() => break,
+                    got = front.recv_from(&mut out) => {
+                        let (count, from) = got.unwrap();
+                        caller = Some(from);
+                        let _ = behind.send_to(&out[..count], to).await;
+                    }
+                    got = behind.recv_from(&mut back) => {
+                        if let (Ok((count, _)), Some(caller)) = (got, caller) {
+                            let _ = front.send_to(&back[..count], caller).await;
+                        }
+                    }
+                }
+            }
+        }
+    });
+    (address, there)
+}
+
 /// Asks until it is so.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..3_000 {
+    for _ in 0..12_000 {
         if is_so() {
             return;
         }

@@ -54,6 +54,11 @@ fn socks_is_there_unless_it_is_off_and_can_be_had_back() {
     assert_eq!(node(&fleet(&said("socks: off", "")), "desk").socks, Socks::Off);
     let back = Socks::At { addr: "127.0.0.1:1080".parse().unwrap(), password: true };
     assert_eq!(node(&fleet(&said("socks: off", "socks: {password: true}")), "desk").socks, back);
+    let moved = Socks::At { addr: "127.0.0.1:9".parse().unwrap(), password: true };
+    for at in ["'127.0.0.1:9'", "{at: '127.0.0.1:9'}"] {
+        let text = said("socks: {password: true}", &format!("socks: {at}"));
+        assert_eq!(node(&fleet(&text), "desk").socks, moved, "who moves it does not open it");
+    }
     let open = Socks::At { addr: "127.0.0.1:9".parse().unwrap(), password: false };
     assert_eq!(
         node(&fleet(&said("socks: {password: true}", "socks: {at: '127.0.0.1:9', password: false}")), "desk").socks,
@@ -266,6 +271,23 @@ more.yaml:2:63: warning: whoever reaches 10.0.0.1:80 calls `wiki` as `a`
   2 |   a: {roles: staff, tunnel: {socks: '0.0.0.0:1080', forward: {'10.0.0.1:80': wiki}}}
     |                                                               ^^^^^^^^^^^^^
   hint: listen on 127.0.0.1, unless others are to have this way in
+",
+    );
+}
+
+#[test]
+fn a_listener_that_nobody_calls_is_a_warning() {
+    same(&broken("gw: {", "gw: {tunnel: {listen: '0.0.0.0:1'}, "), "");
+    // What the org says is for those that have an address.
+    same(&broken("org: {", "org: {tunnel: {listen: '0.0.0.0:1'}, "), "");
+    let told = with("nodes: {a: {tunnel: {listen: '0.0.0.0:1'}}}\n");
+    same(
+        &told,
+        "
+more.yaml:1:30: warning: nobody calls there: no machine that listens there has an `address`
+  1 | nodes: {a: {tunnel: {listen: '0.0.0.0:1'}}}
+    |                              ^^^^^^^^^^^
+  hint: give it an `address`; or leave this out, since what comes by a relay needs no listener
 ",
     );
 }

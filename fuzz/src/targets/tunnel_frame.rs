@@ -1,0 +1,160 @@
+//! What comes over a connection between two nodes: frames of words and of bytes. All at once or byte by byte, it says the
+//! same, and what was read is written as it was.
+
+use std::pin::{Pin, pin};
+use std::sync::LazyLock;
+use std::task::{Context, Poll, Waker};
+
+use identity::envelope::Envelope;
+use identity::head::Revocations;
+use identity::id::Digest;
+use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
+use org::peer::Presented;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, ReadBuf};
+use tunnel::frame::{Kind, header, read_header, read_words, words};
+use tunnel::line::frames::{Frames, NoFrame};
+use wire::peer::{Declined, Hello, News, Open, Opened, SCHEMA};
+
+use crate::cast::{SIGNERS, ed, public};
+use crate::harbor::{HARBOR, head};
+
+static BY: LazyLock<(Envelope, MembersMap, NodeLeaf)> = LazyLock::new(|| {
+    let leaf = NodeLeaf {
+        name: "web-1".parse().expect("a name"),
+        node_key: public("node-1").digest(),
+        admission: Digest([2; 32]),
+        manifest: Digest([3; 32]),
+    };
+    let map = MembersMap::of(&[Leaf::Node(leaf.clone())]).expect("one key");
+    let mut head = head(5, HARBOR.signers(), Revocations::default());
+    head.members = Some(map.root());
+    let sealed = Envelope::seal(Some(HARBOR.founding.id), &head).expect("sealed");
+    (SIGNERS.iter().fold(sealed, |sealed, name| sealed.signed(&ed(name)).expect("signed")), map, leaf)
+});
+
+fn hello() -> Hello {
+    let (by, map, leaf) = &*BY;
+    let path = map.prove(node_key(&leaf.name)).expect("it is there");
+    let listing = Some(Listing::Own { leaf: leaf.clone(), path });
+    Hello { schema: SCHEMA, signers: 1, head: 5, presented: Presented { by: by.clone(), listing, admission: None } }
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let said = |kind, value: &dyn Fn() -> Vec<u8>| {
+        let json = value();
+        [header(kind, json.len()).expect("it fits").as_slice(), &json].concat()
+    };
+    let empty = |kind| header(kind, 0).expect("it fits").to_vec();
+    let wiki = || "wiki".parse().expect("a name");
+    let introduced = [
+        words(Kind::Hello, &hello()).expect("it fits"),
+        words(Kind::News, &News { signers: vec![BY.0.clone()], head: BY.0.clone() }).expect("it fits"),
+    ];
+    let opened = [
+        words(Kind::Open, &Open::Service(wiki())).expect("it fits"),
+        empty(Kind::Still),
+        words(Kind::Opened, &Opened::Yes).expect("it fits"),
+        said(Kind::Data, &|| vec![7; 300]),
+        empty(Kind::End),
+    ];
+    let refused = [
+        words(Kind::Open, &Open::Through("web-1".parse().expect("a name"))).expect("it fits"),
+        words(Kind::Opened, &Opened::No(Declined::NotBelieved { why: "no".to_owned() })).expect("it fits"),
+        words(Kind::Open, &Open::Probe).expect("it fits"),
+        words(Kind::Open, &Open::Wait).expect("it fits"),
+        words(Kind::Opened, &Opened::No(Declined::TooOld)).expect("it fits"),
+        empty(Kind::Broken),
+    ];
+    vec![introduced.concat(), opened.concat(), refused.concat()]
+}
+
+/// Frames, one after the other, to the end.
+pub fn check(data: &[u8]) -> bool {
+    let whole = run(Pieces { data, size: usize::MAX });
+    for size in [1, 3, 1000] {
+        assert_eq!(whole, run(Pieces { data, size }), "in pieces of {size} it is the same");
+    }
+    whole.1 == data.len() && !whole.0.is_empty()
+}
+
+/// What was read, and how many bytes of it are whole frames that say something.
+fn run(from: Pieces<'_>) -> (Vec<(u8, usize)>, usize) {
+    let (data, mut frames) = (from.data, Frames::new(from));
+    let (mut read, mut used) = (Vec::new(), 0);
+    while let Ok((kind, length)) = now(frames.next()) {
+        let start: [u8; 4] = data[used..used + 4].try_into().expect("a header was read");
+        assert_eq!(read_header(start), Ok((kind, length)));
+        assert_eq!(header(kind, length), Ok(start), "one header for one kind and length");
+        assert!(length <= kind.most(), "nobody makes us keep more");
+        let mut body = vec![0; length];
+        let mut have = 0;
+        while have < length {
+            match now(frames.some(&mut body[have..])) {
+                Ok(count) => have += count,
+                Err(_) => return (read, used),
+            }
+        }
+        assert_eq!(body, data[used + 4..used + 4 + length]);
+        if !says(kind, &body) {
+            return (read, used);
+        }
+        read.push((start[0], length));
+        used += 4 + length;
+    }
+    (read, used)
+}
+
+fn says(kind: Kind, body: &[u8]) -> bool {
+    match kind {
+        Kind::Hello => holds::<Hello>(kind, body),
+        Kind::News => holds::<News>(kind, body),
+        Kind::Open => holds::<Open>(kind, body),
+        Kind::Opened => holds::<Opened>(kind, body),
+        Kind::Data => true,
+        Kind::End | Kind::Broken | Kind::Still => body.is_empty(),
+    }
+}
+
+/// Words that can be read are written and read again as the same, and by the reader that the tunnel uses.
+fn holds<T: Serialize + DeserializeOwned>(kind: Kind, body: &[u8]) -> bool {
+    let Ok(value) = read_words::<T>(kind, kind, body) else {
+        return false;
+    };
+    let Ok(written) = words(kind, &value) else {
+        // A short way to write something may become too long: refused, and never cut off.
+        return false;
+    };
+    let mut frames = Frames::new(Pieces { data: &written, size: 7 });
+    let again: T = now(frames.words(kind)).expect("our own words");
+    assert_eq!(words(kind, &again).expect("it was written before"), written);
+    let other = if kind == Kind::Open { Kind::Opened } else { Kind::Open };
+    let mut frames = Frames::new(Pieces { data: &written, size: 7 });
+    assert!(matches!(now(frames.words::<T>(other)), Err(NoFrame::Bad(_))), "nothing is taken for something else");
+    true
+}
+
+/// So many bytes at a time.
+struct Pieces<'a> {
+    data: &'a [u8],
+    size: usize,
+}
+
+impl AsyncRead for Pieces<'_> {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let count = self.size.min(to.remaining()).min(self.data.len());
+        let (now, later) = self.data.split_at(count);
+        to.put_slice(now);
+        self.data = later;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Nothing here ever waits.
+fn now<T>(work: impl Future<Output = T>) -> T {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(found) => found,
+        Poll::Pending => panic!("it waits for bytes that are there"),
+    }
+}
