@@ -3,6 +3,7 @@
 mod reaching;
 mod surviving;
 mod hearing;
+mod entering;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -59,6 +60,11 @@ impl Harbor {
 
     /// What operators may call.
     pub fn declare(&self, allowed: &str) {
+        self.declare_with(allowed, "");
+    }
+
+    /// With more lines about `beta`.
+    pub fn declare_with(&self, allowed: &str, beta: &str) {
         let id = self.scene.place.facts(&["org", "list"])[0]["org_id"].clone();
         let [quay, alpha] = &self.ports;
         let fleet = format!(
@@ -86,6 +92,7 @@ nodes:
   alpha:
     address: \"127.0.0.1:{}\"
   beta:
+{beta}
 services:
   wiki:
     at: alpha
