@@ -2,6 +2,8 @@
 
 mod reaching;
 mod surviving;
+mod hearing;
+mod entering;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +22,7 @@ pub struct Harbor {
     pub scene: Scene,
     pub wiki: Wiki,
     pub alpha: Running,
-    pub beta: Running,
+    pub beta: Option<Running>,
     _gateway: Running,
     /// Where peers reach `quay` and `alpha`: ports that nobody else claims.
     ports: [Place; 2],
@@ -34,14 +36,35 @@ impl Harbor {
             scene.place.joined(node);
             scene.place.agent(node)
         });
-        let harbor =
-            Self { scene, wiki: Wiki::new(), alpha, beta, _gateway: gateway, ports: [Place::new(), Place::new()] };
+        let harbor = Self {
+            scene,
+            wiki: Wiki::new(),
+            alpha,
+            beta: Some(beta),
+            _gateway: gateway,
+            ports: [Place::new(), Place::new()],
+        };
         harbor.publish("pages");
         harbor
     }
 
-    /// What operators may call. When it is published, every node has confirmed it.
+    /// When it is published, every node has confirmed it.
     pub fn publish(&self, allowed: &str) {
+        self.declare(allowed);
+        self.scene.place.facts(&["publish", "--yes"]);
+        until("the tunnels speak for everybody at home", || {
+            self.listens("beta").as_object().is_some_and(|places| places.len() >= 4)
+                && self.listens("alpha").get("peers/tls").is_some()
+        });
+    }
+
+    /// What operators may call.
+    pub fn declare(&self, allowed: &str) {
+        self.declare_with(allowed, "");
+    }
+
+    /// With more lines about `beta`.
+    pub fn declare_with(&self, allowed: &str, beta: &str) {
         let id = self.scene.place.facts(&["org", "list"])[0]["org_id"].clone();
         let [quay, alpha] = &self.ports;
         let fleet = format!(
@@ -69,6 +92,7 @@ nodes:
   alpha:
     address: \"127.0.0.1:{}\"
   beta:
+{beta}
 services:
   wiki:
     at: alpha
@@ -78,11 +102,6 @@ services:
             quay.port, alpha.port, self.wiki.at
         );
         std::fs::write(self.scene.place.path("fleet/fleet.yaml"), fleet).unwrap();
-        self.scene.place.facts(&["publish", "--yes"]);
-        until("the tunnels speak for everybody at home", || {
-            self.listens("beta").as_object().is_some_and(|places| places.len() >= 4)
-                && self.listens("alpha").get("peers/tls").is_some()
-        });
     }
 
     fn listens(&self, node: &str) -> Value {

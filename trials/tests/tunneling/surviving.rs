@@ -1,10 +1,12 @@
 //! The tunnel's process: confined, killed, started again, and gone with its agent.
 
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
-use trials::place::{stderr, stdout, until};
+use trials::place::{Running, stderr, stdout, until};
 
 use super::{Harbor, PAGE};
 
@@ -31,6 +33,30 @@ fn a_killed_tunnel_is_started_again_and_its_agent_goes_on() {
     assert_eq!(harbor.scene.place.status("beta")["state"], "member");
     let page = harbor.curl("ann", "http://wiki.harbor.internal/");
     assert_eq!(stdout(&page), PAGE, "{}", stderr(&page));
+}
+
+/// When a node has confirmed what forbids a stream, the stream is over: also if its tunnel hangs.
+#[test]
+fn a_tunnel_that_does_not_obey_is_killed_before_anything_is_reported() {
+    let harbor = Harbor::new();
+    let curl = harbor.curl_command("ann", "http://wiki.harbor.internal/slow").stderr(Stdio::null()).spawn().unwrap();
+    let mut open = harbor.wiki.kept.recv().unwrap();
+    let hung = pid(&harbor.tunnel("alpha")).unwrap();
+    kill_process(hung, Signal::STOP).unwrap();
+    harbor.declare("nothing");
+    harbor.scene.place.facts(&["publish", "--yes"]);
+    assert!(test_kill_process(hung).is_err(), "it is reported, and the hung tunnel is still there");
+    let _ = open.set_nonblocking(true);
+    let ended = match open.read(&mut [0; 64]) {
+        Ok(read) => read == 0,
+        Err(why) => why.kind() != ErrorKind::WouldBlock,
+    };
+    assert!(ended, "the stream that is forbidden is open");
+    assert_ne!(Running(curl).end().0, Some(0));
+    until("another one runs", || harbor.tunnel("alpha")["listens"].get("peers/tls").is_some());
+    assert!(!harbor.curl("ann", "http://wiki.harbor.internal/").status.success());
+    let problem = harbor.tunnel("alpha")["problem"].clone();
+    assert!(problem.as_str().unwrap().contains("did not obey in time"), "{problem}");
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! Ways in that the fleet declares for one machine: passwords, a port of a service's own, names that resolve.
+
+use std::process::Command;
+
+use trials::place::{mode, output, stderr, stdout, until};
+
+use super::{Harbor, PAGE};
+
+const SHARED: &str = "    tunnel:
+      socks: {at: \"127.0.0.1:1090\", password: true}
+      forward:
+        \"127.0.0.1:1091\": {service: wiki, user: ann}
+      resolver: \"127.0.0.1:1092\"";
+
+#[test]
+fn on_a_shared_machine_a_password_says_for_whom_a_program_asks() {
+    let harbor = Harbor::new();
+    let place = &harbor.scene.place;
+    harbor.declare_with("pages", SHARED);
+    place.facts(&["publish", "--yes"]);
+    let scope = place.scope("beta");
+    until("the resolver is there", || harbor.tunnel("beta")["listens"].get("resolver").is_some());
+    let port = stdout(&place.node("beta", &["port", "socks"], ""));
+    let curl = |login: &str| {
+        let mut command = Command::new("curl");
+        let proxy = format!("127.0.0.1:{}", port.trim());
+        command.args(["-sS", "-m", "30", "--socks5-hostname", &proxy, "--proxy-user", login]);
+        command.arg("http://wiki.harbor.internal/");
+        output(command)
+    };
+    let password = |user: &str| std::fs::read_to_string(scope.join("socks").join(user)).unwrap().trim().to_owned();
+    assert_eq!(mode(&scope.join("socks/ann")), 0o600);
+    let page = curl(&format!("ann:{}", password("ann")));
+    assert_eq!(stdout(&page), PAGE, "{}", stderr(&page));
+    for wrong in [format!("ann:{}", password("bob")), format!("bob:{}", password("bob")), "ann:".to_owned()] {
+        assert!(!curl(&wrong).status.success(), "{wrong}");
+    }
+    // The forward needs no password: whoever reaches the port asks for `ann`.
+    let forward = stdout(&place.node("beta", &["port", "wiki"], ""));
+    let forward = forward.lines().next().unwrap();
+    let mut command = Command::new("curl");
+    command.args(["-sS", "-m", "30", &format!("http://127.0.0.1:{forward}/")]);
+    let page = output(command);
+    assert_eq!(stdout(&page), PAGE, "{}", stderr(&page));
+    let pac = std::fs::read_to_string(scope.join("tunnel/proxy.pac")).unwrap();
+    assert!(pac.contains(&format!("SOCKS5 127.0.0.1:{}", port.trim())), "{pac}");
+    let resolver = harbor.tunnel("beta")["listens"]["resolver"].as_str().unwrap().to_owned();
+    let drop_in = std::fs::read_to_string(scope.join("tunnel/resolved.conf")).unwrap();
+    assert!(drop_in.contains(&format!("DNS={resolver}")), "{drop_in}");
+}
+
+/// With the agent down there is no tunnel, and what can be said is said.
+#[test]
+fn a_doctor_looks_also_while_the_agent_is_down() {
+    let mut harbor = Harbor::new();
+    harbor.beta = None;
+    let told = harbor.scene.place.node("beta", &["doctor", "wiki"], "");
+    assert_eq!(told.status.code(), Some(1));
+    let said = stdout(&told);
+    for line in [
+        "`wiki.harbor.internal` is a service at `alpha`",
+        "may call it from here",
+        "no tunnel",
+        "something answers for `alpha`",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let port = harbor.scene.place.node("beta", &["port", "socks"], "");
+    assert!(stderr(&port).contains("the agent does not run"), "{}", stderr(&port));
+}
