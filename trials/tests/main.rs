@@ -43,3 +43,4 @@ mod hindsight;
 mod turning;
 mod homecoming;
 mod rotating;
+mod tunneling;

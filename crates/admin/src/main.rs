@@ -20,7 +20,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use node::commands::pages::{Completions, Man};
+use node::commands::tunnel::TunnelCommand;
 use node::report::Failure;
+use tokio::runtime::Builder;
 
 use crate::commands::access::Access;
 use crate::commands::audit::Audit;
@@ -130,6 +132,9 @@ enum Command {
     /// Hold opened keys: what `unlock` starts
     #[command(hide = true)]
     Agent(Agent),
+    /// Carry streams: what the agent inside `serve` starts
+    #[command(subcommand, hide = true)]
+    Tunnel(TunnelCommand),
     /// Add, list, renew, move to and remove gateways
     #[command(subcommand)]
     Gateway(GatewayCommand),
@@ -171,11 +176,17 @@ enum Command {
     Backup(BackupCommand),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     node::report::log_to_stderr();
     let cli = Cli::parse();
-    match Box::pin(run(cli.command, &cli.common)).await {
+    if let Command::Tunnel(tunnel) = &cli.command {
+        return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
+    }
+    let done = match Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(Box::pin(run(cli.command, &cli.common))),
+        Err(why) => Err(Failure::new("could not start", &why)),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.finish(cli.common.json),
     }
@@ -184,6 +195,7 @@ async fn main() -> ExitCode {
 async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Found(found) => found.run(common).await,
+        Command::Tunnel(tunnel) => tunnel.run(),
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => reminded(common, invite.run(common).await),
         Command::Bundle(bundle) => reminded(common, bundle.run(common).await),

@@ -3,18 +3,22 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use node::commands::caller::Caller;
 use node::commands::csr::Csr;
 use node::commands::doctor::Doctor;
 use node::commands::gateway::GatewayCommand;
 use node::commands::join::Join;
 use node::commands::leave::Leave;
 use node::commands::pages::{Completions, Man};
+use node::commands::port::Port;
 use node::commands::roots::Common;
 use node::commands::run::Run;
 use node::commands::service::Service;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
+use node::commands::top::Top;
 use node::commands::trust::Trust;
+use node::commands::tunnel::TunnelCommand;
 use node::report::Failure;
 use tokio::runtime::Builder;
 
@@ -29,6 +33,8 @@ use tokio::runtime::Builder;
   freehold-node service install     let systemd run the agent, from now on and after each start
   freehold-node sync                take what is published now, and see how it goes
   freehold-node status              how things stand
+  freehold-node port                where programs here reach services
+  freehold-node top                 who calls what, now
   freehold-node trust               which roots it goes by
   freehold-node doctor              what is wrong, and how to cure it
   freehold-node leave               say goodbye and wipe the keys"
@@ -55,11 +61,20 @@ enum Command {
     Sync(Sync),
     /// Tell how this node stands
     Status(Status),
+    /// Tell where programs here reach services: the SOCKS port, or a service's own
+    Port(Port),
+    /// Watch who calls what, as it happens
+    Top(Top),
+    /// Tell who is at the other end of a connection that a service here accepted
+    Caller(Caller),
     /// Tell which roots this machine goes by, and where other programs read them
     Trust(Trust),
     /// Be a gateway of the org: ask for it, take what the operators hand back, serve
     #[command(subcommand)]
     Gateway(GatewayCommand),
+    /// Carry streams: what the agent starts
+    #[command(subcommand, hide = true)]
+    Tunnel(TunnelCommand),
     /// Leave the org and wipe the keys
     Leave(Leave),
     /// Look at everything that can be wrong here, and say how to cure it
@@ -78,6 +93,9 @@ fn main() -> ExitCode {
     std::hint::black_box(MARK);
     node::report::log_to_stderr();
     let cli = Cli::parse();
+    if let Command::Tunnel(tunnel) = &cli.command {
+        return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
+    }
     // A gateway answers many at once; everything else is content with one thread.
     let mut threads = match cli.command {
         Command::Gateway(GatewayCommand::Serve(_)) => Builder::new_multi_thread(),
@@ -99,10 +117,14 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Csr(csr) => csr.run(common),
         Command::Run(run) => run.run(common).await,
         Command::Service(service) => service.run(common),
-        Command::Sync(sync) => sync.run(common).await,
+        Command::Sync(sync) => Box::pin(sync.run(common)).await,
         Command::Status(status) => status.run(common),
+        Command::Port(port) => port.run(common),
+        Command::Top(top) => top.run(common).await,
+        Command::Caller(caller) => caller.run(common).await,
         Command::Trust(trust) => trust.run(common),
         Command::Gateway(gateway) => gateway.run(common).await,
+        Command::Tunnel(tunnel) => tunnel.run(),
         Command::Leave(leave) => leave.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),

@@ -159,8 +159,8 @@ fn quoted(path: &Path) -> Result<String, ServiceError> {
     Ok(text.replace('%', "%%"))
 }
 
-/// The agent runs as root, whose files its keys are, and can do little else: no capability, nothing to write but its own
-/// scope, and the other scopes out of its sight. Checks that are programs run under the same bounds; hence no ban on
+/// The agent runs as root, whose files its keys are, and can do little else: no capability but to let its tunnel be nobody
+/// and to end it, nothing to write but its own scope, and the other scopes out of its sight. Checks that are programs run under the same bounds; hence no ban on
 /// memory that is written and run, which some languages need.
 fn text(program: &str, root: &str, scope: &str) -> String {
     format!(
@@ -183,7 +183,8 @@ RestartPreventExitStatus=3
 TimeoutStopSec=30
 UMask=0077
 
-CapabilityBoundingSet=
+# The tunnel runs as nobody, and confines itself further.
+CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL
 NoNewPrivileges=yes
 TemporaryFileSystem={root}:ro
 BindPaths={root}/{scope}
@@ -204,7 +205,7 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
-SystemCallFilter=@system-service
+SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self
 SystemCallErrorNumber=EPERM
 
 [Install]

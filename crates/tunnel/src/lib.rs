@@ -32,5 +32,10 @@ pub mod attend;
 // Ways in for programs of this machine.
 pub mod ways;
 
+// The process.
+pub mod sandbox;
+pub mod peers;
+pub mod process;
+
 #[cfg(test)]
 mod tests;

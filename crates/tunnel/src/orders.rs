@@ -199,6 +199,8 @@ pub struct View {
     /// Bytes and connections that were carried for others.
     pub relayed: Relayed,
     pub handshakes: Handshakes,
+    /// What keeps the process from the file system.
+    pub sandbox: String,
 }
 
 /// A node that this one has spoken to lately.

@@ -1,13 +1,16 @@
 //! What somebody on this machine asks of the agent, and what comes of it.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ground::clock;
+use identity::principal::{Name, Principal};
 use identity::time::Seconds;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent::status::Status;
+use crate::agent::tunnel::TunnelDesk;
 use crate::apply::engine::Urge;
 use crate::apply::preview::Preview;
 use crate::ask::source::Source;
@@ -17,6 +20,13 @@ use crate::ask::source::Source;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     Sync(Errand),
+    /// Who is at the other end of a connection that a service here accepted from this address?
+    Caller(SocketAddr),
+    /// Can this service be reached, by this user or service, or by the node itself?
+    Reach {
+        service: Name,
+        who: Option<Principal>,
+    },
 }
 
 /// Asks for news at once, and takes them.
@@ -62,11 +72,12 @@ pub struct Asked {
 pub struct Desk {
     status: Arc<Mutex<Status>>,
     errands: mpsc::Sender<Asked>,
+    pub tunnel: TunnelDesk,
 }
 
-pub fn desk(status: Arc<Mutex<Status>>) -> (Desk, mpsc::Receiver<Asked>) {
+pub fn desk(status: Arc<Mutex<Status>>, tunnel: TunnelDesk) -> (Desk, mpsc::Receiver<Asked>) {
     let (errands, receiver) = mpsc::channel(4);
-    (Desk { status, errands }, receiver)
+    (Desk { status, errands, tunnel }, receiver)
 }
 
 impl Desk {
@@ -77,6 +88,11 @@ impl Desk {
             "expired".clone_into(&mut now.state);
         }
         now
+    }
+
+    /// With what the tunnel's process says of itself.
+    pub async fn whole_status(&self) -> Status {
+        Status { tunnel: self.tunnel.view().await, ..self.status() }
     }
 
     /// Nothing if the agent ended meanwhile.

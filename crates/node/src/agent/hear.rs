@@ -68,6 +68,8 @@ impl Agent {
             self.take(&line.known, listed, now);
         }
         self.engine.tick(now);
+        // Whatever is reported from here on is so.
+        self.feed_tunnel_anew().await;
         self.show_applied();
         Ok(heard.apart)
     }

@@ -1,6 +1,7 @@
 //! The agent: waits for news, applies them, renews, answers `status`, until it is told to stop.
 
 pub mod trouble;
+pub mod tunnel;
 pub mod metrics;
 pub mod status;
 pub mod lasting;
@@ -28,6 +29,7 @@ use org::report::Refused;
 use tokio::sync::{mpsc, watch};
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
+use wire::peer::News;
 
 use crate::agent::errand::{Asked, Desk};
 use crate::agent::metrics::Tally;
@@ -97,6 +99,7 @@ pub struct Ready {
     agent: Agent,
     desk: Desk,
     errands: mpsc::Receiver<Asked>,
+    news: mpsc::Receiver<News>,
     _lock: Lock,
 }
 
@@ -105,7 +108,8 @@ impl Ready {
         let node = scope.node()?.ok_or(AgentError::NotJoined)?;
         let lock = scope.lock()?.ok_or(AgentError::AlreadyRunning)?;
         let status = Arc::new(Mutex::new(Status::from_disk(&scope)?));
-        let (desk, errands) = errand::desk(Arc::clone(&status));
+        let (tunnel, news) = tunnel::begin(scope.clone());
+        let (desk, errands) = errand::desk(Arc::clone(&status), tunnel.desk.clone());
         let [jitter] = random::bytes::<1>()?;
         options.tally.starts_from(&scope)?;
         let engine = Engine::open(&scope.folder, clock::now())?;
@@ -122,6 +126,7 @@ impl Ready {
             node,
             engine,
             trust: care,
+            tunnel,
             listed: 0,
             refused,
             told: None,
@@ -138,7 +143,7 @@ impl Ready {
             held_off: Timestamp::from_unix(0)..Timestamp::from_unix(0),
             status,
         };
-        Ok(Self { agent, desk, errands, _lock: lock })
+        Ok(Self { agent, desk, errands, news, _lock: lock })
     }
 
     /// Where it is asked for things while it runs.
@@ -154,6 +159,7 @@ impl Ready {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
                 Some(asked) = self.errands.recv(), if idle => self.agent.take_errand(asked),
+                Some(news) = self.news.recv() => self.agent.take_news(&news)?,
                 looked = Box::pin(self.agent.look()) => looked?,
             }
         }
@@ -175,6 +181,8 @@ struct Agent {
     engine: Engine,
     /// Which roots it goes by.
     trust: trust::Care,
+    /// What carries streams for the services and users here.
+    tunnel: tunnel::Tunnel,
     /// The head for which the listing is known.
     listed: u64,
     /// Why the last offer was not believed.
@@ -220,6 +228,7 @@ impl Agent {
             (self.failures, self.next_check_in) = (0, None);
         }
         self.tick_trust();
+        self.feed_tunnel().await;
         self.show_applied();
         // A check-in that lies too far ahead was set before the clock was put back.
         let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
@@ -240,6 +249,8 @@ impl Agent {
             // A connection that ended while it rested is no failure: once more, on a new one.
             kept_up = self.keep_up_in_time(None, now).await;
         }
+        // What was taken before something failed is so.
+        self.feed_tunnel_anew().await;
         let failed = kept_up.as_ref().err().map(|why| describe(why));
         match kept_up {
             Ok((known, apart)) => {
@@ -378,21 +389,6 @@ impl Agent {
             status.refused.clone_from(&self.refused);
             status.gateways = gateways.into_iter().map(|gateway| gateway.address).collect();
         });
-    }
-
-    /// What is due again as soon as it was renewed comes from clocks that are apart: once in a while is enough then.
-    fn plan_renewal(&mut self, now: Timestamp, renewed: bool) -> Result<(), AskError> {
-        let Some(svid) = self.scope.seat(&self.node.principal()).svid()? else {
-            self.renew_at = None;
-            return Ok(());
-        };
-        let due = renew::due_at(&svid, self.jitter);
-        if renewed && due <= now {
-            let tenth = Seconds(svid.not_after.since(svid.not_before).0 / 10);
-            self.held_off = now..now + tenth.max(self.options.check_in_every);
-        }
-        self.renew_at = Some(if self.held_off.contains(&now) { due.max(self.held_off.end) } else { due });
-        Ok(())
     }
 
     async fn open_line(&mut self) -> Result<Line, AskError> {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ground::clock;
 use identity::head::Placement;
 use identity::principal::Principal;
+use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 use wire::connect::CallError;
 use wire::known::Known;
@@ -36,6 +37,21 @@ impl Agent {
             self.scope.keep_seats(&placed)?;
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// What is due again as soon as it was renewed comes from clocks that are apart: once in a while is enough then.
+    pub(super) fn plan_renewal(&mut self, now: Timestamp, renewed: bool) -> Result<(), AskError> {
+        let Some(svid) = self.scope.seat(&self.node.principal()).svid()? else {
+            self.renew_at = None;
+            return Ok(());
+        };
+        let due = renew::due_at(&svid, self.jitter);
+        if renewed && due <= now {
+            let tenth = Seconds(svid.not_after.since(svid.not_before).0 / 10);
+            self.held_off = now..now + tenth.max(self.options.check_in_every);
+        }
+        self.renew_at = Some(if self.held_off.contains(&now) { due.max(self.held_off.end) } else { due });
+        Ok(())
     }
 
     fn is_due(&mut self, principal: &Principal, line: &Line) -> Result<bool, AskError> {

@@ -1,15 +1,18 @@
 //! The agent's socket: whoever connects is told the status; whoever sends a line first has that done before.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use identity::principal::{Name, Principal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
+use tunnel::orders::{Caller, Question, Way};
 
 use crate::agent::errand::{Answer, Desk, Errand, Request};
 use crate::agent::status::Status;
@@ -23,6 +26,8 @@ const LINE: u64 = 4096;
 const ANSWER: u64 = 16 << 20;
 /// Several gateways may have to be tried.
 const ANSWER_TIME: Duration = Duration::from_mins(5);
+/// Several ways to a service may have to be tried.
+const REACH_TIME: Duration = Duration::from_secs(70);
 /// As many may wait for an answer at once.
 const GUESTS: usize = 16;
 
@@ -75,7 +80,11 @@ async fn entertain(mut stream: UnixStream, desk: Desk) {
             };
             serde_json::to_vec(&answer)
         }
-        None => serde_json::to_vec(&desk.status()),
+        Some(Request::Caller(address)) => serde_json::to_vec(&desk.tunnel.caller(address).await),
+        Some(Request::Reach { service, who }) => {
+            serde_json::to_vec(&desk.tunnel.reach(Question::Reach { service, who }).await)
+        }
+        None => serde_json::to_vec(&desk.whole_status().await),
     };
     let _ = stream.write_all(&json.unwrap_or_default()).await;
 }
@@ -111,6 +120,17 @@ impl Remote {
     /// Nothing if the agent ended, or does not understand.
     pub async fn send(&self, errand: Errand) -> Option<Answer> {
         self.exchange(Some(&Request::Sync(errand)), ANSWER_TIME).await
+    }
+
+    /// Nothing if it is unknown, or if no tunnel runs.
+    pub async fn caller(&self, address: SocketAddr) -> Option<Caller> {
+        self.exchange::<Option<Caller>>(Some(&Request::Caller(address)), REACH_TIME).await.flatten()
+    }
+
+    /// Nothing if no tunnel runs.
+    pub async fn reach(&self, service: Name, who: Option<Principal>) -> Option<Vec<Way>> {
+        let request = Request::Reach { service, who };
+        self.exchange::<Option<Vec<Way>>>(Some(&request), REACH_TIME).await.flatten()
     }
 
     async fn exchange<T: DeserializeOwned>(&self, line: Option<&impl Serialize>, time: Duration) -> Option<T> {

@@ -13,6 +13,7 @@ use identity::time::Timestamp;
 use org::report::{Refused, TrustTold};
 use serde::{Deserialize, Serialize};
 
+use crate::agent::tunnel::view::TunnelView;
 use crate::apply::view::ApplyView;
 use crate::store::refused;
 use crate::store::scope::{Scope, ScopeError};
@@ -41,6 +42,9 @@ pub struct Status {
     /// Which roots it goes by; absent until it knows which versions they are.
     #[serde(default)]
     pub trust: Option<TrustTold>,
+    /// What carries streams for the services and users here.
+    #[serde(default)]
+    pub tunnel: TunnelView,
 }
 
 /// What a machine says of itself that a person has not approved yet.
@@ -93,6 +97,7 @@ impl Status {
             refused: refused::load(scope)?,
             applied: crate::apply::view::from_disk(&scope.folder),
             trust,
+            tunnel: TunnelView::default(),
         })
     }
 

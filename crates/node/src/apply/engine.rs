@@ -21,7 +21,7 @@ use ground::file::FileError;
 use identity::id::Digest;
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
-use manifest::stored::{BadManifest, Manifest, Runs};
+use manifest::stored::{Access, BadManifest, Manifest, Runs};
 use tokio::task::JoinSet;
 
 use crate::apply::probe;
@@ -428,6 +428,11 @@ impl Tables {
 
     pub fn count(&self) -> usize {
         self.tables.len()
+    }
+
+    /// What is obeyed comes first.
+    pub fn all(&self) -> impl Iterator<Item = &Access> {
+        self.tables.iter().map(|manifest| &manifest.access)
     }
 }
 

@@ -124,6 +124,13 @@ impl<D: InDomain> Trusting<D> {
         }
     }
 
+    /// Those that are kept here and count no more: only for words.
+    pub fn former(&self, head: &Head) -> Roots<D> {
+        let counts: BTreeSet<Digest> = self.in_force(head).iter().map(|bundle| bundle.digest()).collect();
+        let kept = self.shelf.values().flat_map(|together| &together.bundles);
+        Roots::of_all(kept.filter(|bundle| !counts.contains(&bundle.digest())))
+    }
+
     /// Is there something here that the head trusts, with its version?
     pub fn is_served(&self, head: &Head) -> bool {
         self.obeyed().is_some() && !self.in_force(head).is_empty()

@@ -20,6 +20,7 @@ use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest
 use crate::ask::call::{AskError, call_known, keep_in_sight, notice, save_authority};
 use crate::ask::renew;
 use crate::store::scope::Scope;
+use crate::store::tunnel;
 
 /// Opens an mTLS connection with the node's SVID.
 pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
@@ -136,11 +137,17 @@ pub async fn sync(
     let now = known.head.head.version;
     let listed = match (&answer.listing, known.head.head.members) {
         (Some(listing), Some(root)) => {
+            if listing.check(root, name, own_key).is_ok() {
+                tunnel::keep_place(scope, &known, Some(listing));
+            }
             Some(check_listing(listing, (root, name, own_key), &question.have, answer.manifest))
         }
         (Some(_), None) => Some(Err(BadListing::NoMap.into())),
         // Nothing is published for anybody.
-        (None, None) => Some(Ok(Listed::Nothing)),
+        (None, None) => {
+            tunnel::keep_place(scope, &known, None);
+            Some(Ok(Listed::Nothing))
+        }
         // One that was not to wait may be between two heads.
         (None, Some(_)) if question.listed < now && question.wait > Seconds(0) => {
             Some(Err(AskError::Withheld { head: now }))

@@ -11,6 +11,7 @@ use crate::ask::call::{AskError, keep_in_sight, save_authority};
 use crate::ask::source::{NoFile, NotTaken, Source};
 use crate::ask::sync::Listed;
 use crate::store::scope::{NodeFile, Scope};
+use crate::store::tunnel;
 
 /// What a tree says.
 #[derive(Debug)]
@@ -48,6 +49,11 @@ pub async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Result<Tol
     };
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         save_authority(scope, &newer)?;
+    }
+    match &listed {
+        Ok(Some(listed)) => tunnel::keep_place(scope, &newer, Some(&listed.listing)),
+        Ok(None) if newer.head.head.members.is_none() => tunnel::keep_place(scope, &newer, None),
+        Ok(None) | Err(_) => {}
     }
     let listed = match listed {
         Ok(None) => Ok(Listed::Nothing),

@@ -6,7 +6,7 @@ use clap::Args;
 use ground::clock;
 use identity::bundle::{Endpoint, InDomain, Roots};
 use identity::key::Sign as _;
-use identity::principal::OrgName;
+use identity::principal::{Name, OrgName};
 use identity::time::Timestamp;
 use identity::verifier::leads_to;
 use org::frontier::Tip;
@@ -22,7 +22,7 @@ use crate::apply::view;
 use crate::ask::trust::{Both, identity_roots, is_lost};
 use crate::commands::roots::Common;
 use crate::doctor::standing::Who;
-use crate::doctor::{Finding, Patient, files, reach, standing, tell};
+use crate::doctor::{Finding, Mark, Patient, files, reach, service, standing, tell};
 use crate::report::Failure;
 use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
@@ -30,10 +30,15 @@ use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   freehold-node doctor
+  freehold-node doctor wiki         why can't I reach the service `wiki`?
   freehold-node doctor --json | jq '.orgs[].findings[] | select(.mark != \"ok\")'
 
 It changes nothing. Exit code 0 if nothing is wrong, else 1; what is marked `soon` is not wrong yet.")]
-pub struct Doctor {}
+pub struct Doctor {
+    /// Look at what it takes to reach this service from here
+    #[arg(value_name = "SERVICE")]
+    service: Option<Name>,
+}
 
 const AGENT: &str = "freehold-node run";
 const ANEW: &str = "freehold-node leave --local, then freehold-node join with a fresh invite";
@@ -47,7 +52,13 @@ impl Doctor {
         };
         let mut patients = Vec::new();
         for scope in scopes.as_deref().unwrap_or_default() {
-            patients.push(examine(scope).await);
+            let mut patient = examine(scope).await;
+            if let Some(service) = &self.service {
+                // What has nothing to do with it, and is fine, is left out.
+                patient.findings.retain(|finding| finding.mark == Mark::Wrong || concerns(finding));
+                patient.findings.extend(service::look(scope, service).await);
+            }
+            patients.push(patient);
         }
         if patients.is_empty() {
             let finding = match scopes {
@@ -66,6 +77,11 @@ impl Doctor {
         }
         tell(common.json, &patients)
     }
+}
+
+/// Does it bear on whether a service can be reached?
+fn concerns(finding: &Finding) -> bool {
+    ["clock", "membership", "svid", "head", "agent", "manifest", "gateway"].contains(&finding.subject)
 }
 
 /// Every scope, also one whose key is gone.

@@ -10,6 +10,7 @@ use crate::agent::status::{Status as NodeStatus, WaitingStatus};
 use crate::apply::view::ApplyView;
 use crate::commands::join::in_words as told;
 use crate::commands::roots::Common;
+use crate::commands::streams;
 use crate::report::{Failure, show};
 use crate::store::scope::ScopeError;
 
@@ -102,6 +103,7 @@ fn in_words(told: &Told) -> String {
         [("endpoint", &told.endpoint), ("identity", &told.identity)].map(|(domain, told)| roots(domain, told))
     }));
     lines.extend(applied(&status.applied));
+    lines.extend(streams::in_words(&status.tunnel));
     lines.extend(status.refused.iter().map(|refused| format!("refused   at {}: {}", refused.at, refused.why)));
     if let Some(problem) = &status.problem {
         lines.push(format!("problem   {problem}"));

@@ -3,6 +3,7 @@
 pub mod files;
 pub mod standing;
 pub mod reach;
+pub mod service;
 
 use serde::Serialize;
 

@@ -1,8 +1,10 @@
 //! Names that are resolved, and the addresses that they lead to.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::process::Stdio;
 
 use tokio::net::UdpSocket;
+use tokio::process::Command;
 
 use super::*;
 use crate::ways::dns;
@@ -105,4 +107,38 @@ async fn without_a_resolver_there_are_no_addresses_and_with_one_they_come_and_go
     assert_eq!(house.follow().await.at[&service], at);
     house.running.policy.resolver = None;
     assert_eq!(house.follow().await.at.keys().filter(|place| **place == service).count(), 0);
+}
+
+/// Asks by a resolver that others wrote.
+const ASKS: &str = r#"
+const { Resolver } = require("node:dns").promises;
+const [server, ...names] = process.argv.slice(2);
+const resolver = new Resolver({ timeout: 10000, tries: 1 });
+resolver.setServers([server]);
+(async () => {
+  for (const name of names) {
+    const said = async (type) => (await resolver.resolve(name, type).catch((why) => [why.code])).join(" ");
+    console.log(name, await said("A"), await said("AAAA"));
+  }
+})();
+"#;
+
+#[tokio::test]
+async fn a_resolver_that_others_wrote_understands_the_answers() {
+    let (house, listens) = resolving().await;
+    let desk = house.listeners.hall.desk.load_full().unwrap();
+    let (all, beta) = (desk.addresses.of(&wanted("echo")).unwrap(), desk.addresses.of(&wanted("echo.beta")).unwrap());
+    let server = listens.at[&Place::Resolver].to_string();
+    let names = ["echo.harbor.internal", "Echo.beta.harbor.internal", "none.harbor.internal", "example.com"];
+    let mut node = Command::new("node");
+    let mut node = node.arg("-").arg(server).args(names).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    node.stdin.take().unwrap().write_all(ASKS.as_bytes()).await.unwrap();
+    let said = String::from_utf8(node.wait_with_output().await.unwrap().stdout).unwrap();
+    let expected = [
+        format!("echo.harbor.internal {all} ENODATA"),
+        format!("Echo.beta.harbor.internal {beta} ENODATA"),
+        "none.harbor.internal ENOTFOUND ENOTFOUND".to_owned(),
+        "example.com EREFUSED EREFUSED".to_owned(),
+    ];
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
 }

@@ -1,0 +1,65 @@
+//! What the tunnel is told: all of it when it starts, later only what changed, authority first.
+
+use identity::id::Digest;
+use identity::principal::{NodeName, OrgName};
+use manifest::stored::Access;
+use serde::Serialize;
+use tunnel::orders::{Identity, Knowledge, Order, Running};
+
+/// All that a tunnel goes by.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    pub org: OrgName,
+    pub node: NodeName,
+    pub know: Knowledge,
+    pub speak: Vec<Identity>,
+    pub allow: Vec<Access>,
+    pub run: Running,
+}
+
+/// What it was told last, by digests: keys are not kept twice.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Fed {
+    know: Option<Digest>,
+    speak: Option<Digest>,
+    allow: Option<Digest>,
+    run: Option<Digest>,
+}
+
+impl Fed {
+    /// What is to be said, in the order in which it is to be obeyed.
+    pub fn changes(&mut self, next: &Orders) -> Vec<Order> {
+        let mut orders = Vec::new();
+        if *self == Self::default() {
+            orders.push(Order::Be { org: next.org.clone(), node: next.node.clone() });
+        }
+        if changed(&mut self.know, &next.know) {
+            orders.push(Order::Know(Box::new(next.know.clone())));
+        }
+        if changed(&mut self.allow, &next.allow) {
+            orders.push(Order::Allow(next.allow.clone()));
+        }
+        // A chain names its key.
+        let speak: Vec<_> = next.speak.iter().map(|identity| (&identity.principal, &identity.chain)).collect();
+        if changed(&mut self.speak, &speak) {
+            orders.push(Order::Speak(next.speak.clone()));
+        }
+        // Ports that were had are only a wish for the next start.
+        let run = Running { ports: std::collections::BTreeMap::new(), ..next.run.clone() };
+        if changed(&mut self.run, &run) {
+            orders.push(Order::Run(Box::new(next.run.clone())));
+        }
+        orders
+    }
+}
+
+fn changed(last: &mut Option<Digest>, next: &impl Serialize) -> bool {
+    // What cannot be written down counts as changed, and fails when it is sent.
+    let next = serde_json::to_vec(next).ok().map(|json| Digest::of(&json));
+    let same = next.is_some() && *last == next;
+    *last = next;
+    !same
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! The tunnel in an agent's day: its process runs while there is something to carry, and goes by what this node knows.
+
+pub mod view;
+pub mod feed;
+pub mod gather;
+pub mod child;
+pub mod supervise;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ground::clock;
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tunnel::orders::{Answer, Caller, Question, Way};
+use wire::known::Known;
+use wire::peer::News;
+
+use self::feed::Orders;
+use self::supervise::Supervisor;
+use self::view::TunnelView;
+use crate::agent::trouble::describe;
+use crate::agent::{Agent, AgentError};
+use crate::ask::call::{AskError, keep_in_sight, save_authority};
+use crate::store::scope::Scope;
+use crate::store::tunnel::Met;
+
+/// Whoever only looks does not wait longer for the process.
+const SHOW_TIME: Duration = Duration::from_secs(2);
+/// Every way to a service is tried, one after the other.
+const REACH_TIME: Duration = Duration::from_mins(1);
+
+/// What the supervising task is told.
+#[derive(Debug)]
+pub enum Wish {
+    /// Answered when it is in force, or when nothing is open.
+    Follow(Option<Box<Orders>>, oneshot::Sender<()>),
+    Ask(Question, oneshot::Sender<Answer>),
+}
+
+/// The agent's hold on the tunnel: when it is dropped, the process ends.
+#[derive(Debug)]
+pub struct Tunnel {
+    pub desk: TunnelDesk,
+    task: AbortHandle,
+    /// By what the orders were made last; nothing if they are to be made anew in any case.
+    fed: Option<Fed>,
+}
+
+/// What can change without an exchange.
+#[derive(Debug, PartialEq, Eq)]
+struct Fed {
+    obeyed: Option<Digest>,
+    guard: Option<Digest>,
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Where others in this process ask about the tunnel.
+#[derive(Debug, Clone)]
+pub struct TunnelDesk {
+    wishes: mpsc::Sender<Wish>,
+    view: Arc<Mutex<TunnelView>>,
+    met: Arc<Mutex<Met>>,
+}
+
+/// With it come the news that peers told, each of them verified and new when it was told.
+pub fn begin(scope: Scope) -> (Tunnel, mpsc::Receiver<News>) {
+    let (wishes, to_do) = mpsc::channel(16);
+    let (heard, news) = mpsc::channel(4);
+    let met = Arc::new(Mutex::new(Met::load(&scope)));
+    let desk = TunnelDesk { wishes, view: Arc::default(), met: Arc::clone(&met) };
+    let supervisor = Supervisor::new(scope, (to_do, heard), (Arc::clone(&desk.view), met));
+    let task = tokio::spawn(supervisor.run()).abort_handle();
+    (Tunnel { desk, task, fed: None }, news)
+}
+
+impl TunnelDesk {
+    /// As the process says now, if it answers.
+    pub async fn view(&self) -> TunnelView {
+        let now = match self.ask(Question::View, SHOW_TIME).await {
+            Some(Answer::View(now)) => Some(now),
+            _ => None,
+        };
+        TunnelView { now, ..self.view.lock().unwrap_or_else(PoisonError::into_inner).clone() }
+    }
+
+    pub async fn caller(&self, address: SocketAddr) -> Option<Caller> {
+        match self.ask(Question::Caller(address), SHOW_TIME).await {
+            Some(Answer::Caller(caller)) => caller,
+            _ => None,
+        }
+    }
+
+    /// Nothing if the process does not run.
+    pub async fn reach(&self, question: Question) -> Option<Vec<Way>> {
+        match self.ask(question, REACH_TIME).await {
+            Some(Answer::Reach(ways)) => Some(ways),
+            _ => None,
+        }
+    }
+
+    async fn ask(&self, question: Question, time: Duration) -> Option<Answer> {
+        let (answer, answered) = oneshot::channel();
+        let asked = async {
+            self.wishes.send(Wish::Ask(question, answer)).await.ok()?;
+            answered.await.ok()
+        };
+        tokio::time::timeout(time, asked).await.ok().flatten()
+    }
+
+    async fn follow(&self, orders: Option<Orders>) {
+        let (done, is_done) = oneshot::channel();
+        if self.wishes.send(Wish::Follow(orders.map(Box::new), done)).await.is_ok() {
+            let _ = is_done.await;
+        }
+    }
+}
+
+impl Agent {
+    /// Whatever was taken since is handed to the tunnel. When this ends, nothing is open there that it forbids.
+    pub(super) async fn feed_tunnel(&mut self) {
+        let guard = self.engine.standing().guard().map(|item| item.digest);
+        let by = Fed { obeyed: self.engine.obeyed(), guard };
+        if self.tunnel.fed.as_ref() == Some(&by) {
+            return;
+        }
+        let met = self.tunnel.desk.met.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let orders = gather::orders(&self.scope, &self.node, &self.engine, &met).unwrap_or_else(|why| {
+            tracing::error!(why = describe(&why), "what the tunnel should go by cannot be read: it carries nothing");
+            None
+        });
+        self.tunnel.desk.follow(orders).await;
+        self.tunnel.fed = Some(by);
+    }
+
+    /// Something was exchanged, renewed or tried: all that the tunnel goes by is looked at again.
+    pub(super) async fn feed_tunnel_anew(&mut self) {
+        self.tunnel.fed = None;
+        self.feed_tunnel().await;
+    }
+
+    /// What a peer told: taken as if a gateway had said it, authority alone.
+    pub(super) fn take_news(&mut self, news: &News) -> Result<(), AgentError> {
+        match heed(&self.scope, news) {
+            Ok(Some(known)) => {
+                tracing::info!(head = known.head.head.version, "a peer told of a newer head");
+                // What the open connection knows is less.
+                (self.line, self.tunnel.fed) = (None, None);
+                self.learn(&known);
+                self.tell(|status| status.head = known.head.head.version);
+                if matches!(self.check_own_key(&known), Err(AskError::Revoked)) {
+                    self.tell(|status| "revoked".clone_into(&mut status.state));
+                    return Err(AgentError::Revoked);
+                }
+            }
+            Ok(None) => {}
+            Err(why) => tracing::error!(why = describe(&why), "what a peer told could not be taken"),
+        }
+        Ok(())
+    }
+}
+
+/// On disk before it is believed. Nothing if it was known before.
+fn heed(scope: &Scope, news: &News) -> Result<Option<Known>, AskError> {
+    let known = scope.known()?.ok_or(AskError::NotJoined)?;
+    let now = known.now(clock::now());
+    match known.advance(unheard(&known, news), Some(&news.head), now) {
+        Ok(newer) if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id => {
+            save_authority(scope, &newer)?;
+            Ok(Some(newer))
+        }
+        Ok(_) => Ok(None),
+        Err(why) => {
+            keep_in_sight(scope, known.heed(&why, now))?;
+            Err(AskError::Knowledge(why))
+        }
+    }
+}
+
+/// A peer counts from what this node said when they met, which may have been less than is known now.
+fn unheard<'a>(known: &Known, news: &'a News) -> &'a [Envelope] {
+    let known_before = news.signers.iter().take_while(|set| known.chain.contains(set)).count();
+    news.signers.get(known_before..).unwrap_or_default()
+}
+
+/// Would it change anything, by what is on disk? An error says why it does not hold.
+fn is_news(scope: &Scope, news: &News) -> Result<bool, AskError> {
+    let known = scope.known()?.ok_or(AskError::NotJoined)?;
+    let now = known.now(clock::now());
+    match known.advance(unheard(&known, news), Some(&news.head), now) {
+        Ok(newer) => Ok(newer.head.digest != known.head.digest || newer.signers.id != known.signers.id),
+        // A recovery that was not seen here before counts from now on.
+        Err(why) if known.heed(&why, now).is_some() => Ok(true),
+        Err(why) => Err(AskError::Knowledge(why)),
+    }
+}

@@ -1,0 +1,52 @@
+//! How the tunnel stands, for people.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use identity::principal::{HostPort, Name};
+use identity::time::Timestamp;
+use manifest::stored::Forward;
+use serde::{Deserialize, Serialize};
+use tunnel::orders::{Place, View};
+
+/// What the agent knows of the tunnel's process, and what that one says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelView {
+    pub state: State,
+    pub pid: Option<u32>,
+    pub since: Option<Timestamp>,
+    /// How often it ended without being told to.
+    pub restarts: u32,
+    /// How it ended last.
+    pub problem: Option<String>,
+    pub listens: BTreeMap<Place, SocketAddr>,
+    pub failed: BTreeMap<Place, String>,
+    /// Which service each forward leads to.
+    #[serde(default)]
+    pub forwards: BTreeMap<HostPort, Forward>,
+    /// Absent if the process does not run, or does not answer.
+    pub now: Option<View>,
+}
+
+impl TunnelView {
+    /// Where programs of this machine reach a service.
+    pub fn ports_of(&self, service: &Name) -> Vec<(&Place, SocketAddr)> {
+        let leads = |place: &Place| match place {
+            Place::Service(name) | Place::ServiceAt(name, _) => name == service,
+            Place::Forward(wished) => self.forwards.get(wished).is_some_and(|forward| forward.service == *service),
+            Place::PeersTls | Place::PeersQuic | Place::Socks | Place::SocksOf(_) | Place::Resolver => false,
+        };
+        self.listens.iter().filter(|(place, _)| leads(place)).map(|(place, at)| (place, *at)).collect()
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// There is nothing to carry.
+    #[default]
+    Off,
+    Running,
+    /// It ended, and is started again in a while.
+    Waiting,
+}

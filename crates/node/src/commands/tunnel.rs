@@ -1,0 +1,50 @@
+//! `freehold-node tunnel run`: the process that carries streams. The agent starts it; nobody else has what it needs.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use clap::Subcommand;
+use rustix::fs::FileType;
+use tokio::runtime::Builder;
+use tunnel::{process, sandbox};
+
+use crate::report::Failure;
+
+#[derive(Debug, Subcommand)]
+pub enum TunnelCommand {
+    /// Carry streams, as the agent at the other end of standard input says
+    #[command(after_help = "The agent starts it: standard input is a socket to it, standard output the access log.
+It gives up what it does not need first: new privileges, core files, and every file but those by which names are
+resolved. It ends when the agent does. To see how it is: freehold-node status, freehold-node top")]
+    Run,
+}
+
+impl TunnelCommand {
+    /// Makes its own threads, since it confines itself before there is a second one.
+    pub fn run(&self) -> Result<(), Failure> {
+        let doing = "the tunnel stopped";
+        let Self::Run = self;
+        let (control, log) = handed().map_err(|why| {
+            Failure::new("could not run the tunnel", &why).hint("the agent starts it: freehold-node run")
+        })?;
+        let confined = sandbox::confine().map_err(|why| Failure::new(doing, &why))?;
+        tracing::info!(sandbox = %confined, open_files = confined.open_files, "the tunnel runs");
+        let runtime = Builder::new_multi_thread().enable_all().build().map_err(|why| Failure::new(doing, &why))?;
+        let ran = runtime.block_on(process::run(control, log, confined.to_string()));
+        // What still resolves a name is not waited for.
+        runtime.shutdown_background();
+        ran.map_err(|why| Failure::new(doing, &why))
+    }
+}
+
+/// The socket and the log, as the agent left them.
+fn handed() -> io::Result<(UnixStream, File)> {
+    let control: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
+    if !FileType::from_raw_mode(rustix::fs::fstat(&control)?.st_mode).is_socket() {
+        return Err(io::Error::other("standard input is no socket"));
+    }
+    let log: OwnedFd = io::stdout().as_fd().try_clone_to_owned()?;
+    Ok((UnixStream::from(control), File::from(log)))
+}

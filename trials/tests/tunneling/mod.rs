@@ -1,0 +1,142 @@
+//! Services reach each other by name: real programs, real nodes, and the tunnels between them.
+
+mod reaching;
+mod surviving;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+use trials::place::{Place, Running, output, until};
+
+use crate::publishing::Scene;
+
+pub const PAGE: &str = "what the harbor knows";
+
+/// `quay` is the gateway. `alpha` has the service `wiki`; `ann` and `bob` are at home on `beta`, and only `ann` may call it.
+pub struct Harbor {
+    pub scene: Scene,
+    pub wiki: Wiki,
+    pub alpha: Running,
+    pub beta: Running,
+    _gateway: Running,
+    /// Where peers reach `quay` and `alpha`: ports that nobody else claims.
+    ports: [Place; 2],
+}
+
+impl Harbor {
+    pub fn new() -> Self {
+        let scene = Scene::new();
+        let gateway = scene.place.serve();
+        let [alpha, beta] = ["alpha", "beta"].map(|node| {
+            scene.place.joined(node);
+            scene.place.agent(node)
+        });
+        let harbor =
+            Self { scene, wiki: Wiki::new(), alpha, beta, _gateway: gateway, ports: [Place::new(), Place::new()] };
+        harbor.publish("pages");
+        harbor
+    }
+
+    /// What operators may call. When it is published, every node has confirmed it.
+    pub fn publish(&self, allowed: &str) {
+        let id = self.scene.place.facts(&["org", "list"])[0]["org_id"].clone();
+        let [quay, alpha] = &self.ports;
+        let fleet = format!(
+            "org:
+  name: harbor
+  id: {id}
+users:
+  ann:
+    roles: operator
+    nodes: [quay, beta]
+  bob:
+    nodes: beta
+roles:
+  operator:
+    allow: {allowed}
+groups:
+  pages:
+    about: what people read
+  nothing:
+    about: what nobody has
+nodes:
+  quay:
+    address: \"127.0.0.1:{}\"
+    relay: true
+  alpha:
+    address: \"127.0.0.1:{}\"
+  beta:
+services:
+  wiki:
+    at: alpha
+    addr: {}
+    groups: pages
+",
+            quay.port, alpha.port, self.wiki.at
+        );
+        std::fs::write(self.scene.place.path("fleet/fleet.yaml"), fleet).unwrap();
+        self.scene.place.facts(&["publish", "--yes"]);
+        until("the tunnels speak for everybody at home", || {
+            self.listens("beta").as_object().is_some_and(|places| places.len() >= 4)
+                && self.listens("alpha").get("peers/tls").is_some()
+        });
+    }
+
+    fn listens(&self, node: &str) -> Value {
+        self.tunnel(node)["listens"].clone()
+    }
+
+    pub fn tunnel(&self, node: &str) -> Value {
+        self.scene.place.status(node)["tunnel"].clone()
+    }
+
+    /// What curl gets through SOCKS on `beta`, asking for this user.
+    pub fn curl(&self, user: &str, url: &str) -> Output {
+        output(self.curl_command(user, url))
+    }
+
+    pub fn curl_command(&self, user: &str, url: &str) -> Command {
+        let told = self.scene.place.node("beta", &["port", "socks", "--user", user], "");
+        let port = trials::place::stdout(&told);
+        let mut command = Command::new("curl");
+        command.args(["-sS", "-m", "30", "--socks5-hostname", &format!("127.0.0.1:{}", port.trim()), url]);
+        command
+    }
+
+    /// The lines of a node's access log.
+    pub fn log(&self, node: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.scene.place.scope(node).join("access.log")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// A service that answers each request for `/` with a page, and keeps every other connection open.
+pub struct Wiki {
+    pub at: SocketAddr,
+    /// Connections that are kept open.
+    pub kept: Receiver<TcpStream>,
+}
+
+impl Wiki {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let (keep, kept) = channel();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut request = [0; 1024];
+                let read = stream.read(&mut request).unwrap_or_default();
+                if request[..read].starts_with(b"GET / ") {
+                    let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", PAGE.len());
+                    let _ = stream.write_all(format!("{head}{PAGE}").as_bytes());
+                } else if keep.send(stream).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { at, kept }
+    }
+}

@@ -1,0 +1,68 @@
+//! Found, served, joined, published: then a page is read by name, by whoever may.
+
+use std::process::Stdio;
+
+use trials::place::{Running, json, stderr, stdout, succeeded, until};
+
+use super::{Harbor, PAGE};
+
+#[test]
+fn a_page_is_read_by_name_from_another_node_and_by_nobody_without_the_role() {
+    let harbor = Harbor::new();
+    let place = &harbor.scene.place;
+    let page = harbor.curl("ann", "http://wiki.harbor.internal/");
+    assert_eq!((stdout(&page).as_str(), stderr(&page).as_str()), (PAGE, ""));
+    let page = harbor.curl("ann", "http://WIKI.alpha.harbor.internal./");
+    assert_eq!(stdout(&page), PAGE, "{}", stderr(&page));
+    let refused = harbor.curl("bob", "http://wiki.harbor.internal/");
+    assert_eq!((stdout(&refused).as_str(), refused.status.success()), ("", false));
+    let other = harbor.curl("ann", "http://wiki.harbor.example/");
+    assert!(!other.status.success());
+    // Seen by both ends, and by no more than they need.
+    until("the stream is written down", || harbor.log("alpha").iter().any(|line| line["event"] == "closed"));
+    let opened = harbor.log("alpha").into_iter().find(|line| line["event"] == "opened").unwrap();
+    assert_eq!(
+        (&opened["who"], &opened["node"], &opened["way"]),
+        (&"spiffe://harbor/user/ann".into(), &"beta".into(), &"in".into())
+    );
+    let now = &harbor.tunnel("beta")["now"];
+    assert_eq!(now["peers"][0]["node"], "alpha", "{now}");
+    let counted = now["services"].as_array().unwrap().iter().find(|row| row["principal"] == "spiffe://harbor/user/ann");
+    assert_eq!(counted.unwrap()["streams"], 2, "{now}");
+    let told = place.node("beta", &["top", "--once"], "");
+    succeeded(&told);
+    assert!(stdout(&told).contains("spiffe://harbor/user/ann"), "{}", stdout(&told));
+    // Nothing is wrong, and every way was tried.
+    let doctor = json(&place.node("beta", &["doctor", "wiki", "--json"], ""));
+    let findings = doctor["orgs"][0]["findings"].as_array().unwrap();
+    for subject in ["clock", "svid", "head", "gateway", "name", "table", "tunnel", "peer"] {
+        assert!(findings.iter().any(|finding| finding["subject"] == subject && finding["mark"] == "ok"), "{doctor}");
+    }
+    let here = stdout(&place.node("alpha", &["doctor", "wiki"], ""));
+    assert!(here.contains("`wiki` accepts connections"), "{here}");
+    let unknown = place.node("beta", &["doctor", "wikki"], "");
+    assert!(!unknown.status.success() && stdout(&unknown).contains("what may be called: wiki"), "{}", stdout(&unknown));
+}
+
+#[test]
+fn a_role_that_is_taken_back_ends_what_was_open() {
+    let harbor = Harbor::new();
+    let place = &harbor.scene.place;
+    let waiting = harbor.curl_command("ann", "http://wiki.harbor.internal/slow").stderr(Stdio::null()).spawn().unwrap();
+    let open = harbor.wiki.kept.recv().unwrap();
+    // The service can ask who that is.
+    let from = open.peer_addr().unwrap().to_string();
+    let caller = json(&place.node("alpha", &["caller", &from, "--json"], ""));
+    assert_eq!((&caller["principal"], &caller["node"]), (&"spiffe://harbor/user/ann".into(), &"beta".into()));
+    let nobody = place.node("alpha", &["caller", "127.0.0.1:1"], "");
+    assert!(!nobody.status.success());
+    harbor.publish("nothing");
+    assert_ne!(Running(waiting).end().0, Some(0));
+    until("the cut is written down", || harbor.log("alpha").iter().any(|line| line["event"] == "cut"));
+    let cut = harbor.log("alpha").into_iter().find(|line| line["event"] == "cut").unwrap();
+    assert_eq!((&cut["who"], &cut["head"]), (&"spiffe://harbor/user/ann".into(), &3.into()));
+    assert!(!harbor.curl("ann", "http://wiki.harbor.internal/").status.success());
+    harbor.publish("pages");
+    let page = harbor.curl("ann", "http://wiki.harbor.internal/");
+    assert_eq!(stdout(&page), PAGE, "{}", stderr(&page));
+}
