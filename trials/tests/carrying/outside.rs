@@ -48,7 +48,11 @@ fn nginx(place: &Place, name: &str) -> Carrier {
 /// Adds the authority for 127.0.0.1, and turns to that.
 fn add(place: &Place) -> Value {
     let staged = place.facts(&["trust", "publish", "endpoint", "--outside", "ca.pem", "--for", "127.0.0.1"]);
-    succeeded(&place.freehold(&["trust", "activate", "endpoint", "--anyway", "quay", "--anyway", "web-1"]));
+    let nodes = place.facts(&["node", "list"]);
+    let nodes = nodes.as_array().unwrap().iter().map(|node| text(node, "name"));
+    let anyway: Vec<String> = nodes.flat_map(|name| ["--anyway".to_owned(), name]).collect();
+    let anyway: Vec<&str> = anyway.iter().map(String::as_str).collect();
+    succeeded(&place.freehold(&[&["trust", "activate", "endpoint"], &anyway[..]].concat()));
     staged
 }
 

@@ -4,6 +4,7 @@ mod reaching;
 mod surviving;
 mod hearing;
 mod entering;
+mod moving;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -25,6 +25,8 @@ const AT_ONCE: usize = 64;
 const CONNECT: Duration = Duration::from_secs(5);
 /// So long the first transport is tried alone, or five round trips: it takes three.
 const HEAD_START: Duration = Duration::from_millis(300);
+/// And so long the other one, when the first was turned down within that time.
+const AFTER_A_NO: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub struct Ring {
@@ -131,8 +133,11 @@ impl Ring {
         match timeout(alone, &mut first).await {
             Ok(Ok(call)) => return Ok(call),
             Ok(Err(failed)) => {
-                let second = self.dial(inner, to, choice.first.other()).await;
-                return second.map_err(|also| vec![failed, also]);
+                // Whoever says no at once is near. Over UDP a no is not heard, so it is not waited for long.
+                let other = choice.first.other();
+                let late = || Try { node: to.0.1.clone(), by: Some(other), why: "it did not answer".to_owned() };
+                let second = timeout(AFTER_A_NO, self.dial(inner, to, other)).await;
+                return second.unwrap_or_else(|_| Err(late())).map_err(|also| vec![failed, also]);
             }
             Err(_) => {}
         }
