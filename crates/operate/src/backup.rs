@@ -140,7 +140,7 @@ fn stays_out(path: &Inside) -> bool {
     let name = path.name();
     let is = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
     name.starts_with('.')
-        || is(&[".lock", ".sock", ".draft", ".bak", ".db", ".db-wal", ".db-shm", ".db-journal"])
+        || is(&[".lock", ".sock", ".draft", ".bak", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".log.1"])
         || matches!(name, "lock" | "serving.json" | LastBackup::FILE)
         // Large, public, and in the hands of whoever released them.
         || path.as_str() == "gateway/files"

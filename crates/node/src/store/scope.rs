@@ -214,7 +214,8 @@ impl Scope {
             let name = entry.file_name();
             let (kind, name) = name.to_str()?.split_once('-')?;
             let principal: Principal = format!("spiffe://{}/{kind}/{name}", node.org).parse().ok()?;
-            (self.seat(&principal).folder == entry.path()).then_some(principal)
+            let seat = self.seat(&principal);
+            (seat.folder == entry.path() && seat.is_taken()).then_some(principal)
         };
         let entries = std::fs::read_dir(self.path("principals")).into_iter().flatten().flatten();
         let mut placed: Vec<Principal> = entries.filter_map(read).collect();
@@ -226,11 +227,9 @@ impl Scope {
     pub fn keep_seats(&self, placed: &BTreeSet<Principal>) -> Result<(), ScopeError> {
         let kept: BTreeSet<PathBuf> = placed.iter().map(|principal| self.seat(principal).folder).collect();
         for entry in std::fs::read_dir(self.path("principals")).into_iter().flatten().flatten() {
-            if !kept.contains(&entry.path()) {
-                for secret in secrets_below(&entry.path()) {
-                    file::wipe(&secret)?;
-                }
-                file::remove_folder(&entry.path())?;
+            let seat = Seat { folder: entry.path() };
+            if !kept.contains(&seat.folder) && seat.is_taken() {
+                seat.empty()?;
             }
         }
         Ok(())
@@ -282,6 +281,9 @@ impl Scope {
     }
 }
 
+/// In an empty seat: the number of the last SVID that was there.
+const LEFT: &str = "left";
+
 /// Where one principal's SVID is kept.
 #[derive(Debug, Clone)]
 pub struct Seat {
@@ -293,22 +295,51 @@ impl Seat {
     pub fn pending(&self) -> Result<Pending, ScopeError> {
         let path = self.folder.join("pending.key");
         file::make_private_folder(&self.folder.join("svids"))?;
-        // Killed between putting an SVID in place and forgetting its key: that key is not asked for twice.
-        let in_use = file::read_if_there(&self.folder.join("svid.key"))?;
-        if in_use.is_some() && file::read_if_there(&path)? == in_use {
-            file::wipe(&path)?;
-        }
+        self.forget_installed(&path)?;
         if !path.exists() {
             file::write(&path, random::p256()?.to_pem().as_bytes(), Access::Private)?;
         }
         Ok(Pending { counter: self.counter() + 1, key: read_key(&path)? })
     }
 
-    /// The number of the SVID in use; nothing was issued yet at 0.
+    /// Killed between putting an SVID in place and forgetting its key: that key is not asked for twice.
+    fn forget_installed(&self, pending: &Path) -> Result<(), ScopeError> {
+        let in_use = file::read_if_there(&self.folder.join("svid.key"))?;
+        if in_use.is_some() && file::read_if_there(pending)? == in_use {
+            file::wipe(pending)?;
+        }
+        Ok(())
+    }
+
+    /// The number of the SVID in use, or of the last one that was; nothing was issued yet at 0.
     pub fn counter(&self) -> u64 {
         let target = std::fs::read_link(self.folder.join("current")).ok();
         let number = target.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()?.parse().ok());
-        number.unwrap_or(0)
+        let left = || std::fs::read_to_string(self.folder.join(LEFT)).ok()?.trim().parse().ok();
+        number.or_else(left).unwrap_or(0)
+    }
+
+    fn is_taken(&self) -> bool {
+        self.folder.join("svids").exists() || self.folder.join("current").is_symlink()
+    }
+
+    /// Forgets the SVID and its key. What is counted on from stays, and so does a key that was asked for and not
+    /// answered: whoever comes back would else look like a second machine to the gateways.
+    fn empty(&self) -> Result<(), ScopeError> {
+        self.forget_installed(&self.folder.join("pending.key"))?;
+        file::write(&self.folder.join(LEFT), self.counter().to_string().as_bytes(), Access::Private)?;
+        for secret in secrets_below(&self.folder.join("svids")) {
+            file::wipe(&secret)?;
+        }
+        for link in ["svid.pem", "svid.key", "current"] {
+            match std::fs::remove_file(self.folder.join(link)) {
+                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(FileError::Io { doing: "remove", path: self.folder.join(link), source }.into());
+                }
+                _ => {}
+            }
+        }
+        Ok(file::remove_folder(&self.folder.join("svids"))?)
     }
 
     /// Puts a new SVID in place, certificate and key together.
@@ -458,6 +489,8 @@ mod tests {
 
 #[cfg(test)]
 mod evidence;
+#[cfg(test)]
+mod seats;
 mod begun;
 
 pub use begun::Wish;

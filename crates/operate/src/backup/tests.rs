@@ -79,7 +79,7 @@ fn what_lies_in_the_folder_comes_back_and_nothing_else() {
     let org = home.path().join("harbor");
     fs::create_dir_all(org.join("operator/signers")).unwrap();
     for name in
-        ["known.json", "signers/ann.key", "files.lock", ".known.json.7.draft", "x.sock", "ledger.db", "backup.json"]
+        ["known.json", "signers/ann.key", "files.lock", ".known.json.7.draft", "x.sock", "ledger.db", "backup.json", "access.log", "access.log.1"]
     {
         fs::write(org.join("operator").join(name), name).unwrap();
     }

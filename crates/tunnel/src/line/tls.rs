@@ -10,7 +10,7 @@ use rustls::{ClientConfig, CommonState, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
-use wire::peer::{Open, Opened};
+use wire::peer::{ALPN, Open, Opened};
 
 use super::frames::{Frames, NoFrame, say};
 use super::meet::{Met, Shown, Unmet, meet};
@@ -46,6 +46,8 @@ pub enum NoLine {
     Handshake(#[source] std::io::Error),
     #[error("the TLS handshake failed: {0}")]
     Quic(#[from] quinn::ConnectionError),
+    #[error("it does not say that it speaks the tunnel's protocol")]
+    OtherProtocol,
     #[error(transparent)]
     Unmet(#[from] Unmet),
 }
@@ -57,6 +59,7 @@ impl NoLine {
             Self::Slow => "slow",
             Self::NoAnswer => "no_answer",
             Self::Handshake(_) | Self::Quic(_) => "handshake",
+            Self::OtherProtocol => "other_protocol",
             Self::Unmet(Unmet::NothingToShow) => "nothing_to_show",
             Self::Unmet(Unmet::Silent) => "silent",
             Self::Unmet(Unmet::OtherWords(_)) => "other_version",
@@ -80,6 +83,10 @@ pub async fn receive(held: &Held, config: Arc<ServerConfig>, below: Box<dyn Belo
 
 /// `side` is the other's.
 async fn introduce(held: &Held, stream: Inner, side: Side) -> Result<(Ends, Met), NoLine> {
+    // TLS lets pass who names no protocol at all; what an SVID is shown for elsewhere counts for nothing here.
+    if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
+        return Err(NoLine::OtherProtocol);
+    }
     let chain = chain_of(stream.get_ref().1);
     let (from, mut to) = tokio::io::split(stream);
     let mut frames = Frames::new(from);

@@ -216,3 +216,15 @@ async fn no_stream_ends_with_an_svid() {
         assert_eq!(alpha.held.meter.handshakes().done, 2);
     }
 }
+
+#[tokio::test]
+async fn whoever_names_no_protocol_is_not_heard() {
+    let (_org, alpha, beta) = alpha_and_beta(BOTH[0]).await;
+    let mut config = (*beta.held.client(&beta.own).unwrap()).clone();
+    config.alpn_protocols.clear();
+    let socket = tokio::net::TcpStream::connect(alpha.address).await.unwrap();
+    let called = crate::line::tls::call(&beta.held, Arc::new(config), Box::new(socket)).await;
+    assert!(called.is_err());
+    until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("other_protocol") == Some(&1))
+        .await;
+}
