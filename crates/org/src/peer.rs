@@ -99,6 +99,11 @@ impl Peer {
         self.vouched(company).map(drop)
     }
 
+    /// Does the map of this very head name its key?
+    pub fn is_listed_by(&self, head: u64) -> bool {
+        self.admitted.is_none() && self.listed_in == head
+    }
+
     /// May what it opened before stay open?
     pub fn endures(&self, head: &Head) -> Result<(), Untrusted> {
         self.svid.endures(head)

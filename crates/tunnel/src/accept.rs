@@ -19,14 +19,12 @@ use crate::door::{Guest, Knock};
 use crate::held::Held;
 use crate::line::meet::Met;
 use crate::line::tls::NoLine;
-use crate::line::{quic, settle, tls};
+use crate::line::{OPENED, quic, settle, tls};
 use crate::pipe::Far;
 use crate::relay::{self, Lobby};
 
 /// A connection that carries nothing for so long ends. Callers let go of it earlier, so that none asks at the last moment.
 const UNUSED: Duration = Duration::from_secs(90);
-/// So many strangers at once, and those who come over QUIC have to show first that they are where they say.
-const BUSY: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoService {
@@ -88,9 +86,9 @@ async fn let_in_by_tls(
     }
     // Apart, so that what stays in memory for long is small.
     let received = Box::pin(shake_hands(&held, from, knock, tls::receive(&held, config, Box::new(socket)))).await;
-    if let Some((ends, met, guest)) = received {
+    if let Some((ends, met, _standing)) = received {
         let origin = Origin { transport: By::Tls.word(), from: Some(from) };
-        serve_streams(&held, Some(&lobby), (Box::new(ends), origin), (met, Some(guest))).await;
+        serve_streams(&held, Some(&lobby), (Box::new(ends), origin), met).await;
     }
 }
 
@@ -100,7 +98,7 @@ async fn shake_hands<L>(
     from: SocketAddr,
     mut knock: Knock,
     receiving: impl Future<Output = Result<(L, Met), NoLine>>,
-) -> Option<(L, Met, Guest)> {
+) -> Option<(L, Met, Result<Guest, Knock>)> {
     let received = tokio::select! {
         () = knock.evicted() => {
             held.meter.failed_to_shake_hands("made_room");
@@ -111,7 +109,12 @@ async fn shake_hands<L>(
     match received {
         Ok((line, met)) => {
             held.meter.shook_hands();
-            Some((line, met, knock.let_in()))
+            // Whoever is not believed stays a stranger, and is only told why.
+            let standing = match &met.peer {
+                Ok(peer) => Ok(knock.let_in(peer.node())?),
+                Err(_) => Err(knock),
+            };
+            Some((line, met, standing))
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
@@ -126,9 +129,10 @@ pub async fn serve_streams(
     held: &Arc<Held>,
     lobby: Option<&Lobby>,
     (mut ends, origin): (Box<tls::Ends>, Origin),
-    (met, _guest): (Met, Option<Guest>),
+    met: Met,
 ) {
-    while let Some(open) = ends.asked(UNUSED).await {
+    let patience = if met.peer.is_ok() { UNUSED } else { OPENED };
+    while let Some(open) = ends.asked(patience).await {
         let answered = answer(held, &met.peer, (open, origin)).await;
         match (answered, &met.peer, lobby) {
             (Answer::Carry(admitted), _, _) => {
@@ -172,8 +176,9 @@ pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Rec
             incoming = endpoint.accept() => incoming,
         };
         let Some(incoming) = incoming else { return Ok(()) };
-        if !incoming.remote_address_validated() && held.door.strangers() >= BUSY {
-            // It says no more than it was sent: nobody is flooded by this node.
+        if !incoming.remote_address_validated() {
+            // Whoever only says that it is somewhere is counted nowhere, and keeps nobody there out. The answer is no longer
+            // than what was sent: nobody is flooded by this node.
             let _ = incoming.retry();
             continue;
         }
@@ -193,16 +198,17 @@ pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Rec
 async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
     let from = incoming.remote_address();
     let received = Box::pin(shake_hands(&held, from, knock, quic::receive(&held, incoming))).await;
-    let Some((line, met, _guest)) = received else { return };
+    let Some((line, met, _standing)) = received else { return };
     let met = Arc::new(met);
-    while let Some(ends) = line.next().await {
-        let stream = serve_stream(Arc::clone(&held), Arc::clone(&met), (ends, line.connection.remote_address()));
-        if met.peer.is_err() {
-            stream.await;
-            line.connection.close(quic::UNWANTED, b"not believed");
-            return;
+    if met.peer.is_err() {
+        if let Ok(Some(ends)) = timeout(OPENED, line.next()).await {
+            serve_stream(held, met, (ends, from)).await;
         }
-        tokio::spawn(stream);
+        line.connection.close(quic::UNWANTED, b"not believed");
+        return;
+    }
+    while let Some(ends) = line.next().await {
+        tokio::spawn(serve_stream(Arc::clone(&held), Arc::clone(&met), (ends, from)));
     }
 }
 

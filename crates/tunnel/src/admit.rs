@@ -140,7 +140,7 @@ async fn admit(
     subject: Subject,
 ) -> Result<Admitted, Refused> {
     let since = Instant::now();
-    let seat = held.door.sit(&subject.who).ok_or(Refused::TooMany)?;
+    let seat = held.door.sit(&subject.node).ok_or(Refused::TooMany)?;
     let mut ticket = held.book.enter(Arc::clone(peer), subject.service.clone(), Way::In);
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
     let listener = listener(held, &subject.service).ok_or(Refused::NotHere)?;
@@ -148,6 +148,8 @@ async fn admit(
         why = ticket.cut() => return Err(why.into()),
         service = reach(&listener) => service?,
     };
+    // The service may have taken its time, and the operators may have spoken since.
+    held.rule.load().may_open(peer, &subject.service, clock::now())?;
     let (own, at) = (service.local_addr(), listener.addr.to_string());
     let down = |why| Refused::Down { at, why };
     match (own, listener.tells_caller.then(|| service.peer_addr()).transpose()) {

@@ -23,6 +23,7 @@ const SPARE: usize = 2;
 /// Connections that came by relays, at once.
 const AT_ONCE: usize = 1_024;
 const LOOK: Duration = Duration::from_secs(1);
+const BETWEEN: Duration = Duration::from_millis(100);
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -64,8 +65,8 @@ fn wanted(held: &Held) -> Vec<Slot> {
         return Vec::new();
     }
     let targets = held.targets.load();
-    let relays = targets.relays.iter().take(RELAYS);
-    relays.flat_map(|(node, at)| (0..SPARE).map(|nth| (node.clone(), at.clone(), nth))).collect()
+    let relays = targets.relays_of(&held.node).into_iter().take(RELAYS);
+    relays.flat_map(|(node, at)| (0..SPARE).map(move |nth| (node.clone(), at.clone(), nth))).collect()
 }
 
 async fn wait(held: Arc<Held>, dialer: Dialer, (relay, address): (NodeName, HostPort), room: Arc<Semaphore>) {
@@ -79,6 +80,8 @@ async fn wait(held: Arc<Held>, dialer: Dialer, (relay, address): (NodeName, Host
                     let Ok(_place) = room.try_acquire() else { return };
                     receive(held, ends).await;
                 });
+                // A relay that wakes for nothing does not keep this node busy.
+                tokio::time::sleep(BETWEEN).await;
             }
             Err(why) => {
                 tracing::debug!(%relay, why, "cannot wait at a relay");
@@ -99,7 +102,7 @@ async fn receive(held: Arc<Held>, ends: Ends) {
         Ok((ends, met)) => {
             held.meter.shook_hands();
             let origin = Origin { transport: "relay", from: None };
-            serve_streams(&held, None, (Box::new(ends), origin), (met, None)).await;
+            serve_streams(&held, None, (Box::new(ends), origin), met).await;
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use identity::principal::Principal;
+use identity::principal::NodeName;
 use tokio::sync::oneshot;
 
 /// Handshakes at once. Each keeps some tens of kilobytes, and takes a fraction of a millisecond of work.
@@ -21,7 +21,8 @@ const ADDRESSES: usize = 16_384;
 /// Connections of peers, and streams that peers opened: each takes two descriptors at most.
 pub const CONNECTIONS: usize = 32_768;
 pub const STREAMS: usize = 32_768;
-/// Half of them, so that one peer never keeps all others out.
+/// Half of them, so that one node never keeps all others out.
+pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS / 2;
 pub const STREAMS_OF_ONE: usize = STREAMS / 2;
 
 #[derive(Debug, Default)]
@@ -36,8 +37,9 @@ struct Inside {
     strangers: VecDeque<(u64, oneshot::Sender<()>)>,
     addresses: HashMap<IpAddr, Address>,
     connections: usize,
+    by_node: HashMap<NodeName, usize>,
     streams: usize,
-    by_peer: HashMap<Principal, usize>,
+    seats: HashMap<NodeName, usize>,
 }
 
 #[derive(Debug, Default)]
@@ -57,15 +59,15 @@ pub struct Knock {
     is_peer: bool,
 }
 
-/// A peer's connection.
+/// A connection of a peer on this node.
 #[derive(Debug)]
-pub struct Guest(Arc<Door>);
+pub struct Guest(Arc<Door>, NodeName);
 
 /// A peer's stream.
 #[derive(Debug)]
 pub struct Seat {
     door: Arc<Door>,
-    peer: Principal,
+    node: NodeName,
 }
 
 impl Door {
@@ -106,16 +108,17 @@ impl Door {
         self.inside().strangers.len()
     }
 
-    pub fn sit(self: &Arc<Self>, peer: &Principal) -> Option<Seat> {
+    /// By node, whoever speaks there: else one machine with two users had all of them.
+    pub fn sit(self: &Arc<Self>, node: &NodeName) -> Option<Seat> {
         let mut inside = self.inside();
-        let of_one = inside.by_peer.get(peer).copied().unwrap_or_default();
+        let of_one = inside.seats.get(node).copied().unwrap_or_default();
         if inside.streams >= STREAMS || of_one >= STREAMS_OF_ONE {
             return None;
         }
         inside.streams += 1;
-        inside.by_peer.insert(peer.clone(), of_one + 1);
+        inside.seats.insert(node.clone(), of_one + 1);
         drop(inside);
-        Some(Seat { door: Arc::clone(self), peer: peer.clone() })
+        Some(Seat { door: Arc::clone(self), node: node.clone() })
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -137,10 +140,18 @@ impl Knock {
         }
     }
 
-    pub fn let_in(mut self) -> Guest {
+    /// Nothing if that node has as many as one may have.
+    pub fn let_in(mut self, node: &NodeName) -> Option<Guest> {
         self.is_peer = true;
-        self.door.inside().connections += 1;
-        Guest(Arc::clone(&self.door))
+        let mut inside = self.door.inside();
+        let of_one = inside.by_node.get(node).copied().unwrap_or_default();
+        if of_one >= CONNECTIONS_OF_ONE {
+            return None;
+        }
+        inside.connections += 1;
+        inside.by_node.insert(node.clone(), of_one + 1);
+        drop(inside);
+        Some(Guest(Arc::clone(&self.door), node.clone()))
     }
 }
 
@@ -164,6 +175,12 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let mut inside = self.0.inside();
         inside.connections = inside.connections.saturating_sub(1);
+        if let Some(count) = inside.by_node.get_mut(&self.1) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                inside.by_node.remove(&self.1);
+            }
+        }
     }
 }
 
@@ -171,10 +188,10 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut inside = self.door.inside();
         inside.streams = inside.streams.saturating_sub(1);
-        if let Some(count) = inside.by_peer.get_mut(&self.peer) {
+        if let Some(count) = inside.seats.get_mut(&self.node) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                inside.by_peer.remove(&self.peer);
+                inside.seats.remove(&self.node);
             }
         }
     }
@@ -194,6 +211,10 @@ fn network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn node(name: &str) -> NodeName {
+        name.parse().unwrap()
+    }
 
     fn address(n: u16) -> IpAddr {
         let [high, low] = n.to_be_bytes();
@@ -217,10 +238,22 @@ mod tests {
     #[test]
     fn a_peer_that_is_known_fails_nothing() {
         let (door, now) = (Arc::<Door>::default(), Instant::now());
-        let guests: Vec<Guest> = (0..FAILURES * 2).map(|_| door.knock(address(1), now).unwrap().let_in()).collect();
+        let guests: Vec<Guest> =
+            (0..FAILURES * 2).map(|_| door.knock(address(1), now).unwrap().let_in(&node("a")).unwrap()).collect();
         let both = (door.knock(address(1), Instant::now()), door.knock(address(1), Instant::now()));
         assert!(both.0.is_some() && both.1.is_some());
         assert_eq!((guests.len(), door.strangers()), (32, 2));
+    }
+
+    #[test]
+    fn one_node_leaves_connections_to_others() {
+        let (door, now) = (Arc::<Door>::default(), Instant::now());
+        let let_in = |at: &str| door.knock(address(1), now).unwrap().let_in(&node(at));
+        let guests: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| let_in("a").unwrap()).collect();
+        assert!(let_in("a").is_none());
+        assert!(let_in("b").is_some());
+        drop(guests);
+        assert!(let_in("a").is_some());
     }
 
     #[test]
@@ -236,9 +269,9 @@ mod tests {
     }
 
     #[test]
-    fn one_peer_leaves_room_for_others() {
+    fn one_node_leaves_streams_to_others() {
         let door = Arc::<Door>::default();
-        let (one, other) = ("spiffe://harbor/node/a".parse().unwrap(), "spiffe://harbor/node/b".parse().unwrap());
+        let (one, other) = (node("a"), node("b"));
         let seats: Vec<Seat> = (0..STREAMS_OF_ONE).map(|_| door.sit(&one).unwrap()).collect();
         assert!(door.sit(&one).is_none());
         assert!(door.sit(&other).is_some());

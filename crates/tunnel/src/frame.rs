@@ -46,8 +46,9 @@ impl Kind {
     /// Nobody makes this side keep more than that.
     pub const fn most(self) -> usize {
         match self {
-            Self::Hello => 512 << 10,
-            Self::News => 4 << 20,
+            // A head with many revocations, and what else there is.
+            Self::Hello => 6 << 20,
+            Self::News => 8 << 20,
             Self::Open | Self::Opened => 1 << 10,
             Self::Data => DATA,
             Self::End | Self::Broken | Self::Still => 0,

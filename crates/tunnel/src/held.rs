@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use identity::id::Digest;
 use identity::key::P256Key;
 use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
 use manifest::stored::{Access, Target};
@@ -200,6 +201,14 @@ impl Targets {
             });
         }
         Self { services, relays: first.relays.clone() }
+    }
+
+    /// In the order in which this node waits at them, and others look for it: another one for each node, so that the relays
+    /// share the work.
+    pub fn relays_of(&self, node: &NodeName) -> Vec<(NodeName, HostPort)> {
+        let mut relays: Vec<_> = self.relays.iter().map(|(relay, at)| (relay.clone(), at.clone())).collect();
+        relays.sort_by_key(|(relay, _)| Digest::of(format!("{node} {relay}").as_bytes()));
+        relays
     }
 
     pub fn may_call(&self, who: &Principal, service: &Name) -> bool {

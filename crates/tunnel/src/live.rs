@@ -91,7 +91,9 @@ impl Book {
     /// Who calls a service here, by the address that the service sees.
     pub fn caller(&self, seen_as: SocketAddr) -> Option<Caller> {
         let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = streams.values().find(|entry| entry.seen_as == Some(seen_as))?;
+        let mut fits = streams.values().filter(|entry| entry.seen_as == Some(seen_as));
+        // Two services may see one address at the same time: then nobody can say which of the two is meant.
+        let (Some(entry), None) = (fits.next(), fits.next()) else { return None };
         let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
         Some(Caller { principal, node, service: entry.service.clone(), since: entry.since })
     }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use identity::principal::{Host, HostPort};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::accept;
 use crate::held::Held;
@@ -92,6 +94,8 @@ impl Bound {
     }
 }
 
+const LOOK_UP: Duration = Duration::from_secs(2);
+
 /// Where to listen, best first; nowhere if no other node reaches this one.
 async fn wished(running: &Running) -> Vec<SocketAddr> {
     match (&running.policy.listen, &running.address) {
@@ -107,13 +111,17 @@ async fn wished(running: &Running) -> Vec<SocketAddr> {
 async fn resolved(place: &HostPort) -> Vec<SocketAddr> {
     match &place.host {
         Host::Ip(ip) => vec![SocketAddr::new(*ip, place.port)],
-        name @ Host::Dns(_) => match tokio::net::lookup_host((name.to_string(), place.port)).await {
-            Ok(found) => found.collect(),
-            Err(why) => {
-                tracing::error!(%why, listen = %place, "the name to listen at does not lead anywhere");
-                Vec::new()
+        name @ Host::Dns(_) => {
+            // An order waits for it.
+            let found = timeout(LOOK_UP, tokio::net::lookup_host((name.to_string(), place.port))).await;
+            match found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(found) => found.collect(),
+                Err(why) => {
+                    tracing::error!(%why, listen = %place, "the name to listen at does not lead anywhere");
+                    Vec::new()
+                }
             }
-        },
+        }
     }
 }
 

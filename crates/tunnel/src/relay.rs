@@ -87,7 +87,7 @@ struct Met {
 }
 
 async fn meet(held: &Held, lobby: &Lobby, caller: &Arc<Peer>, to: &NodeName) -> Result<Met, Declined> {
-    let seat = held.door.sit(caller.principal()).ok_or(Declined::TooMany)?;
+    let seat = held.door.sit(caller.node()).ok_or(Declined::TooMany)?;
     while let Some(waiting) = lobby.take(to) {
         // By what is known now: it may have waited long.
         if held.rule.load().standing.check(&waiting.peer, clock::now()).is_err() {

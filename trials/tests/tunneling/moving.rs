@@ -34,7 +34,6 @@ fn a_user_who_moves_away_and_back_is_no_second_machine() {
 #[test]
 fn a_node_that_loses_its_address_is_reached_by_the_relay() {
     let harbor = Harbor::new();
-    harbor.reads();
     let address = format!("  alpha:\n    address: \"127.0.0.1:{}\"\n", harbor.ports[1].port);
     harbor.edit(&address, "  alpha:\n");
     harbor.reads();

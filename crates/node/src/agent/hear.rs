@@ -28,6 +28,8 @@ impl Agent {
     /// Waits for news and takes them: authority first, then what this node should be. If the clocks are apart, it says
     /// so.
     pub(super) async fn hear(&mut self, line: &mut Line) -> Result<Option<String>, AskError> {
+        // Making the connection may have brought a newer head: nobody is told of it before the tunnel goes by it.
+        self.feed_tunnel_anew().await;
         let now = clock::now();
         let before = self.told.as_ref().and_then(|told| told.refused_lately(now));
         let roots = trust::told(&self.scope, &self.node, &line.known)?;

@@ -48,9 +48,11 @@ impl Top {
                     return Ok(());
                 }
             } else {
-                let text = || in_words(&status, before.as_ref());
-                let text = || if on_screen && !once { format!("{CLEAR}{}", text()) } else { text() };
-                show(common.json, &status.tunnel, text);
+                if on_screen && !once {
+                    // Whoever reads may have gone away.
+                    let _ = write!(std::io::stdout(), "{CLEAR}");
+                }
+                show(common.json, &status.tunnel, || in_words(&status, before.as_ref()));
             }
             if once {
                 return Ok(());

@@ -68,9 +68,9 @@ impl Met {
         write_json(&scope.path(MET), self)
     }
 
-    /// The first key under a name stays. Says whether that is news.
+    /// The first key under a name stays until the operators publish another. Says whether that is news.
     pub fn pin(&mut self, name: NodeName, node_key: Digest) -> bool {
-        if self.pins.contains_key(&name) || self.pins.len() >= PINS {
+        if self.pins.get(&name) == Some(&node_key) || !self.pins.contains_key(&name) && self.pins.len() >= PINS {
             return false;
         }
         self.pins.insert(name, node_key);
@@ -208,12 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_under_a_name_stays() {
+    fn a_key_under_a_name_is_kept_and_another_takes_its_place_only_when_it_is_told() {
         let (_root, scope) = scope();
         let mut met = Met::load(&scope);
         let (name, first) = ("web-1".parse::<NodeName>().unwrap(), Digest([1; 32]));
         assert!(met.pin(name.clone(), first));
-        assert!(!met.pin(name.clone(), Digest([2; 32])));
+        assert!(!met.pin(name.clone(), first), "no news");
+        assert!(met.pin(name.clone(), Digest([2; 32])));
+        assert!(met.pin(name.clone(), first));
         met.save(&scope).unwrap();
         assert_eq!(Met::load(&scope).pins, [(name, first)].into());
     }

@@ -12,6 +12,9 @@ use super::At;
 use crate::choose::{By, Choice, LATELY, Measured};
 use crate::orders::PeerView;
 
+/// Nodes that are remembered although they never answered.
+const MOST: usize = 16_384;
+
 #[derive(Debug, Default)]
 pub struct Facts(Mutex<HashMap<NodeName, Fact>>);
 
@@ -67,6 +70,10 @@ impl Facts {
 
     pub fn failed(&self, node: &NodeName, by: By, why: &str) {
         let mut facts = self.facts();
+        // Names that nobody ever answered under can be made up.
+        if facts.len() >= MOST && !facts.contains_key(node) {
+            return;
+        }
         let fact = facts.entry(node.clone()).or_default();
         let at = Some(Instant::now());
         match by {

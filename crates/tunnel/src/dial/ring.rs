@@ -73,7 +73,7 @@ impl Ring {
         if !only_new && let Some(call) = inner.stock.take(key, By::Tls).await {
             return Ok(call);
         }
-        let relays = inner.held.targets.load().relays.clone();
+        let relays = inner.held.targets.load().relays_of(&key.1);
         let relays: Vec<_> = relays.into_iter().map(|(node, address)| (node, Some(address))).collect();
         let mut tries = Vec::new();
         for (relay, address) in inner.facts.best_first(relays) {
@@ -195,6 +195,10 @@ impl Ring {
             && line.since > begun
         {
             return Ok(call);
+        }
+        // Somebody else has found out meanwhile that nobody answers.
+        if inner.facts.measured(&key.1).quic_failed.is_some_and(|ago| ago < begun.elapsed()) {
+            return Err("it did not answer a moment ago".to_owned());
         }
         let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
         let config = quic::client(&config).map_err(|why| why.to_string())?;

@@ -105,6 +105,10 @@ async fn hear<R: AsyncRead + Unpin>(held: &Held, frames: &mut Frames<R>, hello: 
     }
     let now = standing.known.now(clock::now());
     match standing.known.advance(&news.signers, Some(&news.head), now) {
+        // Whoever says that it knows more, and does not, costs the agent nothing.
+        Ok(newer) if newer.head.digest == standing.known.head.digest && newer.signers == standing.known.signers => {
+            return Ok(());
+        }
         // A recovery counts from its first sight.
         Ok(_) | Err(BadKnowledge::RecoveryWaits { .. }) => held.tell(Word::Heard(Box::new(news))),
         Err(why) => {
@@ -135,8 +139,10 @@ fn judge(held: &Held, hello: &Hello, shown: Shown<'_>) -> Result<Peer, NotAPeer>
         None => prove(held, shown)?,
     };
     let peer = standing.recognize(&svid, &hello.presented, now)?;
-    if standing.pinned(peer.node()).is_none() {
-        held.tell(Word::Met { name: peer.node().clone(), node_key: peer.node_key().digest() });
+    let (pinned, key) = (standing.pinned(peer.node()), peer.node_key().digest());
+    // The operators' newest word about a name is more than who came first under it.
+    if pinned.is_none() || pinned != Some(key) && peer.is_listed_by(standing.head()) {
+        held.tell(Word::Met { name: peer.node().clone(), node_key: key });
     }
     Ok(peer)
 }

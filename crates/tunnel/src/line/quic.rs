@@ -26,7 +26,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const IDLE_MILLISECONDS: u32 = 15_000;
 /// What a peer may have sent on all its streams together that no service has read yet. A stream has a window of its own.
-const WINDOW: u32 = 64 << 20;
+const WINDOW: u32 = 16 << 20;
 
 /// What the other side hears of a stream that broke off here.
 pub const BROKEN: VarInt = VarInt::from_u32(1);
@@ -151,15 +151,15 @@ impl Ends {
     }
 
     pub async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {
-        say(&mut self.to, Kind::Opened, opened).await
+        let late = |_| NoFrame::Io(std::io::ErrorKind::TimedOut.into());
+        timeout(OPENED, say(&mut self.to, Kind::Opened, opened)).await.map_err(late)?
     }
 
     /// Ends this side, and waits until the other one has it all.
     pub async fn finish(&mut self) {
-        if self.to.finish().is_ok() {
-            // Whatever comes of it: there is nobody to tell.
-            let _ = timeout(OPENED, self.to.stopped()).await;
-        }
+        // Whatever comes of it: there is nobody to tell. It may have ended before, and not be acknowledged yet.
+        let _ = self.to.finish();
+        let _ = timeout(OPENED, self.to.stopped()).await;
     }
 
     pub fn break_off(&mut self) {

@@ -115,7 +115,8 @@ impl Ends {
     }
 
     pub async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {
-        say(&mut self.to, Kind::Opened, opened).await
+        let late = |_| NoFrame::Io(std::io::ErrorKind::TimedOut.into());
+        timeout(OPENED, say(&mut self.to, Kind::Opened, opened)).await.map_err(late)?
     }
 
     /// True while nothing was said and nobody hung up: it can be asked for a stream.

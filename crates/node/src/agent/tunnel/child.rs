@@ -63,7 +63,7 @@ pub async fn send(to: &mut (impl tokio::io::AsyncWrite + Unpin), order: &Numbere
 /// The next word; nothing if the process is gone, or says what it should not.
 pub async fn next<T: DeserializeOwned>(from: &mut OwnedReadHalf) -> Option<T> {
     /// Everything that is open on a busy node.
-    const LONGEST: usize = 64 << 20;
+    const LONGEST: usize = 16 << 20;
     let length = usize::try_from(from.read_u32().await.ok()?).ok().filter(|length| *length <= LONGEST)?;
     let mut json = vec![0; length];
     from.read_exact(&mut json).await.ok()?;

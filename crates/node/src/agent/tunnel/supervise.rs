@@ -31,6 +31,8 @@ const OBEYS_WITHIN: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const STAYED: Duration = Duration::from_mins(1);
+/// Places whose ports are remembered, also of such as are gone.
+const MOST_PORTS: usize = 4_096;
 const LOOK_AT_LOG: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -180,6 +182,9 @@ impl Supervisor {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ports = met.ports.clone();
         ports.extend(at.iter().map(|(place, at)| (place.clone(), *at)));
+        if ports.len() > MOST_PORTS {
+            ports = at.iter().take(MOST_PORTS).map(|(place, at)| (place.clone(), *at)).collect();
+        }
         if met.ports != ports {
             met.ports.clone_from(&ports);
             if let Err(why) = met.save(&self.scope) {
@@ -207,6 +212,8 @@ struct Attended {
     fed: Fed,
     /// The number of the next order.
     next: u64,
+    /// The number of the last order that it obeyed.
+    obeyed: u64,
     waiting: Vec<(u64, oneshot::Sender<()>)>,
     /// The last order that must be obeyed, and until when.
     due: Option<(u64, Instant)>,
@@ -217,7 +224,7 @@ struct Attended {
 impl Attended {
     fn new(child: Child, socket: tokio::net::UnixStream) -> Self {
         let (mut from, to) = socket.into_split();
-        let (told, words) = mpsc::channel(64);
+        let (told, words) = mpsc::channel(4);
         let reader = tokio::spawn(async move {
             while let Some(word) = child::next::<Word>(&mut from).await {
                 if told.send(word).await.is_err() {
@@ -227,7 +234,8 @@ impl Attended {
         });
         let log = tokio::time::interval(LOOK_AT_LOG);
         let (fed, next, due) = (Fed::default(), 1, None);
-        Self { child, to, words, reader, fed, next, waiting: Vec::new(), due, questions: BTreeMap::new(), log }
+        let (waiting, questions) = (Vec::new(), BTreeMap::new());
+        Self { child, to, words, reader, fed, next, obeyed: 0, waiting, due, questions, log }
     }
 
     async fn attend(&mut self, supervisor: &mut Supervisor) -> End {
@@ -243,6 +251,8 @@ impl Attended {
                     Err(End::Fell(format!("it ended: {how}")))
                 }
                 () = at(due) => Err(End::Fell("it did not obey in time, and was killed".to_owned())),
+                // Before what it says: a process that never stops talking keeps the agent from nothing.
+                wish = supervisor.wishes.recv() => self.take_wish(supervisor, wish).await,
                 word = self.words.recv() => match word {
                     Some(word) => self.take_word(supervisor, word).await,
                     // Its end is told by the child, unless it closed only its socket.
@@ -251,7 +261,6 @@ impl Attended {
                         |ended| Err(End::Fell(format!("it ended: {}", ended.map_or_else(|why| why.to_string(), |how| how.to_string())))),
                     ),
                 },
-                wish = supervisor.wishes.recv() => self.take_wish(supervisor, wish).await,
                 _ = self.log.tick() => {
                     if let Err(why) = rotate_log(&supervisor.scope) {
                         tracing::warn!(%why, "the access log could not be put aside");
@@ -277,9 +286,18 @@ impl Attended {
             }
             Some(Wish::Follow(Some(orders), done)) => {
                 supervisor.orders = Some(orders);
-                let last = self.feed(supervisor).await?;
-                self.wait_for(last, done);
-                Ok(())
+                match self.feed(supervisor).await {
+                    Ok(last) => {
+                        self.wait_for(last, done);
+                        Ok(())
+                    }
+                    Err(end) => {
+                        // Whoever waits goes on when nothing is open any more, and not before.
+                        let _ = self.child.kill().await;
+                        drop(done);
+                        Err(end)
+                    }
+                }
             }
             Some(Wish::Ask(question, answer)) => {
                 self.questions.retain(|_, asked| !asked.is_closed());
@@ -293,9 +311,12 @@ impl Attended {
     async fn take_word(&mut self, supervisor: &mut Supervisor, word: Word) -> Result<(), End> {
         match word {
             Word::Done(number) => {
-                // Whoever obeys one after the other is not late.
                 self.due = self.due.filter(|(last, _)| *last > number);
-                self.due = self.due.map(|(last, _)| (last, Instant::now() + OBEYS_WITHIN));
+                // Whoever obeys one after the other is not late. Whoever says the same again is.
+                if number > self.obeyed && number < self.next {
+                    self.obeyed = number;
+                    self.due = self.due.map(|(last, _)| (last, Instant::now() + OBEYS_WITHIN));
+                }
                 for (wanted, done) in std::mem::take(&mut self.waiting) {
                     self.settle((wanted, done), number);
                 }
