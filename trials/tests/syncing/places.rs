@@ -93,7 +93,8 @@ fn a_node_holds_svids_for_exactly_whom_the_head_places_on_it() {
         assert_eq!(synced(&scene, node, &[])["outcome"], "settled");
     }
     assert_eq!(keys(place, "db-1", "service-wiki"), 0);
-    assert!(!seat(place, "db-1", "service-wiki").exists());
+    // Only the number is kept from which it would go on.
+    assert_eq!(below(&seat(place, "db-1", "service-wiki")), [seat(place, "db-1", "service-wiki").join("left")]);
     assert_eq!(names(place, "db-1", "user-ben"), "spiffe://harbor/user/ben");
     assert_eq!(names(place, "db-2", "service-wiki"), "spiffe://harbor/service/wiki");
 }
