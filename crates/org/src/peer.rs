@@ -105,8 +105,13 @@ impl Peer {
     }
 
     /// May what it opened before stay open?
-    pub fn endures(&self, head: &Head) -> Result<(), Untrusted> {
-        self.svid.endures(head)
+    pub fn endures(&self, head: &Head) -> Result<(), NotAPeer> {
+        self.svid.endures(head)?;
+        let invite = self.admitted.as_ref().and_then(|(admitted, _)| admitted.invite.as_ref());
+        if invite.is_some_and(|(_, invite)| head.revocations.invite_is_revoked(invite.id)) {
+            return Err(Unvouched::InviteRevoked.into());
+        }
+        Ok(())
     }
 
     pub const fn principal(&self) -> &Principal {

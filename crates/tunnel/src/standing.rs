@@ -8,7 +8,6 @@ use identity::id::Digest;
 use identity::principal::{Name, NodeName, OrgName};
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
-use identity::untrusted::Untrusted;
 use identity::verifier::ProvenSvid;
 use org::peer::{Company, NotAPeer, Peer, Presented};
 use org::vouch::Unvouched;
@@ -35,7 +34,7 @@ pub enum Denied {
     #[error(transparent)]
     NotAPeer(#[from] NotAPeer),
     #[error("what the operators say now ended it: {0}")]
-    Ended(#[source] Untrusted),
+    Ended(#[source] NotAPeer),
     #[error("the access table does not allow it")]
     NotAllowed,
     #[error("head {head} is past its time since {until}")]
@@ -59,8 +58,9 @@ impl Denied {
             Self::NotAPeer(NotAPeer::Unvouched(Unvouched::TooOld { .. } | Unvouched::FromLater { .. })) => {
                 Declined::TooOld
             }
-            Self::NotAPeer(why) => Declined::NotBelieved { why: why.to_string().chars().take(300).collect() },
-            Self::Ended(why) => Declined::NotBelieved { why: why.to_string().chars().take(300).collect() },
+            Self::NotAPeer(why) | Self::Ended(why) => {
+                Declined::NotBelieved { why: why.to_string().chars().take(300).collect() }
+            }
             Self::NotAllowed => Declined::NotAllowed,
             Self::Stale { .. } => Declined::Stale,
         }
