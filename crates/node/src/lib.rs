@@ -1,8 +1,8 @@
 //! A machine in an org: what it keeps, what it asks, and, if it is a gateway, what it answers.
 
+pub mod store;
 #[cfg(test)]
 mod scene;
-pub mod store;
 pub mod apply;
 pub mod metrics;
 pub mod ask;

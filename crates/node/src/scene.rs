@@ -12,10 +12,25 @@ use identity::time::{Seconds, Timestamp};
 use org::founding::{Founding, FoundingRecord};
 use wire::known::Known;
 
+use crate::store::scope::Scope;
+
 pub const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
 
 pub fn key(name: &str) -> EdKey {
     EdKey::from_seed(&sha256(name.as_bytes()))
+}
+
+/// A machine's folder, with the keys that last.
+pub fn scope() -> (tempfile::TempDir, Scope) {
+    let root = tempfile::tempdir().unwrap();
+    let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
+    scope.make_keys().unwrap();
+    (root, scope)
+}
+
+/// One who signs alone.
+pub fn quorum(name: &str) -> Quorum {
+    Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap()
 }
 
 /// The org `harbor`, in which `ann` signs.
@@ -25,8 +40,6 @@ pub fn founding() -> Founding {
 
 /// The same, with this endpoint root.
 pub fn founded_on(endpoint_root: Vec<u8>) -> Founding {
-    let quorum =
-        |name: &str| Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap();
     let record = FoundingRecord {
         name: "harbor".parse().unwrap(),
         founded_at: NOW,

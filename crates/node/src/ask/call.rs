@@ -203,67 +203,23 @@ pub fn describe(why: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use identity::head::{Epoch, Head, Revocations};
-    use identity::key::{EdKey, Sign as _};
-    use identity::signers::{Quorum, Recovery, Signer};
-    use identity::text::Bytes;
-    use identity::time::{Seconds, Timestamp};
-    use org::founding::{Founding, FoundingRecord};
+    use identity::signers::Recovery;
 
     use super::*;
-
-    const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
-
-    fn key(name: &str) -> EdKey {
-        EdKey::from_seed(&identity::id::sha256(name.as_bytes()))
-    }
-
-    fn quorum(name: &str) -> Quorum {
-        Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap()
-    }
-
-    fn known() -> Known {
-        let record = FoundingRecord {
-            name: "harbor".parse().unwrap(),
-            founded_at: NOW,
-            identity_root: Bytes(vec![1]),
-            endpoint_root: Bytes(vec![2]),
-            signers: quorum("ann"),
-            recovery: quorum("safe"),
-            recovery_delay: Seconds::DAY,
-        };
-        let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&key("ann")).unwrap()).unwrap();
-        let head = Head {
-            version: 1,
-            reverts: None,
-            issued_at: NOW,
-            fresh_until: NOW + Seconds::DAY,
-            members: None,
-            members_floor: 0,
-            mandates: Vec::new(),
-            placements: Vec::new(),
-            revocations: Revocations::default(),
-            trust: Vec::new(),
-            signers: founding.first_signers().as_ref(),
-            epoch: Epoch::first(),
-            release: None,
-            fleet: None,
-        };
-        let head = Envelope::seal(Some(founding.id), &head).unwrap().signed(&key("ann")).unwrap();
-        Known::new(founding, Vec::new(), head).unwrap()
-    }
+    use crate::scene::{self, NOW, quorum, sealed};
 
     #[test]
     fn a_second_recovery_that_is_seen_in_one_round_does_not_put_out_of_sight_the_first() {
         let root = tempfile::tempdir().unwrap();
         let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
         scope.create().unwrap();
-        let known = known();
+        let founding = scene::founding();
+        let known = scene::known(&founding, &scene::head(&founding));
         scope.save_known(&known).unwrap();
         let recovery = |next: &str| {
             let set = &known.signers;
             let body = Recovery { version: set.version + 1, previous: set.id, quorum: quorum(next), at: NOW };
-            Envelope::seal(Some(set.org), &body).unwrap().signed(&key("safe")).unwrap()
+            sealed(&founding, &body, "safe")
         };
         // Each gateway is asked with the same knowledge.
         for next in ["zoe", "yan"] {

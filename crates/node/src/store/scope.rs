@@ -438,13 +438,7 @@ fn secrets_below(folder: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn scope() -> (tempfile::TempDir, Scope) {
-        let root = tempfile::tempdir().unwrap();
-        let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
-        scope.make_keys().unwrap();
-        (root, scope)
-    }
+    use crate::scene::scope;
 
     #[test]
     fn keys_are_made_once() {

@@ -171,13 +171,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-
-    fn scope() -> (tempfile::TempDir, Scope) {
-        let root = tempfile::tempdir().unwrap();
-        let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
-        scope.make_keys().unwrap();
-        (root, scope)
-    }
+    use crate::scene::scope;
 
     #[test]
     fn a_password_is_made_once_and_goes_with_its_user() {

@@ -3,9 +3,7 @@
 use super::*;
 
 fn seats() -> (tempfile::TempDir, Scope, Principal) {
-    let root = tempfile::tempdir().unwrap();
-    let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
-    scope.make_keys().unwrap();
+    let (root, scope) = crate::scene::scope();
     (root, scope, "spiffe://harbor/user/alice".parse().unwrap())
 }
 
