@@ -116,16 +116,21 @@ fn enforced(compiled: &Compiled, service: &Name) -> Vec<Access> {
 
 const EVERYBODY: [&str; 8] = ["n0", "n01", "n02", "n1", "n11", "n2", "x7", "stray"];
 
+/// Everybody who could ask.
+fn principals(fleet: &Fleet) -> Vec<Principal> {
+    let org = &fleet.org.name;
+    let users = fleet.users.keys().map(|name| Principal::user(org, name));
+    let services = fleet.services.keys().map(|name| Principal::service(org, name));
+    let nodes = EVERYBODY.map(|name| Principal::node(org, &read(name)));
+    users.chain(services).chain(nodes).collect()
+}
+
 proptest! {
     /// The two share no code.
     #[test]
     fn what_is_answered_is_what_nodes_enforce(fleet in any_fleet()) {
         let compiled = compile(&fleet, &members(&EVERYBODY.join(" ")), SCHEMA).unwrap();
-        let org = &fleet.org.name;
-        let users = fleet.users.keys().map(|name| Principal::user(org, name));
-        let services = fleet.services.keys().map(|name| Principal::service(org, name));
-        let nodes = EVERYBODY.map(|name| Principal::node(org, &read(name)));
-        let principals: Vec<Principal> = users.chain(services).chain(nodes).collect();
+        let principals = principals(&fleet);
         for service in fleet.services.keys() {
             for access in enforced(&compiled, service) {
                 for (principal, node) in principals.iter().flat_map(|who| EVERYBODY.map(|node| (who, node))) {
@@ -141,11 +146,7 @@ proptest! {
     #[test]
     fn who_is_shut_out_by_a_stale_head_is_who_nodes_shut_out(fleet in any_fleet()) {
         let compiled = compile(&fleet, &members(&EVERYBODY.join(" ")), SCHEMA).unwrap();
-        let org = &fleet.org.name;
-        let users = fleet.users.keys().map(|name| Principal::user(org, name));
-        let services = fleet.services.keys().map(|name| Principal::service(org, name));
-        let nodes = EVERYBODY.map(|name| Principal::node(org, &read(name)));
-        let principals: Vec<Principal> = users.chain(services).chain(nodes).collect();
+        let principals = principals(&fleet);
         for service in fleet.services.keys() {
             for access in enforced(&compiled, service) {
                 for (principal, node) in principals.iter().flat_map(|who| EVERYBODY.map(|node| (who, node))) {
