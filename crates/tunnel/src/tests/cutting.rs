@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use identity::time::Seconds;
 use manifest::stored::{Access, Caller, Stale, Transport};
@@ -135,7 +135,6 @@ async fn no_stream_is_open_that_the_table_forbids() {
         }
     }
     let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut waits = Vec::new();
     for _ in 0..40 {
         let bits = random.next_u32();
         let allowed: Vec<&str> =
@@ -145,9 +144,7 @@ async fn no_stream_is_open_that_the_table_forbids() {
             open.into_iter().any(|count| !allowed.contains(&count.principal.name()))
         };
         alpha.allow("wiki", may(&allowed));
-        let done = Instant::now();
         until("what is forbidden is gone", || !forbidden(&alpha)).await;
-        waits.push(done.elapsed());
         tokio::time::sleep(Duration::from_millis(20)).await;
         // Nobody gets in again by a way that was half open.
         for _ in 0..10 {
@@ -160,10 +157,8 @@ async fn no_stream_is_open_that_the_table_forbids() {
         }
     }
     callers.iter().for_each(tokio::task::JoinHandle::abort);
-    waits.sort();
     let opened: u64 = alpha.held.meter.counts().iter().map(|count| count.streams).sum();
     assert!(opened > 100, "only {opened} streams");
-    assert!(waits[waits.len() / 2] < Duration::from_millis(100), "half of the cuts took longer: {waits:?}");
 }
 
 async fn call_for_ever(from: Arc<House>) {
