@@ -85,7 +85,7 @@ async fn let_in_by_tls(
         return;
     }
     // Apart, so that what stays in memory for long is small.
-    let received = Box::pin(shake_hands(&held, from, knock, tls::receive(&held, config, Box::new(socket)))).await;
+    let received = Box::pin(shake_hands(&held, from, knock, tls::receive(&held, config, tls::over(socket)))).await;
     if let Some((ends, met, _standing)) = received {
         let origin = Origin { transport: By::Tls.word(), from: Some(from) };
         serve_streams(&held, Some(&lobby), (Box::new(ends), origin), met).await;

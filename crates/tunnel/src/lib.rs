@@ -21,6 +21,7 @@ pub mod door;
 pub mod held;
 
 // What goes over the network.
+mod room;
 pub mod line;
 pub mod pipe;
 pub mod admit;

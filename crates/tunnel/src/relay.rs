@@ -21,7 +21,7 @@ use crate::frame::{DATA, HEADER, Kind, header};
 use crate::held::Held;
 use crate::line::frames::{Frames, NoFrame, sign};
 use crate::line::tls::Ends;
-use crate::pipe::room::Room;
+use crate::room::Room;
 
 /// Connections of one node that wait: each is used once, and the node brings another.
 const WAITING_OF_ONE: usize = 8;

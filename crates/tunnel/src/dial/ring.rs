@@ -178,7 +178,7 @@ impl Ring {
         let socket = socket.map_err(|why| format!("{address}: {why}"))?;
         let round_trip = begun.elapsed();
         // Apart: a handshake takes much room for a short time.
-        let shaking = Box::pin(tls::call(&inner.held, config, Box::new(socket)));
+        let shaking = Box::pin(tls::call(&inner.held, config, tls::over(socket)));
         let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
         let (head, (peer, until)) = (met.head, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached(&key.1, By::Tls, (round_trip, head)));
