@@ -120,10 +120,7 @@ services:
 
     pub fn curl_command(&self, user: &str, url: &str) -> Command {
         let told = self.scene.place.node("beta", &["port", "socks", "--user", user], "");
-        let port = trials::place::stdout(&told);
-        let mut command = Command::new("curl");
-        command.args(["-sS", "-m", "30", "--socks5-hostname", &format!("127.0.0.1:{}", port.trim()), url]);
-        command
+        curl_by(&trials::place::stdout(&told), url)
     }
 
     /// The lines of a node's access log.
@@ -131,6 +128,13 @@ services:
         let text = std::fs::read_to_string(self.scene.place.scope(node).join("access.log")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// Asks for a page by the SOCKS listener at this port.
+pub fn curl_by(port: &str, url: &str) -> Command {
+    let mut command = Command::new("curl");
+    command.args(["-sS", "-m", "30", "--socks5-hostname", &format!("127.0.0.1:{}", port.trim()), url]);
+    command
 }
 
 /// A service that answers each request for `/` with a page, and keeps every other connection open.
