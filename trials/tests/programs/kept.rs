@@ -143,7 +143,8 @@ fn a_transaction_outlives_a_publish_that_takes_the_database_away_from_somebody_e
         command.args(["-c", sql]);
         wharf.ran(&command).trim().to_owned()
     };
-    let rows: String = (0..ROWS).map(|row| format!("{row},boat {row} of the fleet\n")).collect();
+    let mut rows = (0..ROWS).map(|row| format!("{row},boat {row} of the fleet")).collect::<Vec<_>>().join("\n");
+    rows.push('\n');
     let (cargo, back) = (wharf.place.path("cargo.csv"), wharf.place.path("back.csv"));
     std::fs::write(&cargo, &rows).unwrap();
     once("create table boats (id int primary key, name text)");

@@ -33,14 +33,13 @@ fn curl_sends_and_asks_again(wharf: &mut Wharf) {
     let folder = wharf.place.path("shelf");
     std::fs::create_dir(&folder).unwrap();
     let at = folder.display();
-    let temporary: String =
-        ["proxy", "fastcgi", "uwsgi", "scgi"].iter().map(|kind| format!("{kind}_temp_path {at}/{kind}; ")).collect();
-    // The client's body is put in a file on the same disk, and moved.
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temporary = temporary.map(|kind| format!("{kind}_temp_path {at}/{kind};")).join(" ");
     let config = format!(
         "daemon off; user root; pid {at}/pid; error_log stderr;
 events {{}}
 http {{
-    access_log off; client_max_body_size 64m; client_body_temp_path {at}/body; {temporary}
+    access_log off; client_max_body_size 64m; {temporary}
     server {{
         listen 127.0.0.1:8080;
         root {at}; dav_methods PUT;
