@@ -17,12 +17,14 @@ const BOTH: Said<'static> = Said {
         \"127.0.0.1:5432\": {service: db, user: ann}
         \"127.0.0.1:5433\": {service: db, user: bob}",
     listens: &["forward/127.0.0.1:5432", "forward/127.0.0.1:5433"],
+    by: "tls",
 };
 const ANN_ALONE: Said<'static> = Said {
     users: "  bob: {nodes: beta}",
     beta: "      forward:
         \"127.0.0.1:5432\": {service: db, user: ann}",
     listens: &["forward/127.0.0.1:5432"],
+    by: "tls",
 };
 const ROWS: usize = 100_000;
 
@@ -156,7 +158,7 @@ fn a_transaction_outlives_a_publish_that_takes_the_database_away_from_somebody_e
     let mut listener = Session::open(&wharf, 5432);
     let [backend, other, heard] = [&mut ann, &mut bob, &mut listener].map(|one| one.ask("select pg_backend_pid();"));
     assert!(backend != other && other != heard && !heard.is_empty());
-    listener.say("listen tide;");
+    assert_eq!(listener.ask("listen tide; select 'listening';"), "listening");
     assert_eq!(ann.ask("begin; delete from boats where id < 10; select count(*) from boats;"), (ROWS - 10).to_string());
     let tunnels = || ["alpha", "beta"].map(|node| wharf.tunnel(node)["pid"].clone());
     let before = tunnels();
@@ -179,6 +181,6 @@ fn a_transaction_outlives_a_publish_that_takes_the_database_away_from_somebody_e
         assert_eq!(session.end().0, Some(0));
     }
     let all = rows.len() as u64;
-    wharf.carried("db", 6, (all, all));
+    wharf.carried("db", "tls", 6, (all, all));
     wharf.nothing_is_open();
 }

@@ -14,6 +14,7 @@ const SAID: Said<'static> = Said {
     beta: "      socks: \"127.0.0.1:1080\"
       resolver: \"127.0.0.1:53\"",
     listens: &["socks", "resolver", "service/repo", "service/shell", "service/web"],
+    by: "tls",
 };
 const MIB: usize = 1 << 20;
 
@@ -77,33 +78,36 @@ StrictModes no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nSu
         let mut sshd = Command::new("/usr/sbin/sshd");
         sshd.args(["-D", "-e", "-f"]).arg(folder.join("sshd_config"));
         wharf.serve("shell", &sshd);
-        let user = stdout(&output(who())).trim().to_owned();
-        Self { folder, user }
+        let mut who = Command::new("id");
+        who.arg("-un");
+        let user = stdout(&output(who)).trim().to_owned();
+        let shell = Self { folder, user };
+        shell.configure();
+        shell
     }
 
-    fn options(&self) -> Vec<String> {
+    /// What `ann` wrote into her own, as the guide says, and which keys she means.
+    fn configure(&self) {
         let at = self.folder.display();
-        let options = ["StrictHostKeyChecking=yes", "BatchMode=yes", "IdentitiesOnly=yes"].map(str::to_owned);
-        let files = [format!("UserKnownHostsFile={at}/known_hosts"), format!("IdentityFile={at}/own")];
-        let all = options.into_iter().chain(files).flat_map(|option| ["-o".to_owned(), option]);
-        ["-F", "/dev/null"].map(str::to_owned).into_iter().chain(all).collect()
+        let config = format!(
+            "Host *.harbor.internal
+    ProxyCommand nc -X 5 -x 127.0.0.1:1080 %h %p
+    UserKnownHostsFile {at}/known_hosts\n    IdentityFile {at}/own\n    IdentitiesOnly yes
+    StrictHostKeyChecking yes\n    BatchMode yes\n"
+        );
+        std::fs::write(self.folder.join("config"), config).unwrap();
     }
 
-    /// As the guide says it.
-    fn by_proxy(&self) -> Vec<String> {
-        let proxy = "ProxyCommand=nc -X 5 -x 127.0.0.1:1080 %h %p".to_owned();
-        self.options().into_iter().chain(["-o".to_owned(), proxy]).collect()
+    /// `ssh` or `scp` with her configuration.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.arg("-F").arg(self.folder.join("config"));
+        command
     }
 
     fn there(&self) -> String {
         format!("{}@shell.harbor.internal", self.user)
     }
-}
-
-fn who() -> Command {
-    let mut command = Command::new("id");
-    command.arg("-un");
-    command
 }
 
 #[test]
@@ -136,17 +140,16 @@ fn git_clones_by_name_and_by_proxy_and_pushes_over_ssh() {
     did(&clone, &["add", "."]);
     did(&clone, &["commit", "-q", "-m", "Draw the harbor, too"]);
     let url = format!("ssh://{}{}", shell.there(), original.display());
-    let ssh = shell.by_proxy().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let mut push = git(&clone, &["push", "-q", &url, "main"]);
-    push.env("GIT_SSH_COMMAND", format!("ssh {ssh}"));
+    push.env("GIT_SSH_COMMAND", format!("ssh -F '{}/config'", shell.folder.display()));
     wharf.ran(&push);
     did(&original, &["fsck", "--strict"]);
     assert_eq!(did(&original, &["rev-parse", "main"]), did(&clone, &["rev-parse", "HEAD"]));
 
     let mib = MIB as u64;
-    wharf.carried("repo", 1, (0, 3 * mib));
-    wharf.carried("web", 1, (0, 3 * mib));
-    wharf.carried("shell", 1, (2 * mib, 0));
+    wharf.carried("repo", "tls", 1, (0, 3 * mib));
+    wharf.carried("web", "tls", 1, (0, 3 * mib));
+    wharf.carried("shell", "tls", 1, (2 * mib, 0));
     wharf.nothing_is_open();
 }
 
@@ -164,29 +167,29 @@ fn serve_web(wharf: &mut Wharf, lent: &Path) {
 }
 
 #[test]
-fn ssh_runs_commands_and_scp_carries_files_there_and_back() {
-    let mut wharf = Wharf::new(&[("shell", 2222)], Said { listens: &["socks", "resolver", "service/shell"], ..SAID });
+fn by_a_relay_ssh_runs_commands_and_scp_carries_files_there_and_back() {
+    let mut wharf =
+        Wharf::new(&[("shell", 2222)], Said { listens: &["socks", "resolver", "service/shell"], by: "relay", ..SAID });
     let shell = Shell::serve(&mut wharf);
-    let ssh = |options: Vec<String>, words: &[&str]| {
-        let mut command = Command::new("ssh");
-        command.args(options).arg(shell.there()).args(words);
-        command
-    };
     // By the proxy, at the port that ssh has if nothing is said; by its name, at the port that it has there.
-    let by_name: Vec<String> = shell.options().into_iter().chain(["-p".to_owned(), "2222".to_owned()]).collect();
-    for options in [shell.by_proxy(), by_name] {
+    for more in [&[][..], &["-o", "ProxyCommand=none", "-p", "2222"]] {
+        let typed = |words: &str| {
+            let mut command = shell.command("ssh");
+            command.args(more).arg(shell.there()).arg(words);
+            output(wharf.typed(&command))
+        };
         // It is `alpha` that answers: its address is nowhere else.
-        let told = wharf.ran(&ssh(options.clone(), &["ip -4 -o addr show dev eth0"]));
-        assert!(told.contains(&wharf.lan.address("alpha")), "{told}");
-        let ended = output(wharf.typed(&ssh(options, &["echo not quite >&2; exit 7"])));
+        let told = typed("ip -4 -o addr show dev eth0");
+        assert!(stdout(&told).contains(&wharf.lan.address("alpha")), "{}{}", stdout(&told), stderr(&told));
+        let ended = typed("echo not quite >&2; exit 7");
         assert_eq!((ended.status.code(), stderr(&ended).contains("not quite")), (Some(7), true), "{}", stderr(&ended));
     }
     let (original, there, back) =
         (wharf.noise("cargo", 8 * MIB), wharf.place.path("cargo.there"), wharf.place.path("cargo.back"));
     let remote = format!("{}:{}", shell.there(), there.display());
     let scp = |from: &str, to: &str| {
-        let mut command = Command::new("scp");
-        command.args(shell.by_proxy()).args(["-q", from, to]);
+        let mut command = shell.command("scp");
+        command.args(["-q", from, to]);
         wharf.ran(&command);
     };
     scp(&original.to_string_lossy(), &remote);
@@ -194,6 +197,6 @@ fn ssh_runs_commands_and_scp_carries_files_there_and_back() {
     let bytes = std::fs::read(original).unwrap();
     assert!(std::fs::read(there).unwrap() == bytes && std::fs::read(back).unwrap() == bytes, "not the same bytes");
     let all = bytes.len() as u64;
-    wharf.carried("shell", 6, (all, all));
+    wharf.carried("shell", "relay", 6, (all, all));
     wharf.nothing_is_open();
 }

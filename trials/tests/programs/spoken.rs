@@ -14,13 +14,14 @@ fn at_proxy() -> String {
 }
 
 #[test]
-fn uploads_web_sockets_and_iperf_go_through() {
+fn uploads_web_sockets_and_iperf_go_over_quic() {
     let said = Said {
         users: "",
         beta: "      socks: \"127.0.0.1:1080\"
       forward:
         \"127.0.0.1:5201\": {service: speed, user: ann}",
         listens: &["socks", "forward/127.0.0.1:5201"],
+        by: "quic",
     };
     let mut wharf = Wharf::new(&[("shelf", 8080), ("chat", 8765), ("speed", 5201)], said);
     curl_sends_and_asks_again(&mut wharf);
@@ -68,7 +69,7 @@ http {{
     assert_eq!(wharf.ran(&get).trim(), "1 0 0");
     assert!(std::fs::read(back).unwrap() == bytes, "not the same bytes");
     let all = bytes.len() as u64;
-    wharf.carried("shelf", 2, (all, 3 * all));
+    wharf.carried("shelf", "quic", 2, (all, 3 * all));
     assert_eq!(wharf.closed("shelf").len(), 2);
 }
 
@@ -88,7 +89,7 @@ fn a_web_socket_is_whole(wharf: &mut Wharf) {
         "same": 5, "pinged": true, "ping_back": "pong", "end": [4007, "enough is enough"],
     });
     assert_eq!(told, wanted);
-    wharf.carried("chat", 1, (4 * MIB, 4 * MIB));
+    wharf.carried("chat", "quic", 1, (4 * MIB, 4 * MIB));
 }
 
 fn iperf_moves_all_of_it(wharf: &mut Wharf) {
@@ -113,6 +114,6 @@ fn iperf_moves_all_of_it(wharf: &mut Wharf) {
         // One beside those that were asked for, to talk about it.
         streams += parallel + 1;
     }
-    wharf.carried("speed", streams, (64 * MIB, 128 * MIB));
+    wharf.carried("speed", "quic", streams, (64 * MIB, 128 * MIB));
     assert_eq!(wharf.closed("speed").len(), streams);
 }
