@@ -115,8 +115,9 @@ fn git_clones_by_name_and_by_proxy_and_pushes_over_ssh() {
     let mut wharf = Wharf::new(&[("repo", 9418), ("web", 8080), ("shell", 2222)], SAID);
     let lent = repository(&wharf);
     let original = lent.join("charts.git");
-    let mut daemon = git(&lent, &["daemon", "--reuseaddr", "--export-all", "--listen=127.0.0.1", "--base-path=."]);
-    daemon.arg(".");
+    // Itself, not by way of `git`, which would only wait for it.
+    let mut daemon = Command::new(Path::new(&did(&lent, &["--exec-path"])).join("git-daemon"));
+    daemon.args(["--reuseaddr", "--export-all", "--listen=127.0.0.1", "--base-path=.", "."]).current_dir(&lent);
     wharf.serve("repo", &daemon);
     let shell = Shell::serve(&mut wharf);
     serve_web(&mut wharf, &lent);

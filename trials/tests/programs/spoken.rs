@@ -37,7 +37,7 @@ fn curl_sends_and_asks_again(wharf: &mut Wharf) {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let temporary = temporary.map(|kind| format!("{kind}_temp_path {at}/{kind};")).join(" ");
     let config = format!(
-        "daemon off; user root; pid {at}/pid; error_log stderr;
+        "daemon off; master_process off; user root; pid {at}/pid; error_log stderr;
 events {{}}
 http {{
     access_log off; client_max_body_size 64m; {temporary}
