@@ -17,6 +17,7 @@ const BOTH: Said<'static> = Said {
         \"127.0.0.1:5432\": {service: db, user: ann}
         \"127.0.0.1:5433\": {service: db, user: bob}",
     listens: &["forward/127.0.0.1:5432", "forward/127.0.0.1:5433"],
+    told: &[],
     by: "tls",
 };
 const ANN_ALONE: Said<'static> = Said {
@@ -24,6 +25,7 @@ const ANN_ALONE: Said<'static> = Said {
     beta: "      forward:
         \"127.0.0.1:5432\": {service: db, user: ann}",
     listens: &["forward/127.0.0.1:5432"],
+    told: &[],
     by: "tls",
 };
 const ROWS: usize = 100_000;

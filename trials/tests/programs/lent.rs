@@ -14,6 +14,7 @@ const SAID: Said<'static> = Said {
     beta: "      socks: \"127.0.0.1:1080\"
       resolver: \"127.0.0.1:53\"",
     listens: &["socks", "resolver", "service/repo", "service/shell", "service/web"],
+    told: &[],
     by: "tls",
 };
 const MIB: usize = 1 << 20;

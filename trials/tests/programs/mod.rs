@@ -31,6 +31,8 @@ pub struct Said<'a> {
     pub beta: &'a str,
     /// What then listens there.
     pub listens: &'a [&'a str],
+    /// Services that are told who calls.
+    pub told: &'a [&'a str],
     /// How the machines speak: by `tls`, `quic`, or a `relay`, if `alpha` has no address.
     pub by: &'static str,
 }
@@ -82,8 +84,10 @@ impl Wharf {
             "relay" => (String::new(), "auto"),
             transport => (format!("{{address: \"{}:7444\"}}", self.lan.address("alpha")), transport),
         };
-        let row =
-            |(name, port): &(&str, u16)| format!("  {name}: {{at: alpha, addr: \"127.0.0.1:{port}\", groups: tools}}");
+        let row = |(name, port): &(&str, u16)| {
+            let told = said.told.contains(name);
+            format!("  {name}: {{at: alpha, addr: \"127.0.0.1:{port}\", groups: tools, tells_caller: {told}}}")
+        };
         let services = self.services.iter().map(row).collect::<Vec<_>>().join("\n");
         let fleet = format!(
             "org: {{name: harbor, id: {id}}}

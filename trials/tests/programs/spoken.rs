@@ -21,9 +21,10 @@ fn uploads_web_sockets_and_iperf_go_over_quic() {
       forward:
         \"127.0.0.1:5201\": {service: speed, user: ann}",
         listens: &["socks", "forward/127.0.0.1:5201"],
+        told: &["asked"],
         by: "quic",
     };
-    let mut wharf = Wharf::new(&[("shelf", 8080), ("chat", 8765), ("speed", 5201)], said);
+    let mut wharf = Wharf::new(&[("shelf", 8080), ("asked", 8081), ("chat", 8765), ("speed", 5201)], said);
     curl_sends_and_asks_again(&mut wharf);
     a_web_socket_is_whole(&mut wharf);
     iperf_moves_all_of_it(&mut wharf);
@@ -44,6 +45,10 @@ http {{
     server {{
         listen 127.0.0.1:8080;
         root {at}; dav_methods PUT;
+    }}
+    server {{
+        listen 127.0.0.1:8081 proxy_protocol;
+        return 200 $proxy_protocol_addr;
     }}
 }}
 "
@@ -71,6 +76,10 @@ http {{
     let all = bytes.len() as u64;
     wharf.carried("shelf", "quic", 2, (all, 3 * all));
     assert_eq!(wharf.closed("shelf").len(), 2);
+    // The same server where it is told who calls, and would take no connection that does not begin with it.
+    let mut get = Command::new("curl");
+    get.args(["-sS", "-f", "--proxy", &at_proxy(), "http://asked.harbor.internal/"]);
+    assert_eq!(wharf.ran(&get), wharf.lan.address("beta"));
 }
 
 /// Both ends are the same real library, in an environment that `scripts/test` makes.
