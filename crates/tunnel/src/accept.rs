@@ -4,13 +4,16 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use org::peer::Peer;
+use org::report::plain;
 use quinn::crypto::rustls::NoInitialCipherSuite;
 use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
-use wire::peer::{Declined, Opened};
+use wire::peer::{Declined, Open, Opened};
 use wire::tls::TlsSetup;
 
 use crate::admit::{Answer, Origin, answer};
@@ -25,6 +28,8 @@ use crate::relay::{self, Lobby};
 
 /// A connection that carries nothing for so long ends. Callers let go of it earlier, so that none asks at the last moment.
 const UNUSED: Duration = Duration::from_secs(90);
+/// Streams that are cut are over by then.
+const CUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoService {
@@ -118,7 +123,7 @@ async fn shake_hands<L>(
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            tracing::debug!(%from, %why, "no handshake");
+            tracing::debug!(%from, why = plain(&why.to_string()), "no handshake");
             None
         }
     }
@@ -131,12 +136,11 @@ pub async fn serve_streams(
     (mut ends, origin): (Box<tls::Ends>, Origin),
     met: Met,
 ) {
-    let patience = if met.peer.is_ok() { UNUSED } else { OPENED };
-    while let Some(open) = ends.asked(patience).await {
+    while let Some(open) = next(held, &mut ends, &met).await {
         let answered = answer(held, &met.peer, (open, origin)).await;
         match (answered, &met.peer, lobby) {
-            (Answer::Carry(admitted), _, _) => {
-                if ends.answer(&Opened::Yes).await.is_err() {
+            (Answer::Carry(mut admitted), _, _) => {
+                if !admitted.is_opened_by(held, ends.answer(&Opened::Yes)).await {
                     return;
                 }
                 match admitted.carry(held, Far::Tls(ends)).await {
@@ -163,6 +167,17 @@ pub async fn serve_streams(
                 }
             }
         }
+    }
+}
+
+/// What the other side wants next. Whoever is not believed has less time for it, and whoever is taken back has none.
+async fn next(held: &Held, ends: &mut tls::Ends, met: &Met) -> Option<Open> {
+    match &met.peer {
+        Ok(peer) => tokio::select! {
+            open = ends.asked(UNUSED) => open,
+            () = held.taken_back([peer]) => None,
+        },
+        Err(_) => ends.asked(OPENED).await,
     }
 }
 
@@ -200,15 +215,45 @@ async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
     let received = Box::pin(shake_hands(&held, from, knock, quic::receive(&held, incoming))).await;
     let Some((line, met, _standing)) = received else { return };
     let met = Arc::new(met);
-    if met.peer.is_err() {
+    let why = if let Ok(peer) = &met.peer {
+        serve_line(&held, &line, (peer, &met), from).await
+    } else {
         if let Ok(Some(ends)) = timeout(OPENED, line.next()).await {
-            serve_stream(held, met, (ends, from)).await;
+            serve_stream(held, Arc::clone(&met), (ends, from)).await;
         }
-        line.connection.close(quic::UNWANTED, b"not believed");
-        return;
-    }
-    while let Some(ends) = line.next().await {
-        tokio::spawn(serve_stream(Arc::clone(&held), Arc::clone(&met), (ends, from)));
+        "not believed"
+    };
+    line.connection.close(quic::UNWANTED, why.as_bytes());
+}
+
+/// Until it is over, carries nothing for long, or its peer is taken back.
+async fn serve_line(
+    held: &Arc<Held>,
+    line: &quic::Line,
+    (peer, met): (&Peer, &Arc<Met>),
+    from: SocketAddr,
+) -> &'static str {
+    let mut streams = JoinSet::new();
+    let mut taken_back = std::pin::pin!(held.taken_back([peer]));
+    loop {
+        tokio::select! {
+            next = line.next() => {
+                let Some(ends) = next else {
+                    // Each finds out by itself, and tells.
+                    streams.detach_all();
+                    return "over";
+                };
+                streams.spawn(serve_stream(Arc::clone(held), Arc::clone(met), (ends, from)));
+            }
+            Some(_) = streams.join_next() => {}
+            () = tokio::time::sleep(UNUSED), if streams.is_empty() => return "unused",
+            () = &mut taken_back => {
+                // They were cut, each for itself, and say so first.
+                let _ = timeout(CUT, async { while streams.join_next().await.is_some() {} }).await;
+                streams.detach_all();
+                return "taken back";
+            }
+        }
     }
 }
 
@@ -216,9 +261,11 @@ async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, from): (quic::Ends,
     let origin = Origin { transport: By::Quic.word(), from: Some(from) };
     let Some((open, mut ends)) = ends.asked().await else { return };
     match answer(&held, &met.peer, (open, origin)).await {
-        Answer::Carry(admitted) => {
-            if ends.answer(&Opened::Yes).await.is_ok() {
+        Answer::Carry(mut admitted) => {
+            if admitted.is_opened_by(&held, ends.answer(&Opened::Yes)).await {
                 admitted.carry(&held, Far::Quic(ends)).await;
+            } else {
+                ends.break_off();
             }
         }
         Answer::Yes => {

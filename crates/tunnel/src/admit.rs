@@ -9,6 +9,7 @@ use ground::clock;
 use identity::principal::{Name, NodeName};
 use manifest::stored::Listener;
 use org::peer::{NotAPeer, Peer};
+use org::report::plain;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -17,6 +18,7 @@ use wire::peer::{Declined, Open};
 use crate::door::Seat;
 use crate::held::Held;
 use crate::line::connect;
+use crate::line::frames::NoFrame;
 use crate::live::Way;
 use crate::log::{Carried, Event, Subject};
 use crate::pipe::{self, End, Far, Terms};
@@ -178,6 +180,18 @@ async fn reach(listener: &Listener) -> Result<TcpStream, Refused> {
 }
 
 impl Admitted {
+    /// Is it open for the other side, too? Not if the operators end it while that is said.
+    pub async fn is_opened_by(&mut self, held: &Held, answer: impl Future<Output = Result<(), NoFrame>>) -> bool {
+        tokio::select! {
+            biased;
+            why = self.terms.ticket.cut() => {
+                Refused::from(why).note(held, &self.subject);
+                false
+            }
+            answered = answer => answered.is_ok(),
+        }
+    }
+
     /// Carries the stream to its end; gives the connection back if it can carry another.
     pub async fn carry(self, held: &Held, far: Far) -> Option<Box<crate::line::tls::Ends>> {
         let Self { service, subject, mut terms, since, _seat } = self;
@@ -194,7 +208,8 @@ pub fn note_end(held: &Held, subject: &Subject, carried: &pipe::Carried, since: 
         End::Whole => (Event::Closed, None),
         why @ End::Cut(_) => (Event::Cut, Some(why.to_string())),
         why @ (End::Near(_) | End::Broken | End::Far(_) | End::Silent | End::Idle) => {
-            (Event::Closed, Some(why.to_string()))
+            // A connection may have ended with words of the other side.
+            (Event::Closed, Some(plain(&why.to_string())))
         }
     };
     let milliseconds = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -8,6 +8,7 @@ use identity::id::Digest;
 use identity::key::P256Key;
 use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
 use manifest::stored::{Access, Target};
+use org::peer::Peer;
 use pki_types::CertificateDer;
 use rustls::client::ResolvesClientCert;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -99,10 +100,12 @@ impl Held {
     /// Authority first: what is revoked is cut before anything else is done.
     pub fn know(&self, knowledge: Knowledge) -> Result<Vec<CutOff>, BadOrder> {
         let standing = Arc::new(Standing::new(&self.org, knowledge)?);
+        let before = self.rule.load().standing.known.signers.version;
         self.bench.judgment.store(Arc::new(standing.judgment.clone()));
-        let head = standing.head();
+        let (head, is_other_set) = (standing.head(), standing.known.signers.version != before);
         let cut = self.put_rule(|rule| Rule { standing: Arc::clone(&standing), tables: Arc::clone(&rule.tables) });
-        self.head.send_replace(head);
+        // Pins come by this order, too: whoever waits for a head is not woken by them.
+        self.head.send_if_modified(|known| std::mem::replace(known, head) != head || is_other_set);
         Ok(cut)
     }
 
@@ -180,6 +183,20 @@ impl Held {
 
     pub fn head(&self) -> watch::Receiver<u64> {
         self.head.subscribe()
+    }
+
+    pub fn endures(&self, peer: &Peer) -> bool {
+        peer.endures(&self.rule.load().standing.known.head.head).is_ok()
+    }
+
+    /// Waits until the operators take one of them back; for ever, if they do not.
+    pub async fn taken_back<const N: usize>(&self, peers: [&Peer; N]) {
+        let mut heads = self.head();
+        while peers.iter().all(|peer| self.endures(peer)) {
+            if heads.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 }
 

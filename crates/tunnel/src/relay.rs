@@ -51,6 +51,7 @@ pub async fn keep(held: &Held, lobby: &Lobby, peer: &Arc<Peer>, mut ends: Ends) 
         taker = wanted => taker.ok(),
         // It has nothing to say before it is wanted: whatever comes ends it.
         _ = ends.frames.next() => None,
+        () = held.taken_back([peer]) => None,
     };
     held.meter.relayed.waiting.fetch_sub(1, Ordering::Relaxed);
     if let Some(taker) = taker {
@@ -68,7 +69,11 @@ pub async fn carry(held: &Held, lobby: &Lobby, (caller, mut ends): (&Arc<Peer>, 
             return;
         }
     };
-    if ends.answer(&Opened::Yes).await.is_err() {
+    let is_open = tokio::select! {
+        () = held.taken_back([caller, &met.peer]) => false,
+        answered = ends.answer(&Opened::Yes) => answered.is_ok(),
+    };
+    if !is_open {
         return;
     }
     let relayed = &held.meter.relayed;
@@ -121,21 +126,7 @@ async fn pump(
     };
     tokio::select! {
         whole = both => if whole { "whole" } else { "broken off" },
-        () = taken_back(held, [caller, waited]) => "ended by the operators",
-    }
-}
-
-/// Returns when one of them endures no more.
-async fn taken_back(held: &Held, peers: [&Arc<Peer>; 2]) {
-    let mut heads = held.head();
-    loop {
-        let rule = held.rule.load_full();
-        if peers.iter().any(|peer| peer.endures(&rule.standing.known.head.head).is_err()) {
-            return;
-        }
-        if heads.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        () = held.taken_back([caller, waited]) => "ended by the operators",
     }
 }
 

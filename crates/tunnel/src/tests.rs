@@ -5,6 +5,8 @@ mod town;
 mod carrying;
 mod judging;
 mod cutting;
+mod closing;
+mod crowding;
 mod calling;
 mod relaying;
 mod entering;

@@ -37,6 +37,8 @@ struct Shelves {
 pub struct Call {
     pub line: Line,
     pub peer: Arc<Peer>,
+    /// The relay in between.
+    pub via: Option<Arc<Peer>>,
     /// The end of either SVID: no new stream after it.
     pub until: Timestamp,
     pub counted: Arc<Counted>,
@@ -78,8 +80,20 @@ impl Stock {
                     return None;
                 }
                 *used = Instant::now();
-                let (line, peer) = (Line::Quic(Arc::clone(line)), Arc::clone(&call.peer));
-                Some(Call { line, peer, until: call.until, counted: Arc::clone(&call.counted) })
+                let (line, peer, via) = (Line::Quic(Arc::clone(line)), Arc::clone(&call.peer), call.via.clone());
+                Some(Call { line, peer, via, until: call.until, counted: Arc::clone(&call.counted) })
+            }
+        }
+    }
+
+    /// Only one that was opened after that time, if one is named: over TLS nobody knows that of those that are free.
+    pub async fn take_since(&self, key: &Key, by: By, begun: Option<Instant>) -> Option<Call> {
+        match (by, begun) {
+            (_, None) => self.take(key, by).await,
+            (By::Tls, Some(_)) => None,
+            (By::Quic, Some(begun)) => {
+                let call = self.take(key, by).await?;
+                matches!(&call.line, Line::Quic(line) if line.since > begun).then_some(call)
             }
         }
     }
@@ -112,13 +126,17 @@ impl Stock {
         shelves.quic.remove(key);
     }
 
-    pub fn let_go(&self, unused: Duration, now: Timestamp) {
+    /// Those that nobody uses, and those whose peer, or the relay on the way to it, was taken back. One over QUIC ends with
+    /// the last of its streams, which are cut then.
+    pub fn let_go(&self, unused: Duration, now: Timestamp, endures: impl Fn(&Peer) -> bool) {
         let mut shelves = self.shelves();
+        let endures = |call: &Call| endures(&call.peer) && call.via.as_deref().is_none_or(&endures);
         for calls in shelves.tls.values_mut() {
-            calls.retain(|(since, call)| since.elapsed() < unused && call.until >= now);
+            calls.retain(|(since, call)| since.elapsed() < unused && call.until >= now && endures(call));
         }
         shelves.tls.retain(|_, calls| !calls.is_empty());
         shelves.quic.retain(|_, (used, call)| match &call.line {
+            Line::Quic(_) if !endures(call) => false,
             Line::Quic(line) if Arc::strong_count(line) > 1 => {
                 *used = Instant::now();
                 !line.is_over()

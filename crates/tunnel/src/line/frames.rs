@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
+use crate::door::{Room, SHORT};
 use crate::frame::{self, BadFrame, HEADER, Kind};
 
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +84,20 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// The words of the wanted kind; signs of life before them are passed over.
     pub async fn words<T: DeserializeOwned>(&mut self, wanted: Kind) -> Result<T, NoFrame> {
+        let length = self.length_of(wanted).await?;
+        self.read(wanted, length).await
+    }
+
+    /// The same of a kind that may be long: then only when there is room for it.
+    pub async fn long_words<T: DeserializeOwned>(&mut self, wanted: Kind, room: &mut Room<'_>) -> Result<T, NoFrame> {
+        let length = self.length_of(wanted).await?;
+        if length > SHORT {
+            room.enter().await;
+        }
+        self.read(wanted, length).await
+    }
+
+    async fn length_of(&mut self, wanted: Kind) -> Result<usize, NoFrame> {
         let (found, length) = loop {
             match self.next().await? {
                 (Kind::Still, _) => {}
@@ -90,15 +105,16 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             }
         };
         // Asked before anything is kept: nobody sends a long frame of another kind.
-        if found != wanted {
-            return Err(BadFrame::OutOfTurn { wanted, found }.into());
-        }
+        if found == wanted { Ok(length) } else { Err(BadFrame::OutOfTurn { wanted, found }.into()) }
+    }
+
+    async fn read<T: DeserializeOwned>(&mut self, kind: Kind, length: usize) -> Result<T, NoFrame> {
         let mut body = Vec::new();
         let limit = u64::try_from(length).unwrap_or(u64::MAX);
         if (&mut self.from).take(limit).read_to_end(&mut body).await? < length {
             return Err(NoFrame::Over);
         }
-        Ok(frame::read_words(wanted, found, &body)?)
+        Ok(frame::read_words(kind, kind, &body)?)
     }
 
     pub fn into_inner(self) -> R {

@@ -8,6 +8,7 @@ use ground::clock;
 use identity::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
 use org::peer::{NotAPeer, Peer};
+use org::report::plain;
 use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
@@ -15,6 +16,7 @@ use wire::known::BadKnowledge;
 use wire::peer::{Hello, News, SCHEMA};
 
 use super::frames::{Frames, NoFrame, say};
+use crate::door::Room;
 use crate::frame::Kind;
 use crate::held::Held;
 use crate::orders::Word;
@@ -60,8 +62,11 @@ where
     W: AsyncWrite + Unpin,
 {
     let own = held.rule.load().standing.hello().ok_or(Unmet::NothingToShow)?;
+    // What was read is kept until the other one is judged.
+    let mut room = held.door.room();
     // At once: whoever waited for the other to read first could wait for ever.
-    let both = async { tokio::try_join!(say(to, Kind::Hello, &own), frames.words::<Hello>(Kind::Hello)) };
+    let heard = frames.long_words::<Hello>(Kind::Hello, &mut room);
+    let both = async { tokio::try_join!(say(to, Kind::Hello, &own), heard) };
     let ((), hello) = timeout(HELLO, both).await.map_err(|_| Unmet::Silent)??;
     if hello.schema != SCHEMA {
         return Err(Unmet::OtherWords(hello.schema));
@@ -78,7 +83,8 @@ where
             None => Ok(()),
         }
     };
-    let hear = async { if is_newer { hear(held, frames, &hello).await.map_err(Unmet::from) } else { Ok(()) } };
+    let hear =
+        async { if is_newer { hear(held, (frames, &mut room), &hello).await.map_err(Unmet::from) } else { Ok(()) } };
     tokio::try_join!(tell, hear)?;
     if shown.chain.is_empty() {
         return Err(Unmet::NoChain);
@@ -93,9 +99,13 @@ const fn knows_less(one: &Hello, other: &Hello) -> bool {
 
 /// Waits until the agent has taken in what the other side knows. If it does not come, or does not hold, one goes by what one
 /// has.
-async fn hear<R: AsyncRead + Unpin>(held: &Held, frames: &mut Frames<R>, hello: &Hello) -> Result<(), NoFrame> {
+async fn hear<R: AsyncRead + Unpin>(
+    held: &Held,
+    (frames, room): (&mut Frames<R>, &mut Room<'_>),
+    hello: &Hello,
+) -> Result<(), NoFrame> {
     let mut changes = held.head();
-    let Ok(news) = timeout(NEWS, frames.words::<News>(Kind::News)).await else {
+    let Ok(news) = timeout(NEWS, frames.long_words::<News>(Kind::News, room)).await else {
         return Ok(());
     };
     let news = news?;
@@ -112,7 +122,7 @@ async fn hear<R: AsyncRead + Unpin>(held: &Held, frames: &mut Frames<R>, hello: 
         // A recovery counts from its first sight.
         Ok(_) | Err(BadKnowledge::RecoveryWaits { .. }) => held.tell(Word::Heard(Box::new(news))),
         Err(why) => {
-            tracing::warn!(%why, "a peer's news do not hold");
+            tracing::warn!(why = plain(&why.to_string()), "a peer's news do not hold");
             return Ok(());
         }
     }

@@ -2,20 +2,25 @@
 //!
 //! The relay ends the outer TLS and sees the inner one's records. It can keep them back, and nothing else.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use org::peer::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frames::NoFrame;
 use super::tls::Ends;
 use crate::frame::{self, DATA, HEADER, Kind};
+use crate::held::Held;
 use crate::room::Room;
 
-#[derive(Debug)]
 pub struct Through {
     ends: Ends,
+    /// Over when the operators take the relay back.
+    taken_back: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
     /// Bytes of the frame that is being read.
     left: usize,
     over: bool,
@@ -30,10 +35,26 @@ struct Frame {
     end: usize,
 }
 
+impl fmt::Debug for Through {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Through")
+    }
+}
+
 impl Through {
     /// To be made between frames: after the answer that opened the stream.
-    pub const fn new(ends: Ends) -> Self {
-        Self { ends, left: 0, over: false, frame: None }
+    pub fn new(ends: Ends, held: Arc<Held>, relay: Arc<Peer>) -> Self {
+        let taken_back = Some(Box::pin(async move { held.taken_back([&relay]).await }) as _);
+        Self { ends, taken_back, left: 0, over: false, frame: None }
+    }
+
+    fn poll_relay(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let is_over = self.taken_back.as_mut().is_none_or(|taken| taken.as_mut().poll(cx).is_ready());
+        if is_over {
+            self.taken_back = None;
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the operators took the relay back"));
+        }
+        Ok(())
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -76,6 +97,7 @@ impl Through {
 impl AsyncRead for Through {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        this.poll_relay(cx)?;
         while this.left == 0 && !this.over {
             match ready!(this.ends.frames.poll_next(cx)) {
                 Ok((Kind::Data, length)) => this.left = length,
