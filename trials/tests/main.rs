@@ -44,3 +44,4 @@ mod turning;
 mod homecoming;
 mod rotating;
 mod tunneling;
+mod hosts;
