@@ -4,13 +4,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ground::clock;
 use quinn::crypto::rustls::NoInitialCipherSuite;
 use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use wire::peer::{Declined, Opened};
+use wire::peer::{Declined, Open, Opened};
 use wire::tls::TlsSetup;
 
 use crate::admit::{Answer, Origin, answer};
@@ -133,7 +134,7 @@ pub async fn serve_streams(
 ) {
     let patience = if met.peer.is_ok() { UNUSED } else { OPENED };
     while let Some(open) = ends.asked(patience).await {
-        let answered = answer(held, &met.peer, (open, origin)).await;
+        let Some(answered) = ends.alive_during(judge(held, &met, (open, origin))).await else { return };
         match (answered, &met.peer, lobby) {
             (Answer::Carry(admitted), _, _) => {
                 if ends.answer(&Opened::Yes).await.is_err() {
@@ -164,6 +165,19 @@ pub async fn serve_streams(
             }
         }
     }
+}
+
+/// Who has something to tell since the two met has the other one come anew, and then it is told: so a busy connection keeps no
+/// revocation from a node that no gateway reaches.
+async fn judge(held: &Arc<Held>, met: &Met, (open, origin): (Open, Origin)) -> Answer {
+    let standing = Arc::clone(&held.rule.load().standing);
+    if let (Open::Service(_), Ok(peer)) = (&open, &met.peer)
+        && standing.head() > met.shared
+        && standing.check(peer, clock::now()).is_ok()
+    {
+        return Answer::No(Declined::TooOld);
+    }
+    answer(held, &met.peer, (open, origin)).await
 }
 
 /// The same over QUIC.
@@ -215,7 +229,7 @@ async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
 async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, from): (quic::Ends, SocketAddr)) {
     let origin = Origin { transport: By::Quic.word(), from: Some(from) };
     let Some((open, mut ends)) = ends.asked().await else { return };
-    match answer(&held, &met.peer, (open, origin)).await {
+    match judge(&held, &met, (open, origin)).await {
         Answer::Carry(admitted) => {
             if ends.answer(&Opened::Yes).await.is_ok() {
                 admitted.carry(&held, Far::Quic(ends)).await;

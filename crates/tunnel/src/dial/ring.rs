@@ -56,7 +56,7 @@ impl Ring {
             // What works is not left for what has just failed.
             let other = failed.is_some_and(|ago| ago < LATELY).then_some(choice.first.other());
             for by in [Some(choice.first), other].into_iter().flatten() {
-                if let Some(call) = inner.stock.take(key, by).await {
+                if let Some(call) = inner.kept(key, by).await {
                     return Ok(call);
                 }
             }
@@ -70,7 +70,7 @@ impl Ring {
 
     /// To a node without an address: by one of the relays at which it waits.
     pub async fn line_by_relay(&self, inner: &Inner, key: &Key, only_new: bool) -> Result<Call, Vec<Try>> {
-        if !only_new && let Some(call) = inner.stock.take(key, By::Tls).await {
+        if !only_new && let Some(call) = inner.kept(key, By::Tls).await {
             return Ok(call);
         }
         let relays = inner.held.targets.load().relays_of(&key.1);
@@ -107,9 +107,9 @@ impl Ring {
         let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
         let shaking = Box::pin(tls::call(&inner.held, config, Box::new(Through::new(ends))));
         let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
-        let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+        let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached_through(&key.1, relay, (begun.elapsed(), head)));
-        Ok(Call { line: Line::Tls(Box::new(ends)), peer, until, counted })
+        Ok(Call { line: Line::Tls(Box::new(ends)), peer, until, shared, counted })
     }
 
     /// A new connection to a relay, in this node's own name.
@@ -180,16 +180,16 @@ impl Ring {
         // Apart: a handshake takes much room for a short time.
         let shaking = Box::pin(tls::call(&inner.held, config, Box::new(socket)));
         let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
-        let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+        let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached(&key.1, By::Tls, (round_trip, head)));
-        Ok(Call { line: Line::Tls(Box::new(ends)), peer, until, counted })
+        Ok(Call { line: Line::Tls(Box::new(ends)), peer, until, shared, counted })
     }
 
     async fn by_quic(&self, inner: &Inner, key: &Key, address: &HostPort) -> Result<Call, String> {
         let opening = inner.stock.opening(key);
         let begun = Instant::now();
         let _one = opening.lock().await;
-        if let Some(call) = inner.stock.take(key, By::Quic).await
+        if let Some(call) = inner.kept(key, By::Quic).await
             && let Line::Quic(line) = &call.line
             // Opened by somebody else while this one waited.
             && line.since > begun
@@ -208,7 +208,7 @@ impl Ring {
             let shaking = Box::pin(quic::call(&inner.held, (&endpoint, config.clone()), address));
             match shaking.await {
                 Ok((line, met)) => {
-                    let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+                    let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
                     let round_trip = line.connection.rtt();
                     let counted = Arc::new(inner.facts.reached(&key.1, By::Quic, (round_trip, head)));
                     let line = Arc::new(line);
@@ -216,10 +216,11 @@ impl Ring {
                         line: Line::Quic(Arc::clone(&line)),
                         peer: Arc::clone(&peer),
                         until,
+                        shared,
                         counted: Arc::clone(&counted),
                     };
                     inner.stock.put(key, kept);
-                    return Ok(Call { line: Line::Quic(line), peer, until, counted });
+                    return Ok(Call { line: Line::Quic(line), peer, until, shared, counted });
                 }
                 Err(why) => failed = format!("{address}: {why}"),
             }

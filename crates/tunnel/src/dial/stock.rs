@@ -39,6 +39,8 @@ pub struct Call {
     pub peer: Arc<Peer>,
     /// The end of either SVID: no new stream after it.
     pub until: Timestamp,
+    /// The head that both ends knew when they met: one that knows more by now tells it by another connection.
+    pub shared: u64,
     pub counted: Arc<Counted>,
 }
 
@@ -58,12 +60,14 @@ impl Line {
 }
 
 impl Stock {
-    pub async fn take(&self, key: &Key, by: By) -> Option<Call> {
+    /// One by which nothing is left to tell about this head.
+    pub async fn take(&self, key: &Key, by: By, head: u64) -> Option<Call> {
         match by {
             By::Tls => loop {
                 let (_, mut call) = self.shelves().tls.get_mut(key).and_then(Vec::pop)?;
                 if let Line::Tls(ends) = &mut call.line
                     && call.until >= clock::now()
+                    && call.shared >= head
                     && ends.is_quiet().await
                 {
                     return Some(call);
@@ -73,13 +77,14 @@ impl Stock {
                 let mut shelves = self.shelves();
                 let (used, call) = shelves.quic.get_mut(key)?;
                 let Line::Quic(line) = &call.line else { return None };
-                if call.until < clock::now() || line.is_over() {
+                if call.until < clock::now() || call.shared < head || line.is_over() {
                     shelves.quic.remove(key);
                     return None;
                 }
                 *used = Instant::now();
                 let (line, peer) = (Line::Quic(Arc::clone(line)), Arc::clone(&call.peer));
-                Some(Call { line, peer, until: call.until, counted: Arc::clone(&call.counted) })
+                let (until, shared) = (call.until, call.shared);
+                Some(Call { line, peer, until, shared, counted: Arc::clone(&call.counted) })
             }
         }
     }

@@ -67,12 +67,16 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// The words of the wanted kind; signs of life before them are passed over.
     pub async fn words<T: DeserializeOwned>(&mut self, wanted: Kind) -> Result<T, NoFrame> {
-        let (found, length) = loop {
-            match self.next().await? {
-                (Kind::Still, _) => {}
-                (found, length) => break (found, length),
-            }
-        };
+        let first = self.next().await?;
+        self.words_from(first, wanted).await
+    }
+
+    /// The same, from a frame on whose header is read.
+    pub async fn words_from<T: DeserializeOwned>(&mut self, first: (Kind, usize), wanted: Kind) -> Result<T, NoFrame> {
+        let (mut found, mut length) = first;
+        while found == Kind::Still {
+            (found, length) = self.next().await?;
+        }
         // Asked before anything is kept: nobody sends a long frame of another kind.
         if found != wanted {
             return Err(BadFrame::OutOfTurn { wanted, found }.into());
