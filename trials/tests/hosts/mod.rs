@@ -4,6 +4,7 @@ mod apart;
 mod blocked;
 mod parted;
 mod hidden;
+mod unheard;
 mod roaming;
 
 use std::collections::BTreeMap;
@@ -152,10 +153,14 @@ nodes:
 
     /// What curl gets on that host.
     fn curl(&self, from: &str, service: &str) -> Output {
+        output(self.curl_command(from, service))
+    }
+
+    fn curl_command(&self, from: &str, service: &str) -> Command {
         let mut curl = Command::new("curl");
         let url = format!("http://{service}.harbor.internal/");
         curl.args(["-sS", "-m", "60", "--socks5-hostname", &self.socks(from), &url]);
-        output(self.lan.on(from, &curl))
+        self.lan.on(from, &curl)
     }
 
     /// The first try.
