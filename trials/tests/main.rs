@@ -45,3 +45,4 @@ mod homecoming;
 mod rotating;
 mod tunneling;
 mod programs;
+mod hosts;

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ground::clock;
 use org::peer::Peer;
 use org::report::plain;
 use quinn::crypto::rustls::NoInitialCipherSuite;
@@ -137,7 +138,7 @@ pub async fn serve_streams(
     met: Met,
 ) {
     while let Some(open) = next(held, &mut ends, &met).await {
-        let answered = answer(held, &met.peer, (open, origin)).await;
+        let Some(answered) = ends.alive_during(judge(held, &met, (open, origin))).await else { return };
         match (answered, &met.peer, lobby) {
             (Answer::Carry(mut admitted), _, _) => {
                 if !admitted.is_opened_by(held, ends.answer(&Opened::Yes)).await {
@@ -179,6 +180,19 @@ async fn next(held: &Held, ends: &mut tls::Ends, met: &Met) -> Option<Open> {
         },
         Err(_) => ends.asked(OPENED).await,
     }
+}
+
+/// Who has something to tell since the two met has the other one come anew, and then it is told: so a busy connection keeps no
+/// revocation from a node that no gateway reaches.
+async fn judge(held: &Arc<Held>, met: &Met, (open, origin): (Open, Origin)) -> Answer {
+    let standing = Arc::clone(&held.rule.load().standing);
+    if let (Open::Service(_), Ok(peer)) = (&open, &met.peer)
+        && standing.head() > met.shared
+        && standing.check(peer, clock::now()).is_ok()
+    {
+        return Answer::No(Declined::TooOld);
+    }
+    answer(held, &met.peer, (open, origin)).await
 }
 
 /// The same over QUIC.
@@ -260,7 +274,7 @@ async fn serve_line(
 async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, from): (quic::Ends, SocketAddr)) {
     let origin = Origin { transport: By::Quic.word(), from: Some(from) };
     let Some((open, mut ends)) = ends.asked().await else { return };
-    match answer(&held, &met.peer, (open, origin)).await {
+    match judge(&held, &met, (open, origin)).await {
         Answer::Carry(mut admitted) => {
             if admitted.is_opened_by(&held, ends.answer(&Opened::Yes)).await {
                 admitted.carry(&held, Far::Quic(ends)).await;

@@ -146,7 +146,10 @@ pub struct Wiki {
 
 impl Wiki {
     fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    pub fn at(listener: TcpListener) -> Self {
         let at = listener.local_addr().unwrap();
         let (keep, kept) = channel();
         std::thread::spawn(move || {

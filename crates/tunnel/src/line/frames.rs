@@ -84,26 +84,31 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// The words of the wanted kind; signs of life before them are passed over.
     pub async fn words<T: DeserializeOwned>(&mut self, wanted: Kind) -> Result<T, NoFrame> {
-        let length = self.length_of(wanted).await?;
+        let first = self.next().await?;
+        self.words_from(first, wanted).await
+    }
+
+    /// The same, from a frame on whose header is read.
+    pub async fn words_from<T: DeserializeOwned>(&mut self, first: (Kind, usize), wanted: Kind) -> Result<T, NoFrame> {
+        let length = self.length_from(first, wanted).await?;
         self.read(wanted, length).await
     }
 
     /// The same of a kind that may be long: then only when there is room for it.
     pub async fn long_words<T: DeserializeOwned>(&mut self, wanted: Kind, room: &mut Room<'_>) -> Result<T, NoFrame> {
-        let length = self.length_of(wanted).await?;
+        let first = self.next().await?;
+        let length = self.length_from(first, wanted).await?;
         if length > SHORT {
             room.enter().await;
         }
         self.read(wanted, length).await
     }
 
-    async fn length_of(&mut self, wanted: Kind) -> Result<usize, NoFrame> {
-        let (found, length) = loop {
-            match self.next().await? {
-                (Kind::Still, _) => {}
-                (found, length) => break (found, length),
-            }
-        };
+    async fn length_from(&mut self, first: (Kind, usize), wanted: Kind) -> Result<usize, NoFrame> {
+        let (mut found, mut length) = first;
+        while found == Kind::Still {
+            (found, length) = self.next().await?;
+        }
         // Asked before anything is kept: nobody sends a long frame of another kind.
         if found == wanted { Ok(length) } else { Err(BadFrame::OutOfTurn { wanted, found }.into()) }
     }

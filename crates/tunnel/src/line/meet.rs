@@ -32,6 +32,9 @@ pub struct Met {
     pub peer: Result<Arc<Peer>, NotAPeer>,
     /// The head that it goes by.
     pub head: u64,
+    /// The newest that one of the two knew. Who has heard of a newer one since has something to tell, and needs another
+    /// connection for it.
+    pub shared: u64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +92,8 @@ where
     if shown.chain.is_empty() {
         return Err(Unmet::NoChain);
     }
-    Ok(Met { peer: judge(held, &hello, shown).map(Arc::new), head: hello.head })
+    let shared = own.head.max(hello.head);
+    Ok(Met { peer: judge(held, &hello, shown).map(Arc::new), head: hello.head, shared })
 }
 
 /// The same on both sides, so that each knows what the other does.

@@ -14,15 +14,13 @@ use wire::peer::{Open, Opened};
 use super::frames::{Frames, NoFrame, say};
 use super::meet::{Met, Shown, meet};
 use super::tls::NoLine;
-use super::{HANDSHAKE, OPENED};
+use super::{HANDSHAKE, OPENED, SILENCE};
 use crate::door::STREAMS_OF_ONE;
 use crate::frame::Kind;
 use crate::held::Held;
 
 /// Nobody says over UDP that nobody is there.
 pub const ANSWER: Duration = Duration::from_secs(5);
-/// Whoever gets something says so in a fraction of that.
-const SILENCE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const IDLE_MILLISECONDS: u32 = 15_000;
 /// What a peer may have sent on all its streams together that no service has read yet. A stream has a window of its own.

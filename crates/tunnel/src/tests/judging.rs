@@ -11,8 +11,9 @@ use manifest::stored::Caller;
 use rcgen::{CertificateParams, SanType};
 use wire::peer::Declined;
 
+use super::calling::whole_call;
 use super::scene::{Org, node};
-use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, until, within};
+use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, until, wanted, within};
 use crate::dial::NoStream;
 use crate::orders::{Identity, Word};
 
@@ -122,30 +123,52 @@ async fn a_revoked_node_gets_nothing_and_is_called_by_nobody() {
 async fn whoever_knows_the_newer_head_hands_it_over() {
     for transport in BOTH {
         for knows_more in ["alpha", "beta"] {
-            let (mut org, mut alpha, mut beta) = alpha_and_beta(transport).await;
-            org.publish(|_| {});
-            let other = if knows_more == "alpha" { "beta" } else { "alpha" };
-            let (newer, held) = if knows_more == "alpha" { (&alpha, &beta) } else { (&beta, &alpha) };
-            newer.held.know(org.knowledge(knows_more)).unwrap();
-            let held = Arc::clone(&held.held);
-            let mut words = if knows_more == "alpha" { beta.words.take() } else { alpha.words.take() }.unwrap();
-            let (agent, knowledge) = (Arc::clone(&held), org.knowledge(other));
-            // As the agent does: what was heard is known from then on.
-            let heard = tokio::spawn(async move {
-                while let Some(word) = words.recv().await {
-                    if let Word::Heard(news) = word {
-                        assert_eq!(news.head, knowledge.known.head);
-                        agent.know(knowledge).unwrap();
-                        return true;
-                    }
-                }
-                false
-            });
-            beta.echoes("wiki").await.unwrap();
-            assert!(within(heard).await.unwrap());
-            assert_eq!(held.rule.load().standing.head(), 2);
+            let (org, alpha, beta) = alpha_and_beta(transport).await;
+            hands_over(org, (alpha, beta), knows_more).await;
         }
     }
+}
+
+/// Else a busy pair would go on for as long as their SVIDs hold.
+#[tokio::test]
+async fn whoever_hears_of_a_newer_head_hands_it_over_also_to_those_who_keep_a_connection() {
+    for transport in BOTH {
+        for knows_more in ["alpha", "beta"] {
+            let (org, alpha, beta) = alpha_and_beta(transport).await;
+            let open = beta.dialer.open(&beta.own, &wanted("wiki")).await.unwrap();
+            whole_call(&beta).await;
+            hands_over(org, (alpha, beta), knows_more).await;
+            drop(open);
+        }
+    }
+}
+
+async fn hands_over(mut org: Org, (mut alpha, mut beta): (House, House), knows_more: &str) {
+    org.publish(|_| {});
+    let other = if knows_more == "alpha" { "beta" } else { "alpha" };
+    let (newer, held) = if knows_more == "alpha" { (&alpha, &beta) } else { (&beta, &alpha) };
+    newer.held.know(org.knowledge(knows_more)).unwrap();
+    let held = Arc::clone(&held.held);
+    let mut words = if knows_more == "alpha" { beta.words.take() } else { alpha.words.take() }.unwrap();
+    let (agent, knowledge) = (Arc::clone(&held), org.knowledge(other));
+    // As the agent does: what was heard is known from then on.
+    let heard = tokio::spawn(async move {
+        while let Some(word) = words.recv().await {
+            if let Word::Heard(news) = word {
+                assert_eq!(news.head, knowledge.known.head);
+                agent.know(knowledge).unwrap();
+                return true;
+            }
+        }
+        false
+    });
+    let before = alpha.held.meter.handshakes().done;
+    whole_call(&beta).await;
+    assert!(within(heard).await.unwrap());
+    assert_eq!(held.rule.load().standing.head(), 2);
+    // It is told once.
+    whole_call(&beta).await;
+    assert_eq!(alpha.held.meter.handshakes().done, before + 1);
 }
 
 #[tokio::test]
