@@ -5,6 +5,8 @@ mod surviving;
 mod hearing;
 mod entering;
 mod moving;
+mod quayside;
+mod lasting;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
