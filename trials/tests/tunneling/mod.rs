@@ -7,10 +7,16 @@ mod entering;
 mod moving;
 mod quayside;
 mod lasting;
+mod confirmed;
+mod upstream;
+mod dying;
+mod sharing;
+mod crowding;
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
@@ -37,7 +43,7 @@ impl Harbor {
         let gateway = scene.place.serve();
         let [alpha, beta] = ["alpha", "beta"].map(|node| {
             scene.place.joined(node);
-            scene.place.agent(node)
+            agent(&scene.place, node)
         });
         let harbor = Self {
             scene,
@@ -133,6 +139,13 @@ services:
         let text = std::fs::read_to_string(self.scene.place.scope(node).join("access.log")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// It and its tunnel say much on a busy day: they say it to a file, since a pipe that nobody reads stops who writes.
+fn agent(place: &Place, node: &str) -> Running {
+    let log = File::create(place.path(&format!("{node}.log"))).unwrap();
+    let mut command = place.node_command(node, &["run", "--every", "1s"]);
+    Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap())
 }
 
 /// A service that answers each request for `/` with a page, and keeps every other connection open.

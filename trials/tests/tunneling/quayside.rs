@@ -4,7 +4,6 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-use serde_json::Value;
 use trials::place::until;
 
 use super::Harbor;
@@ -47,13 +46,6 @@ impl Harbor {
     /// By which transport a user's streams were opened that `alpha` wrote down.
     pub fn opened_by(&self, transport: &str) -> usize {
         self.log("alpha").iter().filter(|line| line["event"] == "opened" && line["transport"] == transport).count()
-    }
-
-    /// What `alpha` wrote down of streams of a user to a service.
-    pub fn lines_of(&self, user: &str, service: &str) -> Vec<Value> {
-        let who = format!("spiffe://harbor/user/{user}");
-        let log = self.log("alpha").into_iter();
-        log.filter(|line| line["who"] == *who && line["service"] == service && line["way"] == "in").collect()
     }
 }
 
