@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -103,6 +104,8 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
         hang_up(&end, socket);
         return Carried { end, sent: 0, received: 0, free: None };
     }
+    // From now on also the end of this process is none of the stream: the kernel breaks off what is open then.
+    let _ = socket.set_zero_linger();
     let row = Arc::clone(&terms.row);
     let progress = Progress::new(&row, terms.way);
     row.opened();
@@ -131,6 +134,7 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             (end, None)
         }
         Far::Here(mut other) => {
+            let _ = other.set_zero_linger();
             let (from, to) = other.split();
             let end = both_ways(&mut socket, (&mut far::Plain(to), &mut far::Plain(from)), &progress, terms).await;
             hang_up(&end, socket);
@@ -148,9 +152,11 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
 
 /// A program takes an orderly end for all that there is; so one that broke off must not look like it.
 fn hang_up(end: &End, socket: TcpStream) {
-    if !matches!(end, End::Whole) {
-        let _ = socket.set_zero_linger();
-    }
+    let _ = if matches!(end, End::Whole) {
+        sockopt::set_socket_linger(&socket, None)
+    } else {
+        sockopt::set_socket_linger(&socket, Some(Duration::ZERO))
+    };
     drop(socket);
 }
 

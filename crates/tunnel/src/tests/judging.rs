@@ -7,7 +7,7 @@ use identity::binding::Terms;
 use identity::certificate::{Validity, key_id};
 use identity::key::Sign as _;
 use identity::time::Seconds;
-use manifest::stored::Caller;
+use manifest::stored::{Caller, Transport};
 use rcgen::{CertificateParams, SanType};
 use wire::peer::Declined;
 
@@ -198,7 +198,13 @@ async fn a_key_that_is_met_first_is_told_to_the_agent() {
 /// The binding is what a thief of the issuing key cannot make.
 #[tokio::test]
 async fn a_thief_of_the_issuing_key_cannot_use_a_binding_twice() {
-    let (org, alpha, beta) = alpha_and_beta(BOTH[0]).await;
+    for transport in BOTH {
+        cannot_use_a_binding_twice(transport).await;
+    }
+}
+
+async fn cannot_use_a_binding_twice(transport: Transport) {
+    let (org, alpha, beta) = alpha_and_beta(transport).await;
     let own = beta.own.clone();
     let key = random::p256().unwrap();
     let until = day().not_after;
@@ -250,4 +256,17 @@ async fn whoever_names_no_protocol_is_not_heard() {
     assert!(called.is_err());
     until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("other_protocol") == Some(&1))
         .await;
+}
+
+#[tokio::test]
+async fn whoever_names_no_protocol_is_not_heard_over_quic_either() {
+    let (_org, alpha, beta) = alpha_and_beta(Transport::Quic).await;
+    let mut config = (*beta.held.client(&beta.own).unwrap()).clone();
+    config.alpn_protocols.clear();
+    let config = crate::line::quic::client(&Arc::new(config)).unwrap();
+    let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    assert!(crate::line::quic::call(&beta.held, (&endpoint, config), alpha.address).await.is_err());
+    until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("handshake") == Some(&1)).await;
+    assert_eq!(alpha.held.meter.handshakes().done, 0);
+    beta.echoes("wiki").await.unwrap();
 }
