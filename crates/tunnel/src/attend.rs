@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use crate::accept::serve_streams;
+use crate::accept::{present, serve_streams, turned_away};
 use crate::admit::Origin;
 use crate::dial::Dialer;
 use crate::held::Held;
@@ -101,12 +101,14 @@ async fn receive(held: Arc<Held>, ends: Ends) {
     match tls::receive(&held, config, Box::new(Through::new(ends))).await {
         Ok((ends, met)) => {
             held.meter.shook_hands();
+            turned_away(&held, (&met.peer, met.claims.as_ref()), (None, "relay"));
+            let _present = present(&held, &met, "relay");
             let origin = Origin { transport: "relay", from: None };
             serve_streams(&held, None, (Box::new(ends), origin), met).await;
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            tracing::debug!(%why, "no handshake by a relay");
+            turned_away::<()>(&held, (&Err(why), None), (None, "relay"));
         }
     }
 }

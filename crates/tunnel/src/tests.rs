@@ -7,4 +7,5 @@ mod judging;
 mod cutting;
 mod calling;
 mod relaying;
+mod seeing;
 mod entering;
