@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use identity::principal::{HostPort, NodeName};
-use org::report::plain;
 use rustls::ServerConfig;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::accept::serve_streams;
+use crate::accept::{present, serve_streams, turned_away};
 use crate::admit::Origin;
 use crate::dial::Dialer;
 use crate::door::CARRIED;
@@ -139,6 +138,7 @@ async fn receive(held: Arc<Held>, through: Through) {
     match tls::receive(&held, config, Box::new(through)).await {
         Ok((ends, met)) => {
             held.meter.shook_hands();
+            turned_away(&held, (&met.peer, met.claims.as_ref()), (None, "relay"));
             let _guest = match &met.peer {
                 Ok(peer) => match held.door.let_in_by_relay(peer.node()) {
                     Some(guest) => Some(guest),
@@ -146,12 +146,13 @@ async fn receive(held: Arc<Held>, through: Through) {
                 },
                 Err(_) => None,
             };
+            let _present = present(&held, &met, "relay");
             let origin = Origin { transport: "relay", from: None };
             serve_streams(&held, None, (Box::new(ends), origin), met).await;
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            tracing::debug!(why = plain(&why.to_string()), "no handshake by a relay");
+            turned_away::<()>(&held, (&Err(why), None), (None, "relay"));
         }
     }
 }

@@ -20,11 +20,13 @@ use wire::tls::peer::{self, Bench};
 use wire::tls::{TlsSetup, Vouched};
 
 use crate::access_table::Tables;
+use crate::callers::Callers;
 use crate::door::Door;
 use crate::live::{Book, CutOff};
 use crate::log::AccessLog;
 use crate::meter::Meter;
 use crate::orders::{Identity, Knowledge, Running, Word};
+use crate::pins::Pins;
 use crate::standing::{Rule, Standing};
 
 /// How many words to the agent may wait; it takes them at once, or it is gone.
@@ -42,6 +44,8 @@ pub struct Held {
     pub meter: Arc<Meter>,
     pub log: AccessLog,
     pub door: Arc<Door>,
+    pub callers: Arc<Callers>,
+    pub pins: Arc<Pins>,
     speakers: Arc<ArcSwap<Speakers>>,
     bench: Bench,
     clients: Mutex<HashMap<Principal, Arc<ClientConfig>>>,
@@ -73,7 +77,8 @@ pub enum BadOrder {
 
 impl Held {
     pub fn new(org: OrgName, node: NodeName, first: Knowledge) -> Result<(Self, mpsc::Receiver<Word>), BadOrder> {
-        let standing = Arc::new(Standing::new(&org, first)?);
+        let pins = Arc::<Pins>::default();
+        let standing = Arc::new(Standing::new(&org, first, Arc::clone(&pins))?);
         let judgment = Arc::new(ArcSwap::from_pointee(standing.judgment.clone()));
         let bench = Bench { judgment, vouched: Arc::<Vouched>::default() };
         let (words, told) = mpsc::channel(WORDS);
@@ -88,6 +93,8 @@ impl Held {
             meter: Arc::default(),
             log: AccessLog::default(),
             door: Arc::default(),
+            callers: Arc::default(),
+            pins,
             speakers: Arc::default(),
             bench,
             clients: Mutex::default(),
@@ -99,7 +106,7 @@ impl Held {
 
     /// Authority first: what is revoked is cut before anything else is done.
     pub fn know(&self, knowledge: Knowledge) -> Result<Vec<CutOff>, BadOrder> {
-        let standing = Arc::new(Standing::new(&self.org, knowledge)?);
+        let standing = Arc::new(Standing::new(&self.org, knowledge, Arc::clone(&self.pins))?);
         let before = self.rule.load().standing.known.signers.version;
         self.bench.judgment.store(Arc::new(standing.judgment.clone()));
         let (head, is_other_set) = (standing.head(), standing.known.signers.version != before);
@@ -202,7 +209,7 @@ impl Held {
 
 impl Targets {
     /// What all tables allow; where the places differ, those of the first count, which is obeyed.
-    fn of_all(all: &[Access]) -> Self {
+    pub fn of_all(all: &[Access]) -> Self {
         let Some((first, more)) = all.split_first() else {
             return Self::default();
         };

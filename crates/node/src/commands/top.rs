@@ -10,7 +10,7 @@ use tunnel::orders::{Count, View};
 use crate::agent::socket::Remote;
 use crate::agent::status::Status;
 use crate::commands::roots::Common;
-use crate::commands::streams::{peer, refusals, size};
+use crate::commands::streams::{caller, peer, refusals, size};
 use crate::report::{Failure, show};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -69,6 +69,7 @@ fn in_words(status: &Status, before: Option<&View>) -> String {
     };
     let mut lines = vec![format!("{} of {}, {}, head {}", status.name, status.org, clock::now(), now.head)];
     lines.extend(now.peers.iter().map(peer));
+    lines.extend(now.callers.iter().map(caller));
     lines.push(format!(
         "{:<3} {:<24} {:<40} {:>6} {:>9} {:>12} {:>12} {:>8}",
         "", "SERVICE", "PRINCIPAL", "OPEN", "STREAMS", "SENT/s", "RECEIVED/s", "REFUSED"
