@@ -189,7 +189,7 @@ impl Dialer {
 
     async fn probe_relays(&self, who: &Principal, node: &NodeName) -> Vec<Way> {
         let (key, mut ways) = ((who.clone(), node.clone()), Vec::new());
-        for (relay, address) in &self.0.held.targets.load_full().relays {
+        for (relay, address) in &self.0.held.relays_to(node) {
             let begun = Instant::now();
             let outcome = match self.0.ring.through(&self.0, &key, (relay, address)).await {
                 Ok(call) => probed(call, begun).await,

@@ -1,12 +1,13 @@
 //! All that the tunnel was handed, and what it keeps count of: the one thing that its parts share.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::id::Digest;
 use identity::key::P256Key;
-use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
+use identity::principal::{Host, HostPort, Name, NodeName, OrgName, Principal};
 use manifest::stored::{Access, Target};
 use org::peer::Peer;
 use pki_types::CertificateDer;
@@ -40,6 +41,8 @@ pub struct Held {
     /// What may be called elsewhere, by whom here, and by which relays.
     pub targets: ArcSwap<Targets>,
     pub running: ArcSwapOption<Running>,
+    /// Where other nodes reach this one over TLS: it may be a relay for itself, too.
+    pub heard_at: ArcSwapOption<SocketAddr>,
     pub book: Arc<Book>,
     pub meter: Arc<Meter>,
     pub log: AccessLog,
@@ -89,6 +92,7 @@ impl Held {
             rule: ArcSwap::from_pointee(Rule { standing, tables: Arc::default() }),
             targets: ArcSwap::default(),
             running: ArcSwapOption::empty(),
+            heard_at: ArcSwapOption::empty(),
             book: Arc::default(),
             meter: Arc::default(),
             log: AccessLog::default(),
@@ -190,6 +194,21 @@ impl Held {
 
     pub fn head(&self) -> watch::Receiver<u64> {
         self.head.subscribe()
+    }
+
+    /// By which relays a node without an address is looked for: if this node is one, here first.
+    pub fn relays_to(&self, node: &NodeName) -> Vec<(NodeName, HostPort)> {
+        let is_relay = self.running.load().as_ref().is_some_and(|running| running.relay);
+        let here = self.heard_at.load().as_deref().filter(|_| is_relay).map(|at| {
+            let ip = match at.ip() {
+                IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+                bound => bound,
+            };
+            (self.node.clone(), HostPort { host: Host::Ip(ip), port: at.port() })
+        });
+        let others = self.targets.load().relays_of(node);
+        here.into_iter().chain(others.into_iter().filter(|(relay, _)| *relay != self.node)).collect()
     }
 
     pub fn endures(&self, peer: &Peer) -> bool {

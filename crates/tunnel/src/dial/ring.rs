@@ -79,7 +79,7 @@ impl Ring {
     }
 
     async fn by_any_relay(&self, inner: &Inner, key: &Key) -> Result<Call, Vec<Try>> {
-        let mut relays = inner.held.targets.load().relays_of(&key.1);
+        let mut relays = inner.held.relays_to(&key.1);
         // They are called over TLS alone.
         relays.sort_by_cached_key(|(relay, _)| inner.facts.failed_lately(relay, By::Tls));
         let mut tries = Vec::new();
