@@ -181,11 +181,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    node::report::log_to_stderr();
     let cli = Cli::parse();
     if let Command::Tunnel(tunnel) = &cli.command {
         return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }
+    node::report::log_to_stderr();
     let done = match Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(Box::pin(run(cli.command, &cli.common))),
         Err(why) => Err(Failure::new("could not start", &why)),

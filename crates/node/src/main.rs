@@ -91,11 +91,11 @@ static MARK: &str = concat!("freehold-node-version:", env!("CARGO_PKG_VERSION"),
 fn main() -> ExitCode {
     // Seen to be used, so that no linker drops it.
     std::hint::black_box(MARK);
-    node::report::log_to_stderr();
     let cli = Cli::parse();
     if let Command::Tunnel(tunnel) = &cli.command {
         return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }
+    node::report::log_to_stderr();
     // A gateway answers many at once; everything else is content with one thread.
     let mut threads = match cli.command {
         Command::Gateway(GatewayCommand::Serve(_)) => Builder::new_multi_thread(),

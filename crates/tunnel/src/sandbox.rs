@@ -45,6 +45,18 @@ pub enum Files {
     Nothing { why: String },
 }
 
+impl Confined {
+    /// For the log, which is there only when it is done.
+    pub fn complain(&self) {
+        if let Files::Nothing { why } = &self.files {
+            tracing::warn!(why, "the tunnel could not be kept from the file system");
+        }
+        if let Some(why) = &self.sockets {
+            tracing::warn!(why, "the tunnel could not be kept from sockets of this machine");
+        }
+    }
+}
+
 impl std::fmt::Display for Confined {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.files {
@@ -69,13 +81,7 @@ pub fn confine() -> io::Result<Confined> {
     rustix::process::setrlimit(Resource::Nofile, open)?;
     // Best effort: what is in force is told, and what is not.
     let files = close_files().map_or_else(|why| Files::Nothing { why: why.to_string() }, |status| files(&status));
-    if let Files::Nothing { why } = &files {
-        tracing::warn!(why, "the tunnel could not be kept from the file system");
-    }
     let sockets = sockets::close().err().map(|why| why.to_string());
-    if let Some(why) = &sockets {
-        tracing::warn!(why, "the tunnel could not be kept from sockets of this machine");
-    }
     Ok(Confined { files, sockets, open_files: rustix::process::getrlimit(Resource::Nofile).current })
 }
 

@@ -32,6 +32,8 @@ impl TunnelCommand {
             Failure::new("could not run the tunnel", &why).hint("the agent starts it: freehold-node run")
         })?;
         let confined = sandbox::confine().map_err(|why| Failure::new(doing, &why))?;
+        crate::report::log_aside().map_err(|why| Failure::new(doing, &why))?;
+        confined.complain();
         tracing::info!(sandbox = %confined, open_files = confined.open_files, "the tunnel runs");
         let runtime = Builder::new_multi_thread().enable_all().build().map_err(|why| Failure::new(doing, &why))?;
         let ran = runtime.block_on(process::run(control, log, confined.to_string()));
