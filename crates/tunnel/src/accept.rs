@@ -4,6 +4,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ground::clock;
+use identity::principal::Principal;
 use org::peer::Peer;
 use org::report::plain;
 use quinn::crypto::rustls::NoInitialCipherSuite;
@@ -17,12 +19,14 @@ use wire::peer::{Declined, Open, Opened};
 use wire::tls::TlsSetup;
 
 use crate::admit::{Answer, Origin, answer};
+use crate::callers::Present;
 use crate::choose::By;
 use crate::door::{Guest, Knock};
 use crate::held::Held;
 use crate::line::meet::Met;
 use crate::line::tls::NoLine;
 use crate::line::{OPENED, quic, settle, tls};
+use crate::log::Stranger;
 use crate::pipe::Far;
 use crate::relay::{self, Lobby};
 
@@ -90,8 +94,10 @@ async fn let_in_by_tls(
         return;
     }
     // Apart, so that what stays in memory for long is small.
-    let received = Box::pin(shake_hands(&held, from, knock, tls::receive(&held, config, Box::new(socket)))).await;
+    let shaking = shake_hands(&held, (from, By::Tls), knock, tls::receive(&held, config, tls::over(socket)));
+    let received = Box::pin(shaking).await;
     if let Some((ends, met, _standing)) = received {
+        let _present = present(&held, &met, By::Tls.word());
         let origin = Origin { transport: By::Tls.word(), from: Some(from) };
         serve_streams(&held, Some(&lobby), (Box::new(ends), origin), met).await;
     }
@@ -100,7 +106,7 @@ async fn let_in_by_tls(
 /// A stranger that takes long makes room for others.
 async fn shake_hands<L>(
     held: &Held,
-    from: SocketAddr,
+    (from, by): (SocketAddr, By),
     mut knock: Knock,
     receiving: impl Future<Output = Result<(L, Met), NoLine>>,
 ) -> Option<(L, Met, Result<Guest, Knock>)> {
@@ -114,6 +120,7 @@ async fn shake_hands<L>(
     match received {
         Ok((line, met)) => {
             held.meter.shook_hands();
+            turned_away(held, (&met.peer, met.claims.as_ref()), (Some(from), by.word()));
             // Whoever is not believed stays a stranger, and is only told why.
             let standing = match &met.peer {
                 Ok(peer) => Ok(knock.let_in(peer.node())?),
@@ -123,10 +130,41 @@ async fn shake_hands<L>(
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            tracing::debug!(%from, why = plain(&why.to_string()), "no handshake");
+            turned_away::<()>(held, (&Err(why), None), (Some(from), by.word()));
             None
         }
     }
+}
+
+/// Counted among those who are here.
+pub fn present(held: &Held, met: &Met, transport: &'static str) -> Option<Present> {
+    met.peer.as_ref().ok().map(|peer| held.callers.connected(peer.node(), transport, met.head))
+}
+
+/// Who is not believed stands in the log: whom it says to be, from where, and why it is not.
+pub fn turned_away<T>(
+    held: &Held,
+    (judged, claims): (&Result<T, impl std::error::Error>, Option<&Principal>),
+    (from, transport): (Option<SocketAddr>, &'static str),
+) {
+    if let Err(why) = judged {
+        let stranger = Stranger { claims: claims.cloned(), from, transport, why: in_full(why) };
+        held.log.turned_away(stranger, held.rule.load().standing.head());
+    }
+}
+
+/// With what caused it, unless it was said already.
+fn in_full(why: &dyn std::error::Error) -> String {
+    let mut text = why.to_string();
+    let mut cause = why.source();
+    while let Some(deeper) = cause {
+        let more = deeper.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = deeper.source();
+    }
+    plain(&text)
 }
 
 /// One after the other. Where no others can wait, nothing is carried for them.
@@ -137,7 +175,7 @@ pub async fn serve_streams(
     met: Met,
 ) {
     while let Some(open) = next(held, &mut ends, &met).await {
-        let answered = answer(held, &met.peer, (open, origin)).await;
+        let Some(answered) = ends.alive_during(judge(held, &met, (open, origin))).await else { return };
         match (answered, &met.peer, lobby) {
             (Answer::Carry(mut admitted), _, _) => {
                 if !admitted.is_opened_by(held, ends.answer(&Opened::Yes)).await {
@@ -181,6 +219,19 @@ async fn next(held: &Held, ends: &mut tls::Ends, met: &Met) -> Option<Open> {
     }
 }
 
+/// Who has something to tell since the two met has the other one come anew, and then it is told: so a busy connection keeps no
+/// revocation from a node that no gateway reaches.
+async fn judge(held: &Arc<Held>, met: &Met, (open, origin): (Open, Origin)) -> Answer {
+    let standing = Arc::clone(&held.rule.load().standing);
+    if let (Open::Service(_), Ok(peer)) = (&open, &met.peer)
+        && standing.head() > met.shared
+        && standing.check(peer, clock::now()).is_ok()
+    {
+        return Answer::No(Declined::TooOld);
+    }
+    answer(held, &met.peer, (open, origin)).await
+}
+
 /// The same over QUIC.
 pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Receiver<bool>) -> Result<(), NoService> {
     let config = quic::server(held.server()?)?;
@@ -212,8 +263,9 @@ pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Rec
 
 async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
     let from = incoming.remote_address();
-    let received = Box::pin(shake_hands(&held, from, knock, quic::receive(&held, incoming))).await;
+    let received = Box::pin(shake_hands(&held, (from, By::Quic), knock, quic::receive(&held, incoming))).await;
     let Some((line, met, _standing)) = received else { return };
+    let _present = present(&held, &met, By::Quic.word());
     let met = Arc::new(met);
     let why = if let Ok(peer) = &met.peer {
         serve_line(&held, &line, (peer, &met), from).await
@@ -260,7 +312,7 @@ async fn serve_line(
 async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, from): (quic::Ends, SocketAddr)) {
     let origin = Origin { transport: By::Quic.word(), from: Some(from) };
     let Some((open, mut ends)) = ends.asked().await else { return };
-    match answer(&held, &met.peer, (open, origin)).await {
+    match judge(&held, &met, (open, origin)).await {
         Answer::Carry(mut admitted) => {
             if admitted.is_opened_by(&held, ends.answer(&Opened::Yes)).await {
                 admitted.carry(&held, Far::Quic(ends)).await;

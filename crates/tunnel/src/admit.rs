@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::peer::{Declined, Open};
 
+use crate::callers::Present;
 use crate::door::Seat;
 use crate::held::Held;
 use crate::line::connect;
@@ -27,6 +28,9 @@ use crate::standing::Denied;
 
 /// A service on the own machine answers at once, or not at all.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// The transport of who is at home on the same node.
+pub const HERE: &str = "here";
 
 #[derive(Debug)]
 pub enum Answer {
@@ -48,6 +52,7 @@ pub struct Admitted {
     terms: Terms,
     since: Instant,
     _seat: Seat,
+    _present: Option<Present>,
 }
 
 /// By which way a peer came.
@@ -166,7 +171,9 @@ async fn admit(
     }
     let row = held.meter.row(&subject.service, &subject.who, true);
     let terms = Terms { ticket, row, way: Way::In, idle: pipe::IDLE };
-    Ok(Admitted { service, subject, terms, since, _seat: seat })
+    let is_caller = subject.transport != HERE;
+    let present = is_caller.then(|| held.callers.opened(&subject.node, subject.transport));
+    Ok(Admitted { service, subject, terms, since, _seat: seat, _present: present })
 }
 
 fn listener(held: &Held, service: &Name) -> Option<Listener> {
@@ -194,7 +201,7 @@ impl Admitted {
 
     /// Carries the stream to its end; gives the connection back if it can carry another.
     pub async fn carry(self, held: &Held, far: Far) -> Option<Box<crate::line::tls::Ends>> {
-        let Self { service, subject, mut terms, since, _seat } = self;
+        let Self { service, subject, mut terms, since, _seat, _present } = self;
         held.log.say((Event::Opened, None), &subject, held.rule.load().standing.head(), None);
         let carried = pipe::carry(service, far, &mut terms).await;
         note_end(held, &subject, &carried, since);

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use identity::principal::{HostPort, NodeName};
-use org::report::plain;
 use rustls::ServerConfig;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::accept::serve_streams;
+use crate::accept::{present, serve_streams, turned_away};
 use crate::admit::Origin;
 use crate::dial::Dialer;
 use crate::door::CARRIED;
@@ -113,12 +112,16 @@ async fn wait(
                 pause = FIRST;
                 failures.store(0, Relaxed);
                 let (held, room) = (Arc::clone(&held), Arc::clone(&room));
+                let (tell, is_met) = oneshot::channel();
                 tokio::spawn(async move {
                     let Ok(_place) = room.try_acquire() else { return };
-                    receive(held, through).await;
+                    receive(held, through, tell).await;
                 });
                 // A relay that wakes for nothing does not keep this node busy.
-                tokio::time::sleep(BETWEEN).await;
+                tokio::select! {
+                    Ok(()) = is_met => {}
+                    () = tokio::time::sleep(BETWEEN) => {}
+                }
             }
             Err(why) => {
                 tracing::debug!(%relay, why, "cannot wait at a relay");
@@ -131,7 +134,7 @@ async fn wait(
 }
 
 /// A caller that a relay brought. It is judged as any other.
-async fn receive(held: Arc<Held>, through: Through) {
+async fn receive(held: Arc<Held>, through: Through, is_met: oneshot::Sender<()>) {
     let config: Arc<ServerConfig> = match held.server() {
         Ok(config) => Arc::new(config),
         Err(why) => return tracing::error!(%why, "cannot answer"),
@@ -139,6 +142,7 @@ async fn receive(held: Arc<Held>, through: Through) {
     match tls::receive(&held, config, Box::new(through)).await {
         Ok((ends, met)) => {
             held.meter.shook_hands();
+            turned_away(&held, (&met.peer, met.claims.as_ref()), (None, "relay"));
             let _guest = match &met.peer {
                 Ok(peer) => match held.door.let_in_by_relay(peer.node()) {
                     Some(guest) => Some(guest),
@@ -146,12 +150,14 @@ async fn receive(held: Arc<Held>, through: Through) {
                 },
                 Err(_) => None,
             };
+            let _ = is_met.send(());
+            let _present = present(&held, &met, "relay");
             let origin = Origin { transport: "relay", from: None };
             serve_streams(&held, None, (Box::new(ends), origin), met).await;
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            tracing::debug!(why = plain(&why.to_string()), "no handshake by a relay");
+            turned_away::<()>(&held, (&Err(why), None), (None, "relay"));
         }
     }
 }

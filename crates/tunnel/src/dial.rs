@@ -22,6 +22,7 @@ use crate::choose::By;
 use crate::held::Held;
 use crate::line::meet::{Shown, prove};
 use crate::line::through::Through;
+use crate::line::{OPENED, SILENCE};
 use crate::live::Way as Direction;
 use crate::log::{Event, Subject};
 use crate::names::Wanted;
@@ -45,6 +46,26 @@ struct Inner {
     stock: Stock,
     facts: Facts,
     ring: Ring,
+}
+
+impl Inner {
+    /// A connection that can be used once more.
+    async fn kept(&self, key: &Key, by: By) -> Option<Call> {
+        let head = self.held.rule.load().standing.head();
+        self.stock.take(key, by, head).await
+    }
+
+    /// Only one that was opened after that time, if one is named: over TLS nobody knows that of those that are free.
+    async fn kept_since(&self, key: &Key, by: By, begun: Option<Instant>) -> Option<Call> {
+        match (by, begun) {
+            (_, None) => self.kept(key, by).await,
+            (By::Tls, Some(_)) => None,
+            (By::Quic, Some(begun)) => {
+                let call = self.kept(key, by).await?;
+                matches!(&call.line, Line::Quic(line) if line.since > begun).then_some(call)
+            }
+        }
+    }
 }
 
 /// Why there is no stream.
@@ -168,7 +189,7 @@ impl Dialer {
 
     async fn probe_relays(&self, who: &Principal, node: &NodeName) -> Vec<Way> {
         let (key, mut ways) = ((who.clone(), node.clone()), Vec::new());
-        for (relay, address) in &self.0.held.targets.load_full().relays {
+        for (relay, address) in &self.0.held.relays_to(node) {
             let begun = Instant::now();
             let outcome = match self.0.ring.through(&self.0, &key, (relay, address)).await {
                 Ok(call) => probed(call, begun).await,
@@ -257,18 +278,22 @@ impl Dialer {
                 }
             };
             let by = call.line.by();
-            match self.ask(call, &key, service).await {
+            match self.ask((call, !only_new), &key, service).await {
                 Ok(stream) => return Ok(stream),
                 Err(Asked::Declined(why)) if why.wants_new_papers() && !only_new => self.0.stock.forget(&key),
                 Err(Asked::Declined(why)) => return Err(Failed::Declined(why)),
-                // Most likely one that was kept, and died meanwhile.
-                Err(Asked::Dead(why)) => tries.push(Try { node: node.clone(), by: Some(by), why }),
+                // Most likely one that was kept, and died meanwhile, and the others with it.
+                Err(Asked::Dead(why)) => {
+                    self.0.stock.forget(&key);
+                    tries.push(Try { node: node.clone(), by: Some(by), why });
+                }
             }
         }
         Err(Failed::Tries(tries))
     }
 
-    async fn ask(&self, mut call: Call, key: &Key, service: &Name) -> Result<Stream, Asked> {
+    /// One that may have been kept for long is given up soon if nothing at all is heard on it.
+    async fn ask(&self, (mut call, is_old): (Call, bool), key: &Key, service: &Name) -> Result<Stream, Asked> {
         let (held, (who, node)) = (&self.0.held, key);
         let since = Instant::now();
         let subject = Subject {
@@ -282,7 +307,11 @@ impl Dialer {
         call.peer.endures(&held.rule.load().standing.known.head.head).map_err(|why| Asked::Dead(why.to_string()))?;
         let open = Open::Service(service.clone());
         let (opened, stream) = match &mut call.line {
-            Line::Tls(ends) => (ends.ask(&open).await.map_err(dead)?, None),
+            Line::Tls(ends) => {
+                let round_trip = self.0.facts.measured(node).round_trip().unwrap_or_default();
+                let silence = if is_old { SILENCE.max(round_trip * 5) } else { OPENED };
+                (ends.ask_service(&open, silence).await.map_err(dead)?, None)
+            }
             Line::Quic(line) => {
                 let (opened, ends) = line.ask(&open).await.map_err(dead)?;
                 (opened, Some(ends))
@@ -293,7 +322,10 @@ impl Dialer {
             if !why.wants_new_papers() {
                 self.0.stock.put(key, call);
             }
-            held.log.say((Event::Refused, Some(why.to_string())), &subject, held.rule.load().standing.head(), None);
+            // It is asked again at once.
+            if !matches!(why, Declined::TooOld) {
+                held.log.say((Event::Refused, Some(why.to_string())), &subject, held.rule.load().standing.head(), None);
+            }
             return Err(Asked::Declined(why));
         }
         held.log.say((Event::Opened, None), &subject, held.rule.load().standing.head(), None);
@@ -434,7 +466,7 @@ impl Stream {
 impl There {
     async fn carry(self, socket: TcpStream) {
         let Self { dialer, call, stream, mut terms, subject, since, _streams } = self;
-        let Call { line, peer, via, until, counted } = call;
+        let Call { line, peer, via, until, shared, counted } = call;
         let (far, kept) = match (line, stream) {
             (Line::Quic(line), Some(ends)) => (Far::Quic(ends), Some(line)),
             (Line::Tls(ends), _) => (Far::Tls(ends), None),
@@ -443,7 +475,7 @@ impl There {
         let mut carried = pipe::carry(socket, far, &mut terms).await;
         note_end(&dialer.0.held, &subject, &carried, since);
         if let Some(ends) = carried.free.take() {
-            let call = Call { line: Line::Tls(ends), peer, via, until, counted };
+            let call = Call { line: Line::Tls(ends), peer, via, until, shared, counted };
             dialer.0.stock.put(&(subject.who, subject.node), call);
         }
         // Over QUIC the connection is held until the last byte is there.

@@ -1,12 +1,13 @@
 //! All that the tunnel was handed, and what it keeps count of: the one thing that its parts share.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::id::Digest;
 use identity::key::P256Key;
-use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
+use identity::principal::{Host, HostPort, Name, NodeName, OrgName, Principal};
 use manifest::stored::{Access, Target};
 use org::peer::Peer;
 use pki_types::CertificateDer;
@@ -20,11 +21,13 @@ use wire::tls::peer::{self, Bench};
 use wire::tls::{TlsSetup, Vouched};
 
 use crate::access_table::Tables;
+use crate::callers::Callers;
 use crate::door::Door;
 use crate::live::{Book, CutOff};
 use crate::log::AccessLog;
 use crate::meter::Meter;
 use crate::orders::{Identity, Knowledge, Running, Word};
+use crate::pins::Pins;
 use crate::standing::{Rule, Standing};
 
 /// How many words to the agent may wait; it takes them at once, or it is gone.
@@ -38,10 +41,14 @@ pub struct Held {
     /// What may be called elsewhere, by whom here, and by which relays.
     pub targets: ArcSwap<Targets>,
     pub running: ArcSwapOption<Running>,
+    /// Where other nodes reach this one over TLS: it may be a relay for itself, too.
+    pub heard_at: ArcSwapOption<SocketAddr>,
     pub book: Arc<Book>,
     pub meter: Arc<Meter>,
     pub log: AccessLog,
     pub door: Arc<Door>,
+    pub callers: Arc<Callers>,
+    pub pins: Arc<Pins>,
     speakers: Arc<ArcSwap<Speakers>>,
     bench: Bench,
     clients: Mutex<HashMap<Principal, Arc<ClientConfig>>>,
@@ -73,7 +80,8 @@ pub enum BadOrder {
 
 impl Held {
     pub fn new(org: OrgName, node: NodeName, first: Knowledge) -> Result<(Self, mpsc::Receiver<Word>), BadOrder> {
-        let standing = Arc::new(Standing::new(&org, first)?);
+        let pins = Arc::<Pins>::default();
+        let standing = Arc::new(Standing::new(&org, first, Arc::clone(&pins))?);
         let judgment = Arc::new(ArcSwap::from_pointee(standing.judgment.clone()));
         let bench = Bench { judgment, vouched: Arc::<Vouched>::default() };
         let (words, told) = mpsc::channel(WORDS);
@@ -84,10 +92,13 @@ impl Held {
             rule: ArcSwap::from_pointee(Rule { standing, tables: Arc::default() }),
             targets: ArcSwap::default(),
             running: ArcSwapOption::empty(),
+            heard_at: ArcSwapOption::empty(),
             book: Arc::default(),
             meter: Arc::default(),
             log: AccessLog::default(),
             door: Arc::default(),
+            callers: Arc::default(),
+            pins,
             speakers: Arc::default(),
             bench,
             clients: Mutex::default(),
@@ -99,7 +110,7 @@ impl Held {
 
     /// Authority first: what is revoked is cut before anything else is done.
     pub fn know(&self, knowledge: Knowledge) -> Result<Vec<CutOff>, BadOrder> {
-        let standing = Arc::new(Standing::new(&self.org, knowledge)?);
+        let standing = Arc::new(Standing::new(&self.org, knowledge, Arc::clone(&self.pins))?);
         let before = self.rule.load().standing.known.signers.version;
         self.bench.judgment.store(Arc::new(standing.judgment.clone()));
         let (head, is_other_set) = (standing.head(), standing.known.signers.version != before);
@@ -185,6 +196,21 @@ impl Held {
         self.head.subscribe()
     }
 
+    /// By which relays a node without an address is looked for: if this node is one, here first.
+    pub fn relays_to(&self, node: &NodeName) -> Vec<(NodeName, HostPort)> {
+        let is_relay = self.running.load().as_ref().is_some_and(|running| running.relay);
+        let here = self.heard_at.load().as_deref().filter(|_| is_relay).map(|at| {
+            let ip = match at.ip() {
+                IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+                bound => bound,
+            };
+            (self.node.clone(), HostPort { host: Host::Ip(ip), port: at.port() })
+        });
+        let others = self.targets.load().relays_of(node);
+        here.into_iter().chain(others.into_iter().filter(|(relay, _)| *relay != self.node)).collect()
+    }
+
     pub fn endures(&self, peer: &Peer) -> bool {
         peer.endures(&self.rule.load().standing.known.head.head).is_ok()
     }
@@ -202,7 +228,7 @@ impl Held {
 
 impl Targets {
     /// What all tables allow; where the places differ, those of the first count, which is obeyed.
-    fn of_all(all: &[Access]) -> Self {
+    pub fn of_all(all: &[Access]) -> Self {
         let Some((first, more)) = all.split_first() else {
             return Self::default();
         };

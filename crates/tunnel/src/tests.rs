@@ -9,4 +9,5 @@ mod closing;
 mod crowding;
 mod calling;
 mod relaying;
+mod seeing;
 mod entering;

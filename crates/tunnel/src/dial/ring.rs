@@ -49,7 +49,7 @@ impl Ring {
             // What works is not left for what has just failed.
             let other = failed.is_some_and(|ago| ago < LATELY).then_some(choice.first.other());
             for by in [Some(choice.first), other].into_iter().flatten() {
-                if let Some(call) = inner.stock.take(key, by).await {
+                if let Some(call) = inner.kept(key, by).await {
                     if let Line::Quic(line) = &call.line {
                         inner.facts.still(&key.1, line.connection.rtt());
                     }
@@ -60,7 +60,7 @@ impl Ring {
         // Before the race: who waits for a turn is not slow.
         let race = async {
             // Somebody else may have opened one meanwhile.
-            match inner.stock.take_since(key, choice.first, only_new.then_some(begun)).await {
+            match inner.kept_since(key, choice.first, only_new.then_some(begun)).await {
                 Some(call) => Ok(call),
                 None => self.race(inner, to, (choice, measured.round_trip())).await,
             }
@@ -72,14 +72,14 @@ impl Ring {
 
     /// To a node without an address: by one of the relays at which it waits.
     pub async fn line_by_relay(&self, inner: &Inner, key: &Key, only_new: bool) -> Result<Call, Vec<Try>> {
-        if !only_new && let Some(call) = inner.stock.take(key, By::Tls).await {
+        if !only_new && let Some(call) = inner.kept(key, By::Tls).await {
             return Ok(call);
         }
         self.turns.queue(key, 1, Box::pin(self.by_any_relay(inner, key))).await
     }
 
     async fn by_any_relay(&self, inner: &Inner, key: &Key) -> Result<Call, Vec<Try>> {
-        let mut relays = inner.held.targets.load().relays_of(&key.1);
+        let mut relays = inner.held.relays_to(&key.1);
         // They are called over TLS alone.
         relays.sort_by_cached_key(|(relay, _)| inner.facts.failed_lately(relay, By::Tls));
         let mut tries = Vec::new();
@@ -114,9 +114,9 @@ impl Ring {
         let below = Through::new(ends, Arc::clone(&inner.held), Arc::clone(&via));
         let shaking = Box::pin(tls::call(&inner.held, config, Box::new(below)));
         let (ends, met) = shaking.await.map_err(|why| plain(&why.to_string()))?;
-        let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+        let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached_through(&key.1, relay, (begun.elapsed(), head)));
-        Ok(Call { line: Line::Tls(Box::new(ends)), peer, via: Some(via), until, counted })
+        Ok(Call { line: Line::Tls(Box::new(ends)), peer, via: Some(via), until, shared, counted })
     }
 
     /// A new connection to a relay, in this node's own name.
@@ -194,11 +194,11 @@ impl Ring {
         let socket = socket.map_err(|why| format!("{address}: {why}"))?;
         let round_trip = begun.elapsed();
         // Apart: a handshake takes much room for a short time.
-        let shaking = Box::pin(tls::call(&inner.held, config, Box::new(socket)));
+        let shaking = Box::pin(tls::call(&inner.held, config, tls::over(socket)));
         let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
-        let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+        let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached(&key.1, By::Tls, (round_trip, head)));
-        Ok(Call { line: Line::Tls(Box::new(ends)), peer, via: None, until, counted })
+        Ok(Call { line: Line::Tls(Box::new(ends)), peer, via: None, until, shared, counted })
     }
 
     async fn by_quic(&self, inner: &Inner, key: &Key, address: &HostPort) -> Result<Call, String> {
@@ -206,7 +206,7 @@ impl Ring {
         let begun = Instant::now();
         let _one = opening.lock().await;
         // Opened by somebody else while this one waited.
-        if let Some(call) = inner.stock.take_since(key, By::Quic, Some(begun)).await {
+        if let Some(call) = inner.kept_since(key, By::Quic, Some(begun)).await {
             return Ok(call);
         }
         // Somebody else has found out meanwhile that nobody answers.
@@ -221,7 +221,7 @@ impl Ring {
             let shaking = Box::pin(quic::call(&inner.held, (&endpoint, config.clone()), address));
             match shaking.await {
                 Ok((line, met)) => {
-                    let (head, (peer, until)) = (met.head, known(inner, key, met)?);
+                    let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
                     let round_trip = line.connection.rtt();
                     let counted = Arc::new(inner.facts.reached(&key.1, By::Quic, (round_trip, head)));
                     let line = Arc::new(line);
@@ -230,10 +230,11 @@ impl Ring {
                         peer: Arc::clone(&peer),
                         via: None,
                         until,
+                        shared,
                         counted: Arc::clone(&counted),
                     };
                     inner.stock.put(key, kept);
-                    return Ok(Call { line: Line::Quic(line), peer, via: None, until, counted });
+                    return Ok(Call { line: Line::Quic(line), peer, via: None, until, shared, counted });
                 }
                 Err(why) => failed = format!("{address}: {why}"),
             }

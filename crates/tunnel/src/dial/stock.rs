@@ -41,6 +41,8 @@ pub struct Call {
     pub via: Option<Arc<Peer>>,
     /// The end of either SVID: no new stream after it.
     pub until: Timestamp,
+    /// The head that both ends knew when they met: one that knows more by now tells it by another connection.
+    pub shared: u64,
     pub counted: Arc<Counted>,
 }
 
@@ -60,12 +62,14 @@ impl Line {
 }
 
 impl Stock {
-    pub async fn take(&self, key: &Key, by: By) -> Option<Call> {
+    /// One by which nothing is left to tell about this head.
+    pub async fn take(&self, key: &Key, by: By, head: u64) -> Option<Call> {
         match by {
             By::Tls => loop {
                 let (_, mut call) = self.shelves().tls.get_mut(key).and_then(Vec::pop)?;
                 if let Line::Tls(ends) = &mut call.line
                     && call.until >= clock::now()
+                    && call.shared >= head
                     && ends.is_quiet().await
                 {
                     return Some(call);
@@ -75,25 +79,14 @@ impl Stock {
                 let mut shelves = self.shelves();
                 let (used, call) = shelves.quic.get_mut(key)?;
                 let Line::Quic(line) = &call.line else { return None };
-                if call.until < clock::now() || line.is_over() {
+                if call.until < clock::now() || call.shared < head || line.is_over() {
                     shelves.quic.remove(key);
                     return None;
                 }
                 *used = Instant::now();
                 let (line, peer, via) = (Line::Quic(Arc::clone(line)), Arc::clone(&call.peer), call.via.clone());
-                Some(Call { line, peer, via, until: call.until, counted: Arc::clone(&call.counted) })
-            }
-        }
-    }
-
-    /// Only one that was opened after that time, if one is named: over TLS nobody knows that of those that are free.
-    pub async fn take_since(&self, key: &Key, by: By, begun: Option<Instant>) -> Option<Call> {
-        match (by, begun) {
-            (_, None) => self.take(key, by).await,
-            (By::Tls, Some(_)) => None,
-            (By::Quic, Some(begun)) => {
-                let call = self.take(key, by).await?;
-                matches!(&call.line, Line::Quic(line) if line.since > begun).then_some(call)
+                let (until, shared) = (call.until, call.shared);
+                Some(Call { line, peer, via, until, shared, counted: Arc::clone(&call.counted) })
             }
         }
     }

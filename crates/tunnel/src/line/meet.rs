@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::certificate;
+use identity::principal::Principal;
+use identity::text::Bytes;
 use identity::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
-use org::peer::{NotAPeer, Peer};
+use org::peer::{NotAPeer, Peer, Presented};
 use org::report::plain;
 use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,7 +22,8 @@ use super::frames::{Frames, NoFrame, say};
 use crate::door::Room;
 use crate::frame::Kind;
 use crate::held::Held;
-use crate::orders::Word;
+use crate::orders::{Meeting, Word};
+use crate::standing::Standing;
 
 const HELLO: Duration = Duration::from_secs(10);
 /// For what the other side knows and this one does not: so long to hear it, and so long until the agent has looked at it.
@@ -32,6 +36,11 @@ pub struct Met {
     pub peer: Result<Arc<Peer>, NotAPeer>,
     /// The head that it goes by.
     pub head: u64,
+    /// The newest that one of the two knew. Who has heard of a newer one since has something to tell, and needs another
+    /// connection for it.
+    pub shared: u64,
+    /// Whom its SVID names, believed or not.
+    pub claims: Option<Principal>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +98,18 @@ where
     if shown.chain.is_empty() {
         return Err(Unmet::NoChain);
     }
-    Ok(Met { peer: judge(held, &hello, shown).map(Arc::new), head: hello.head })
+    if shown.side == Side::Server {
+        held.meter.called();
+    }
+    let shared = own.head.max(hello.head);
+    let peer = judge(held, &hello, shown).map(Arc::new);
+    let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
+    Ok(Met { peer, head: hello.head, shared, claims })
+}
+
+fn claimed(shown: Shown<'_>) -> Option<Principal> {
+    let leaf = certificate::read(shown.chain.first()?).ok()?;
+    leaf.uris.first()?.parse().ok()
 }
 
 /// The same on both sides, so that each knows what the other does.
@@ -149,17 +169,25 @@ fn judge(held: &Held, hello: &Hello, shown: Shown<'_>) -> Result<Peer, NotAPeer>
         None => prove(held, shown)?,
     };
     let peer = standing.recognize(&svid, &hello.presented, now)?;
-    let (pinned, key) = (standing.pinned(peer.node()), peer.node_key().digest());
-    // The operators' newest word about a name is more than who came first under it.
-    if pinned.is_none() || pinned != Some(key) && peer.is_listed_by(standing.head()) {
-        held.tell(Word::Met { name: peer.node().clone(), node_key: key });
+    if standing.meet(&peer, now)? {
+        held.tell(Word::Met(Box::new(meeting(standing, hello, shown))));
     }
     Ok(peer)
 }
 
+/// The agent believes nobody's word but the operators': it judges by what was shown.
+fn meeting(standing: &Standing, hello: &Hello, shown: Shown<'_>) -> Meeting {
+    let Presented { by, listing, admission } = hello.presented.clone();
+    Meeting {
+        chain: shown.chain.iter().map(|der| Bytes(der.to_vec())).collect(),
+        is_caller: shown.side == Side::Client,
+        by: (by.digest() != standing.known.head.digest).then_some(by),
+        listing,
+        admission,
+    }
+}
+
 /// Checks all signatures of a chain whose holder has proven itself already.
 pub fn prove(held: &Held, shown: Shown<'_>) -> Result<ProvenSvid, Untrusted> {
-    let rule = held.rule.load();
-    let judgment = &rule.standing.judgment;
-    ProvenSvid::prove(shown.chain, shown.side, judgment.standard(), judgment.now(clock::now()))
+    held.rule.load().standing.prove(shown.chain, shown.side, clock::now())
 }

@@ -1,5 +1,6 @@
 //! What a connection between two nodes is, on either transport: a handshake, words about who is there, and streams.
 
+mod ahead;
 pub mod frames;
 pub mod meet;
 pub mod tls;
@@ -17,6 +18,11 @@ use tokio::net::TcpStream;
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The other side connects to the service meanwhile, for which it takes ten seconds at most.
 pub const OPENED: Duration = Duration::from_secs(15);
+/// Whoever is asked says that it lives in a fraction of that, while it connects. If nothing comes, the way there is another
+/// one by now, or nobody knows of the connection any more.
+pub const SILENCE: Duration = Duration::from_secs(1);
+/// So often, over TLS; over QUIC the transport itself says what arrived.
+pub const BEAT: Duration = Duration::from_millis(250);
 
 /// No waiting to fill a segment, and a machine at the other end that is gone is found while nothing is said. While something
 /// is said, signs of life do it: the kernel's own bound would also end those who only read slowly.

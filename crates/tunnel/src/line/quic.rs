@@ -14,15 +14,13 @@ use wire::peer::{Open, Opened};
 use super::frames::{Frames, NoFrame, say};
 use super::meet::{Met, Shown, meet};
 use super::tls::NoLine;
-use super::{HANDSHAKE, OPENED};
+use super::{HANDSHAKE, OPENED, SILENCE};
 use crate::door::STREAMS_OF_ONE;
 use crate::frame::Kind;
 use crate::held::Held;
 
 /// Nobody says over UDP that nobody is there.
 pub const ANSWER: Duration = Duration::from_secs(5);
-/// Whoever gets something says so in a fraction of that.
-const SILENCE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const IDLE_MILLISECONDS: u32 = 15_000;
 /// What a peer may have sent on all its streams together that no service has read yet. A stream has a window of its own.
@@ -160,6 +158,13 @@ impl Ends {
         // Whatever comes of it: there is nobody to tell. It may have ended before, and not be acknowledged yet.
         let _ = self.to.finish();
         let _ = timeout(OPENED, self.to.stopped()).await;
+    }
+
+    /// Takes no more at once; what was sent has so long to arrive.
+    pub async fn break_off_after(&mut self, grace: Duration) {
+        let _ = self.from.stop(BROKEN);
+        tokio::time::sleep(grace).await;
+        self.break_off();
     }
 
     pub fn break_off(&mut self) {

@@ -8,13 +8,15 @@ use identity::verifier::Side;
 use pki_types::CertificateDer;
 use rustls::{ClientConfig, CommonState, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use wire::peer::{ALPN, Open, Opened};
 
-use super::frames::{Frames, NoFrame, say};
+use super::ahead::Ahead;
+use super::frames::{Frames, NoFrame, say, sign};
 use super::meet::{Met, Shown, Unmet, meet};
-use super::{HANDSHAKE, OPENED};
+use super::{BEAT, HANDSHAKE, OPENED};
 use crate::frame::Kind;
 use crate::held::Held;
 
@@ -23,6 +25,11 @@ pub trait Below: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Below for T {}
 
 type Inner = TlsStream<Box<dyn Below>>;
+
+/// A socket, read in large parts: TLS asks for small ones.
+pub fn over(socket: TcpStream) -> Box<dyn Below> {
+    Box::new(Ahead::new(socket))
+}
 
 /// Both directions, apart.
 pub struct Ends {
@@ -101,6 +108,30 @@ fn chain_of(state: &CommonState) -> Vec<CertificateDer<'static>> {
 impl Ends {
     pub async fn ask(&mut self, open: &Open) -> Result<Opened, NoFrame> {
         timeout(OPENED, self.ask_and_wait(open)).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
+    }
+
+    /// The same, and not even a sign of life may be missing for so long.
+    pub async fn ask_service(&mut self, open: &Open, silence: Duration) -> Result<Opened, NoFrame> {
+        let late = |_| NoFrame::Io(std::io::ErrorKind::TimedOut.into());
+        let asked = async {
+            say(&mut self.to, Kind::Open, open).await?;
+            let first = timeout(silence, self.frames.next()).await.map_err(late)??;
+            self.frames.words_from(first, Kind::Opened).await
+        };
+        timeout(OPENED, asked).await.map_err(late)?
+    }
+
+    /// Says that this side lives for as long as the work takes; nothing if the other side takes no more.
+    pub async fn alive_during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Some(done),
+                () = tokio::time::sleep(BEAT) => {
+                    timeout(OPENED, sign(&mut self.to, Kind::Still)).await.ok()?.ok()?;
+                }
+            }
+        }
     }
 
     /// The answer comes when it comes, or the connection ends.

@@ -12,9 +12,10 @@ use super::town::{
     BOTH, House, Middle, Serves, alpha_and_beta, echo, echoed, name, pair, udp_middle, until, wanted, within,
 };
 use crate::dial::NoStream;
+use crate::line::SILENCE;
 
 /// One call from its beginning to its very end.
-async fn whole_call(from: &House) {
+pub async fn whole_call(from: &House) {
     let stream = from.dialer.open(&from.own, &wanted("wiki")).await.unwrap();
     let (mut program, inner) = pair().await;
     let carried = tokio::spawn(stream.carry(inner));
@@ -55,6 +56,41 @@ async fn a_connection_that_died_while_it_was_free_is_not_noticed_by_the_caller()
     middle.drop_all();
     whole_call(&beta).await;
     assert_eq!(alpha.held.meter.handshakes().done, 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_leads_nowhere_by_now_is_left_for_a_new_one() {
+    let (_org, alpha, mut beta) = alpha_and_beta(Transport::Tls).await;
+    let middle = Middle::to(alpha.address).await;
+    beta.aim("wiki", "alpha", middle.address);
+    whole_call(&beta).await;
+    middle.fall_silent();
+    whole_call(&beta).await;
+    assert_eq!(alpha.held.meter.handshakes().done, 2);
+}
+
+#[tokio::test]
+async fn a_service_that_takes_its_time_is_waited_for_on_the_same_connection() {
+    for transport in BOTH {
+        let (_org, mut alpha, mut beta) = alpha_and_beta(transport).await;
+        // One who waits to be accepted is as many as there may be: the next is not even heard.
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let at = listener.local_addr().unwrap();
+        alpha.offer("slow", at, vec![Caller::AnyNode]);
+        beta.aim("slow", "alpha", alpha.address);
+        whole_call(&beta).await;
+        let _first = TcpStream::connect(at).await.unwrap();
+        let accepts = async {
+            tokio::time::sleep(SILENCE * 2).await;
+            listener.accept().await.unwrap();
+            listener.accept().await.unwrap()
+        };
+        let (program, _accepted) = within(async { tokio::join!(beta.call("slow"), accepts) }).await;
+        program.unwrap();
+        assert_eq!(alpha.held.meter.handshakes().done, 1, "{transport:?}");
+    }
 }
 
 #[tokio::test]

@@ -7,14 +7,15 @@ use identity::binding::Terms;
 use identity::certificate::{Validity, key_id};
 use identity::key::Sign as _;
 use identity::time::Seconds;
-use manifest::stored::Caller;
+use manifest::stored::{Caller, Transport};
 use rcgen::{CertificateParams, SanType};
 use wire::peer::Declined;
 
+use super::calling::whole_call;
 use super::scene::{Org, node};
-use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, until, within};
+use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, until, wanted, within};
 use crate::dial::NoStream;
-use crate::orders::{Identity, Word};
+use crate::orders::{Identity, Meeting, Word};
 
 fn day() -> Validity {
     Validity::from_now(clock::now(), Seconds::DAY)
@@ -122,30 +123,52 @@ async fn a_revoked_node_gets_nothing_and_is_called_by_nobody() {
 async fn whoever_knows_the_newer_head_hands_it_over() {
     for transport in BOTH {
         for knows_more in ["alpha", "beta"] {
-            let (mut org, mut alpha, mut beta) = alpha_and_beta(transport).await;
-            org.publish(|_| {});
-            let other = if knows_more == "alpha" { "beta" } else { "alpha" };
-            let (newer, held) = if knows_more == "alpha" { (&alpha, &beta) } else { (&beta, &alpha) };
-            newer.held.know(org.knowledge(knows_more)).unwrap();
-            let held = Arc::clone(&held.held);
-            let mut words = if knows_more == "alpha" { beta.words.take() } else { alpha.words.take() }.unwrap();
-            let (agent, knowledge) = (Arc::clone(&held), org.knowledge(other));
-            // As the agent does: what was heard is known from then on.
-            let heard = tokio::spawn(async move {
-                while let Some(word) = words.recv().await {
-                    if let Word::Heard(news) = word {
-                        assert_eq!(news.head, knowledge.known.head);
-                        agent.know(knowledge).unwrap();
-                        return true;
-                    }
-                }
-                false
-            });
-            beta.echoes("wiki").await.unwrap();
-            assert!(within(heard).await.unwrap());
-            assert_eq!(held.rule.load().standing.head(), 2);
+            let (org, alpha, beta) = alpha_and_beta(transport).await;
+            hands_over(org, (alpha, beta), knows_more).await;
         }
     }
+}
+
+/// Else a busy pair would go on for as long as their SVIDs hold.
+#[tokio::test]
+async fn whoever_hears_of_a_newer_head_hands_it_over_also_to_those_who_keep_a_connection() {
+    for transport in BOTH {
+        for knows_more in ["alpha", "beta"] {
+            let (org, alpha, beta) = alpha_and_beta(transport).await;
+            let open = beta.dialer.open(&beta.own, &wanted("wiki")).await.unwrap();
+            whole_call(&beta).await;
+            hands_over(org, (alpha, beta), knows_more).await;
+            drop(open);
+        }
+    }
+}
+
+async fn hands_over(mut org: Org, (mut alpha, mut beta): (House, House), knows_more: &str) {
+    org.publish(|_| {});
+    let other = if knows_more == "alpha" { "beta" } else { "alpha" };
+    let (newer, held) = if knows_more == "alpha" { (&alpha, &beta) } else { (&beta, &alpha) };
+    newer.held.know(org.knowledge(knows_more)).unwrap();
+    let held = Arc::clone(&held.held);
+    let mut words = if knows_more == "alpha" { beta.words.take() } else { alpha.words.take() }.unwrap();
+    let (agent, knowledge) = (Arc::clone(&held), org.knowledge(other));
+    // As the agent does: what was heard is known from then on.
+    let heard = tokio::spawn(async move {
+        while let Some(word) = words.recv().await {
+            if let Word::Heard(news) = word {
+                assert_eq!(news.head, knowledge.known.head);
+                agent.know(knowledge).unwrap();
+                return true;
+            }
+        }
+        false
+    });
+    let before = alpha.held.meter.handshakes().done;
+    whole_call(&beta).await;
+    assert!(within(heard).await.unwrap());
+    assert_eq!(held.rule.load().standing.head(), 2);
+    // It is told once.
+    whole_call(&beta).await;
+    assert_eq!(alpha.held.meter.handshakes().done, before + 1);
 }
 
 #[tokio::test]
@@ -168,14 +191,45 @@ async fn a_key_that_is_met_first_is_told_to_the_agent() {
     let (org, mut alpha, beta) = alpha_and_beta(BOTH[0]).await;
     beta.echoes("wiki").await.unwrap();
     let key = org.keys[&node("beta")].public().digest();
-    let word = alpha.words.as_mut().unwrap().recv().await.unwrap();
-    assert!(matches!(word, Word::Met { name, node_key } if name == node("beta") && node_key == key));
+    let Word::Met(meeting) = alpha.words.as_mut().unwrap().recv().await.unwrap() else { panic!() };
+    assert!(meeting.by.is_none() && meeting.is_caller);
+    let standing = Arc::clone(&alpha.held.rule.load().standing);
+    let peer = standing.recall((*meeting).clone(), clock::now()).unwrap();
+    assert_eq!((peer.node(), peer.node_key().digest()), (&node("beta"), key));
+    // What was shown is believed, and not who says it.
+    for twist in [|meeting: &mut Meeting| drop(meeting.chain.pop()), |meeting: &mut Meeting| meeting.listing = None] {
+        let mut twisted = (*meeting).clone();
+        twist(&mut twisted);
+        standing.recall(twisted, clock::now()).unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_met_first_has_the_name_before_the_agent_has_written_it_down() {
+    let (mut org, alpha, beta) = alpha_and_beta(BOTH[0]).await;
+    beta.echoes("wiki").await.unwrap();
+    let first = org.keys[&node("beta")].public().digest();
+    assert_eq!(alpha.held.pins.of(&node("beta")), Some(first));
+    // The operators publish the name for another key: their newest word counts.
+    org.keys.insert(node("beta"), random::p256().unwrap());
+    org.publish(|_| {});
+    alpha.held.know(org.knowledge("alpha")).unwrap();
+    let mut other = House::open(&org, "beta", BOTH[0]).await;
+    other.aim("wiki", "alpha", alpha.address);
+    other.echoes("wiki").await.unwrap();
+    assert_ne!(alpha.held.pins.of(&node("beta")), Some(first));
 }
 
 /// The binding is what a thief of the issuing key cannot make.
 #[tokio::test]
 async fn a_thief_of_the_issuing_key_cannot_use_a_binding_twice() {
-    let (org, alpha, beta) = alpha_and_beta(BOTH[0]).await;
+    for transport in BOTH {
+        cannot_use_a_binding_twice(transport).await;
+    }
+}
+
+async fn cannot_use_a_binding_twice(transport: Transport) {
+    let (org, alpha, beta) = alpha_and_beta(transport).await;
     let own = beta.own.clone();
     let key = random::p256().unwrap();
     let until = day().not_after;
@@ -227,4 +281,17 @@ async fn whoever_names_no_protocol_is_not_heard() {
     assert!(called.is_err());
     until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("other_protocol") == Some(&1))
         .await;
+}
+
+#[tokio::test]
+async fn whoever_names_no_protocol_is_not_heard_over_quic_either() {
+    let (_org, alpha, beta) = alpha_and_beta(Transport::Quic).await;
+    let mut config = (*beta.held.client(&beta.own).unwrap()).clone();
+    config.alpn_protocols.clear();
+    let config = crate::line::quic::client(&Arc::new(config)).unwrap();
+    let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    assert!(crate::line::quic::call(&beta.held, (&endpoint, config), alpha.address).await.is_err());
+    until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("handshake") == Some(&1)).await;
+    assert_eq!(alpha.held.meter.handshakes().done, 0);
+    beta.echoes("wiki").await.unwrap();
 }

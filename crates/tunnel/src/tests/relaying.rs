@@ -83,6 +83,37 @@ async fn a_node_without_an_address_is_reached_by_a_relay_and_a_connection_is_use
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_callers_at_once_wait_until_the_node_has_brought_a_connection_for_each() {
+    let bay = Arc::new(Bay::open(1).await);
+    let calls: Vec<_> = (0..40)
+        .map(|_| {
+            let bay = Arc::clone(&bay);
+            tokio::spawn(async move { bay.beta.call("wiki").await })
+        })
+        .collect();
+    let mut open = Vec::new();
+    for call in calls {
+        open.push(within(call).await.unwrap().unwrap());
+    }
+    for program in &mut open {
+        echoed(program, b"ahoy").await;
+    }
+    assert_eq!(bay.relays[0].held.meter.relayed.view().open, 40);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_calls_a_node_that_waits_at_itself() {
+    let mut bay = Bay::open(1).await;
+    bay.nas.allow("wiki", vec![Caller::Node(node("relay-1"))]);
+    let relay = &mut bay.relays[0];
+    relay.aim_hidden("wiki", "nas");
+    relay.held.heard_at.store(Some(Arc::new(relay.address)));
+    within(relay.echoes("wiki")).await.unwrap();
+    let view = relay.dialer.views().into_iter().find(|view| view.node == node("nas")).unwrap();
+    assert_eq!(view.through, Some(node("relay-1")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_bytes_and_a_half_close_go_through_a_relay_unchanged() {
     let bay = Bay::open(1).await;
     let mut program = within(bay.beta.call("wiki")).await.unwrap();
