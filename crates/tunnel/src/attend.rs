@@ -23,9 +23,9 @@ use crate::line::tls;
 /// So many relays are waited at, of all that there are: one may die. Where it fails, the next of them is waited at, too.
 const RELAYS: usize = 3;
 const AT_MOST: usize = 12;
-/// After so many failures in a row, and until it was waited at for so long.
+/// After so many failures in a row, and until it was waited at for so long, which is longer than any call takes to fail.
 const FAILURES: u32 = 3;
-const SETTLED: Duration = Duration::from_secs(5);
+const SETTLED: Duration = Duration::from_secs(45);
 /// Connections that wait at each. A caller uses one up, and keeps it for its next streams.
 const SPARE: usize = 2;
 const LOOK: Duration = Duration::from_secs(1);

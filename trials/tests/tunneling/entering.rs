@@ -1,22 +1,29 @@
 //! Ways in that the fleet declares for one machine: passwords, a port of a service's own, names that resolve.
 
+use std::net::TcpListener;
 use std::process::Command;
 
 use trials::place::{mode, output, stderr, stdout, until};
 
 use super::{Harbor, PAGE};
 
-const SHARED: &str = "    tunnel:
-      socks: {at: \"127.0.0.1:1090\", password: true}
+/// SOCKS with passwords is at its port or nowhere: at one that nobody else has.
+fn shared() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    format!(
+        "    tunnel:
+      socks: {{at: \"{free}\", password: true}}
       forward:
-        \"127.0.0.1:1091\": {service: wiki, user: ann}
-      resolver: \"127.0.0.1:1092\"";
+        \"127.0.0.1:1091\": {{service: wiki, user: ann}}
+      resolver: \"127.0.0.1:1092\""
+    )
+}
 
 #[test]
 fn on_a_shared_machine_a_password_says_for_whom_a_program_asks() {
     let harbor = Harbor::new();
     let place = &harbor.scene.place;
-    harbor.declare_with("pages", SHARED);
+    harbor.declare_with("pages", &shared());
     place.facts(&["publish", "--yes"]);
     let scope = place.scope("beta");
     until("the resolver is there", || harbor.tunnel("beta")["listens"].get("resolver").is_some());

@@ -113,7 +113,7 @@ async fn a_connection_over_quic_without_streams_is_not_kept_for_ever() {
     let (opened, mut ends) = used.ask(&Open::Service(name("wiki"))).await.unwrap();
     assert_eq!(opened, Opened::Yes);
     tokio::time::pause();
-    let why = unused.connection.closed().await.to_string();
+    let why = within(unused.connection.closed()).await.to_string();
     assert!(why.contains("unused"), "{why}");
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(!used.is_over(), "{:?}", used.connection.close_reason());
@@ -126,6 +126,6 @@ async fn a_connection_over_quic_without_streams_is_not_kept_for_ever() {
     drop(ends);
     until("the stream is over", || alpha.held.book.open() == 0).await;
     tokio::time::pause();
-    let why = used.connection.closed().await.to_string();
+    let why = within(used.connection.closed()).await.to_string();
     assert!(why.contains("unused"), "{why}");
 }

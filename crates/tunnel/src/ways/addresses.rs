@@ -3,7 +3,7 @@
 //! In 127.64.0.0/10, from the org's id and the name. Where two would get the same one, the later name gets the next that is
 //! free. A service at several nodes has one address for all of them, and one for each node that its target names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use identity::id::{Digest, OrgId};
@@ -71,11 +71,14 @@ impl Addresses {
 
     /// Those that somebody listens at.
     #[must_use]
-    pub fn only(&self, is_bound: impl Fn(&Wanted) -> bool) -> Self {
-        let by_address: BTreeMap<_, _> =
-            self.by_address.iter().filter(|(_, wanted)| is_bound(wanted)).map(|(at, it)| (*at, it.clone())).collect();
-        let by_name = self.by_name.iter().filter(|(_, address)| by_address.contains_key(address));
-        Self { by_name: by_name.map(|(wanted, address)| (wanted.clone(), *address)).collect(), by_address }
+    pub fn only(&self, bound: &BTreeSet<IpAddr>) -> Self {
+        let is_bound = |address: &Ipv4Addr| bound.contains(&IpAddr::from(*address));
+        let by_name = self.by_name.iter().filter(|(_, address)| is_bound(address));
+        let by_address = self.by_address.iter().filter(|(address, _)| is_bound(address));
+        Self {
+            by_name: by_name.map(|(wanted, address)| (wanted.clone(), *address)).collect(),
+            by_address: by_address.map(|(address, wanted)| (*address, wanted.clone())).collect(),
+        }
     }
 
     /// Each address once, with what it leads to.

@@ -145,7 +145,7 @@ impl<O: Opens> Listeners<O> {
             |place: &Place, old: &Bound| wishes.iter().any(|(p, wish)| p == place && wish.is_served_by(old.wish));
         let gone: Vec<Place> = bound.iter().filter(|(place, old)| !stays(place, old)).map(|(p, _)| p.clone()).collect();
         // Before anybody else can have one of them.
-        self.name(&desk, |place| bound.contains_key(place) && !gone.contains(place));
+        self.name(&desk, bound.iter().filter(|(place, _)| !gone.contains(place)));
         for place in gone {
             if let Some(old) = bound.remove(&place) {
                 old.end().await;
@@ -168,12 +168,14 @@ impl<O: Opens> Listeners<O> {
                 }
             }
         }
-        self.name(&desk, |place| bound.contains_key(place));
+        self.name(&desk, bound.iter());
         Listens { at: bound.iter().map(|(place, bound)| (place.clone(), bound.at)).collect(), failed }
     }
 
-    fn name(&self, desk: &Desk, is_bound: impl Fn(&Place) -> bool) {
-        self.hall.named.store(Arc::new(desk.addresses.only(|wanted| is_bound(&plan::place_of(wanted)))));
+    fn name<'a>(&self, desk: &Desk, bound: impl Iterator<Item = (&'a Place, &'a Bound)>) {
+        let of_service = |place: &Place| matches!(place, Place::Service(_) | Place::ServiceAt(..));
+        let at = bound.filter(|(place, _)| of_service(place)).map(|(_, bound)| bound.at.ip()).collect();
+        self.hall.named.store(Arc::new(desk.addresses.only(&at)));
     }
 
     /// At the first address that can be had.

@@ -53,7 +53,10 @@ impl Plan {
         let all: BTreeMap<_, _> =
             all.map(|(wanted, address, port)| (wanted, SocketAddr::from((address, port)))).collect();
         for (n, (wanted, at)) in all.into_iter().enumerate() {
-            let place = place_of(wanted);
+            let place = match wanted.node.clone() {
+                None => Place::Service(wanted.service.clone()),
+                Some(node) => Place::ServiceAt(wanted.service.clone(), node),
+            };
             if n < SERVICES {
                 self.wishes.push((place, Wish::at(at).exactly()));
             } else {
@@ -73,13 +76,6 @@ impl Plan {
                 None
             }
         }
-    }
-}
-
-pub fn place_of(wanted: &Wanted) -> Place {
-    match wanted.node.clone() {
-        None => Place::Service(wanted.service.clone()),
-        Some(node) => Place::ServiceAt(wanted.service.clone(), node),
     }
 }
 
