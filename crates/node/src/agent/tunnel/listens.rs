@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use identity::id::OrgId;
 use identity::principal::Principal;
 use tunnel::held::Targets;
 use tunnel::orders::Place;
 use tunnel::ways::desk::{Desk, Here};
 use tunnel::ways::plan::Plan;
+use tunnel::ways::ports::Wish;
 
 use super::feed::Orders;
 
@@ -17,7 +19,8 @@ const TEXT: usize = 300;
 /// What it was told to do; nothing else is of interest.
 #[derive(Debug)]
 pub struct Wished {
-    at: BTreeMap<Place, Vec<SocketAddr>>,
+    org: OrgId,
+    at: BTreeMap<Place, Wish>,
     failed: BTreeSet<Place>,
 }
 
@@ -28,8 +31,7 @@ impl Wished {
         let here = Here { id: orders.id, org: &orders.org, node: &orders.node };
         let desk = Desk::new(here, &orders.run, home, &targets);
         let Plan { wishes, failed } = Plan::new(&orders.run, &desk, &targets);
-        let tries = wishes.into_iter().map(|(place, wish)| (place, wish.tries(None, orders.id)));
-        Self { at: tries.collect(), failed: failed.into_keys().collect() }
+        Self { org: orders.id, at: wishes.into_iter().collect(), failed: failed.into_keys().collect() }
     }
 
     pub fn believe(
@@ -48,10 +50,13 @@ impl Wished {
 
     /// A port can be another one where any free one would do; the address cannot.
     fn could_be(&self, place: &Place, at: SocketAddr) -> bool {
-        let Some(tries) = self.at.get(place) else {
+        let Some(wish) = self.at.get(place) else {
             return is_for_peers(place);
         };
-        tries.iter().any(|wish| wish.ip() == at.ip() && (wish.port() == at.port() || wish.port() == 0))
+        // As if it had been bound there before: so another turn in a row of listeners counts, too.
+        wish.tries(Some(at), self.org)
+            .iter()
+            .any(|wish| wish.ip() == at.ip() && (wish.port() == at.port() || wish.port() == 0))
     }
 }
 

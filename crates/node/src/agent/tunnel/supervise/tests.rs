@@ -178,7 +178,7 @@ impl Scene {
         self.met.lock().unwrap().pins.get(name).copied()
     }
 
-    /// Everything that was said before is taken when a question is answered that was asked after it.
+    /// Everything that was said before is taken when what is said after it is shown.
     async fn settle(&mut self) {
         let listens = |port| Word::Listens {
             at: [(Place::PeersTls, SocketAddr::from(([127, 0, 0, 1], port)))].into(),
@@ -271,11 +271,15 @@ async fn nobody_is_sent_where_the_tunnel_should_not_listen() {
     orders.run.policy.resolver = Some("127.0.0.1:5300".parse().unwrap());
     let mut scene = Scene::open(orders).await;
     let at = |socks: &str, resolver: &str| {
-        [(Place::Socks, socks.parse().unwrap()), (Place::Resolver, resolver.parse().unwrap())].into()
+        let all = [(Place::Socks, socks), (Place::Resolver, resolver), (Place::PeersTls, "[::]:7444")];
+        all.map(|(place, at)| (place, at.parse().unwrap())).into()
     };
     let lie = Word::Listens { at: at("192.0.2.1:1080", "192.0.2.1:53"), failed: BTreeMap::new() };
     scene.puppet.say(&lie).await;
-    scene.settle().await;
+    // What is true of it is told.
+    while !scene.view.lock().unwrap().listens.contains_key(&Place::PeersTls) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let folder = scene.scope.path("tunnel");
     assert!(!folder.join("proxy.pac").exists() && !folder.join("resolved.conf").exists());
     assert!(!scene.met.lock().unwrap().ports.contains_key(&Place::Socks));
