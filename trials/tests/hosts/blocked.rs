@@ -34,7 +34,9 @@ fn what_is_lost_over_udp_goes_over_tcp_and_the_other_way_round() {
     town.settle(&nodes, &callers, "");
 
     town.lan.lose("ip protocol udp");
-    callers.iter().for_each(|caller| town.reads(caller));
+    for caller in callers {
+        town.reads(caller);
+    }
     let unknown = "nothing is known of the way yet";
     let fleet = "the fleet says so";
     let other = "the other one did not answer";
@@ -54,7 +56,9 @@ fn what_is_lost_over_udp_goes_over_tcp_and_the_other_way_round() {
 
     // The other way round. Connections that are free lead nowhere, and those who hold them do not know it.
     town.lan.lose("tcp dport 7444");
-    callers.iter().for_each(|caller| town.reads(caller));
+    for caller in callers {
+        town.reads(caller);
+    }
     let ways = ways(&town);
     assert_eq!(ways[2], way("quic", other));
     assert_eq!((ways[0].0.as_str(), ways[1].0.as_str()), ("quic", "quic"), "{ways:?}");

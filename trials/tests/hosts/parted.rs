@@ -8,8 +8,8 @@ use super::Town;
 
 /// Each of them takes its time.
 fn at_once(commands: impl Iterator<Item = Command>) -> Vec<Output> {
-    let begin = |mut command: Command| command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun: Vec<Child> = commands.map(begin).collect();
+    let start = |mut command: Command| command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun: Vec<Child> = commands.map(start).collect();
     begun.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
 }
 

@@ -32,7 +32,9 @@ fn a_stream_over_quic_survives_another_address_and_over_tls_the_next_call_works(
     let [quic, home, tls] = open;
     quic.carries();
     home.carries();
-    callers.iter().for_each(|caller| town.reads(caller));
+    for caller in callers {
+        town.reads(caller);
+    }
     quic.carries();
     home.carries();
     for caller in ["quic", "home"] {
