@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use identity::principal::NodeName;
+use identity::principal::{HostPort, NodeName};
 use manifest::stored::Transport;
 
 use super::At;
@@ -29,6 +29,10 @@ struct Fact {
     problem: Option<String>,
     connections: Arc<AtomicUsize>,
     streams: Arc<AtomicUsize>,
+}
+
+fn lately(failed: Option<Instant>) -> bool {
+    failed.is_some_and(|at| at.elapsed() < LATELY)
 }
 
 /// Counts as long as it is held.
@@ -61,11 +65,17 @@ impl Facts {
     /// Those that were not reached lately come last; else the order stays.
     pub fn best_first(&self, mut places: Vec<At>) -> Vec<At> {
         let facts = self.facts();
-        let lately = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() < LATELY);
         places.sort_by_key(|(node, _)| {
             facts.get(node).is_some_and(|fact| lately(fact.tls_failed) && lately(fact.quic_failed))
         });
         places
+    }
+
+    /// The same for relays, which are called over TLS alone.
+    pub fn best_relays_first(&self, mut relays: Vec<(NodeName, HostPort)>) -> Vec<(NodeName, HostPort)> {
+        let facts = self.facts();
+        relays.sort_by_key(|(relay, _)| facts.get(relay).is_some_and(|fact| lately(fact.tls_failed)));
+        relays
     }
 
     pub fn failed(&self, node: &NodeName, by: By, why: &str) {

@@ -74,10 +74,8 @@ impl Ring {
             return Ok(call);
         }
         let relays = inner.held.targets.load().relays_of(&key.1);
-        let relays: Vec<_> = relays.into_iter().map(|(node, address)| (node, Some(address))).collect();
         let mut tries = Vec::new();
-        for (relay, address) in inner.facts.best_first(relays) {
-            let Some(address) = address else { continue };
+        for (relay, address) in inner.facts.best_relays_first(relays) {
             match self.through(inner, key, (&relay, &address)).await {
                 Ok(call) => return Ok(call),
                 Err(why) => {
