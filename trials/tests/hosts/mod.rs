@@ -169,6 +169,12 @@ nodes:
         assert_eq!(stdout(&page), PAGE, "{from}: {}", trials::place::stderr(&page));
     }
 
+    /// From these addresses only this transport gets through to `alpha`: also where all is slow, no other is used.
+    fn only(&self, by: &str, from: &[String]) {
+        let other = if by == "quic" { "tcp" } else { "udp" };
+        self.lan.lose(&format!("ip saddr {{ {} }} {other} dport 7444", from.join(", ")));
+    }
+
     /// A stream that a program on that host opens and keeps open: its end, and the service's.
     fn stream(&self, from: &str) -> Held {
         self.stream_to(from, ("wiki", &self.wiki))

@@ -29,6 +29,8 @@ fn a_host_that_is_gone_without_a_word_is_missed_by_both_ends_and_found_again() {
     );
     let callers = ["beta", "gamma"];
     town.settle(&nodes, &callers, "");
+    town.only("tls", &[town.lan.address("beta")]);
+    town.only("quic", &[town.lan.address("gamma")]);
     let open = callers.map(|caller| town.stream(caller));
     for stream in &open {
         stream.carries();
