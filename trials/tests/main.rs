@@ -44,4 +44,5 @@ mod turning;
 mod homecoming;
 mod rotating;
 mod tunneling;
+mod programs;
 mod hosts;

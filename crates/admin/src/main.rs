@@ -36,6 +36,7 @@ use crate::commands::epoch::EpochCommand;
 use crate::commands::fleet::FleetCommand;
 use crate::commands::found::Found;
 use crate::commands::gateway::GatewayCommand;
+use crate::commands::here::{self, HereCommand};
 use crate::commands::invite::InviteCommand;
 use crate::commands::landing::Landing;
 use crate::commands::mandate::MandateCommand;
@@ -167,6 +168,9 @@ enum Command {
     Landing(Landing),
     /// Look at everything that can be wrong here, and say how to cure it
     Doctor(Doctor),
+    /// See this machine as a node of the org: how it stands, its ports, who calls what
+    #[command(subcommand, after_help = here::EXAMPLES)]
+    Here(HereCommand),
     /// Print a script that completes words in your shell
     Completions(Completions),
     /// Print the manual, or write all of its pages
@@ -230,6 +234,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Agent(agent) => agent.run().await,
         Command::Landing(landing) => landing.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,
+        Command::Here(here) => here.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),
         // `freehold-node` is another program, and has a page of that name.
         Command::Man(man) => man.run(Cli::command().mut_subcommand("node", |node| node.display_name("freehold-nodes"))),

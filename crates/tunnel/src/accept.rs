@@ -5,27 +5,35 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ground::clock;
+use identity::principal::Principal;
+use org::peer::Peer;
+use org::report::plain;
 use quinn::crypto::rustls::NoInitialCipherSuite;
 use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wire::peer::{Declined, Open, Opened};
 use wire::tls::TlsSetup;
 
 use crate::admit::{Answer, Origin, answer};
+use crate::callers::Present;
 use crate::choose::By;
 use crate::door::{Guest, Knock};
 use crate::held::Held;
 use crate::line::meet::Met;
 use crate::line::tls::NoLine;
 use crate::line::{OPENED, quic, settle, tls};
+use crate::log::Stranger;
 use crate::pipe::Far;
 use crate::relay::{self, Lobby};
 
 /// A connection that carries nothing for so long ends. Callers let go of it earlier, so that none asks at the last moment.
 const UNUSED: Duration = Duration::from_secs(90);
+/// Streams that are cut are over by then.
+const CUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoService {
@@ -86,8 +94,10 @@ async fn let_in_by_tls(
         return;
     }
     // Apart, so that what stays in memory for long is small.
-    let received = Box::pin(shake_hands(&held, from, knock, tls::receive(&held, config, Box::new(socket)))).await;
+    let shaking = shake_hands(&held, (from, By::Tls), knock, tls::receive(&held, config, tls::over(socket)));
+    let received = Box::pin(shaking).await;
     if let Some((ends, met, _standing)) = received {
+        let _present = present(&held, &met, By::Tls.word());
         let origin = Origin { transport: By::Tls.word(), from: Some(from) };
         serve_streams(&held, Some(&lobby), (Box::new(ends), origin), met).await;
     }
@@ -96,7 +106,7 @@ async fn let_in_by_tls(
 /// A stranger that takes long makes room for others.
 async fn shake_hands<L>(
     held: &Held,
-    from: SocketAddr,
+    (from, by): (SocketAddr, By),
     mut knock: Knock,
     receiving: impl Future<Output = Result<(L, Met), NoLine>>,
 ) -> Option<(L, Met, Result<Guest, Knock>)> {
@@ -110,6 +120,7 @@ async fn shake_hands<L>(
     match received {
         Ok((line, met)) => {
             held.meter.shook_hands();
+            turned_away(held, (&met.peer, met.claims.as_ref()), (Some(from), by.word()));
             // Whoever is not believed stays a stranger, and is only told why.
             let standing = match &met.peer {
                 Ok(peer) => Ok(knock.let_in(peer.node())?),
@@ -119,10 +130,41 @@ async fn shake_hands<L>(
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            tracing::debug!(%from, %why, "no handshake");
+            turned_away::<()>(held, (&Err(why), None), (Some(from), by.word()));
             None
         }
     }
+}
+
+/// Counted among those who are here.
+pub fn present(held: &Held, met: &Met, transport: &'static str) -> Option<Present> {
+    met.peer.as_ref().ok().map(|peer| held.callers.connected(peer.node(), transport, met.head))
+}
+
+/// Who is not believed stands in the log: whom it says to be, from where, and why it is not.
+pub fn turned_away<T>(
+    held: &Held,
+    (judged, claims): (&Result<T, impl std::error::Error>, Option<&Principal>),
+    (from, transport): (Option<SocketAddr>, &'static str),
+) {
+    if let Err(why) = judged {
+        let stranger = Stranger { claims: claims.cloned(), from, transport, why: in_full(why) };
+        held.log.turned_away(stranger, held.rule.load().standing.head());
+    }
+}
+
+/// With what caused it, unless it was said already.
+fn in_full(why: &dyn std::error::Error) -> String {
+    let mut text = why.to_string();
+    let mut cause = why.source();
+    while let Some(deeper) = cause {
+        let more = deeper.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = deeper.source();
+    }
+    plain(&text)
 }
 
 /// One after the other. Where no others can wait, nothing is carried for them.
@@ -132,12 +174,11 @@ pub async fn serve_streams(
     (mut ends, origin): (Box<tls::Ends>, Origin),
     met: Met,
 ) {
-    let patience = if met.peer.is_ok() { UNUSED } else { OPENED };
-    while let Some(open) = ends.asked(patience).await {
+    while let Some(open) = next(held, &mut ends, &met).await {
         let Some(answered) = ends.alive_during(judge(held, &met, (open, origin))).await else { return };
         match (answered, &met.peer, lobby) {
-            (Answer::Carry(admitted), _, _) => {
-                if ends.answer(&Opened::Yes).await.is_err() {
+            (Answer::Carry(mut admitted), _, _) => {
+                if !admitted.is_opened_by(held, ends.answer(&Opened::Yes)).await {
                     return;
                 }
                 match admitted.carry(held, Far::Tls(ends)).await {
@@ -164,6 +205,17 @@ pub async fn serve_streams(
                 }
             }
         }
+    }
+}
+
+/// What the other side wants next. Whoever is not believed has less time for it, and whoever is taken back has none.
+async fn next(held: &Held, ends: &mut tls::Ends, met: &Met) -> Option<Open> {
+    match &met.peer {
+        Ok(peer) => tokio::select! {
+            open = ends.asked(UNUSED) => open,
+            () = held.taken_back([peer]) => None,
+        },
+        Err(_) => ends.asked(OPENED).await,
     }
 }
 
@@ -211,18 +263,49 @@ pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Rec
 
 async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
     let from = incoming.remote_address();
-    let received = Box::pin(shake_hands(&held, from, knock, quic::receive(&held, incoming))).await;
+    let received = Box::pin(shake_hands(&held, (from, By::Quic), knock, quic::receive(&held, incoming))).await;
     let Some((line, met, _standing)) = received else { return };
+    let _present = present(&held, &met, By::Quic.word());
     let met = Arc::new(met);
-    if met.peer.is_err() {
+    let why = if let Ok(peer) = &met.peer {
+        serve_line(&held, &line, (peer, &met), from).await
+    } else {
         if let Ok(Some(ends)) = timeout(OPENED, line.next()).await {
-            serve_stream(held, met, (ends, from)).await;
+            serve_stream(held, Arc::clone(&met), (ends, from)).await;
         }
-        line.connection.close(quic::UNWANTED, b"not believed");
-        return;
-    }
-    while let Some(ends) = line.next().await {
-        tokio::spawn(serve_stream(Arc::clone(&held), Arc::clone(&met), (ends, from)));
+        "not believed"
+    };
+    line.connection.close(quic::UNWANTED, why.as_bytes());
+}
+
+/// Until it is over, carries nothing for long, or its peer is taken back.
+async fn serve_line(
+    held: &Arc<Held>,
+    line: &quic::Line,
+    (peer, met): (&Peer, &Arc<Met>),
+    from: SocketAddr,
+) -> &'static str {
+    let mut streams = JoinSet::new();
+    let mut taken_back = std::pin::pin!(held.taken_back([peer]));
+    loop {
+        tokio::select! {
+            next = line.next() => {
+                let Some(ends) = next else {
+                    // Each finds out by itself, and tells.
+                    streams.detach_all();
+                    return "over";
+                };
+                streams.spawn(serve_stream(Arc::clone(held), Arc::clone(met), (ends, from)));
+            }
+            Some(_) = streams.join_next() => {}
+            () = tokio::time::sleep(UNUSED), if streams.is_empty() => return "unused",
+            () = &mut taken_back => {
+                // They were cut, each for itself, and say so first.
+                let _ = timeout(CUT, async { while streams.join_next().await.is_some() {} }).await;
+                streams.detach_all();
+                return "taken back";
+            }
+        }
     }
 }
 
@@ -230,9 +313,11 @@ async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, from): (quic::Ends,
     let origin = Origin { transport: By::Quic.word(), from: Some(from) };
     let Some((open, mut ends)) = ends.asked().await else { return };
     match judge(&held, &met, (open, origin)).await {
-        Answer::Carry(admitted) => {
-            if ends.answer(&Opened::Yes).await.is_ok() {
+        Answer::Carry(mut admitted) => {
+            if admitted.is_opened_by(&held, ends.answer(&Opened::Yes)).await {
                 admitted.carry(&held, Far::Quic(ends)).await;
+            } else {
+                ends.break_off();
             }
         }
         Answer::Yes => {

@@ -9,14 +9,17 @@ use ground::clock;
 use identity::principal::{Name, NodeName};
 use manifest::stored::Listener;
 use org::peer::{NotAPeer, Peer};
+use org::report::plain;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::peer::{Declined, Open};
 
+use crate::callers::Present;
 use crate::door::Seat;
 use crate::held::Held;
 use crate::line::connect;
+use crate::line::frames::NoFrame;
 use crate::live::Way;
 use crate::log::{Carried, Event, Subject};
 use crate::pipe::{self, End, Far, Terms};
@@ -25,6 +28,9 @@ use crate::standing::Denied;
 
 /// A service on the own machine answers at once, or not at all.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// The transport of who is at home on the same node.
+pub const HERE: &str = "here";
 
 #[derive(Debug)]
 pub enum Answer {
@@ -46,6 +52,7 @@ pub struct Admitted {
     terms: Terms,
     since: Instant,
     _seat: Seat,
+    _present: Option<Present>,
 }
 
 /// By which way a peer came.
@@ -164,7 +171,9 @@ async fn admit(
     }
     let row = held.meter.row(&subject.service, &subject.who, true);
     let terms = Terms { ticket, row, way: Way::In, idle: pipe::IDLE };
-    Ok(Admitted { service, subject, terms, since, _seat: seat })
+    let is_caller = subject.transport != HERE;
+    let present = is_caller.then(|| held.callers.opened(&subject.node, subject.transport));
+    Ok(Admitted { service, subject, terms, since, _seat: seat, _present: present })
 }
 
 fn listener(held: &Held, service: &Name) -> Option<Listener> {
@@ -178,9 +187,21 @@ async fn reach(listener: &Listener) -> Result<TcpStream, Refused> {
 }
 
 impl Admitted {
+    /// Is it open for the other side, too? Not if the operators end it while that is said.
+    pub async fn is_opened_by(&mut self, held: &Held, answer: impl Future<Output = Result<(), NoFrame>>) -> bool {
+        tokio::select! {
+            biased;
+            why = self.terms.ticket.cut() => {
+                Refused::from(why).note(held, &self.subject);
+                false
+            }
+            answered = answer => answered.is_ok(),
+        }
+    }
+
     /// Carries the stream to its end; gives the connection back if it can carry another.
     pub async fn carry(self, held: &Held, far: Far) -> Option<Box<crate::line::tls::Ends>> {
-        let Self { service, subject, mut terms, since, _seat } = self;
+        let Self { service, subject, mut terms, since, _seat, _present } = self;
         held.log.say((Event::Opened, None), &subject, held.rule.load().standing.head(), None);
         let carried = pipe::carry(service, far, &mut terms).await;
         note_end(held, &subject, &carried, since);
@@ -194,7 +215,8 @@ pub fn note_end(held: &Held, subject: &Subject, carried: &pipe::Carried, since: 
         End::Whole => (Event::Closed, None),
         why @ End::Cut(_) => (Event::Cut, Some(why.to_string())),
         why @ (End::Near(_) | End::Broken | End::Far(_) | End::Silent | End::Idle) => {
-            (Event::Closed, Some(why.to_string()))
+            // A connection may have ended with words of the other side.
+            (Event::Closed, Some(plain(&why.to_string())))
         }
     };
     let milliseconds = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -1,27 +1,33 @@
 //! A node without an address waits at relays, so that others reach it: a few connections at each, renewed as they are used.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use identity::principal::{HostPort, NodeName};
 use rustls::ServerConfig;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
-use crate::accept::serve_streams;
+use crate::accept::{present, serve_streams, turned_away};
 use crate::admit::Origin;
 use crate::dial::Dialer;
+use crate::door::CARRIED;
 use crate::held::Held;
 use crate::line::through::Through;
-use crate::line::tls::{self, Ends};
+use crate::line::tls;
 
-/// So many relays are waited at, of all that there are: one may die.
+/// So many relays are waited at, of all that there are: one may die. Where it fails, the next of them is waited at, too.
 const RELAYS: usize = 3;
+const AT_MOST: usize = 12;
+/// After so many failures in a row, and until it was waited at for so long.
+const FAILURES: u32 = 3;
+const SETTLED: Duration = Duration::from_secs(5);
 /// Connections that wait at each. A caller uses one up, and keeps it for its next streams.
 const SPARE: usize = 2;
-/// Connections that came by relays, at once.
-const AT_ONCE: usize = 1_024;
 const LOOK: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(100);
 const FIRST: Duration = Duration::from_secs(1);
@@ -32,15 +38,18 @@ type Slot = (NodeName, HostPort, usize);
 /// For as long as it is awaited: whoever drops it waits nowhere.
 pub async fn attend(held: Arc<Held>, dialer: Dialer) {
     let mut slots: BTreeMap<Slot, Waiter> = BTreeMap::new();
-    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let room = Arc::new(Semaphore::new(CARRIED));
     loop {
-        let wanted = wanted(&held);
+        let fails = |relay: &NodeName| slots.iter().any(|((node, ..), waiter)| node == relay && waiter.fails());
+        let wanted = wanted(&held, fails);
         slots.retain(|slot, _| wanted.contains(slot));
         for slot in wanted {
             slots.entry(slot).or_insert_with_key(|(relay, address, _)| {
                 let place = (relay.clone(), address.clone());
-                let task = tokio::spawn(wait(Arc::clone(&held), dialer.clone(), place, Arc::clone(&room)));
-                Waiter(task.abort_handle())
+                let failures = Arc::<AtomicU32>::default();
+                let shared = (Arc::clone(&room), Arc::clone(&failures));
+                let task = tokio::spawn(wait(Arc::clone(&held), dialer.clone(), place, shared));
+                Waiter { task: task.abort_handle(), failures }
             });
         }
         tokio::time::sleep(LOOK).await;
@@ -49,42 +58,74 @@ pub async fn attend(held: Arc<Held>, dialer: Dialer) {
 
 /// Waits while it is held. What came of it goes on.
 #[derive(Debug)]
-struct Waiter(AbortHandle);
+struct Waiter {
+    task: AbortHandle,
+    failures: Arc<AtomicU32>,
+}
+
+impl Waiter {
+    fn fails(&self) -> bool {
+        self.failures.load(Relaxed) >= FAILURES
+    }
+}
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
 /// Where this node should wait: nowhere if others can call it, or have nothing to call it for.
-fn wanted(held: &Held) -> Vec<Slot> {
+fn wanted(held: &Held, fails: impl Fn(&NodeName) -> bool) -> Vec<Slot> {
     let running = held.running.load();
     let hidden = running.as_ref().is_some_and(|running| running.address.is_none() && !running.services.is_empty());
     if !hidden {
         return Vec::new();
     }
     let targets = held.targets.load();
-    let relays = targets.relays_of(&held.node).into_iter().take(RELAYS);
+    let mut well = 0;
+    let relays = targets.relays_of(&held.node).into_iter().take(AT_MOST).take_while(|(relay, _)| {
+        let is_wanted = well < RELAYS;
+        well += usize::from(!fails(relay));
+        is_wanted
+    });
     relays.flat_map(|(node, at)| (0..SPARE).map(move |nth| (node.clone(), at.clone(), nth))).collect()
 }
 
-async fn wait(held: Arc<Held>, dialer: Dialer, (relay, address): (NodeName, HostPort), room: Arc<Semaphore>) {
+async fn wait(
+    held: Arc<Held>,
+    dialer: Dialer,
+    (relay, address): (NodeName, HostPort),
+    (room, failures): (Arc<Semaphore>, Arc<AtomicU32>),
+) {
     let mut pause = FIRST;
     loop {
-        match dialer.wait_at(&relay, &address).await {
-            Ok(ends) => {
+        let mut waiting = pin!(dialer.wait_at(&relay, &address));
+        let waited = if let Ok(waited) = timeout(SETTLED, &mut waiting).await {
+            waited
+        } else {
+            failures.store(0, Relaxed);
+            waiting.await
+        };
+        match waited {
+            Ok(through) => {
                 pause = FIRST;
+                failures.store(0, Relaxed);
                 let (held, room) = (Arc::clone(&held), Arc::clone(&room));
+                let (tell, is_met) = oneshot::channel();
                 tokio::spawn(async move {
                     let Ok(_place) = room.try_acquire() else { return };
-                    receive(held, ends).await;
+                    receive(held, through, tell).await;
                 });
                 // A relay that wakes for nothing does not keep this node busy.
-                tokio::time::sleep(BETWEEN).await;
+                tokio::select! {
+                    Ok(()) = is_met => {}
+                    () = tokio::time::sleep(BETWEEN) => {}
+                }
             }
             Err(why) => {
                 tracing::debug!(%relay, why, "cannot wait at a relay");
+                failures.fetch_add(1, Relaxed);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST);
             }
@@ -93,20 +134,30 @@ async fn wait(held: Arc<Held>, dialer: Dialer, (relay, address): (NodeName, Host
 }
 
 /// A caller that a relay brought. It is judged as any other.
-async fn receive(held: Arc<Held>, ends: Ends) {
+async fn receive(held: Arc<Held>, through: Through, is_met: oneshot::Sender<()>) {
     let config: Arc<ServerConfig> = match held.server() {
         Ok(config) => Arc::new(config),
         Err(why) => return tracing::error!(%why, "cannot answer"),
     };
-    match tls::receive(&held, config, Box::new(Through::new(ends))).await {
+    match tls::receive(&held, config, Box::new(through)).await {
         Ok((ends, met)) => {
             held.meter.shook_hands();
+            turned_away(&held, (&met.peer, met.claims.as_ref()), (None, "relay"));
+            let _guest = match &met.peer {
+                Ok(peer) => match held.door.let_in_by_relay(peer.node()) {
+                    Some(guest) => Some(guest),
+                    None => return held.meter.failed_to_shake_hands("too_many"),
+                },
+                Err(_) => None,
+            };
+            let _ = is_met.send(());
+            let _present = present(&held, &met, "relay");
             let origin = Origin { transport: "relay", from: None };
             serve_streams(&held, None, (Box::new(ends), origin), met).await;
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            tracing::debug!(%why, "no handshake by a relay");
+            turned_away::<()>(&held, (&Err(why), None), (None, "relay"));
         }
     }
 }

@@ -10,7 +10,8 @@
 //! | `auto` | else | else | long | QUIC | TLS |
 //!
 //! Near by, the processor is the limit, and a byte over TLS costs a third. Far away, round trips are: a new stream over QUIC
-//! costs none. Lately is within `LATELY`; long is from `LONG` on.
+//! costs none. Lately is within a minute (`LATELY`); long is from 20 ms on (`LONG`), and unknown is also what was measured more
+//! than ten minutes ago (`KNOWN`). So what failed once, or was far away, is looked at again.
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use manifest::stored::Transport;
 
 pub const LATELY: Duration = Duration::from_mins(1);
 pub const LONG: Duration = Duration::from_millis(20);
+pub const KNOWN: Duration = Duration::from_mins(10);
 
 /// One of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +51,20 @@ pub struct Measured {
     /// How long ago the last try failed, if the last one did.
     pub tls_failed: Option<Duration>,
     pub quic_failed: Option<Duration>,
-    pub round_trip: Option<Duration>,
+    pub round_trip: Option<RoundTrip>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    pub time: Duration,
+    pub ago: Duration,
+}
+
+impl Measured {
+    /// Unless that was too long ago to count.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.round_trip.filter(|measured| measured.ago < KNOWN).map(|measured| measured.time)
+    }
 }
 
 /// What is tried first; the other one follows.
@@ -66,7 +81,7 @@ pub fn choose(wanted: Transport, measured: Measured) -> Choice {
         (Transport::Quic, _, _) => (By::Quic, "the fleet says so"),
         (Transport::Auto, true, false) => (By::Quic, "TLS failed lately"),
         (Transport::Auto, false, true) => (By::Tls, "QUIC failed lately"),
-        (Transport::Auto, true, true) | (Transport::Auto, false, false) => match measured.round_trip {
+        (Transport::Auto, true, true) | (Transport::Auto, false, false) => match measured.round_trip() {
             None => (By::Tls, "nothing is known of the way yet"),
             Some(near) if near < LONG => (By::Tls, "it is near"),
             Some(_) => (By::Quic, "it is far away"),
@@ -82,7 +97,9 @@ mod tests {
     #[test]
     fn the_choice_is_that_of_the_table() {
         let (lately, long_ago) = (Some(Duration::from_secs(59)), Some(LATELY));
-        let (near, far) = (Some(Duration::from_millis(19)), Some(LONG));
+        let way = |time, ago| Some(RoundTrip { time, ago });
+        let (near, far) = (way(Duration::from_millis(19), Duration::ZERO), way(LONG, Duration::from_secs(599)));
+        let once_far = way(LONG, KNOWN);
         for (wanted, tls_failed, quic_failed, round_trip, first) in [
             (Transport::Tls, lately, None, far, By::Tls),
             (Transport::Quic, None, lately, near, By::Quic),
@@ -96,9 +113,19 @@ mod tests {
             (Transport::Auto, lately, lately, near, By::Tls),
             (Transport::Auto, lately, lately, far, By::Quic),
             (Transport::Auto, long_ago, long_ago, far, By::Quic),
+            (Transport::Auto, None, long_ago, far, By::Quic),
+            (Transport::Auto, None, None, once_far, By::Tls),
         ] {
             let measured = Measured { tls_failed, quic_failed, round_trip };
             assert_eq!(choose(wanted, measured).first, first, "{wanted:?} {measured:?}");
         }
+    }
+
+    #[test]
+    fn the_table_is_told_as_it_is() {
+        let told = include_str!("../../../docs/protocol/tunnel.md");
+        let table = include_str!("choose.rs").lines().filter_map(|line| line.strip_prefix("//! |"));
+        let table: Vec<String> = table.map(|row| format!("|{row}")).collect();
+        assert!(table.len() == 8 && told.contains(&table.join("\n")), "{table:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod facts;
 mod stock;
+mod turns;
 mod ring;
 
 use std::sync::Arc;
@@ -11,14 +12,16 @@ use ground::clock;
 use identity::principal::{HostPort, Name, NodeName, Principal};
 use identity::verifier::Side;
 use manifest::stored::{Place, Transport};
+use org::report::plain;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use wire::peer::{Declined, Open, Opened};
 
 use crate::admit::{self, Admitted, Answer, Origin, note_end};
 use crate::choose::By;
 use crate::held::Held;
 use crate::line::meet::{Shown, prove};
-use crate::line::tls::Ends;
+use crate::line::through::Through;
 use crate::line::{OPENED, SILENCE};
 use crate::live::Way as Direction;
 use crate::log::{Event, Subject};
@@ -50,6 +53,18 @@ impl Inner {
     async fn kept(&self, key: &Key, by: By) -> Option<Call> {
         let head = self.held.rule.load().standing.head();
         self.stock.take(key, by, head).await
+    }
+
+    /// Only one that was opened after that time, if one is named: over TLS nobody knows that of those that are free.
+    async fn kept_since(&self, key: &Key, by: By, begun: Option<Instant>) -> Option<Call> {
+        match (by, begun) {
+            (_, None) => self.kept(key, by).await,
+            (By::Tls, Some(_)) => None,
+            (By::Quic, Some(begun)) => {
+                let call = self.kept(key, by).await?;
+                matches!(&call.line, Line::Quic(line) if line.since > begun).then_some(call)
+            }
+        }
     }
 }
 
@@ -103,12 +118,12 @@ impl Dialer {
     pub fn new(held: Arc<Held>) -> Self {
         let inner = Inner { held, stock: Stock::default(), facts: Facts::default(), ring: Ring::default() };
         let dialer = Self(Arc::new(inner));
-        let weak = Arc::downgrade(&dialer.0);
+        let (weak, mut heads) = (Arc::downgrade(&dialer.0), dialer.0.held.head());
         tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(KEPT / 6).await;
+            // At once when something may have been taken back.
+            while !matches!(timeout(KEPT / 6, heads.changed()).await, Ok(Err(_))) {
                 let Some(inner) = weak.upgrade() else { return };
-                inner.stock.let_go(KEPT, clock::now());
+                inner.stock.let_go(KEPT, clock::now(), |peer| inner.held.endures(peer));
             }
         });
         dialer
@@ -174,7 +189,7 @@ impl Dialer {
 
     async fn probe_relays(&self, who: &Principal, node: &NodeName) -> Vec<Way> {
         let (key, mut ways) = ((who.clone(), node.clone()), Vec::new());
-        for (relay, address) in &self.0.held.targets.load_full().relays {
+        for (relay, address) in &self.0.held.relays_to(node) {
             let begun = Instant::now();
             let outcome = match self.0.ring.through(&self.0, &key, (relay, address)).await {
                 Ok(call) => probed(call, begun).await,
@@ -190,10 +205,14 @@ impl Dialer {
     }
 
     /// Waits at a relay until somebody wants this node.
-    pub async fn wait_at(&self, relay: &NodeName, address: &HostPort) -> Result<Ends, String> {
-        let mut ends = self.0.ring.at_relay(&self.0, relay, address).await?;
-        match ends.ask_and_wait(&Open::Wait).await.map_err(|why| why.to_string())? {
-            Opened::Yes => Ok(ends),
+    pub async fn wait_at(&self, relay: &NodeName, address: &HostPort) -> Result<Through, String> {
+        let (mut ends, peer) = self.0.ring.at_relay(&self.0, relay, address).await?;
+        let opened = tokio::select! {
+            opened = ends.ask_and_wait(&Open::Wait) => opened.map_err(|why| plain(&why.to_string()))?,
+            () = self.0.held.taken_back([&peer]) => return Err("the operators took it back".to_owned()),
+        };
+        match opened {
+            Opened::Yes => Ok(Through::new(ends, self.0.held.clone(), peer)),
             Opened::No(why) => Err(why.to_string()),
         }
     }
@@ -289,7 +308,7 @@ impl Dialer {
         let open = Open::Service(service.clone());
         let (opened, stream) = match &mut call.line {
             Line::Tls(ends) => {
-                let round_trip = self.0.facts.measured(node).round_trip.unwrap_or_default();
+                let round_trip = self.0.facts.measured(node).round_trip().unwrap_or_default();
                 let silence = if is_old { SILENCE.max(round_trip * 5) } else { OPENED };
                 (ends.ask_service(&open, silence).await.map_err(dead)?, None)
             }
@@ -354,7 +373,7 @@ async fn probed(mut call: Call, begun: Instant) -> Result<String, String> {
     match opened {
         Ok(Opened::Yes) => Ok(format!("answered after {} ms", begun.elapsed().as_millis())),
         Ok(Opened::No(why)) => Err(format!("it declined: {why}")),
-        Err(why) => Err(why.to_string()),
+        Err(why) => Err(plain(&why.to_string())),
     }
 }
 
@@ -367,7 +386,7 @@ enum Asked {
 
 #[expect(clippy::needless_pass_by_value, reason = "shape of map_err")]
 fn dead(why: crate::line::frames::NoFrame) -> Asked {
-    Asked::Dead(why.to_string())
+    Asked::Dead(plain(&why.to_string()))
 }
 
 /// Would another node with the same service do?
@@ -447,7 +466,7 @@ impl Stream {
 impl There {
     async fn carry(self, socket: TcpStream) {
         let Self { dialer, call, stream, mut terms, subject, since, _streams } = self;
-        let Call { line, peer, until, shared, counted } = call;
+        let Call { line, peer, via, until, shared, counted } = call;
         let (far, kept) = match (line, stream) {
             (Line::Quic(line), Some(ends)) => (Far::Quic(ends), Some(line)),
             (Line::Tls(ends), _) => (Far::Tls(ends), None),
@@ -456,7 +475,7 @@ impl There {
         let mut carried = pipe::carry(socket, far, &mut terms).await;
         note_end(&dialer.0.held, &subject, &carried, since);
         if let Some(ends) = carried.free.take() {
-            let call = Call { line: Line::Tls(ends), peer, until, shared, counted };
+            let call = Call { line: Line::Tls(ends), peer, via, until, shared, counted };
             dialer.0.stock.put(&(subject.who, subject.node), call);
         }
         // Over QUIC the connection is held until the last byte is there.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use identity::principal::NodeName;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 /// Handshakes at once. Each keeps some tens of kilobytes, and takes a fraction of a millisecond of work.
 pub const STRANGERS: usize = 1_024;
@@ -24,10 +24,41 @@ pub const STREAMS: usize = 32_768;
 /// Half of them, so that one node never keeps all others out.
 pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS / 2;
 pub const STREAMS_OF_ONE: usize = STREAMS / 2;
+/// Connections that came by relays, of nodes that are believed. There, too, one leaves some to others.
+pub const CARRIED: usize = 1_024;
+pub const CARRIED_OF_ONE: usize = CARRIED / 4;
 
-#[derive(Debug, Default)]
+/// Words of more bytes than that are long, and so many say long ones at once: others wait. Each may keep as many as a whole
+/// `Hello` and `News` have.
+pub const SHORT: usize = 64 << 10;
+pub const LONG_AT_ONCE: usize = 16;
+
+#[derive(Debug)]
 pub struct Door {
     inside: Mutex<Inside>,
+    long: Semaphore,
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        Self { inside: Mutex::default(), long: Semaphore::new(LONG_AT_ONCE) }
+    }
+}
+
+/// For the long words of one that shows who it is: taken with the first of them, and kept for those that follow.
+#[derive(Debug)]
+pub struct Room<'a> {
+    long: &'a Semaphore,
+    taken: Option<SemaphorePermit<'a>>,
+}
+
+impl Room<'_> {
+    pub async fn enter(&mut self) {
+        if self.taken.is_none() {
+            // It is never closed.
+            self.taken = self.long.acquire().await.ok();
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -36,10 +67,31 @@ struct Inside {
     /// Oldest first: those that do not finish are there.
     strangers: VecDeque<(u64, oneshot::Sender<()>)>,
     addresses: HashMap<IpAddr, Address>,
-    connections: usize,
+    shares: [Share; 3],
+}
+
+/// Of what there is so much for all, and less for one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Connections,
+    Carried,
+    Streams,
+}
+
+impl Of {
+    const fn bounds(self) -> (usize, usize) {
+        match self {
+            Self::Connections => (CONNECTIONS, CONNECTIONS_OF_ONE),
+            Self::Carried => (CARRIED, CARRIED_OF_ONE),
+            Self::Streams => (STREAMS, STREAMS_OF_ONE),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Share {
+    all: usize,
     by_node: HashMap<NodeName, usize>,
-    streams: usize,
-    seats: HashMap<NodeName, usize>,
 }
 
 #[derive(Debug, Default)]
@@ -61,20 +113,29 @@ pub struct Knock {
 
 /// A connection of a peer on this node.
 #[derive(Debug)]
-pub struct Guest(Arc<Door>, NodeName);
+pub struct Guest {
+    _taken: Taken,
+}
 
 /// A peer's stream.
 #[derive(Debug)]
 pub struct Seat {
+    _taken: Taken,
+}
+
+/// A part of a node's share, given back when dropped.
+#[derive(Debug)]
+struct Taken {
     door: Arc<Door>,
     node: NodeName,
+    of: Of,
 }
 
 impl Door {
     /// Nothing: whoever it is has to go.
     pub fn knock(self: &Arc<Self>, from: IpAddr, now: Instant) -> Option<Knock> {
         let (address, mut inside) = (network(from), self.inside());
-        if inside.connections >= CONNECTIONS {
+        if inside.share(Of::Connections).all >= CONNECTIONS {
             return None;
         }
         if inside.addresses.len() >= ADDRESSES {
@@ -110,19 +171,45 @@ impl Door {
 
     /// By node, whoever speaks there: else one machine with two users had all of them.
     pub fn sit(self: &Arc<Self>, node: &NodeName) -> Option<Seat> {
+        Some(Seat { _taken: self.take(node, Of::Streams)? })
+    }
+
+    /// A peer that a relay brought. It did not knock here.
+    pub fn let_in_by_relay(self: &Arc<Self>, node: &NodeName) -> Option<Guest> {
+        Some(Guest { _taken: self.take(node, Of::Carried)? })
+    }
+
+    pub const fn room(&self) -> Room<'_> {
+        Room { long: &self.long, taken: None }
+    }
+
+    fn take(self: &Arc<Self>, node: &NodeName, of: Of) -> Option<Taken> {
+        let (most, of_one) = of.bounds();
         let mut inside = self.inside();
-        let of_one = inside.seats.get(node).copied().unwrap_or_default();
-        if inside.streams >= STREAMS || of_one >= STREAMS_OF_ONE {
+        let share = inside.share(of);
+        let own = share.by_node.get(node).copied().unwrap_or_default();
+        if share.all >= most || own >= of_one {
             return None;
         }
-        inside.streams += 1;
-        inside.seats.insert(node.clone(), of_one + 1);
+        share.all += 1;
+        share.by_node.insert(node.clone(), own + 1);
         drop(inside);
-        Some(Seat { door: Arc::clone(self), node: node.clone() })
+        Some(Taken { door: Arc::clone(self), node: node.clone(), of })
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    const fn share(&mut self, of: Of) -> &mut Share {
+        let [connections, carried, streams] = &mut self.shares;
+        match of {
+            Of::Connections => connections,
+            Of::Carried => carried,
+            Of::Streams => streams,
+        }
     }
 }
 
@@ -143,15 +230,7 @@ impl Knock {
     /// Nothing if that node has as many as one may have.
     pub fn let_in(mut self, node: &NodeName) -> Option<Guest> {
         self.is_peer = true;
-        let mut inside = self.door.inside();
-        let of_one = inside.by_node.get(node).copied().unwrap_or_default();
-        if of_one >= CONNECTIONS_OF_ONE {
-            return None;
-        }
-        inside.connections += 1;
-        inside.by_node.insert(node.clone(), of_one + 1);
-        drop(inside);
-        Some(Guest(Arc::clone(&self.door), node.clone()))
+        Some(Guest { _taken: self.door.take(node, Of::Connections)? })
     }
 }
 
@@ -171,27 +250,15 @@ impl Drop for Knock {
     }
 }
 
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let mut inside = self.0.inside();
-        inside.connections = inside.connections.saturating_sub(1);
-        if let Some(count) = inside.by_node.get_mut(&self.1) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                inside.by_node.remove(&self.1);
-            }
-        }
-    }
-}
-
-impl Drop for Seat {
+impl Drop for Taken {
     fn drop(&mut self) {
         let mut inside = self.door.inside();
-        inside.streams = inside.streams.saturating_sub(1);
-        if let Some(count) = inside.seats.get_mut(&self.node) {
+        let share = inside.share(self.of);
+        share.all = share.all.saturating_sub(1);
+        if let Some(count) = share.by_node.get_mut(&self.node) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                inside.seats.remove(&self.node);
+                share.by_node.remove(&self.node);
             }
         }
     }
@@ -277,6 +344,19 @@ mod tests {
         assert!(door.sit(&other).is_some());
         drop(seats);
         assert!(door.sit(&one).is_some());
+    }
+
+    #[test]
+    fn each_share_is_counted_by_itself() {
+        let door = Arc::<Door>::default();
+        let carried: Vec<Guest> = (0..CARRIED_OF_ONE).map(|_| door.let_in_by_relay(&node("a")).unwrap()).collect();
+        assert!(door.let_in_by_relay(&node("a")).is_none());
+        assert!(door.let_in_by_relay(&node("b")).is_some());
+        assert!(door.sit(&node("a")).is_some());
+        assert!(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a")).is_some());
+        drop(carried);
+        assert!(door.let_in_by_relay(&node("a")).is_some());
+        assert!(door.inside().shares.iter().all(|share| share.all == 0 && share.by_node.is_empty()));
     }
 
     #[test]

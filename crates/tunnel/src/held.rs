@@ -1,13 +1,15 @@
 //! All that the tunnel was handed, and what it keeps count of: the one thing that its parts share.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::id::Digest;
 use identity::key::P256Key;
-use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
+use identity::principal::{Host, HostPort, Name, NodeName, OrgName, Principal};
 use manifest::stored::{Access, Target};
+use org::peer::Peer;
 use pki_types::CertificateDer;
 use rustls::client::ResolvesClientCert;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -19,11 +21,13 @@ use wire::tls::peer::{self, Bench};
 use wire::tls::{TlsSetup, Vouched};
 
 use crate::access_table::Tables;
+use crate::callers::Callers;
 use crate::door::Door;
 use crate::live::{Book, CutOff};
 use crate::log::AccessLog;
 use crate::meter::Meter;
 use crate::orders::{Identity, Knowledge, Running, Word};
+use crate::pins::Pins;
 use crate::standing::{Rule, Standing};
 
 /// How many words to the agent may wait; it takes them at once, or it is gone.
@@ -37,10 +41,14 @@ pub struct Held {
     /// What may be called elsewhere, by whom here, and by which relays.
     pub targets: ArcSwap<Targets>,
     pub running: ArcSwapOption<Running>,
+    /// Where other nodes reach this one over TLS: it may be a relay for itself, too.
+    pub heard_at: ArcSwapOption<SocketAddr>,
     pub book: Arc<Book>,
     pub meter: Arc<Meter>,
     pub log: AccessLog,
     pub door: Arc<Door>,
+    pub callers: Arc<Callers>,
+    pub pins: Arc<Pins>,
     speakers: Arc<ArcSwap<Speakers>>,
     bench: Bench,
     clients: Mutex<HashMap<Principal, Arc<ClientConfig>>>,
@@ -72,7 +80,8 @@ pub enum BadOrder {
 
 impl Held {
     pub fn new(org: OrgName, node: NodeName, first: Knowledge) -> Result<(Self, mpsc::Receiver<Word>), BadOrder> {
-        let standing = Arc::new(Standing::new(&org, first)?);
+        let pins = Arc::<Pins>::default();
+        let standing = Arc::new(Standing::new(&org, first, Arc::clone(&pins))?);
         let judgment = Arc::new(ArcSwap::from_pointee(standing.judgment.clone()));
         let bench = Bench { judgment, vouched: Arc::<Vouched>::default() };
         let (words, told) = mpsc::channel(WORDS);
@@ -83,10 +92,13 @@ impl Held {
             rule: ArcSwap::from_pointee(Rule { standing, tables: Arc::default() }),
             targets: ArcSwap::default(),
             running: ArcSwapOption::empty(),
+            heard_at: ArcSwapOption::empty(),
             book: Arc::default(),
             meter: Arc::default(),
             log: AccessLog::default(),
             door: Arc::default(),
+            callers: Arc::default(),
+            pins,
             speakers: Arc::default(),
             bench,
             clients: Mutex::default(),
@@ -98,11 +110,13 @@ impl Held {
 
     /// Authority first: what is revoked is cut before anything else is done.
     pub fn know(&self, knowledge: Knowledge) -> Result<Vec<CutOff>, BadOrder> {
-        let standing = Arc::new(Standing::new(&self.org, knowledge)?);
+        let standing = Arc::new(Standing::new(&self.org, knowledge, Arc::clone(&self.pins))?);
+        let before = self.rule.load().standing.known.signers.version;
         self.bench.judgment.store(Arc::new(standing.judgment.clone()));
-        let head = standing.head();
+        let (head, is_other_set) = (standing.head(), standing.known.signers.version != before);
         let cut = self.put_rule(|rule| Rule { standing: Arc::clone(&standing), tables: Arc::clone(&rule.tables) });
-        self.head.send_replace(head);
+        // Pins come by this order, too: whoever waits for a head is not woken by them.
+        self.head.send_if_modified(|known| std::mem::replace(known, head) != head || is_other_set);
         Ok(cut)
     }
 
@@ -181,11 +195,40 @@ impl Held {
     pub fn head(&self) -> watch::Receiver<u64> {
         self.head.subscribe()
     }
+
+    /// By which relays a node without an address is looked for: if this node is one, here first.
+    pub fn relays_to(&self, node: &NodeName) -> Vec<(NodeName, HostPort)> {
+        let is_relay = self.running.load().as_ref().is_some_and(|running| running.relay);
+        let here = self.heard_at.load().as_deref().filter(|_| is_relay).map(|at| {
+            let ip = match at.ip() {
+                IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+                bound => bound,
+            };
+            (self.node.clone(), HostPort { host: Host::Ip(ip), port: at.port() })
+        });
+        let others = self.targets.load().relays_of(node);
+        here.into_iter().chain(others.into_iter().filter(|(relay, _)| *relay != self.node)).collect()
+    }
+
+    pub fn endures(&self, peer: &Peer) -> bool {
+        peer.endures(&self.rule.load().standing.known.head.head).is_ok()
+    }
+
+    /// Waits until the operators take one of them back; for ever, if they do not.
+    pub async fn taken_back<const N: usize>(&self, peers: [&Peer; N]) {
+        let mut heads = self.head();
+        while peers.iter().all(|peer| self.endures(peer)) {
+            if heads.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
 }
 
 impl Targets {
     /// What all tables allow; where the places differ, those of the first count, which is obeyed.
-    fn of_all(all: &[Access]) -> Self {
+    pub fn of_all(all: &[Access]) -> Self {
         let Some((first, more)) = all.split_first() else {
             return Self::default();
         };

@@ -10,17 +10,21 @@ pub mod proxy_header;
 
 // What is decided.
 pub mod access_table;
+pub mod pins;
 pub mod standing;
 pub mod choose;
 
 // What is kept count of, and what is shared.
 pub mod meter;
 pub mod live;
+pub mod limit;
 pub mod log;
 pub mod door;
+pub mod callers;
 pub mod held;
 
 // What goes over the network.
+mod room;
 pub mod line;
 pub mod pipe;
 pub mod admit;

@@ -1,9 +1,15 @@
-//! The access log: one line per stream that was opened, refused, cut or closed. It never makes a stream wait.
+//! The access log: a line for each stream that was opened, refused, cut or closed, and for those who were not believed. It
+//! never makes a stream wait.
+//!
+//! To be refused costs nothing: so only some refusals are told one by one, and the rest as a number. Nobody turns the log
+//! over by knocking.
 
 use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use ground::clock;
 use identity::principal::{Name, NodeName, Principal};
@@ -11,10 +17,17 @@ use identity::time::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use crate::limit::Limit;
 use crate::live::Way;
 
 /// Lines that wait for a slow disk. A line has a few hundred bytes.
 const WAITING: usize = 8_192;
+/// Refusals within a minute: of one principal, and of all.
+const REFUSED: (u32, u32) = (10, 300);
+/// Of those who were not believed: from one address, and in all.
+const STRANGERS: (u32, u32) = (5, 20);
+/// What is told of an error, at most.
+const REASON: usize = 300;
 
 #[derive(Debug)]
 pub struct AccessLog {
@@ -22,6 +35,8 @@ pub struct AccessLog {
     /// Until somebody writes them down.
     unread: Mutex<Option<mpsc::Receiver<Line>>>,
     dropped: AtomicU64,
+    refused: Mutex<Limit<Principal>>,
+    strangers: Mutex<Limit<Option<IpAddr>>>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -29,17 +44,29 @@ pub struct Line {
     pub at: Timestamp,
     pub event: Event,
     /// `in`: a service here was called. `out`: somebody here called.
-    pub way: &'static str,
-    pub who: Principal,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub way: Option<&'static str>,
+    /// For those who were not believed: who they say they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<Principal>,
     /// Where the caller is, or for `out` where the service is.
-    pub node: NodeName,
-    pub service: Name,
-    pub transport: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<&'static str>,
+    /// Where somebody came from who was not believed; absent if a relay brought it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<SocketAddr>,
     pub head: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carried: Option<Carried>,
+    /// So many of the same were not told one by one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more: u64,
     /// Lines that found no room before this one.
     #[serde(skip_serializing_if = "is_zero")]
     pub lost: u64,
@@ -50,6 +77,8 @@ pub struct Line {
 pub enum Event {
     Opened,
     Refused,
+    /// Somebody wanted in, and was not believed.
+    NotBelieved,
     /// Ended by a new head or table.
     Cut,
     Closed,
@@ -73,10 +102,25 @@ pub struct Subject {
     pub transport: &'static str,
 }
 
+/// Somebody who was not believed.
+#[derive(Debug)]
+pub struct Stranger {
+    pub claims: Option<Principal>,
+    pub from: Option<SocketAddr>,
+    pub transport: &'static str,
+    pub why: String,
+}
+
 impl Default for AccessLog {
     fn default() -> Self {
         let (lines, unread) = mpsc::channel(WAITING);
-        Self { lines, unread: Mutex::new(Some(unread)), dropped: AtomicU64::new(0) }
+        Self {
+            lines,
+            unread: Mutex::new(Some(unread)),
+            dropped: AtomicU64::new(0),
+            refused: Mutex::new(Limit::new(REFUSED.0, REFUSED.1)),
+            strangers: Mutex::new(Limit::new(STRANGERS.0, STRANGERS.1)),
+        }
     }
 }
 
@@ -105,27 +149,87 @@ impl AccessLog {
         head: u64,
         carried: Option<Carried>,
     ) {
-        let lost = self.dropped.swap(0, Ordering::Relaxed);
+        let now = Instant::now();
+        if event == Event::Refused && !self.may_refuse(&subject.who, head, now) {
+            return;
+        }
         let line = Line {
-            at: clock::now(),
-            event,
-            way: match subject.way {
+            way: Some(match subject.way {
                 Way::In => "in",
                 Way::Out => "out",
-            },
-            who: subject.who.clone(),
-            node: subject.node.clone(),
-            service: subject.service.clone(),
-            transport: subject.transport,
-            head,
-            reason,
+            }),
+            who: Some(subject.who.clone()),
+            node: Some(subject.node.clone()),
+            service: Some(subject.service.clone()),
+            transport: Some(subject.transport),
+            reason: reason.map(|why| cut(&why)),
             carried,
-            lost,
+            ..Line::new(event, head)
         };
-        if self.lines.try_send(line).is_err() {
+        self.write_down(line);
+    }
+
+    /// Who was not believed, and why.
+    pub fn turned_away(&self, stranger: Stranger, head: u64) {
+        let now = Instant::now();
+        self.tell_rest(head, now);
+        let Stranger { claims, from, transport, why } = stranger;
+        let key = from.map(|from| from.ip().to_canonical());
+        if self.strangers.lock().unwrap_or_else(PoisonError::into_inner).passes(&key, now) {
+            let (who, transport, reason) = (claims, Some(transport), Some(cut(&why)));
+            self.write_down(Line { who, transport, from, reason, ..Line::new(Event::NotBelieved, head) });
+        }
+    }
+
+    /// How many were not told one by one, when their minute is over. To be called now and then.
+    pub fn tell_rest(&self, head: u64, now: Instant) {
+        for (who, more) in self.refused.lock().unwrap_or_else(PoisonError::into_inner).turn(now) {
+            let (who, reason) = (who, Some(format!("and {more} more within a minute")));
+            self.write_down(Line { who, reason, more, ..Line::new(Event::Refused, head) });
+        }
+        for (from, more) in self.strangers.lock().unwrap_or_else(PoisonError::into_inner).turn(now) {
+            let from = from.flatten().map(|ip| SocketAddr::new(ip, 0));
+            let reason = Some(format!("and {more} more within a minute"));
+            self.write_down(Line { from, reason, more, ..Line::new(Event::NotBelieved, head) });
+        }
+    }
+
+    fn may_refuse(&self, who: &Principal, head: u64, now: Instant) -> bool {
+        self.tell_rest(head, now);
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).passes(who, now)
+    }
+
+    fn write_down(&self, line: Line) {
+        let lost = self.dropped.swap(0, Ordering::Relaxed);
+        if self.lines.try_send(Line { lost, ..line }).is_err() {
             self.dropped.fetch_add(lost + 1, Ordering::Relaxed);
         }
     }
+}
+
+impl Line {
+    fn new(event: Event, head: u64) -> Self {
+        Self {
+            at: clock::now(),
+            event,
+            way: None,
+            who: None,
+            node: None,
+            service: None,
+            transport: None,
+            from: None,
+            head,
+            reason: None,
+            carried: None,
+            more: 0,
+            lost: 0,
+        }
+    }
+}
+
+/// A reason may hold what a stranger said.
+fn cut(why: &str) -> String {
+    why.chars().take(REASON).collect()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
@@ -161,5 +265,50 @@ mod tests {
             last = line;
         }
         assert_eq!((last.event, last.lost), (Event::Closed, 3));
+    }
+
+    fn read(log: &AccessLog) -> Vec<Line> {
+        let mut unread = log.unread.lock().unwrap();
+        std::iter::from_fn(|| unread.as_mut().unwrap().try_recv().ok()).collect()
+    }
+
+    #[test]
+    fn refusals_of_one_do_not_turn_the_log_over() {
+        let (log, begun) = (AccessLog::default(), Instant::now());
+        for _ in 0..5_000 {
+            log.say((Event::Refused, Some("no".to_owned())), &subject(), 1, None);
+        }
+        log.say((Event::Opened, None), &subject(), 1, None);
+        assert_eq!(read(&log).len(), 11, "ten refusals, and what was opened");
+        // Nobody else has to come for the rest to be told.
+        log.tell_rest(2, begun + crate::limit::WINDOW * 2);
+        let rest = read(&log);
+        let told: Vec<_> = rest.iter().map(|line| (line.event, line.more, line.who.clone())).collect();
+        assert_eq!(told, [(Event::Refused, 4_990, Some(subject().who))]);
+        log.say((Event::Refused, None), &subject(), 2, None);
+        assert_eq!(read(&log).len(), 1);
+    }
+
+    #[test]
+    fn who_was_not_believed_is_told_and_bounded() {
+        let log = AccessLog::default();
+        let stranger = |last: u8| Stranger {
+            claims: Some(subject().who),
+            from: Some(SocketAddr::from(([10, 0, 0, last], 4_000))),
+            transport: "tls",
+            why: "x".repeat(5_000),
+        };
+        for n in 0..200 {
+            log.turned_away(stranger(n % 2), 1);
+        }
+        let lines = read(&log);
+        assert_eq!(lines.len(), 10);
+        let text = serde_json::to_value(&lines[0]).unwrap();
+        assert_eq!((&text["event"], &text["from"]), (&"not_believed".into(), &"10.0.0.0:4000".into()));
+        assert_eq!((&text["who"], text["reason"].as_str().unwrap().len()), (&"spiffe://harbor/node/beta".into(), 300));
+        for n in 0..200 {
+            log.turned_away(stranger(n), 1);
+        }
+        assert_eq!(read(&log).len(), 10, "in all, not more than are told of all");
     }
 }

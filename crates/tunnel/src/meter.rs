@@ -18,6 +18,7 @@ pub struct Meter {
     rows: Mutex<HashMap<Key, Arc<Row>>>,
     failed: Mutex<BTreeMap<&'static str, u64>>,
     handshakes: AtomicU64,
+    calls: AtomicU64,
     pub relayed: RelayMeter,
 }
 
@@ -60,13 +61,19 @@ impl Meter {
         self.handshakes.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The same, with one that was called.
+    pub fn called(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub fn failed_to_shake_hands(&self, why: &'static str) {
         add(&mut self.failed.lock().unwrap_or_else(PoisonError::into_inner), why);
     }
 
     pub fn handshakes(&self) -> Handshakes {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        Handshakes { done: self.handshakes.load(Ordering::Relaxed), failed: owned(&failed) }
+        let (done, called) = (self.handshakes.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
+        Handshakes { done, called, failed: owned(&failed) }
     }
 
     pub fn counts(&self) -> Vec<Count> {

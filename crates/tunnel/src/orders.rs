@@ -1,12 +1,14 @@
 //! What the agent hands to the tunnel's process, and what that one tells the agent: the words on the socket between them.
 //!
-//! Each order is whole in itself and takes the place of the last one of its kind. `Word::Done` says that an order is in
-//! force: from then on nothing is opened that it forbids.
+//! Each order is whole in itself and takes the place of the last one of its kind; only `Order::Pin` adds to what was said
+//! before. `Word::Done` says that an order is in force: from then on nothing is opened that it forbids.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use identity::envelope::Envelope;
 use identity::id::Digest;
+use identity::members::Listing;
 use identity::principal::{HostPort, Name, NodeName, OrgName, Principal};
 use identity::text::Bytes;
 use identity::time::Timestamp;
@@ -34,6 +36,8 @@ pub enum Order {
     Be { org: OrgName, node: NodeName },
     /// What is true now, and what this node shows of itself.
     Know(Box<Knowledge>),
+    /// The first key that was seen under each of these names: written down, beside those that were said before.
+    Pin(BTreeMap<NodeName, Digest>),
     /// For whom it speaks. The node itself is among them.
     Speak(Vec<Identity>),
     /// Who may call what here. All of them must permit; if there is none, nobody may.
@@ -53,8 +57,6 @@ pub struct Knowledge {
     pub former: Vec<Bytes>,
     /// Absent while this node was never shown its place.
     pub presented: Option<Presented>,
-    /// The first key that was seen under each name.
-    pub pins: BTreeMap<NodeName, Digest>,
 }
 
 /// An SVID with its key.
@@ -171,12 +173,25 @@ pub enum Word {
     Done(u64),
     /// A peer knows more than was handed in.
     Heard(Box<News>),
-    /// A key was seen under a name for the first time.
-    Met { name: NodeName, node_key: Digest },
+    /// A key was seen under a name for the first time, or in another's place.
+    Met(Box<Meeting>),
     /// Where it listens, of all that it was to listen at, and what failed.
     Listens { at: BTreeMap<Place, SocketAddr>, failed: BTreeMap<Place, String> },
     /// The answer to the question of this number.
     Shown { number: u64, answer: Box<Answer> },
+}
+
+/// All that a peer showed, so that whoever hears of it can judge it anew.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Meeting {
+    pub chain: Vec<Bytes>,
+    /// It called; otherwise it was called.
+    pub is_caller: bool,
+    /// The head by whose map it is shown; absent if that is the one that was handed in last.
+    pub by: Option<Envelope>,
+    pub listing: Option<Listing>,
+    pub admission: Option<Envelope>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -195,6 +210,9 @@ pub struct View {
     /// Rows of the access table.
     pub rules: usize,
     pub peers: Vec<PeerView>,
+    /// Those that are connected by their own call.
+    #[serde(default)]
+    pub callers: Vec<CallerView>,
     pub services: Vec<Count>,
     /// Bytes and connections that were carried for others.
     pub relayed: Relayed,
@@ -203,7 +221,7 @@ pub struct View {
     pub sandbox: String,
 }
 
-/// A node that this one has spoken to lately.
+/// A node that this one has called lately.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerView {
     pub node: NodeName,
@@ -218,6 +236,19 @@ pub struct PeerView {
     pub round_trip_us: Option<u64>,
     /// Why it could not be reached at the last try.
     pub problem: Option<String>,
+}
+
+/// A node that is connected now by its own call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallerView {
+    pub node: NodeName,
+    /// `tls` or `quic`; `relay` if it came by one.
+    pub transport: String,
+    pub since: Timestamp,
+    pub connections: usize,
+    pub streams: usize,
+    /// The head that it went by when it came.
+    pub head: u64,
 }
 
 /// What a principal did with a service. `incoming` is what a service here was asked, else what was asked elsewhere.
@@ -244,7 +275,12 @@ pub struct Relayed {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshakes {
+    /// With callers.
     pub done: u64,
+    /// With those that were called.
+    #[serde(default)]
+    pub called: u64,
+    /// Of either kind.
     pub failed: BTreeMap<String, u64>,
 }
 

@@ -32,6 +32,11 @@ struct Bound {
 
 impl Peers {
     pub async fn follow(&mut self, held: &Arc<Held>, running: &Running) {
+        self.bind(held, running).await;
+        held.heard_at.store(self.at().get(&Place::PeersTls).copied().map(Arc::new));
+    }
+
+    async fn bind(&mut self, held: &Arc<Held>, running: &Running) {
         let wished = wished(running).await;
         if wished.is_empty() {
             self.bound = None;

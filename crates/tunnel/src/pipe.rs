@@ -3,7 +3,6 @@
 //! A side that reads slowly slows the one that writes: nothing is read before what was read is written. While nothing moves,
 //! no buffer is kept.
 
-pub mod room;
 mod far;
 
 use std::pin::Pin;
@@ -11,17 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
 use crate::line::{quic, tls};
 use crate::live::{Ticket, Way};
 use crate::meter::Row;
+use crate::room::Room;
 use crate::standing::Denied;
 use far::{Incoming, Outgoing};
-use room::Room;
 
 /// Without a byte in either direction for so long, a stream ends.
 pub const IDLE: Duration = Duration::from_hours(1);
@@ -75,6 +76,12 @@ pub enum End {
     Cut(Denied),
 }
 
+/// Who takes no more may have said why before: so long it is still listened to.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// QUIC forgets what is on its way when a stream breaks off.
+const ON_ITS_WAY: Duration = Duration::from_millis(250);
+
 /// What both directions of a stream share.
 struct Progress<'a> {
     row: &'a Row,
@@ -85,6 +92,8 @@ struct Progress<'a> {
     /// Milliseconds from the beginning to the last byte.
     moved: AtomicU64,
     sent_end: AtomicBool,
+    /// Tells whoever waits for it that the end was sent.
+    told_end: Notify,
     heard_end: AtomicBool,
 }
 
@@ -95,6 +104,8 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
         hang_up(&end, socket);
         return Carried { end, sent: 0, received: 0, free: None };
     }
+    // From now on also the end of this process is none of the stream: the kernel breaks off what is open then.
+    let _ = socket.set_zero_linger();
     let row = Arc::clone(&terms.row);
     let progress = Progress::new(&row, terms.way);
     row.opened();
@@ -117,11 +128,13 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             match end {
                 // What was written is on its way only as long as somebody holds the connection.
                 End::Whole => ends.finish().await,
-                _ => ends.break_off(),
+                End::Near(_) => ends.break_off_after(ON_ITS_WAY).await,
+                End::Broken | End::Far(_) | End::Silent | End::Idle | End::Cut(_) => ends.break_off(),
             }
             (end, None)
         }
         Far::Here(mut other) => {
+            let _ = other.set_zero_linger();
             let (from, to) = other.split();
             let end = both_ways(&mut socket, (&mut far::Plain(to), &mut far::Plain(from)), &progress, terms).await;
             hang_up(&end, socket);
@@ -139,9 +152,11 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
 
 /// A program takes an orderly end for all that there is; so one that broke off must not look like it.
 fn hang_up(end: &End, socket: TcpStream) {
-    if !matches!(end, End::Whole) {
-        let _ = socket.set_zero_linger();
-    }
+    let _ = if matches!(end, End::Whole) {
+        sockopt::set_socket_linger(&socket, None)
+    } else {
+        sockopt::set_socket_linger(&socket, Some(Duration::ZERO))
+    };
     drop(socket);
 }
 
@@ -162,7 +177,16 @@ async fn both_ways<O: Outgoing, I: Incoming>(
 }
 
 /// From the program to the other node. Returns when both directions are at their end.
-async fn send<O: Outgoing>(mut near: ReadHalf<'_>, to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
+async fn send<O: Outgoing>(near: ReadHalf<'_>, to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
+    let ended = send_all(near, to, progress).await;
+    if let Err(End::Far(_) | End::Broken) = &ended {
+        // The other direction carries what it said before, and ends by itself.
+        tokio::time::sleep(LAST_WORDS).await;
+    }
+    ended
+}
+
+async fn send_all<O: Outgoing>(mut near: ReadHalf<'_>, to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
     loop {
         tokio::select! {
             ready = near.readable() => ready.map_err(End::Near)?,
@@ -199,6 +223,7 @@ async fn read_now(near: &mut ReadHalf<'_>, room: &mut [u8]) -> std::io::Result<O
 async fn finish<O: Outgoing>(to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
     to.end().await?;
     progress.sent_end.store(true, Relaxed);
+    progress.told_end.notify_one();
     while !progress.heard_end.load(Relaxed) {
         if O::BEATS {
             tokio::time::sleep(BEAT).await;
@@ -213,7 +238,18 @@ async fn finish<O: Outgoing>(to: &mut O, progress: &Progress<'_>) -> Result<(), 
 
 /// From the other node to the program. Returns when both directions are at their end.
 async fn receive<I: Incoming>(from: &mut I, mut near: WriteHalf<'_>, progress: &Progress<'_>) -> Result<(), End> {
-    while from.pass(&mut near, progress).await? {}
+    loop {
+        match from.pass(&mut near, progress).await {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(why @ End::Near(_)) => {
+                // The other direction carries what it said before, and ends by itself.
+                let _ = timeout(LAST_WORDS, progress.told_end.notified()).await;
+                return Err(why);
+            }
+            Err(why) => return Err(why),
+        }
+    }
     progress.heard_end.store(true, Relaxed);
     match near.shutdown().await {
         // It has hung up by itself: its other half tells how.
@@ -243,6 +279,7 @@ impl<'a> Progress<'a> {
             begun: Instant::now(),
             moved: AtomicU64::new(0),
             sent_end: AtomicBool::new(false),
+            told_end: Notify::new(),
             heard_end: AtomicBool::new(false),
         }
     }

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ground::clock;
 use identity::principal::{Name, NodeName, Principal};
@@ -21,6 +22,7 @@ use zeroize::Zeroizing;
 use crate::attend::attend;
 use crate::dial::{Dialer, NoStream};
 use crate::held::{BadOrder, Held};
+use crate::limit::WINDOW;
 use crate::live::{CutOff, Way};
 use crate::names::Wanted;
 use crate::orders::{Answer, MOST, Numbered, Order, Question, View, Way as Tried, Word};
@@ -60,9 +62,11 @@ pub async fn run(control: StdUnixStream, log: File, sandbox: String) -> Result<(
     let writer = tokio::spawn(write(answers, own, told));
     let mut process = Process::new(held, words, sandbox);
     process.say(Word::Done(number)).await;
+    let counts = tokio::spawn(tell_rest(Arc::clone(&process.held)));
     let waits = tokio::spawn(attend(Arc::clone(&process.held), process.dialer.clone()));
     let obeyed = process.obey_all(&mut orders).await;
     waits.abort();
+    counts.abort();
     writer.abort();
     obeyed
 }
@@ -96,6 +100,10 @@ impl Process {
                 Order::Know(knowledge) => {
                     let cut = self.held.know(*knowledge)?;
                     self.tell_cut(&cut);
+                    false
+                }
+                Order::Pin(pins) => {
+                    self.held.pins.keep(pins);
                     false
                 }
                 Order::Speak(identities) => {
@@ -178,6 +186,7 @@ impl Process {
             head: rule.standing.head(),
             rules: rule.tables.rules(),
             peers: self.dialer.views(),
+            callers: self.held.callers.views(),
             services: self.held.meter.counts(),
             relayed: self.held.meter.relayed.view(),
             handshakes: self.held.meter.handshakes(),
@@ -188,6 +197,14 @@ impl Process {
     /// The agent takes them, or is gone; then the reader ends.
     async fn say(&self, word: Word) {
         let _ = self.words.send(word).await;
+    }
+}
+
+/// What was not told one by one in the access log.
+async fn tell_rest(held: Arc<Held>) {
+    loop {
+        tokio::time::sleep(WINDOW).await;
+        held.log.tell_rest(held.rule.load().standing.head(), Instant::now());
     }
 }
 

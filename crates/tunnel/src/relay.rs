@@ -12,8 +12,8 @@ use ground::clock;
 use identity::principal::{Kind as PrincipalKind, NodeName};
 use org::peer::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
 use wire::peer::{Declined, Opened};
 
 use crate::door::Seat;
@@ -21,7 +21,7 @@ use crate::frame::{DATA, HEADER, Kind, header};
 use crate::held::Held;
 use crate::line::frames::{Frames, NoFrame, sign};
 use crate::line::tls::Ends;
-use crate::pipe::room::Room;
+use crate::room::Room;
 
 /// Connections of one node that wait: each is used once, and the node brings another.
 const WAITING_OF_ONE: usize = 8;
@@ -29,9 +29,32 @@ const WAITING: usize = 4_096;
 /// For the node that waited: it answers at once, or it is gone.
 const WAKE: Duration = Duration::from_secs(5);
 
+/// A caller waits so long for a node that brings its next connection.
+const COMES: Duration = Duration::from_secs(5);
+/// Whoever was here so lately does.
+const LATELY: Duration = Duration::from_secs(30);
+
 /// Nodes that wait here.
 #[derive(Debug, Default)]
-pub struct Lobby(Mutex<HashMap<NodeName, VecDeque<Waiting>>>);
+pub struct Lobby(Mutex<HashMap<NodeName, Queue>>);
+
+/// Connections of one node.
+#[derive(Debug)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    arrived: Arc<Notify>,
+    /// When one was seen.
+    last: Instant,
+}
+
+/// What there is of a node.
+#[derive(Debug)]
+enum Found {
+    Waiting(Waiting),
+    /// It was here a moment ago.
+    Soon(Arc<Notify>),
+    Nothing,
+}
 
 /// A connection that waits; dropped, its keeper is told that nobody comes.
 #[derive(Debug)]
@@ -51,6 +74,7 @@ pub async fn keep(held: &Held, lobby: &Lobby, peer: &Arc<Peer>, mut ends: Ends) 
         taker = wanted => taker.ok(),
         // It has nothing to say before it is wanted: whatever comes ends it.
         _ = ends.frames.next() => None,
+        () = held.taken_back([peer]) => None,
     };
     held.meter.relayed.waiting.fetch_sub(1, Ordering::Relaxed);
     if let Some(taker) = taker {
@@ -68,7 +92,11 @@ pub async fn carry(held: &Held, lobby: &Lobby, (caller, mut ends): (&Arc<Peer>, 
             return;
         }
     };
-    if ends.answer(&Opened::Yes).await.is_err() {
+    let is_open = tokio::select! {
+        () = held.taken_back([caller, &met.peer]) => false,
+        answered = ends.answer(&Opened::Yes) => answered.is_ok(),
+    };
+    if !is_open {
         return;
     }
     let relayed = &held.meter.relayed;
@@ -88,7 +116,16 @@ struct Met {
 
 async fn meet(held: &Held, lobby: &Lobby, caller: &Arc<Peer>, to: &NodeName) -> Result<Met, Declined> {
     let seat = held.door.sit(caller.node()).ok_or(Declined::TooMany)?;
-    while let Some(waiting) = lobby.take(to) {
+    let end = Instant::now() + COMES;
+    loop {
+        let waiting = match lobby.take(to) {
+            Found::Waiting(waiting) => waiting,
+            Found::Soon(arrived) => {
+                timeout_at(end, arrived.notified()).await.map_err(|_| Declined::NotWaiting)?;
+                continue;
+            }
+            Found::Nothing => return Err(Declined::NotWaiting),
+        };
         // By what is known now: it may have waited long.
         if held.rule.load().standing.check(&waiting.peer, clock::now()).is_err() {
             continue;
@@ -102,7 +139,6 @@ async fn meet(held: &Held, lobby: &Lobby, caller: &Arc<Peer>, to: &NodeName) -> 
             return Ok(Met { peer: waiting.peer, ends, _seat: seat });
         }
     }
-    Err(Declined::NotWaiting)
 }
 
 /// Both directions, until both have ended, one breaks, or the operators took one of the two back.
@@ -121,21 +157,7 @@ async fn pump(
     };
     tokio::select! {
         whole = both => if whole { "whole" } else { "broken off" },
-        () = taken_back(held, [caller, waited]) => "ended by the operators",
-    }
-}
-
-/// Returns when one of them endures no more.
-async fn taken_back(held: &Held, peers: [&Arc<Peer>; 2]) {
-    let mut heads = held.head();
-    loop {
-        let rule = held.rule.load_full();
-        if peers.iter().any(|peer| peer.endures(&rule.standing.known.head.head).is_err()) {
-            return;
-        }
-        if heads.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        () = held.taken_back([caller, waited]) => "ended by the operators",
     }
 }
 
@@ -173,18 +195,20 @@ where
 impl Lobby {
     /// Nothing if it is full, or the peer is not a node itself.
     fn enter(&self, peer: &Arc<Peer>) -> Option<oneshot::Receiver<oneshot::Sender<Ends>>> {
-        let mut nodes = self.nodes();
-        for waiting in nodes.values_mut() {
-            waiting.retain(|one| !one.wanted.is_closed());
+        let (mut nodes, now) = (self.nodes(), Instant::now());
+        nodes.retain(|_, queue| queue.is_of_use(now));
+        let in_all: usize = nodes.values().map(|queue| queue.waiting.len()).sum();
+        if peer.principal().kind() != PrincipalKind::Node || in_all >= WAITING {
+            return None;
         }
-        nodes.retain(|_, waiting| !waiting.is_empty());
-        let in_all: usize = nodes.values().map(VecDeque::len).sum();
-        let own = nodes.entry(peer.node().clone()).or_default();
-        if peer.principal().kind() != PrincipalKind::Node || own.len() >= WAITING_OF_ONE || in_all >= WAITING {
+        let new = || Queue { waiting: VecDeque::new(), arrived: Arc::default(), last: now };
+        let own = nodes.entry(peer.node().clone()).or_insert_with(new);
+        if own.waiting.len() >= WAITING_OF_ONE {
             return None;
         }
         let (wanted, receiver) = oneshot::channel();
-        own.push_back(Waiting { peer: Arc::clone(peer), wanted });
+        own.waiting.push_back(Waiting { peer: Arc::clone(peer), wanted });
+        own.arrived.notify_one();
         Some(receiver)
     }
 
@@ -194,11 +218,28 @@ impl Lobby {
     }
 
     /// The one that came last is the likeliest to be there.
-    fn take(&self, node: &NodeName) -> Option<Waiting> {
-        self.nodes().get_mut(node).and_then(VecDeque::pop_back)
+    fn take(&self, node: &NodeName) -> Found {
+        let (mut nodes, now) = (self.nodes(), Instant::now());
+        let Some(queue) = nodes.get_mut(node) else { return Found::Nothing };
+        match (queue.is_of_use(now), queue.waiting.pop_back()) {
+            (_, Some(waiting)) => Found::Waiting(waiting),
+            (true, None) => Found::Soon(Arc::clone(&queue.arrived)),
+            (false, None) => Found::Nothing,
+        }
     }
 
-    fn nodes(&self) -> MutexGuard<'_, HashMap<NodeName, VecDeque<Waiting>>> {
+    fn nodes(&self) -> MutexGuard<'_, HashMap<NodeName, Queue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// After those that are gone are forgotten.
+    fn is_of_use(&mut self, now: Instant) -> bool {
+        self.waiting.retain(|one| !one.wanted.is_closed());
+        if !self.waiting.is_empty() {
+            self.last = now;
+        }
+        now.duration_since(self.last) < LATELY
     }
 }

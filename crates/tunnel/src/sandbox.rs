@@ -1,7 +1,10 @@
-//! What the tunnel's process gives up before it does anything: new privileges, core files, and the file system.
+//! What the tunnel's process gives up before it does anything: new privileges, core files, the file system, and sockets of
+//! this machine.
 //!
-//! It speaks with strangers. Whoever takes it over finds no file to read but those by which names are resolved, and none to
-//! write. Done before any thread is made, since each thread is confined by itself.
+//! It speaks with strangers. Whoever takes it over finds no file to read but those by which names are resolved, none to
+//! write, and no other program of this machine to ask, but over the network. Done before any thread is made, since each thread is confined by itself.
+
+mod sockets;
 
 use std::io;
 
@@ -30,6 +33,8 @@ const WANTED: ABI = ABI::V6;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confined {
     pub files: Files,
+    /// Why sockets of this machine are open to it; nothing if they are not.
+    pub sockets: Option<String>,
     /// So many files and sockets at once.
     pub open_files: Option<u64>,
 }
@@ -46,6 +51,10 @@ impl std::fmt::Display for Confined {
             Files::Landlock { abi, whole: true } => write!(f, "landlock ABI {abi}"),
             Files::Landlock { abi, whole: false } => write!(f, "landlock ABI {abi}, in part: the kernel is older"),
             Files::Nothing { why } => write!(f, "none: {why}"),
+        }?;
+        match &self.sockets {
+            None => write!(f, "; no sockets of this machine"),
+            Some(why) => write!(f, "; sockets of this machine are open to it: {why}"),
         }
     }
 }
@@ -63,7 +72,11 @@ pub fn confine() -> io::Result<Confined> {
     if let Files::Nothing { why } = &files {
         tracing::warn!(why, "the tunnel could not be kept from the file system");
     }
-    Ok(Confined { files, open_files: rustix::process::getrlimit(Resource::Nofile).current })
+    let sockets = sockets::close().err().map(|why| why.to_string());
+    if let Some(why) = &sockets {
+        tracing::warn!(why, "the tunnel could not be kept from sockets of this machine");
+    }
+    Ok(Confined { files, sockets, open_files: rustix::process::getrlimit(Resource::Nofile).current })
 }
 
 fn close_files() -> Result<RestrictionStatus, RulesetError> {
@@ -90,6 +103,8 @@ fn files(status: &RestrictionStatus) -> Files {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, ToSocketAddrs as _, UdpSocket};
+    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     use std::path::Path;
     use std::process::Command;
 
@@ -103,6 +118,7 @@ mod tests {
     fn a_confined_process_reads_no_key_and_writes_nowhere() {
         let scope = tempfile::tempdir().unwrap();
         std::fs::write(scope.path().join("node.key"), "secret").unwrap();
+        let _agent = UnixListener::bind(scope.path().join("agent.sock")).unwrap();
         let run = |confined: &str| {
             let child = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", CHILD, "--ignored", "--nocapture"])
@@ -117,8 +133,13 @@ mod tests {
             free.contains("key: true") && free.contains("write: true") && free.contains("privileges: true"),
             "{free}"
         );
+        assert!(free.contains("socket: true") && free.contains("bus: true"), "{free}");
         let said = run("yes");
         assert!(said.contains("privileges: false") && said.contains("core: Some(0)"), "{said}");
+        assert!(said.contains("; no sockets of this machine"), "{said}");
+        for kept in ["socket: false", "bus: false", "pair: true", "network: true", "localhost: true"] {
+            assert!(said.contains(kept), "{kept}: {said}");
+        }
         // Where the kernel has no landlock there is nothing to see, and that is said.
         if said.contains("sandbox: none") {
             eprintln!("NOT TESTED: this kernel has no landlock");
@@ -144,6 +165,11 @@ mod tests {
         println!("write: {}", std::fs::write(folder.join("new"), "").is_ok());
         println!("tmp: {}", std::fs::write(std::env::temp_dir().join("freehold-sandbox"), "").is_ok());
         println!("run: {}", Command::new("/bin/true").status().is_ok());
+        println!("socket: {}", UnixStream::connect(folder.join("agent.sock")).is_ok());
+        println!("bus: {}", UnixDatagram::unbound().is_ok());
+        println!("pair: {}", UnixStream::pair().is_ok());
+        println!("network: {}", TcpListener::bind("127.0.0.1:0").is_ok() && UdpSocket::bind("[::]:0").is_ok());
+        println!("localhost: {}", ("localhost", 80).to_socket_addrs().is_ok_and(|mut found| found.next().is_some()));
         println!("names: {}", std::fs::read("/etc/hosts").is_ok());
         println!("privileges: {}", !rustix::thread::no_new_privs().unwrap());
         println!("core: {:?}", rustix::process::getrlimit(Resource::Core).maximum);

@@ -1,6 +1,5 @@
 //! What the tunnel goes by right now: who is believed, and who may open what. Immutable; swapped whole by each order.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use identity::bundle::{Identity, Roots};
@@ -8,15 +7,18 @@ use identity::id::Digest;
 use identity::principal::{Name, NodeName, OrgName};
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
-use identity::verifier::ProvenSvid;
+use identity::untrusted::Untrusted;
+use identity::verifier::{ProvenSvid, Side};
 use org::peer::{Company, NotAPeer, Peer, Presented};
 use org::vouch::Unvouched;
+use pki_types::CertificateDer;
 use wire::known::{BadKnowledge, Known};
 use wire::peer::{Declined, Hello, News, SCHEMA};
 use wire::tls::Judgment;
 
 use crate::access_table::Tables;
-use crate::orders::Knowledge;
+use crate::orders::{Knowledge, Meeting};
+use crate::pins::{Entered, Pins};
 
 /// What is known of the org, and what this node shows of itself.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub struct Standing {
     pub judgment: Judgment,
     sets: Vec<SignerSet>,
     presented: Option<Presented>,
-    pins: BTreeMap<NodeName, Digest>,
+    pins: Arc<Pins>,
 }
 
 /// Why a stream was not opened, or was cut.
@@ -68,7 +70,7 @@ impl Denied {
 }
 
 impl Standing {
-    pub fn new(name: &OrgName, knowledge: Knowledge) -> Result<Self, BadKnowledge> {
+    pub fn new(name: &OrgName, knowledge: Knowledge, pins: Arc<Pins>) -> Result<Self, BadKnowledge> {
         let known = Known::from_file(knowledge.known)?;
         let roots = |all: Vec<identity::text::Bytes>| {
             Roots::<Identity>::from_certificates(all.into_iter().map(|root| root.0.into()).collect())
@@ -81,7 +83,7 @@ impl Standing {
             former: roots(knowledge.former),
         };
         let sets = known.signer_sets();
-        Ok(Self { known, judgment, sets, presented: knowledge.presented, pins: knowledge.pins })
+        Ok(Self { known, judgment, sets, presented: knowledge.presented, pins })
     }
 
     pub const fn head(&self) -> u64 {
@@ -111,9 +113,34 @@ impl Standing {
         Peer::recognize(svid, presented, self.company(&self.pin(), clock))
     }
 
-    /// The first key that was seen under the name; absent: nobody met it yet.
-    pub fn pinned(&self, name: &NodeName) -> Option<Digest> {
-        self.pins.get(name).copied()
+    /// Checks all signatures of a chain whose holder has proven itself already.
+    pub fn prove(&self, chain: &[CertificateDer<'_>], side: Side, clock: Timestamp) -> Result<ProvenSvid, Untrusted> {
+        ProvenSvid::prove(chain, side, self.judgment.standard(), self.judgment.now(clock))
+    }
+
+    /// What somebody else says whom it met, judged as if it had been met here.
+    pub fn recall(&self, meeting: Meeting, clock: Timestamp) -> Result<Peer, NotAPeer> {
+        let Meeting { chain, is_caller, by, listing, admission } = meeting;
+        let chain: Vec<CertificateDer<'_>> = chain.into_iter().map(|der| der.0.into()).collect();
+        let svid = self.prove(&chain, if is_caller { Side::Client } else { Side::Server }, clock)?;
+        let by = by.unwrap_or_else(|| self.known.head_envelope.clone());
+        self.recognize(&svid, &Presented { by, listing, admission }, clock)
+    }
+
+    /// From now on the name is this key's. Says whether that is to be written down.
+    pub fn meet(&self, peer: &Peer, clock: Timestamp) -> Result<bool, NotAPeer> {
+        // The operators' newest word about a name is more than who came first under it; and who was revoked has none.
+        let replaces = |old: Digest| peer.is_listed_by(self.head()) || self.is_revoked(old);
+        match self.pins.enter(peer.node(), peer.node_key().digest(), replaces) {
+            Entered::Known => Ok(false),
+            Entered::New => Ok(true),
+            // Somebody else came first, a moment ago.
+            Entered::Another => self.check(peer, clock).map(|()| false),
+        }
+    }
+
+    fn is_revoked(&self, node_key: Digest) -> bool {
+        self.known.head.head.revocations.node_keys.contains(&node_key)
     }
 
     /// Is the peer believed by what is known now?
@@ -143,7 +170,7 @@ impl Standing {
     }
 
     fn pin(&self) -> impl Fn(&NodeName) -> Option<Digest> {
-        |name| self.pins.get(name).copied()
+        |name| self.pins.of(name)
     }
 
     fn company<'a>(&'a self, pinned: &'a dyn Fn(&NodeName) -> Option<Digest>, clock: Timestamp) -> Company<'a> {

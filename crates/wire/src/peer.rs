@@ -6,7 +6,8 @@
 use identity::envelope::Envelope;
 use identity::principal::{Name, NodeName};
 use org::peer::Presented;
-use serde::{Deserialize, Serialize};
+use org::report::plain;
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub const SCHEMA: u32 = 1;
 /// Agreed on in the handshake, so that nothing else is taken for a tunnel.
@@ -59,7 +60,10 @@ pub enum Declined {
     #[error("its access table does not allow it")]
     NotAllowed,
     #[error("it does not believe who is asking: {why}")]
-    NotBelieved { why: String },
+    NotBelieved {
+        #[serde(deserialize_with = "plainly")]
+        why: String,
+    },
     #[error("what was shown is older than what it knows by now")]
     TooOld,
     #[error("its head is past its time, and by then only others may open something new")]
@@ -78,9 +82,30 @@ pub enum Declined {
     Stopping,
 }
 
+/// The other side's words go into logs, and before people: they steer nothing, and are short.
+fn plainly<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(plain(&String::deserialize(from)?))
+}
+
 impl Declined {
     /// Would another connection, with newer papers, help?
     pub const fn wants_new_papers(&self) -> bool {
         matches!(self, Self::TooOld | Self::NotBelieved { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_peer_are_made_plain_when_they_are_read() {
+        let why = format!("no\r\n\u{1b}[2J\u{202e}{}", "x".repeat(1_000));
+        let said = serde_json::to_vec(&Opened::No(Declined::NotBelieved { why })).unwrap();
+        let Opened::No(Declined::NotBelieved { why }) = serde_json::from_slice(&said).unwrap() else {
+            panic!("it is another word");
+        };
+        assert!(why.starts_with("no   [2J xxx"), "{why:?}");
+        assert_eq!((why.chars().count(), why.chars().any(char::is_control)), (300, false));
     }
 }

@@ -32,7 +32,7 @@ StandardError=inherit
 ExecStopPost=/bin/systemctl exit --force
 END
 printf '[Unit]\nRequires=trial.service\n' >root/etc/systemd/system/trial.target
-timeout 120 systemd-nspawn --quiet --register=no --keep-unit --private-network --console=pipe --boot \
+timeout 300 systemd-nspawn --quiet --register=no --keep-unit --private-network --console=pipe --boot \
     --directory=root systemd.unit=trial.target </dev/null || :
 cat root/trial/log
 "#;

@@ -37,7 +37,7 @@ line() { # NAME WORD ...
     sh /trial/line
 }
 
-freehold found harbor --unprotected --advertise 127.0.0.1:7443 >/dev/null
+freehold found harbor --unprotected --node quay --advertise 127.0.0.1:7443 >/dev/null
 systemd-run --quiet --unit=gateway /trial/freehold serve --listen 127.0.0.1:7443 --home /trial/home
 until_so 'the gateway answers' curl --insecure --silent --output /dev/null https://127.0.0.1:7443/
 
@@ -78,6 +78,48 @@ second=$(pid harbor)
 line web-3 --reinstall
 so 'after a new agent was put in, it is the new one that runs' is_another "$second"
 until_so 'it answers, as before' agent_runs harbor
+
+# Something is published: at home in the second scope, `ann` reads a page of the first.
+mkdir /trial/pages /trial/fleet
+echo 'what the harbor knows' >/trial/pages/index.html
+systemd-run --quiet --unit=pages busybox httpd -f -p 127.0.0.1:8080 -h /trial/pages
+cat >/trial/fleet/fleet.yaml <<END
+org: {name: harbor, id: $(freehold org list --json | sed -n 's/.*"org_id": "\([^"]*\)".*/\1/p')}
+users: {ann: {roles: operator, nodes: web-2}}
+roles: {operator: {allow: pages}}
+groups: [pages]
+nodes:
+  quay:
+  web-1: {address: "127.0.0.1:7444"}
+  web-2:
+services:
+  wiki: {at: web-1, addr: "127.0.0.1:8080", groups: pages}
+END
+freehold publish /trial/fleet --yes >/dev/null
+socks() { freehold-node port socks --as harbor-2; }
+page() { curl --silent --max-time 10 --socks5-hostname "127.0.0.1:$(socks)" http://wiki.harbor.internal/; }
+reads() { [ "$(page)" = 'what the harbor knows' ]; }
+tunnel() { tr -d ' ' <"/proc/$(pid harbor)/task/$(pid harbor)/children"; }
+until_so 'a page is read by name' reads
+first=$(tunnel)
+so 'its tunnel is nobody' grep -q '^Uid:\([[:space:]]*65534\)\{4\}$' "/proc/$first/status"
+so 'it gets no privileges' grep -q '^NoNewPrivs:[[:space:]]*1$' "/proc/$first/status"
+so 'it has none' grep -q '^CapEff:[[:space:]]*0*$' "/proc/$first/status"
+
+systemctl restart freehold-node@harbor
+until_so 'after a restart the page is read again' reads
+so 'by another tunnel' test "$(tunnel)" != "$first" -a ! -e "/proc/$first"
+kill -9 "$(pid harbor)"
+until_so 'after kill -9 too' reads
+
+first=$(tunnel)
+processes() { grep -ls 'freehold-node@harbor\.service' /proc/[0-9]*/cgroup | wc -l; }
+so 'there are two processes, agent and tunnel' test "$(processes)" = 2
+systemctl stop freehold-node@harbor
+so 'none is left when it is stopped' test "$(processes)" = 0 -a ! -e "/proc/$first"
+so 'nobody reads the page then' sh -c "! curl --silent --max-time 10 --socks5-hostname 127.0.0.1:$(socks) http://wiki.harbor.internal/"
+systemctl start freehold-node@harbor
+until_so 'it is read when it runs again' reads
 
 line web-3 --uninstall --as harbor-2
 so 'the unit is gone' test ! -e /etc/systemd/system/freehold-node@harbor-2.service

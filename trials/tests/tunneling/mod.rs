@@ -5,10 +5,18 @@ mod surviving;
 mod hearing;
 mod entering;
 mod moving;
+mod quayside;
+mod lasting;
+mod confirmed;
+mod upstream;
+mod dying;
+mod sharing;
+mod crowding;
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
@@ -35,7 +43,7 @@ impl Harbor {
         let gateway = scene.place.serve();
         let [alpha, beta] = ["alpha", "beta"].map(|node| {
             scene.place.joined(node);
-            scene.place.agent(node)
+            agent(&scene.place, node)
         });
         let harbor = Self {
             scene,
@@ -120,10 +128,7 @@ services:
 
     pub fn curl_command(&self, user: &str, url: &str) -> Command {
         let told = self.scene.place.node("beta", &["port", "socks", "--user", user], "");
-        let port = trials::place::stdout(&told);
-        let mut command = Command::new("curl");
-        command.args(["-sS", "-m", "30", "--socks5-hostname", &format!("127.0.0.1:{}", port.trim()), url]);
-        command
+        curl_by(&trials::place::stdout(&told), url)
     }
 
     /// The lines of a node's access log.
@@ -131,6 +136,20 @@ services:
         let text = std::fs::read_to_string(self.scene.place.scope(node).join("access.log")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// Asks for a page by the SOCKS listener at this port.
+pub fn curl_by(port: &str, url: &str) -> Command {
+    let mut command = Command::new("curl");
+    command.args(["-sS", "-m", "30", "--socks5-hostname", &format!("127.0.0.1:{}", port.trim()), url]);
+    command
+}
+
+/// It and its tunnel say much on a busy day: they say it to a file, since a pipe that nobody reads stops who writes.
+fn agent(place: &Place, node: &str) -> Running {
+    let log = File::create(place.path(&format!("{node}.log"))).unwrap();
+    let mut command = place.node_command(node, &["run", "--every", "1s"]);
+    Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap())
 }
 
 /// A service that answers each request for `/` with a page, and keeps every other connection open.

@@ -2,9 +2,9 @@
 
 use std::process::Stdio;
 
-use trials::place::{Running, json, stderr, stdout, succeeded, until};
+use trials::place::{Running, json, output, stderr, stdout, succeeded, until};
 
-use super::{Harbor, PAGE};
+use super::{Harbor, PAGE, curl_by};
 
 #[test]
 fn a_page_is_read_by_name_from_another_node_and_by_nobody_without_the_role() {
@@ -42,6 +42,20 @@ fn a_page_is_read_by_name_from_another_node_and_by_nobody_without_the_role() {
     assert!(here.contains("`wiki` accepts connections"), "{here}");
     let unknown = place.node("beta", &["doctor", "wikki"], "");
     assert!(!unknown.status.success() && stdout(&unknown).contains("what may be called: wiki"), "{}", stdout(&unknown));
+}
+
+#[test]
+fn the_machine_of_the_gateway_is_a_node_as_any_other() {
+    let harbor = Harbor::new();
+    let place = &harbor.scene.place;
+    let port = stdout(&place.freehold(&["here", "port", "socks", "--user", "ann"]));
+    let page = output(curl_by(&port, "http://wiki.harbor.internal/"));
+    assert_eq!((stdout(&page).as_str(), stderr(&page).as_str()), (PAGE, ""));
+    assert_eq!(place.facts(&["here", "status"])["tunnel"]["now"]["peers"][0]["node"], "alpha");
+    let top = place.freehold(&["here", "top", "--once"]);
+    assert!(stdout(&top).contains("spiffe://harbor/user/ann"), "{}", stdout(&top));
+    let doctor = place.freehold(&["here", "doctor", "wiki"]);
+    assert!(stdout(&doctor).contains("`wiki.harbor.internal` is a service at `alpha`"), "{}", stdout(&doctor));
 }
 
 #[test]

@@ -84,6 +84,61 @@ fn the_tunnel_has_no_privileges_and_ends_with_its_agent() {
     until("the tunnel ended, too", || test_kill_process(pid).is_err());
 }
 
+/// A clumsy hand, or a full disk: one thing after the other, and the page is there each time.
+#[test]
+fn what_is_broken_beside_it_ends_no_tunnel_and_is_told() {
+    let harbor = Harbor::new();
+    let scope = harbor.scene.place.scope("beta");
+    let page = || {
+        let page = harbor.curl("ann", "http://wiki.harbor.internal/");
+        assert_eq!(stdout(&page), PAGE, "{}", stderr(&page));
+    };
+    page();
+    // Nothing can be written in their places, also by root.
+    for name in ["access.log", "tunnel.json"] {
+        std::fs::remove_file(scope.join(name)).unwrap();
+        std::fs::create_dir_all(scope.join(name).join("x")).unwrap();
+    }
+    for entry in std::fs::read_dir(scope.join("principals/user-bob/svids")).unwrap() {
+        std::fs::write(entry.unwrap().path().join("svid.pem"), "half of it").unwrap();
+    }
+    let first = pid(&harbor.tunnel("beta")).unwrap();
+    kill_process(first, Signal::KILL).unwrap();
+    let troubles = || harbor.tunnel("beta")["troubles"].clone();
+    until("the log is missed", || troubles().get("access log").is_some());
+    // It is read again with the next exchange, whatever comes of that.
+    harbor.scene.place.node("beta", &["sync"], "");
+    until("one SVID is missed", || troubles().get("SVID of spiffe://harbor/user/bob").is_some());
+    until("it listens again", || harbor.tunnel("beta")["listens"].get("socks").is_some());
+    page();
+    let said = stdout(&harbor.scene.place.node("beta", &["status"], ""));
+    assert!(
+        said.contains("problem   SVID of spiffe://harbor/user/bob: ") && said.contains("freehold-node sync"),
+        "{said}"
+    );
+    std::fs::remove_dir_all(scope.join("access.log")).unwrap();
+    until("the log goes on", || {
+        page();
+        troubles().get("access log").is_none()
+    });
+    assert!(harbor.log("beta").iter().any(|line| line["event"] == "lost"), "lines were lost, and that is told");
+}
+
+#[test]
+fn both_ends_see_who_is_connected() {
+    let harbor = Harbor::new();
+    let curl = harbor.curl_command("ann", "http://wiki.harbor.internal/slow").stderr(Stdio::null()).spawn().unwrap();
+    let open = harbor.wiki.kept.recv().unwrap();
+    let callers = harbor.tunnel("alpha")["now"]["callers"].clone();
+    let of = callers.as_array().unwrap().iter().find(|caller| caller["streams"] == 1);
+    assert!(of.is_some_and(|caller| caller["node"] == "beta" && caller["transport"] != "relay"), "{callers}");
+    let said = stdout(&harbor.scene.place.node("alpha", &["status"], ""));
+    assert!(said.contains("caller    beta over ") && said.contains(", direct, 1 streams on "), "{said}");
+    assert!(harbor.tunnel("beta")["now"]["handshakes"]["called"].as_u64().is_some_and(|called| called > 0));
+    drop(open);
+    Running(curl).end();
+}
+
 #[test]
 fn nobody_but_an_agent_starts_it() {
     let harbor = crate::publishing::Scene::new();

@@ -33,6 +33,7 @@ pub mod gateway;
 pub mod trust;
 pub mod rotate;
 pub mod doctor;
+pub mod here;
 pub mod backup;
 pub mod check;
 pub mod access;

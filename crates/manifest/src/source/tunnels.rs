@@ -59,10 +59,29 @@ pub(crate) fn doubts(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
             }
         }
     }
+    without_password(notes, fleet, spots, told);
     for (spot, _) in listens.into_iter().filter(|(_, is_called)| !is_called) {
         let draft = warning(spot, "nobody calls there: no machine that listens there has an `address`");
         notes
             .push(draft.hint("give it an `address`; or leave this out, since what comes by a relay needs no listener"));
+    }
+}
+
+/// Forwards that speak for a user of a machine on which SOCKS asks for a password.
+fn without_password(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, mut told: BTreeSet<Spot>) {
+    for (at, spec, said) in machines(fleet, spots) {
+        let asks = matches!(spec.policy.tunnel.socks, Socks::At { password: true, .. });
+        for (address, forward) in spec.policy.tunnel.forward.iter().filter(|_| asks) {
+            if let (Some(user), Some(said)) = (&forward.user, said.forward.get(address))
+                && told.insert(said.at)
+            {
+                let message =
+                    format!("whoever is on {} calls `{}` as `{user}` by {address}", word(at), forward.service);
+                notes.push(warning(said.at, message).hint(
+                    "SOCKS asks for a password there, and a forward never does: leave it out, or leave out its `user`",
+                ));
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use ground::clock;
 use identity::head::Placement;
 use identity::principal::Principal;
 use identity::time::{Seconds, Timestamp};
+use identity::verifier::Untrusted;
 use org::refusal::Refusal;
 use wire::connect::CallError;
 use wire::known::Known;
@@ -60,7 +61,11 @@ impl Agent {
             return Ok(true);
         };
         let half = now >= renew::due_at(&svid, self.jitter) && !self.held_off.contains(&now);
-        let outdated = trust::is_outdated(&self.scope, &line.known, &svid, now)?;
+        let (head, judged) = (&line.known.head.head, trust::judge(&self.scope, &line.known, &svid, now)?);
+        // Operators may want SVIDs to live shorter. If nobody may issue it any more, a new one is not asked for.
+        let lives_too_long = matches!(judged, Err(Untrusted::BeyondMandate(_)))
+            && head.mandates.iter().any(|mandate| mandate.covers(principal));
+        let outdated = lives_too_long || trust::makes_outdated(&judged);
         Ok(half || outdated || self.wants_more_roots((principal, &svid), line, now)?)
     }
 

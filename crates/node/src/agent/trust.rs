@@ -245,11 +245,25 @@ impl Agent {
 
 /// Does the head still let this SVID be one, its time aside? Its root may be retired, or its issuer out of office.
 pub(super) fn is_outdated(scope: &Scope, known: &Known, svid: &Svid, now: Timestamp) -> Result<bool, AskError> {
+    Ok(makes_outdated(&judge(scope, known, svid, now)?))
+}
+
+pub(super) fn makes_outdated(judged: &Result<(), Untrusted>) -> bool {
+    let outdated = |why: &Untrusted| why.is_unknown_root() || matches!(why, Untrusted::UnmandatedIssuer(_));
+    judged.as_ref().is_err_and(outdated)
+}
+
+/// What others make of an SVID of this node.
+pub(super) fn judge(
+    scope: &Scope,
+    known: &Known,
+    svid: &Svid,
+    now: Timestamp,
+) -> Result<Result<(), Untrusted>, AskError> {
     let roots = trust::identity_roots(scope, known)?;
     let name = &known.founding.record.name;
     let standard = Standard { org: known.org(), name, roots: &roots, head: &known.head.head };
-    let judged = verifier::check_svid(&svid.own.chain, Side::Client, standard, now);
-    Ok(judged.is_err_and(|why| why.is_unknown_root() || matches!(why, Untrusted::UnmandatedIssuer(_))))
+    Ok(verifier::check_svid(&svid.own.chain, Side::Client, standard, now).map(drop))
 }
 
 /// The trusted roots under which a gateway's issuing key has a certificate.

@@ -24,7 +24,7 @@ impl Caller {
         let doing = "could not tell who calls";
         let scope = common.scope(doing)?;
         let Some(agent) = Remote::find(&scope).await else {
-            return Err(Failure::failed(doing, "the agent does not run").hint("start it: freehold-node run"));
+            return Err(Failure::failed(doing, "the agent does not run").hint(common.start()));
         };
         let Some(caller) = agent.caller(self.address).await else {
             let why = format!("no service here has an open connection from {} by the tunnel", self.address);

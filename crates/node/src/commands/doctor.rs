@@ -46,9 +46,10 @@ const ANEW: &str = "freehold-node leave --local, then freehold-node join with a 
 impl Doctor {
     pub async fn run(&self, common: &Common) -> Result<(), Failure> {
         let root = common.root();
-        let scopes = match (common.wanted(), all_below(&root)) {
-            (Some(org), _) => Ok(vec![Scope::at(&root, org)]),
-            (None, all) => all,
+        let scopes = match (common.is_inside(), common.wanted()) {
+            (Some(scope), _) => Ok(vec![scope.clone()]),
+            (None, Some(org)) => Ok(vec![Scope::at(&root, org)]),
+            (None, None) => all_below(&root),
         };
         let mut patients = Vec::new();
         for scope in scopes.as_deref().unwrap_or_default() {

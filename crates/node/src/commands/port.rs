@@ -43,7 +43,7 @@ impl Port {
         let scope = common.scope(doing)?;
         let Some(status) = Status::from_agent(&scope) else {
             let why = "the agent does not run, so nothing listens";
-            return Err(Failure::failed(doing, why).hint("start it: freehold-node run"));
+            return Err(Failure::failed(doing, why).hint(common.start()));
         };
         let tunnel = &status.tunnel;
         let Some(what) = &self.what else {

@@ -25,9 +25,27 @@ pub struct Common {
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// The scope of the node inside a gateway, which lies under no root.
+    #[arg(skip)]
+    inside: Option<Scope>,
 }
 
 impl Common {
+    /// For the node inside the gateway of the machine on which the org was founded.
+    pub const fn inside(scope: Scope, json: bool) -> Self {
+        Self { root: None, org: None, scope: None, json, inside: Some(scope) }
+    }
+
+    /// The node inside a gateway, if it is the one that is meant.
+    pub const fn is_inside(&self) -> Option<&Scope> {
+        self.inside.as_ref()
+    }
+
+    /// How the agent of what is meant is started.
+    pub const fn start(&self) -> &'static str {
+        if self.inside.is_some() { "start it: freehold serve" } else { "start it: freehold-node run" }
+    }
+
     pub fn root(&self) -> PathBuf {
         self.root.clone().unwrap_or_else(default_root)
     }
@@ -39,6 +57,9 @@ impl Common {
 
     /// The one scope that is meant. Looks in the other root too, to say which command to run.
     pub fn scope(&self, doing: &str) -> Result<Scope, Failure> {
+        if let Some(scope) = &self.inside {
+            return Ok(scope.clone());
+        }
         let root = self.root();
         let fits = |scope: &Scope| {
             self.wanted().is_none_or(|org| scope.folder.file_name().is_some_and(|name| name == org.as_str()))

@@ -1,6 +1,6 @@
 //! The tunnel, in words: where it listens, whom it speaks to, and what was carried.
 
-use tunnel::orders::{Count, PeerView, View};
+use tunnel::orders::{CallerView, Count, PeerView, View};
 
 use crate::agent::tunnel::view::{State, TunnelView};
 
@@ -26,8 +26,10 @@ pub fn in_words(tunnel: &TunnelView) -> Vec<String> {
     for (place, why) in &tunnel.failed {
         lines.push(format!("problem   cannot listen for {}: {why}", String::from(place.clone())));
     }
+    lines.extend(tunnel.troubles.iter().map(|(about, why)| format!("problem   {about}: {why}")));
     if let Some(now) = &tunnel.now {
         lines.extend(now.peers.iter().map(peer));
+        lines.extend(now.callers.iter().map(caller));
         lines.push(sum(now));
     }
     lines
@@ -44,6 +46,12 @@ pub fn peer(peer: &PeerView) -> String {
     )
 }
 
+pub fn caller(caller: &CallerView) -> String {
+    let CallerView { node, transport, since, connections, streams, head } = caller;
+    let way = if transport == "relay" { "tls, by a relay".to_owned() } else { format!("{transport}, direct") };
+    format!("caller    {node} over {way}, {streams} streams on {connections} connections since {since}, head {head}")
+}
+
 fn sum(now: &View) -> String {
     let open: u64 = now.services.iter().map(|count| count.open).sum();
     let streams: u64 = now.services.iter().map(|count| count.streams).sum();
@@ -55,8 +63,8 @@ fn sum(now: &View) -> String {
         String::new()
     };
     format!(
-        "streams   {open} open, {streams} in all, {refused} refused; {} handshakes, {failed} failed{relayed}; {} rules of head {}",
-        now.handshakes.done, now.rules, now.head
+        "streams   {open} open, {streams} in all, {refused} refused; {} handshakes with callers, {} with called, {failed} failed{relayed}; {} rules of head {}",
+        now.handshakes.done, now.handshakes.called, now.rules, now.head
     )
 }
 

@@ -10,7 +10,7 @@ use tunnel::orders::{Count, View};
 use crate::agent::socket::Remote;
 use crate::agent::status::Status;
 use crate::commands::roots::Common;
-use crate::commands::streams::{peer, refusals, size};
+use crate::commands::streams::{caller, peer, refusals, size};
 use crate::report::{Failure, show};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ impl Top {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not watch the tunnel";
         let scope = common.scope(doing)?;
-        let down = || Failure::failed(doing, "the agent does not run").hint("start it: freehold-node run");
+        let down = || Failure::failed(doing, "the agent does not run").hint(common.start());
         let agent = Remote::find(&scope).await.ok_or_else(down)?;
         let on_screen = std::io::stdout().is_terminal() && !common.json;
         let once = self.once || !on_screen && !common.json;
@@ -69,6 +69,7 @@ fn in_words(status: &Status, before: Option<&View>) -> String {
     };
     let mut lines = vec![format!("{} of {}, {}, head {}", status.name, status.org, clock::now(), now.head)];
     lines.extend(now.peers.iter().map(peer));
+    lines.extend(now.callers.iter().map(caller));
     lines.push(format!(
         "{:<3} {:<24} {:<40} {:>6} {:>9} {:>12} {:>12} {:>8}",
         "", "SERVICE", "PRINCIPAL", "OPEN", "STREAMS", "SENT/s", "RECEIVED/s", "REFUSED"

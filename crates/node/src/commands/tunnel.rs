@@ -15,9 +15,11 @@ use crate::report::Failure;
 #[derive(Debug, Subcommand)]
 pub enum TunnelCommand {
     /// Carry streams, as the agent at the other end of standard input says
-    #[command(after_help = "The agent starts it: standard input is a socket to it, standard output the access log.
+    #[command(
+        after_help = "The agent starts it: standard input is a socket to it, standard output takes the lines of the access log.
 It gives up what it does not need first: new privileges, core files, and every file but those by which names are
-resolved. It ends when the agent does. To see how it is: freehold-node status, freehold-node top")]
+resolved. It ends when the agent does. To see how it is: freehold-node status, freehold-node top"
+    )]
     Run,
 }
 

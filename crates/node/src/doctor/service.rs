@@ -117,6 +117,14 @@ fn process(tunnel: Option<&TunnelView>) -> Finding {
             let cure = "free the port, or declare another in the fleet; see freehold-node status";
             Finding::wrong(subject, failed.collect::<Vec<_>>().join("; "), cure)
         }
+        (State::Running, _) if !tunnel.troubles.is_empty() => {
+            let troubles = tunnel.troubles.iter().map(|(about, why)| format!("{about}: {why}"));
+            Finding::soon(
+                subject,
+                troubles.collect::<Vec<_>>().join("; "),
+                "each says what helps; see freehold-node status",
+            )
+        }
         (State::Running, _) => {
             let at = tunnel.listens.iter().map(|(place, at)| format!("{} {at}", String::from(place.clone())));
             Finding::ok(subject, format!("it runs: {}", at.collect::<Vec<_>>().join(", ")))

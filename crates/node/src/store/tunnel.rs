@@ -1,11 +1,11 @@
 //! What a node keeps for its tunnel: its place in the members' map, keys that were met, ports that were had, passwords, and
 //! the log of who opened what.
 
+pub mod log;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use ground::file::{self, Access};
@@ -18,6 +18,7 @@ use identity::principal::{Name, NodeName, OrgName};
 use org::peer::Presented;
 use serde::{Deserialize, Serialize};
 use tunnel::orders::Place;
+use tunnel::pins;
 use tunnel::ways::pointers;
 use wire::known::Known;
 use zeroize::Zeroizing;
@@ -28,12 +29,6 @@ const PLACE: &str = "listing.json";
 const MET: &str = "tunnel.json";
 const SOCKS: &str = "socks";
 const POINTERS: &str = "tunnel";
-const LOG: &str = "access.log";
-/// One old log is kept beside it.
-const OLD_LOG: &str = "access.log.1";
-const LONGEST_LOG: u64 = 16 << 20;
-/// Names whose first key is remembered. Whoever is listed needs none of this.
-const PINS: usize = 20_000;
 
 /// The newest head by which this node was shown its place, and the place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,13 +63,16 @@ impl Met {
         write_json(&scope.path(MET), self)
     }
 
-    /// The first key under a name stays until the operators publish another. Says whether that is news.
-    pub fn pin(&mut self, name: NodeName, node_key: Digest) -> bool {
-        if self.pins.get(&name) == Some(&node_key) || !self.pins.contains_key(&name) && self.pins.len() >= PINS {
-            return false;
+    /// A key that was judged, under a name that is its own from now on.
+    pub fn pin(&mut self, name: NodeName, node_key: Digest) {
+        if self.pins.contains_key(&name) || self.pins.len() < pins::MOST {
+            self.pins.insert(name, node_key);
         }
-        self.pins.insert(name, node_key);
-        true
+    }
+
+    /// Keys that are of no use to anybody any more.
+    pub fn forget(&mut self, is_gone: impl Fn(&Digest) -> bool) {
+        self.pins.retain(|_, key| !is_gone(key));
     }
 }
 
@@ -104,31 +102,39 @@ pub fn presented(scope: &Scope) -> Result<Option<Presented>, ScopeError> {
     Ok(Some(Presented { by, listing, admission }))
 }
 
-/// A password for each of these users, made once, in files that only they should be given. Others' are wiped.
-pub fn passwords(scope: &Scope, users: &BTreeSet<Name>) -> Result<BTreeMap<Name, Digest>, ScopeError> {
-    let folder = scope.path(SOCKS);
-    if !users.is_empty() {
-        file::make_private_folder(&folder)?;
-    }
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+/// A password for each of these users, made once, in files that only they should be given. Others' are wiped. One that
+/// cannot be read or made is one user without, and why.
+pub fn passwords(scope: &Scope, users: &BTreeSet<Name>) -> (BTreeMap<Name, Digest>, BTreeMap<Name, ScopeError>) {
+    for entry in fs::read_dir(scope.path(SOCKS)).into_iter().flatten().flatten() {
         let name = entry.file_name().to_str().and_then(|name| name.parse::<Name>().ok());
-        if name.is_none_or(|name| !users.contains(&name)) {
-            file::wipe(&entry.path())?;
+        if name.is_none_or(|name| !users.contains(&name))
+            && let Err(why) = file::wipe(&entry.path())
+        {
+            // It opens nothing: nobody has it on record.
+            tracing::warn!(%why, "the password of somebody who is no longer here was not wiped");
         }
     }
-    let mut digests = BTreeMap::new();
+    let (mut digests, mut failed) = (BTreeMap::new(), BTreeMap::new());
     for user in users {
-        let path = password_file(scope, user);
-        if !path.exists() {
-            let token = Zeroizing::new(random::bytes::<32>()?);
-            // A digest of what is random is as random, and is written in plain letters.
-            let text = Zeroizing::new(format!("{}\n", Digest::of(token.as_slice())));
-            file::write(&path, text.as_bytes(), Access::Private)?;
+        match password(scope, user) {
+            Ok(digest) => drop(digests.insert(user.clone(), digest)),
+            Err(why) => drop(failed.insert(user.clone(), why)),
         }
-        let token = file::read_secret(&path)?;
-        digests.insert(user.clone(), Digest::of(token.trim_ascii()));
     }
-    Ok(digests)
+    (digests, failed)
+}
+
+fn password(scope: &Scope, user: &Name) -> Result<Digest, ScopeError> {
+    let path = password_file(scope, user);
+    if !path.exists() {
+        file::make_private_folder(&scope.path(SOCKS))?;
+        let token = Zeroizing::new(random::bytes::<32>()?);
+        // A digest of what is random is as random, and is written in plain letters.
+        let text = Zeroizing::new(format!("{}\n", Digest::of(token.as_slice())));
+        file::write(&path, text.as_bytes(), Access::Private)?;
+    }
+    let token = file::read_secret(&path)?;
+    Ok(Digest::of(token.trim_ascii()))
 }
 
 pub fn password_file(scope: &Scope, user: &Name) -> PathBuf {
@@ -148,28 +154,8 @@ pub fn write_pointers(scope: &Scope, org: &OrgName, at: &BTreeMap<Place, SocketA
     Ok(())
 }
 
-/// Opened for appending, for its owner alone.
-pub fn open_log(scope: &Scope) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(scope.path(LOG))
-}
-
-/// A log that is too long becomes the old one. It is copied and cut, since whoever writes it cannot open another.
-pub fn rotate_log(scope: &Scope) -> io::Result<()> {
-    let path = scope.path(LOG);
-    if fs::metadata(&path).map_or(0, |meta| meta.len()) < LONGEST_LOG {
-        return Ok(());
-    }
-    let old = scope.path(OLD_LOG);
-    let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&old)?;
-    let mut from = OpenOptions::new().read(true).write(true).open(&path)?;
-    io::copy(&mut from, &mut to)?;
-    from.set_len(0)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use super::*;
     use crate::scene::scope;
 
@@ -177,40 +163,43 @@ mod tests {
     fn a_password_is_made_once_and_goes_with_its_user() {
         let (_root, scope) = scope();
         let (ann, bob): (Name, Name) = ("ann".parse().unwrap(), "bob".parse().unwrap());
-        let both = passwords(&scope, &[ann.clone(), bob.clone()].into()).unwrap();
+        let both = passwords(&scope, &[ann.clone(), bob.clone()].into()).0;
         assert_ne!(both[&ann], both[&bob]);
-        let alone = passwords(&scope, &[ann.clone()].into()).unwrap();
+        let alone = passwords(&scope, &[ann.clone()].into()).0;
         assert_eq!(alone, [(ann.clone(), both[&ann])].into());
         assert!(!password_file(&scope, &bob).exists());
         let said = fs::read_to_string(password_file(&scope, &ann)).unwrap();
         assert_eq!(Digest::of(said.trim().as_bytes()), both[&ann]);
-        let again = passwords(&scope, &[ann.clone(), bob.clone()].into()).unwrap();
+        let again = passwords(&scope, &[ann.clone(), bob.clone()].into()).0;
         assert_ne!(again[&bob], both[&bob]);
     }
 
     #[test]
-    fn a_long_log_becomes_the_old_one_and_its_writer_goes_on() {
+    fn one_password_that_cannot_be_had_is_one_user_without() {
         let (_root, scope) = scope();
-        let mut log = open_log(&scope).unwrap();
-        rotate_log(&scope).unwrap();
-        assert!(!scope.path(OLD_LOG).exists());
-        log.set_len(LONGEST_LOG).unwrap();
-        rotate_log(&scope).unwrap();
-        log.write_all(b"{}\n").unwrap();
-        assert_eq!(fs::read(scope.path(LOG)).unwrap(), b"{}\n");
-        assert_eq!(fs::metadata(scope.path(OLD_LOG)).unwrap().len(), LONGEST_LOG);
+        let (ann, bob): (Name, Name) = ("ann".parse().unwrap(), "bob".parse().unwrap());
+        let both = [ann.clone(), bob.clone()].into();
+        passwords(&scope, &both);
+        fs::remove_file(password_file(&scope, &ann)).unwrap();
+        fs::create_dir(password_file(&scope, &ann)).unwrap();
+        let (digests, failed) = passwords(&scope, &both);
+        assert_eq!(digests.into_keys().collect::<Vec<_>>(), [bob]);
+        assert_eq!(failed.into_keys().collect::<Vec<_>>(), [ann]);
     }
 
     #[test]
-    fn a_key_under_a_name_is_kept_and_another_takes_its_place_only_when_it_is_told() {
+    fn there_is_an_end_to_what_is_remembered_and_who_was_revoked_is_forgotten() {
         let (_root, scope) = scope();
         let mut met = Met::load(&scope);
-        let (name, first) = ("web-1".parse::<NodeName>().unwrap(), Digest([1; 32]));
-        assert!(met.pin(name.clone(), first));
-        assert!(!met.pin(name.clone(), first), "no news");
-        assert!(met.pin(name.clone(), Digest([2; 32])));
-        assert!(met.pin(name.clone(), first));
+        let (one, other) = (Digest([1; 32]), Digest([2; 32]));
+        for n in 0..pins::MOST {
+            met.pin(format!("web-{n}").parse().unwrap(), if n % 2 == 0 { one } else { other });
+        }
+        met.pin("late".parse().unwrap(), one);
+        assert!(!met.pins.contains_key(&"late".parse::<NodeName>().unwrap()));
+        met.forget(|key| *key == other);
+        assert_eq!(met.pins.len(), pins::MOST / 2);
         met.save(&scope).unwrap();
-        assert_eq!(Met::load(&scope).pins, [(name, first)].into());
+        assert_eq!(Met::load(&scope), met);
     }
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use identity::principal::{HostPort, NodeName};
+use identity::principal::NodeName;
 use manifest::stored::Transport;
 
 use super::At;
-use crate::choose::{By, Choice, LATELY, Measured};
+use crate::choose::{By, Choice, LATELY, Measured, RoundTrip};
 use crate::orders::PeerView;
 
 /// Nodes that are remembered although they never answered.
@@ -22,17 +22,13 @@ pub struct Facts(Mutex<HashMap<NodeName, Fact>>);
 struct Fact {
     tls_failed: Option<Instant>,
     quic_failed: Option<Instant>,
-    round_trip: Option<Duration>,
+    round_trip: Option<(Duration, Instant)>,
     used: Option<(By, &'static str)>,
     head: u64,
     through: Option<NodeName>,
     problem: Option<String>,
     connections: Arc<AtomicUsize>,
     streams: Arc<AtomicUsize>,
-}
-
-fn lately(failed: Option<Instant>) -> bool {
-    failed.is_some_and(|at| at.elapsed() < LATELY)
 }
 
 /// Counts as long as it is held.
@@ -59,23 +55,34 @@ impl Facts {
             return Measured::default();
         };
         let ago = |at: Option<Instant>| at.map(|at| at.elapsed());
-        Measured { tls_failed: ago(fact.tls_failed), quic_failed: ago(fact.quic_failed), round_trip: fact.round_trip }
+        let round_trip = fact.round_trip.map(|(time, at)| RoundTrip { time, ago: at.elapsed() });
+        Measured { tls_failed: ago(fact.tls_failed), quic_failed: ago(fact.quic_failed), round_trip }
+    }
+
+    /// A connection that is used again has measured on.
+    pub fn still(&self, node: &NodeName, round_trip: Duration) {
+        if let Some(fact) = self.facts().get_mut(node) {
+            fact.round_trip = Some((round_trip, Instant::now()));
+        }
     }
 
     /// Those that were not reached lately come last; else the order stays.
     pub fn best_first(&self, mut places: Vec<At>) -> Vec<At> {
-        let facts = self.facts();
-        places.sort_by_key(|(node, _)| {
-            facts.get(node).is_some_and(|fact| lately(fact.tls_failed) && lately(fact.quic_failed))
-        });
+        places.sort_by_cached_key(|(node, _)| self.is_dead(node));
         places
     }
 
-    /// The same for relays, which are called over TLS alone.
-    pub fn best_relays_first(&self, mut relays: Vec<(NodeName, HostPort)>) -> Vec<(NodeName, HostPort)> {
-        let facts = self.facts();
-        relays.sort_by_key(|(relay, _)| facts.get(relay).is_some_and(|fact| lately(fact.tls_failed)));
-        relays
+    /// Did both transports fail lately?
+    pub fn is_dead(&self, node: &NodeName) -> bool {
+        self.failed_lately(node, By::Tls) && self.failed_lately(node, By::Quic)
+    }
+
+    pub fn failed_lately(&self, node: &NodeName, by: By) -> bool {
+        let failed = self.facts().get(node).and_then(|fact| match by {
+            By::Tls => fact.tls_failed,
+            By::Quic => fact.quic_failed,
+        });
+        failed.is_some_and(|at| at.elapsed() < LATELY)
     }
 
     pub fn failed(&self, node: &NodeName, by: By, why: &str) {
@@ -104,7 +111,7 @@ impl Facts {
         if fact.tls_failed.is_none() && fact.quic_failed.is_none() {
             fact.problem = None;
         }
-        (fact.round_trip, fact.head) = (Some(round_trip), head);
+        (fact.round_trip, fact.head) = (Some((round_trip, Instant::now())), head);
         Counted::new(&fact.connections)
     }
 
@@ -144,7 +151,7 @@ impl Facts {
             connections: fact.connections.load(Ordering::Relaxed),
             streams: fact.streams.load(Ordering::Relaxed),
             head: fact.head,
-            round_trip_us: fact.round_trip.and_then(|time| u64::try_from(time.as_micros()).ok()),
+            round_trip_us: fact.round_trip.and_then(|(time, _)| u64::try_from(time.as_micros()).ok()),
             problem: fact.problem.clone(),
         };
         let mut views: Vec<PeerView> = facts.iter().map(view).collect();

@@ -7,20 +7,19 @@ use std::time::{Duration, Instant};
 use identity::principal::{HostPort, NodeName, Principal};
 use identity::time::Timestamp;
 use org::peer::Peer;
+use org::report::plain;
 use quinn::Endpoint;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use wire::peer::{Open, Opened};
 
 use super::stock::{Call, Key, Line};
+use super::turns::Turns;
 use super::{Inner, Try};
 use crate::choose::{By, Choice, LATELY, choose};
 use crate::line::meet::Met;
 use crate::line::through::Through;
 use crate::line::{connect, quic, resolve, tls};
 
-/// Handshakes of this node at once: others wait for their turn, so that no peer takes a busy node for a flood.
-const AT_ONCE: usize = 64;
 /// A machine that answers does so within a few round trips.
 const CONNECT: Duration = Duration::from_secs(5);
 /// So long the first transport is tried alone, or five round trips: it takes three.
@@ -28,23 +27,17 @@ const HEAD_START: Duration = Duration::from_millis(300);
 /// And so long the other one, when the first was turned down within that time.
 const AFTER_A_NO: Duration = Duration::from_secs(3);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ring {
-    turns: Semaphore,
+    turns: Turns,
     /// Sockets for calls over QUIC: of the older addresses, and of the newer.
     four: OnceLock<Endpoint>,
     six: OnceLock<Endpoint>,
 }
 
-impl Default for Ring {
-    fn default() -> Self {
-        Self { turns: Semaphore::new(AT_ONCE), four: OnceLock::new(), six: OnceLock::new() }
-    }
-}
-
 impl Ring {
     pub async fn line(&self, inner: &Inner, to: (&Key, &HostPort), only_new: bool) -> Result<Call, Vec<Try>> {
-        let (key, _) = to;
+        let ((key, _), begun) = (to, Instant::now());
         let wanted = inner.held.running.load().as_ref().map(|running| running.policy.transport).unwrap_or_default();
         let measured = inner.facts.measured(&key.1);
         let choice = choose(wanted, measured);
@@ -57,13 +50,22 @@ impl Ring {
             let other = failed.is_some_and(|ago| ago < LATELY).then_some(choice.first.other());
             for by in [Some(choice.first), other].into_iter().flatten() {
                 if let Some(call) = inner.kept(key, by).await {
+                    if let Line::Quic(line) = &call.line {
+                        inner.facts.still(&key.1, line.connection.rtt());
+                    }
                     return Ok(call);
                 }
             }
         }
         // Before the race: who waits for a turn is not slow.
-        let _turn = self.turns.acquire().await;
-        let call = self.race(inner, to, (choice, measured.round_trip)).await?;
+        let race = async {
+            // Somebody else may have opened one meanwhile.
+            match inner.kept_since(key, choice.first, only_new.then_some(begun)).await {
+                Some(call) => Ok(call),
+                None => self.race(inner, to, (choice, measured.round_trip())).await,
+            }
+        };
+        let call = self.turns.take((key, inner.facts.is_dead(&key.1)), Box::pin(race)).await?;
         inner.facts.used(&key.1, call.line.by(), choice);
         Ok(call)
     }
@@ -73,9 +75,15 @@ impl Ring {
         if !only_new && let Some(call) = inner.kept(key, By::Tls).await {
             return Ok(call);
         }
-        let relays = inner.held.targets.load().relays_of(&key.1);
+        self.turns.queue(key, 1, Box::pin(self.by_any_relay(inner, key))).await
+    }
+
+    async fn by_any_relay(&self, inner: &Inner, key: &Key) -> Result<Call, Vec<Try>> {
+        let mut relays = inner.held.relays_to(&key.1);
+        // They are called over TLS alone.
+        relays.sort_by_cached_key(|(relay, _)| inner.facts.failed_lately(relay, By::Tls));
         let mut tries = Vec::new();
-        for (relay, address) in inner.facts.best_relays_first(relays) {
+        for (relay, address) in relays {
             match self.through(inner, key, (&relay, &address)).await {
                 Ok(call) => return Ok(call),
                 Err(why) => {
@@ -97,25 +105,33 @@ impl Ring {
         (relay, address): (&NodeName, &HostPort),
     ) -> Result<Call, String> {
         let begun = Instant::now();
-        let mut ends = self.at_relay(inner, relay, address).await?;
-        match ends.ask(&Open::Through(key.1.clone())).await.map_err(|why| why.to_string())? {
+        let (mut ends, via) = self.at_relay(inner, relay, address).await?;
+        match ends.ask(&Open::Through(key.1.clone())).await.map_err(|why| plain(&why.to_string()))? {
             Opened::Yes => {}
             Opened::No(why) => return Err(why.to_string()),
         }
         let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
-        let shaking = Box::pin(tls::call(&inner.held, config, Box::new(Through::new(ends))));
-        let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
+        let below = Through::new(ends, Arc::clone(&inner.held), Arc::clone(&via));
+        let shaking = Box::pin(tls::call(&inner.held, config, Box::new(below)));
+        let (ends, met) = shaking.await.map_err(|why| plain(&why.to_string()))?;
         let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached_through(&key.1, relay, (begun.elapsed(), head)));
-        Ok(Call { line: Line::Tls(Box::new(ends)), peer, until, shared, counted })
+        Ok(Call { line: Line::Tls(Box::new(ends)), peer, via: Some(via), until, shared, counted })
     }
 
     /// A new connection to a relay, in this node's own name.
-    pub async fn at_relay(&self, inner: &Inner, relay: &NodeName, address: &HostPort) -> Result<tls::Ends, String> {
-        let own = Principal::node(&inner.held.org, &inner.held.node);
-        let call = self.dial(inner, (&(own, relay.clone()), address), By::Tls).await.map_err(|why| why.why)?;
+    pub async fn at_relay(
+        &self,
+        inner: &Inner,
+        relay: &NodeName,
+        address: &HostPort,
+    ) -> Result<(tls::Ends, Arc<Peer>), String> {
+        let key = (Principal::node(&inner.held.org, &inner.held.node), relay.clone());
+        let dial = async { self.dial(inner, (&key, address), By::Tls).await.map_err(|why| vec![why]) };
+        let call = self.turns.take((&key, inner.facts.failed_lately(relay, By::Tls)), Box::pin(dial)).await;
+        let call = call.map_err(|tries| tries.into_iter().map(|one| one.why).collect::<Vec<_>>().join("; "))?;
         match call.line {
-            Line::Tls(ends) => Ok(*ends),
+            Line::Tls(ends) => Ok((*ends, call.peer)),
             Line::Quic(_) => Err("the relay was reached by QUIC".to_owned()),
         }
     }
@@ -162,6 +178,8 @@ impl Ring {
             By::Quic => self.by_quic(inner, key, address).await,
         };
         dialed.map_err(|why| {
+            // Some of it may be the other side's words.
+            let why = plain(&why);
             inner.facts.failed(&key.1, by, &why);
             inner.held.meter.failed_to_shake_hands("calling");
             Try { node: key.1.clone(), by: Some(by), why }
@@ -176,22 +194,19 @@ impl Ring {
         let socket = socket.map_err(|why| format!("{address}: {why}"))?;
         let round_trip = begun.elapsed();
         // Apart: a handshake takes much room for a short time.
-        let shaking = Box::pin(tls::call(&inner.held, config, Box::new(socket)));
+        let shaking = Box::pin(tls::call(&inner.held, config, tls::over(socket)));
         let (ends, met) = shaking.await.map_err(|why| why.to_string())?;
         let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached(&key.1, By::Tls, (round_trip, head)));
-        Ok(Call { line: Line::Tls(Box::new(ends)), peer, until, shared, counted })
+        Ok(Call { line: Line::Tls(Box::new(ends)), peer, via: None, until, shared, counted })
     }
 
     async fn by_quic(&self, inner: &Inner, key: &Key, address: &HostPort) -> Result<Call, String> {
         let opening = inner.stock.opening(key);
         let begun = Instant::now();
         let _one = opening.lock().await;
-        if let Some(call) = inner.kept(key, By::Quic).await
-            && let Line::Quic(line) = &call.line
-            // Opened by somebody else while this one waited.
-            && line.since > begun
-        {
+        // Opened by somebody else while this one waited.
+        if let Some(call) = inner.kept_since(key, By::Quic, Some(begun)).await {
             return Ok(call);
         }
         // Somebody else has found out meanwhile that nobody answers.
@@ -213,12 +228,13 @@ impl Ring {
                     let kept = Call {
                         line: Line::Quic(Arc::clone(&line)),
                         peer: Arc::clone(&peer),
+                        via: None,
                         until,
                         shared,
                         counted: Arc::clone(&counted),
                     };
                     inner.stock.put(key, kept);
-                    return Ok(Call { line: Line::Quic(line), peer, until, shared, counted });
+                    return Ok(Call { line: Line::Quic(line), peer, via: None, until, shared, counted });
                 }
                 Err(why) => failed = format!("{address}: {why}"),
             }

@@ -37,6 +37,8 @@ struct Shelves {
 pub struct Call {
     pub line: Line,
     pub peer: Arc<Peer>,
+    /// The relay in between.
+    pub via: Option<Arc<Peer>>,
     /// The end of either SVID: no new stream after it.
     pub until: Timestamp,
     /// The head that both ends knew when they met: one that knows more by now tells it by another connection.
@@ -82,9 +84,9 @@ impl Stock {
                     return None;
                 }
                 *used = Instant::now();
-                let (line, peer) = (Line::Quic(Arc::clone(line)), Arc::clone(&call.peer));
+                let (line, peer, via) = (Line::Quic(Arc::clone(line)), Arc::clone(&call.peer), call.via.clone());
                 let (until, shared) = (call.until, call.shared);
-                Some(Call { line, peer, until, shared, counted: Arc::clone(&call.counted) })
+                Some(Call { line, peer, via, until, shared, counted: Arc::clone(&call.counted) })
             }
         }
     }
@@ -117,13 +119,17 @@ impl Stock {
         shelves.quic.remove(key);
     }
 
-    pub fn let_go(&self, unused: Duration, now: Timestamp) {
+    /// Those that nobody uses, and those whose peer, or the relay on the way to it, was taken back. One over QUIC ends with
+    /// the last of its streams, which are cut then.
+    pub fn let_go(&self, unused: Duration, now: Timestamp, endures: impl Fn(&Peer) -> bool) {
         let mut shelves = self.shelves();
+        let endures = |call: &Call| endures(&call.peer) && call.via.as_deref().is_none_or(&endures);
         for calls in shelves.tls.values_mut() {
-            calls.retain(|(since, call)| since.elapsed() < unused && call.until >= now);
+            calls.retain(|(since, call)| since.elapsed() < unused && call.until >= now && endures(call));
         }
         shelves.tls.retain(|_, calls| !calls.is_empty());
         shelves.quic.retain(|_, (used, call)| match &call.line {
+            Line::Quic(_) if !endures(call) => false,
             Line::Quic(line) if Arc::strong_count(line) > 1 => {
                 *used = Instant::now();
                 !line.is_over()

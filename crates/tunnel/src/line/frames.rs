@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
+use crate::door::{Room, SHORT};
 use crate::frame::{self, BadFrame, HEADER, Kind};
 
 #[derive(Debug, thiserror::Error)]
@@ -57,12 +58,28 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         &mut self.from
     }
 
-    /// Some of the bytes that follow the header.
+    /// Some of the bytes that follow the header: at least one, and then all that is there without waiting. Decrypted bytes
+    /// come in small parts, and each time that they are passed on costs a call to the system.
     pub async fn some(&mut self, room: &mut [u8]) -> Result<usize, NoFrame> {
-        match self.from.read(room).await? {
-            0 => Err(NoFrame::Over),
-            read => Ok(read),
+        let mut room = ReadBuf::new(room);
+        poll_fn(|cx| self.poll_some(cx, &mut room)).await?;
+        Ok(room.filled().len())
+    }
+
+    fn poll_some(&mut self, cx: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<Result<(), NoFrame>> {
+        while room.remaining() > 0 {
+            let before = room.filled().len();
+            let read = Pin::new(&mut self.from).poll_read(cx, room);
+            match read {
+                Poll::Ready(Ok(())) if room.filled().len() > before => {}
+                // What is wrong is found again by whoever reads on.
+                _ if before > 0 => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(())) => return Poll::Ready(Err(NoFrame::Over)),
+                Poll::Ready(Err(why)) => return Poll::Ready(Err(why.into())),
+                Poll::Pending => return Poll::Pending,
+            }
         }
+        Poll::Ready(Ok(()))
     }
 
     /// The words of the wanted kind; signs of life before them are passed over.
@@ -73,20 +90,36 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// The same, from a frame on whose header is read.
     pub async fn words_from<T: DeserializeOwned>(&mut self, first: (Kind, usize), wanted: Kind) -> Result<T, NoFrame> {
+        let length = self.length_from(first, wanted).await?;
+        self.read(wanted, length).await
+    }
+
+    /// The same of a kind that may be long: then only when there is room for it.
+    pub async fn long_words<T: DeserializeOwned>(&mut self, wanted: Kind, room: &mut Room<'_>) -> Result<T, NoFrame> {
+        let first = self.next().await?;
+        let length = self.length_from(first, wanted).await?;
+        if length > SHORT {
+            room.enter().await;
+        }
+        self.read(wanted, length).await
+    }
+
+    async fn length_from(&mut self, first: (Kind, usize), wanted: Kind) -> Result<usize, NoFrame> {
         let (mut found, mut length) = first;
         while found == Kind::Still {
             (found, length) = self.next().await?;
         }
         // Asked before anything is kept: nobody sends a long frame of another kind.
-        if found != wanted {
-            return Err(BadFrame::OutOfTurn { wanted, found }.into());
-        }
+        if found == wanted { Ok(length) } else { Err(BadFrame::OutOfTurn { wanted, found }.into()) }
+    }
+
+    async fn read<T: DeserializeOwned>(&mut self, kind: Kind, length: usize) -> Result<T, NoFrame> {
         let mut body = Vec::new();
         let limit = u64::try_from(length).unwrap_or(u64::MAX);
         if (&mut self.from).take(limit).read_to_end(&mut body).await? < length {
             return Err(NoFrame::Over);
         }
-        Ok(frame::read_words(wanted, found, &body)?)
+        Ok(frame::read_words(kind, kind, &body)?)
     }
 
     pub fn into_inner(self) -> R {

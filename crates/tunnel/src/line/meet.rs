@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::certificate;
+use identity::principal::Principal;
+use identity::text::Bytes;
 use identity::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
-use org::peer::{NotAPeer, Peer};
+use org::peer::{NotAPeer, Peer, Presented};
+use org::report::plain;
 use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
@@ -15,9 +19,11 @@ use wire::known::BadKnowledge;
 use wire::peer::{Hello, News, SCHEMA};
 
 use super::frames::{Frames, NoFrame, say};
+use crate::door::Room;
 use crate::frame::Kind;
 use crate::held::Held;
-use crate::orders::Word;
+use crate::orders::{Meeting, Word};
+use crate::standing::Standing;
 
 const HELLO: Duration = Duration::from_secs(10);
 /// For what the other side knows and this one does not: so long to hear it, and so long until the agent has looked at it.
@@ -33,6 +39,8 @@ pub struct Met {
     /// The newest that one of the two knew. Who has heard of a newer one since has something to tell, and needs another
     /// connection for it.
     pub shared: u64,
+    /// Whom its SVID names, believed or not.
+    pub claims: Option<Principal>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +71,11 @@ where
     W: AsyncWrite + Unpin,
 {
     let own = held.rule.load().standing.hello().ok_or(Unmet::NothingToShow)?;
+    // What was read is kept until the other one is judged.
+    let mut room = held.door.room();
     // At once: whoever waited for the other to read first could wait for ever.
-    let both = async { tokio::try_join!(say(to, Kind::Hello, &own), frames.words::<Hello>(Kind::Hello)) };
+    let heard = frames.long_words::<Hello>(Kind::Hello, &mut room);
+    let both = async { tokio::try_join!(say(to, Kind::Hello, &own), heard) };
     let ((), hello) = timeout(HELLO, both).await.map_err(|_| Unmet::Silent)??;
     if hello.schema != SCHEMA {
         return Err(Unmet::OtherWords(hello.schema));
@@ -81,13 +92,24 @@ where
             None => Ok(()),
         }
     };
-    let hear = async { if is_newer { hear(held, frames, &hello).await.map_err(Unmet::from) } else { Ok(()) } };
+    let hear =
+        async { if is_newer { hear(held, (frames, &mut room), &hello).await.map_err(Unmet::from) } else { Ok(()) } };
     tokio::try_join!(tell, hear)?;
     if shown.chain.is_empty() {
         return Err(Unmet::NoChain);
     }
+    if shown.side == Side::Server {
+        held.meter.called();
+    }
     let shared = own.head.max(hello.head);
-    Ok(Met { peer: judge(held, &hello, shown).map(Arc::new), head: hello.head, shared })
+    let peer = judge(held, &hello, shown).map(Arc::new);
+    let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
+    Ok(Met { peer, head: hello.head, shared, claims })
+}
+
+fn claimed(shown: Shown<'_>) -> Option<Principal> {
+    let leaf = certificate::read(shown.chain.first()?).ok()?;
+    leaf.uris.first()?.parse().ok()
 }
 
 /// The same on both sides, so that each knows what the other does.
@@ -97,9 +119,13 @@ const fn knows_less(one: &Hello, other: &Hello) -> bool {
 
 /// Waits until the agent has taken in what the other side knows. If it does not come, or does not hold, one goes by what one
 /// has.
-async fn hear<R: AsyncRead + Unpin>(held: &Held, frames: &mut Frames<R>, hello: &Hello) -> Result<(), NoFrame> {
+async fn hear<R: AsyncRead + Unpin>(
+    held: &Held,
+    (frames, room): (&mut Frames<R>, &mut Room<'_>),
+    hello: &Hello,
+) -> Result<(), NoFrame> {
     let mut changes = held.head();
-    let Ok(news) = timeout(NEWS, frames.words::<News>(Kind::News)).await else {
+    let Ok(news) = timeout(NEWS, frames.long_words::<News>(Kind::News, room)).await else {
         return Ok(());
     };
     let news = news?;
@@ -116,7 +142,7 @@ async fn hear<R: AsyncRead + Unpin>(held: &Held, frames: &mut Frames<R>, hello: 
         // A recovery counts from its first sight.
         Ok(_) | Err(BadKnowledge::RecoveryWaits { .. }) => held.tell(Word::Heard(Box::new(news))),
         Err(why) => {
-            tracing::warn!(%why, "a peer's news do not hold");
+            tracing::warn!(why = plain(&why.to_string()), "a peer's news do not hold");
             return Ok(());
         }
     }
@@ -143,17 +169,25 @@ fn judge(held: &Held, hello: &Hello, shown: Shown<'_>) -> Result<Peer, NotAPeer>
         None => prove(held, shown)?,
     };
     let peer = standing.recognize(&svid, &hello.presented, now)?;
-    let (pinned, key) = (standing.pinned(peer.node()), peer.node_key().digest());
-    // The operators' newest word about a name is more than who came first under it.
-    if pinned.is_none() || pinned != Some(key) && peer.is_listed_by(standing.head()) {
-        held.tell(Word::Met { name: peer.node().clone(), node_key: key });
+    if standing.meet(&peer, now)? {
+        held.tell(Word::Met(Box::new(meeting(standing, hello, shown))));
     }
     Ok(peer)
 }
 
+/// The agent believes nobody's word but the operators': it judges by what was shown.
+fn meeting(standing: &Standing, hello: &Hello, shown: Shown<'_>) -> Meeting {
+    let Presented { by, listing, admission } = hello.presented.clone();
+    Meeting {
+        chain: shown.chain.iter().map(|der| Bytes(der.to_vec())).collect(),
+        is_caller: shown.side == Side::Client,
+        by: (by.digest() != standing.known.head.digest).then_some(by),
+        listing,
+        admission,
+    }
+}
+
 /// Checks all signatures of a chain whose holder has proven itself already.
 pub fn prove(held: &Held, shown: Shown<'_>) -> Result<ProvenSvid, Untrusted> {
-    let rule = held.rule.load();
-    let judgment = &rule.standing.judgment;
-    ProvenSvid::prove(shown.chain, shown.side, judgment.standard(), judgment.now(clock::now()))
+    held.rule.load().standing.prove(shown.chain, shown.side, clock::now())
 }

@@ -1,5 +1,6 @@
 //! What a connection between two nodes is, on either transport: a handshake, words about who is there, and streams.
 
+mod ahead;
 pub mod frames;
 pub mod meet;
 pub mod tls;

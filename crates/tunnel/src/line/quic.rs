@@ -160,6 +160,13 @@ impl Ends {
         let _ = timeout(OPENED, self.to.stopped()).await;
     }
 
+    /// Takes no more at once; what was sent has so long to arrive.
+    pub async fn break_off_after(&mut self, grace: Duration) {
+        let _ = self.from.stop(BROKEN);
+        tokio::time::sleep(grace).await;
+        self.break_off();
+    }
+
     pub fn break_off(&mut self) {
         let _ = self.to.reset(BROKEN);
         let _ = self.from.stop(BROKEN);

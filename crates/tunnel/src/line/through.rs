@@ -2,59 +2,102 @@
 //!
 //! The relay ends the outer TLS and sees the inner one's records. It can keep them back, and nothing else.
 
-use std::io;
+use std::fmt;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use org::peer::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frames::NoFrame;
 use super::tls::Ends;
-use crate::frame::{self, Kind};
+use crate::frame::{self, DATA, HEADER, Kind};
+use crate::held::Held;
+use crate::room::Room;
 
-/// A TLS record of the inner connection fits.
-const ROOM: usize = 17 << 10;
-
-#[derive(Debug)]
 pub struct Through {
     ends: Ends,
+    /// Over when the operators take the relay back.
+    taken_back: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
     /// Bytes of the frame that is being read.
     left: usize,
     over: bool,
-    /// A frame that is being written, and how much of it went out.
-    frame: Vec<u8>,
+    frame: Option<Frame>,
+}
+
+/// What is being written.
+#[derive(Debug)]
+struct Frame {
+    room: Room,
     gone: usize,
+    end: usize,
+}
+
+impl fmt::Debug for Through {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Through")
+    }
 }
 
 impl Through {
     /// To be made between frames: after the answer that opened the stream.
-    pub const fn new(ends: Ends) -> Self {
-        Self { ends, left: 0, over: false, frame: Vec::new(), gone: 0 }
+    pub fn new(ends: Ends, held: Arc<Held>, relay: Arc<Peer>) -> Self {
+        let taken_back = Some(Box::pin(async move { held.taken_back([&relay]).await }) as _);
+        Self { ends, taken_back, left: 0, over: false, frame: None }
+    }
+
+    fn poll_relay(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let is_over = self.taken_back.as_mut().is_none_or(|taken| taken.as_mut().poll(cx).is_ready());
+        if is_over {
+            self.taken_back = None;
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the operators took the relay back"));
+        }
+        Ok(())
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Some(rest) = self.frame.get(self.gone..).filter(|rest| !rest.is_empty()) {
+        while let Some(frame) = &mut self.frame {
+            let rest = frame.room.get(frame.gone..frame.end).unwrap_or_default();
+            if rest.is_empty() {
+                self.frame = None;
+                break;
+            }
             match ready!(Pin::new(&mut self.ends.to).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                sent => self.gone += sent,
+                sent => frame.gone += sent,
             }
         }
-        self.frame.clear();
-        self.gone = 0;
         Poll::Ready(Ok(()))
     }
 
-    fn put(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
-        let header = frame::header(kind, bytes.len()).map_err(io::Error::other)?;
-        self.frame.extend_from_slice(&header);
-        self.frame.extend_from_slice(bytes);
-        Ok(())
+    /// As much as one frame holds: the inner records go together, so that the outer ones are full.
+    fn put(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut room = Room::take();
+        let mut rest = room.body();
+        for part in parts {
+            let count = part.len().min(rest.len());
+            let (taken, left) = rest.split_at_mut(count);
+            taken.copy_from_slice(part.get(..count).unwrap_or_default());
+            rest = left;
+        }
+        let count = DATA - rest.len();
+        if count > 0 {
+            let header = frame::header(Kind::Data, count).map_err(io::Error::other)?;
+            if let Some(start) = room.first_chunk_mut::<HEADER>() {
+                *start = header;
+            }
+            self.frame = Some(Frame { room, gone: 0, end: HEADER + count });
+        }
+        Ok(count)
     }
 }
 
 impl AsyncRead for Through {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        this.poll_relay(cx)?;
         while this.left == 0 && !this.over {
             match ready!(this.ends.frames.poll_next(cx)) {
                 Ok((Kind::Data, length)) => this.left = length,
@@ -86,18 +129,26 @@ impl AsyncRead for Through {
 
 impl AsyncWrite for Through {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_send(cx))?;
-        let taken = bytes.get(..bytes.len().min(ROOM)).unwrap_or_default();
-        if taken.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
-        this.put(Kind::Data, taken)?;
+        let taken = this.put(parts)?;
         // What does not go out now goes before what comes next.
         match this.poll_send(cx) {
             Poll::Ready(Err(why)) => Poll::Ready(Err(why)),
-            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(taken.len())),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(taken)),
         }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -8,10 +8,12 @@ use identity::verifier::Side;
 use pki_types::CertificateDer;
 use rustls::{ClientConfig, CommonState, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use wire::peer::{ALPN, Open, Opened};
 
+use super::ahead::Ahead;
 use super::frames::{Frames, NoFrame, say, sign};
 use super::meet::{Met, Shown, Unmet, meet};
 use super::{BEAT, HANDSHAKE, OPENED};
@@ -23,6 +25,11 @@ pub trait Below: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Below for T {}
 
 type Inner = TlsStream<Box<dyn Below>>;
+
+/// A socket, read in large parts: TLS asks for small ones.
+pub fn over(socket: TcpStream) -> Box<dyn Below> {
+    Box::new(Ahead::new(socket))
+}
 
 /// Both directions, apart.
 pub struct Ends {

@@ -10,11 +10,11 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
-use super::room::Room;
 use super::{End, Progress, SILENT};
 use crate::frame::{DATA, HEADER, Kind, header};
 use crate::line::frames::{NoFrame, sign};
 use crate::line::{quic, tls};
+use crate::room::Room;
 
 pub trait Outgoing {
     /// Does it say that it lives while it has nothing to say?

@@ -1,8 +1,10 @@
 //! Which connection a call takes: a free one, a new one, the other transport, another place, or none at all.
 
+use std::sync::{Arc, Mutex};
+
 use manifest::stored::{Access, Caller, Dial, Place, Target, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use wire::peer::Declined;
 
 use super::scene::{Org, node};
@@ -212,6 +214,41 @@ async fn every_way_to_a_service_is_tried() {
     let ways = beta.dialer.reach(&beta.own, &wanted("wiki")).await.unwrap();
     let found: Vec<_> = ways.iter().map(|way| (way.transport, way.outcome.is_ok())).collect();
     assert_eq!(found, [(Transport::Tls, true), (Transport::Quic, false)]);
+}
+
+/// It takes connections, and never says a word.
+#[tokio::test]
+async fn a_node_that_does_not_answer_keeps_nobody_from_the_others() {
+    let (_org, alpha, mut beta) = alpha_and_beta(Transport::Tls).await;
+    let hole = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    beta.aim("lost", "gamma", hole.local_addr().unwrap());
+    let silent = Arc::<Mutex<Vec<TcpStream>>>::default();
+    let taken = Arc::clone(&silent);
+    let hole = tokio::spawn(async move {
+        while let Ok((socket, _)) = hole.accept().await {
+            taken.lock().unwrap().push(socket);
+        }
+    });
+    let beta = Arc::new(beta);
+    let calls: Vec<_> = (0..200)
+        .map(|_| {
+            let beta = Arc::clone(&beta);
+            tokio::spawn(async move { beta.call("lost").await.map(drop) })
+        })
+        .collect();
+    until("it is called", || silent.lock().unwrap().len() >= 8).await;
+    whole_call(&beta).await;
+    assert!(calls.iter().all(|call| !call.is_finished()), "nobody has waited for them");
+    // Now nobody is there at all: whoever waited is told with the first.
+    hole.abort();
+    let tried = std::mem::take(&mut *silent.lock().unwrap()).len();
+    for call in calls {
+        let found = within(call).await.unwrap().unwrap_err();
+        assert!(matches!(found, NoStream::NoWay { .. }), "{found}");
+    }
+    assert_eq!((tried, alpha.held.meter.handshakes().done), (8, 1));
+    let failed = beta.held.meter.handshakes().failed["calling"];
+    assert!((8..=16).contains(&failed), "{failed} tries by either transport");
 }
 
 #[tokio::test]

@@ -97,6 +97,35 @@ async fn a_break_on_one_side_is_one_on_the_other() {
     }
 }
 
+/// As a web server does with an upload that it does not want.
+#[tokio::test]
+async fn what_a_service_said_before_it_hung_up_arrives() {
+    const ANSWER: &[u8] = b"413 too much";
+    for transport in BOTH {
+        let (_org, mut alpha, mut beta) = alpha_and_beta(transport).await;
+        let full = service(|mut socket| async move {
+            socket.read_exact(&mut [0]).await.unwrap();
+            // Closed with bytes that nobody read: the other side cannot write any more.
+            socket.write_all(ANSWER).await.unwrap();
+        });
+        alpha.offer("full", full.await, beta_may());
+        beta.aim("full", "alpha", alpha.address);
+        for _ in 0..20 {
+            let mut program = beta.call("full").await.unwrap();
+            let (mut from, mut to) = program.split();
+            let upload = vec![7; 8 << 20];
+            let mut answer = Vec::new();
+            let read = async {
+                let _ = from.read_to_end(&mut answer).await;
+            };
+            // It may break, as it does without a tunnel.
+            let (_, ()) = within(async { tokio::join!(to.write_all(&upload), read) }).await;
+            assert_eq!(answer, ANSWER, "{transport:?}");
+        }
+        until("both streams are closed", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+    }
+}
+
 async fn echo_one(program: &mut tokio::net::TcpStream) {
     program.write_all(b"x").await.unwrap();
     let mut answer = [0];

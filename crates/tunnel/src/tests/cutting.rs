@@ -60,7 +60,7 @@ async fn what_a_new_table_forbids_is_cut_and_the_rest_goes_on() {
 }
 
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+pub struct Shared(pub Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -71,7 +71,7 @@ impl Write for Shared {
     }
 }
 
-fn lines(written: &Mutex<Vec<u8>>) -> Vec<serde_json::Value> {
+pub fn lines(written: &Mutex<Vec<u8>>) -> Vec<serde_json::Value> {
     let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -7,7 +7,7 @@ use identity::binding::Terms;
 use identity::certificate::{Validity, key_id};
 use identity::key::Sign as _;
 use identity::time::Seconds;
-use manifest::stored::Caller;
+use manifest::stored::{Caller, Transport};
 use rcgen::{CertificateParams, SanType};
 use wire::peer::Declined;
 
@@ -15,7 +15,7 @@ use super::calling::whole_call;
 use super::scene::{Org, node};
 use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, until, wanted, within};
 use crate::dial::NoStream;
-use crate::orders::{Identity, Word};
+use crate::orders::{Identity, Meeting, Word};
 
 fn day() -> Validity {
     Validity::from_now(clock::now(), Seconds::DAY)
@@ -191,14 +191,45 @@ async fn a_key_that_is_met_first_is_told_to_the_agent() {
     let (org, mut alpha, beta) = alpha_and_beta(BOTH[0]).await;
     beta.echoes("wiki").await.unwrap();
     let key = org.keys[&node("beta")].public().digest();
-    let word = alpha.words.as_mut().unwrap().recv().await.unwrap();
-    assert!(matches!(word, Word::Met { name, node_key } if name == node("beta") && node_key == key));
+    let Word::Met(meeting) = alpha.words.as_mut().unwrap().recv().await.unwrap() else { panic!() };
+    assert!(meeting.by.is_none() && meeting.is_caller);
+    let standing = Arc::clone(&alpha.held.rule.load().standing);
+    let peer = standing.recall((*meeting).clone(), clock::now()).unwrap();
+    assert_eq!((peer.node(), peer.node_key().digest()), (&node("beta"), key));
+    // What was shown is believed, and not who says it.
+    for twist in [|meeting: &mut Meeting| drop(meeting.chain.pop()), |meeting: &mut Meeting| meeting.listing = None] {
+        let mut twisted = (*meeting).clone();
+        twist(&mut twisted);
+        standing.recall(twisted, clock::now()).unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_met_first_has_the_name_before_the_agent_has_written_it_down() {
+    let (mut org, alpha, beta) = alpha_and_beta(BOTH[0]).await;
+    beta.echoes("wiki").await.unwrap();
+    let first = org.keys[&node("beta")].public().digest();
+    assert_eq!(alpha.held.pins.of(&node("beta")), Some(first));
+    // The operators publish the name for another key: their newest word counts.
+    org.keys.insert(node("beta"), random::p256().unwrap());
+    org.publish(|_| {});
+    alpha.held.know(org.knowledge("alpha")).unwrap();
+    let mut other = House::open(&org, "beta", BOTH[0]).await;
+    other.aim("wiki", "alpha", alpha.address);
+    other.echoes("wiki").await.unwrap();
+    assert_ne!(alpha.held.pins.of(&node("beta")), Some(first));
 }
 
 /// The binding is what a thief of the issuing key cannot make.
 #[tokio::test]
 async fn a_thief_of_the_issuing_key_cannot_use_a_binding_twice() {
-    let (org, alpha, beta) = alpha_and_beta(BOTH[0]).await;
+    for transport in BOTH {
+        cannot_use_a_binding_twice(transport).await;
+    }
+}
+
+async fn cannot_use_a_binding_twice(transport: Transport) {
+    let (org, alpha, beta) = alpha_and_beta(transport).await;
     let own = beta.own.clone();
     let key = random::p256().unwrap();
     let until = day().not_after;
@@ -250,4 +281,17 @@ async fn whoever_names_no_protocol_is_not_heard() {
     assert!(called.is_err());
     until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("other_protocol") == Some(&1))
         .await;
+}
+
+#[tokio::test]
+async fn whoever_names_no_protocol_is_not_heard_over_quic_either() {
+    let (_org, alpha, beta) = alpha_and_beta(Transport::Quic).await;
+    let mut config = (*beta.held.client(&beta.own).unwrap()).clone();
+    config.alpn_protocols.clear();
+    let config = crate::line::quic::client(&Arc::new(config)).unwrap();
+    let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    assert!(crate::line::quic::call(&beta.held, (&endpoint, config), alpha.address).await.is_err());
+    until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("handshake") == Some(&1)).await;
+    assert_eq!(alpha.held.meter.handshakes().done, 0);
+    beta.echoes("wiki").await.unwrap();
 }

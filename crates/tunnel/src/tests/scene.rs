@@ -115,7 +115,6 @@ impl Org {
             roots: vec![Bytes(self.root.certificate().to_vec())],
             former: Vec::new(),
             presented: Some(self.presented(&node(name))),
-            pins: BTreeMap::new(),
         }
     }
 

@@ -69,6 +69,15 @@ impl Addresses {
         self.by_name.keys().any(|wanted| wanted.node.as_ref().is_some_and(|node| node.as_str() == label))
     }
 
+    /// Those that somebody listens at.
+    #[must_use]
+    pub fn only(&self, is_bound: impl Fn(&Wanted) -> bool) -> Self {
+        let by_address: BTreeMap<_, _> =
+            self.by_address.iter().filter(|(_, wanted)| is_bound(wanted)).map(|(at, it)| (*at, it.clone())).collect();
+        let by_name = self.by_name.iter().filter(|(_, address)| by_address.contains_key(address));
+        Self { by_name: by_name.map(|(wanted, address)| (wanted.clone(), *address)).collect(), by_address }
+    }
+
     /// Each address once, with what it leads to.
     pub fn each(&self) -> impl Iterator<Item = (&Wanted, Ipv4Addr)> {
         self.by_address.iter().map(|(address, wanted)| (wanted, *address))

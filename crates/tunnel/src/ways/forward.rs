@@ -22,12 +22,10 @@ pub(super) async fn serve_address<O: Opens>(hall: &Hall<O>, wanted: Wanted, sock
 }
 
 async fn serve<O: Opens>(hall: &Hall<O>, who: &Principal, wanted: &Wanted, socket: TcpStream, from: SocketAddr) {
+    // There are no words for it on this way if nothing is opened: a reset, so that nobody takes it for an empty answer.
+    let _ = socket.set_zero_linger();
     match hall.open(who, wanted).await {
         Ok(stream) => stream.carry(socket).await,
-        Err(why) => {
-            log_unopened(from, who, wanted, &why);
-            // There are no words for it on this way: a reset, so that nobody takes it for an empty answer.
-            let _ = socket.set_zero_linger();
-        }
+        Err(why) => log_unopened(from, who, wanted, &why),
     }
 }

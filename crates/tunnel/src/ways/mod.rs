@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::principal::{HostPort, Principal};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
@@ -37,6 +37,7 @@ use crate::held::{Held, Targets};
 use crate::meter::Meter;
 use crate::names::Wanted;
 use crate::orders::{Place, Running};
+use addresses::Addresses;
 use desk::{Desk, Door, Here};
 use opens::{Opens, Unopened};
 use plan::Plan;
@@ -49,6 +50,8 @@ pub const MOST: usize = 16_384;
 pub const WORDS: Duration = Duration::from_secs(10);
 /// The dialer has bounds of its own; this is for all of its tries together.
 pub const OPENING: Duration = Duration::from_secs(30);
+/// Of so many tries it is told what failed.
+const PROBLEMS: usize = 4;
 /// When no connection can be taken in, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -94,6 +97,8 @@ struct Hall<O> {
     opens: O,
     /// Absent until something is listened at.
     desk: ArcSwapOption<Desk>,
+    /// What names are answered with: addresses at which this process listens, and never another's.
+    named: ArcSwap<Addresses>,
     meter: Arc<Meter>,
     room: Arc<Semaphore>,
 }
@@ -124,7 +129,7 @@ enum Leads {
 impl<O: Opens> Listeners<O> {
     fn new(opens: O, meter: Arc<Meter>) -> Self {
         let room = Arc::new(Semaphore::new(MOST));
-        let hall = Hall { opens, desk: ArcSwapOption::empty(), meter, room };
+        let hall = Hall { opens, desk: ArcSwapOption::empty(), named: ArcSwap::default(), meter, room };
         Self { hall: Arc::new(hall), bound: Mutex::default() }
     }
 
@@ -133,11 +138,14 @@ impl<O: Opens> Listeners<O> {
         let desk = Desk::new(here, running, home, targets);
         let Plan { wishes, mut failed } = Plan::new(running, &desk, targets);
         // What is asked from now on is asked of the new desk, also by those who connected before.
-        self.hall.desk.store(Some(Arc::new(desk)));
+        let desk = Arc::new(desk);
+        self.hall.desk.store(Some(Arc::clone(&desk)));
 
         let stays =
             |place: &Place, old: &Bound| wishes.iter().any(|(p, wish)| p == place && wish.is_served_by(old.wish));
         let gone: Vec<Place> = bound.iter().filter(|(place, old)| !stays(place, old)).map(|(p, _)| p.clone()).collect();
+        // Before anybody else can have one of them.
+        self.name(&desk, |place| bound.contains_key(place) && !gone.contains(place));
         for place in gone {
             if let Some(old) = bound.remove(&place) {
                 old.end().await;
@@ -154,12 +162,18 @@ impl<O: Opens> Listeners<O> {
                     bound.insert(place, Bound { wish, at, tasks });
                 }
                 Err(why) => {
+                    let why = format!("{why}; {}", cure(&place));
                     tracing::warn!("cannot listen for `{}`: {why}", String::from(place.clone()));
                     failed.insert(place, why);
                 }
             }
         }
+        self.name(&desk, |place| bound.contains_key(place));
         Listens { at: bound.iter().map(|(place, bound)| (place.clone(), bound.at)).collect(), failed }
+    }
+
+    fn name(&self, desk: &Desk, is_bound: impl Fn(&Place) -> bool) {
+        self.hall.named.store(Arc::new(desk.addresses.only(|wanted| is_bound(&plan::place_of(wanted)))));
     }
 
     /// At the first address that can be had.
@@ -168,7 +182,9 @@ impl<O: Opens> Listeners<O> {
         for address in tries {
             match self.bind_at(place, *address).await {
                 Ok(bound) => return Ok(bound),
-                Err(why) => problems.push(format!("{address}: {why}")),
+                // A whole row of them says no more than its end.
+                Err(why) if problems.len() < PROBLEMS => problems.push(format!("{address}: {why}")),
+                Err(why) => *problems.last_mut().unwrap_or(&mut String::new()) = format!("{address}: {why}"),
             }
         }
         Err(problems.join("; "))
@@ -189,6 +205,23 @@ impl<O: Opens> Listeners<O> {
         let listener = TcpListener::bind(address).await?;
         let at = listener.local_addr()?;
         Ok((at, vec![tokio::spawn(accept(listener, Arc::clone(&self.hall), leads))]))
+    }
+}
+
+/// What somebody can do who reads that a place could not be had.
+const fn cure(place: &Place) -> &'static str {
+    match place {
+        Place::Socks | Place::SocksOf(_) => {
+            "end the program that has the port (`ss -ltnp`), or let the operators declare another: with passwords, or open \
+             to others, it is not moved"
+        }
+        Place::Service(_) | Place::ServiceAt(..) => {
+            "its name does not resolve here: use SOCKS or a forward, or end the program that has the port (`ss -ltnp`); \
+             below 1024 the system has to allow it (`net.ipv4.ip_unprivileged_port_start`)"
+        }
+        Place::Forward(_) | Place::Resolver | Place::PeersTls | Place::PeersQuic => {
+            "let the operators declare another address, or end the program that has the port (`ss -lntup`)"
+        }
     }
 }
 

@@ -27,7 +27,9 @@ impl Plan {
         let mut plan = Self::default();
         let socks = match &running.policy.socks {
             Socks::Off => None,
-            Socks::At { addr, .. } => plan.add(Place::Socks, Wish::of(addr)),
+            // Whoever has taken the port would be told a password.
+            Socks::At { addr, password: true } => plan.add(Place::Socks, Wish::of(addr).map(Wish::exactly)),
+            Socks::At { addr, password: false } => plan.add(Place::Socks, Wish::of(addr)),
         };
         for wished in running.policy.forward.keys() {
             plan.add(Place::Forward(wished.clone()), Wish::of(wished));
@@ -51,12 +53,9 @@ impl Plan {
         let all: BTreeMap<_, _> =
             all.map(|(wanted, address, port)| (wanted, SocketAddr::from((address, port)))).collect();
         for (n, (wanted, at)) in all.into_iter().enumerate() {
-            let place = match wanted.node.clone() {
-                None => Place::Service(wanted.service.clone()),
-                Some(node) => Place::ServiceAt(wanted.service.clone(), node),
-            };
+            let place = place_of(wanted);
             if n < SERVICES {
-                self.wishes.push((place, Wish::at(at)));
+                self.wishes.push((place, Wish::at(at).exactly()));
             } else {
                 self.failed.insert(place, format!("only {SERVICES} services get an address of their own: use SOCKS"));
             }
@@ -74,6 +73,13 @@ impl Plan {
                 None
             }
         }
+    }
+}
+
+pub fn place_of(wanted: &Wanted) -> Place {
+    match wanted.node.clone() {
+        None => Place::Service(wanted.service.clone()),
+        Some(node) => Place::ServiceAt(wanted.service.clone(), node),
     }
 }
 

@@ -10,6 +10,11 @@
 //! What was bound before counts only if this wish could have led there, so that a changed wish is obeyed. All tries have
 //! the wish's own address: a wish for loopback never becomes another. A wish for more than loopback is tried as it is, or
 //! not at all: nobody has to find out that a door to the outside is somewhere else.
+//!
+//! Some wishes are exact: the address that a service's name resolves to, and SOCKS with passwords. Programs go there whoever
+//! listens, and another user of the machine may: so it is that very port, or none, and that is told. Those that follow an
+//! exact wish were not declared: each takes the first port that is free when it is bound for the first time, and that one, or
+//! none, from then on.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -29,6 +34,7 @@ pub struct Wish {
     base: SocketAddr,
     /// Which of those that follow the base it is; 0: the base itself.
     follows: u16,
+    exact: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,14 +59,20 @@ impl Wish {
     }
 
     pub const fn at(base: SocketAddr) -> Self {
-        Self { base, follows: 0 }
+        Self { base, follows: 0, exact: false }
+    }
+
+    /// There, or nowhere.
+    #[must_use]
+    pub const fn exactly(self) -> Self {
+        Self { exact: true, ..self }
     }
 
     /// The nth that follows, from 1 on. It was not declared, so it is for loopback, whatever the base is for.
     pub fn follower(self, nth: u16) -> Result<Self, BadWish> {
         let loopback = if self.base.ip().is_loopback() { self.base.ip() } else { Ipv4Addr::LOCALHOST.into() };
         match nth {
-            1..=FOLLOWERS => Ok(Self { base: SocketAddr::new(loopback, self.base.port()), follows: nth }),
+            1..=FOLLOWERS => Ok(Self { base: SocketAddr::new(loopback, self.base.port()), follows: nth, ..self }),
             _ => Err(BadWish::TooMany(nth)),
         }
     }
@@ -71,7 +83,7 @@ impl Wish {
 
     /// Would a listener for that wish serve for this one? Which of the followers it is does not count.
     pub fn is_served_by(self, other: Self) -> bool {
-        self.base == other.base && (self.follows == 0) == (other.follows == 0)
+        self.base == other.base && self.exact == other.exact && (self.follows == 0) == (other.follows == 0)
     }
 
     /// Where to listen, one after the other. Port 0 is any that is free.
@@ -79,6 +91,10 @@ impl Wish {
         let ip = self.base.ip();
         if !ip.is_loopback() {
             return vec![self.base];
+        }
+        // Nobody knows beforehand which port a wish for any leads to.
+        if self.exact && self.base.port() != 0 {
+            return self.exact_tries(before);
         }
         let offset = offset(org);
         let own = self.base.port().checked_add(self.follows);
@@ -95,6 +111,20 @@ impl Wish {
             }
         }
         tries.into_iter().map(|port| SocketAddr::new(ip, port)).collect()
+    }
+
+    fn exact_tries(self, before: Option<SocketAddr>) -> Vec<SocketAddr> {
+        let (ip, port) = (self.base.ip(), self.base.port());
+        if self.follows == 0 {
+            return vec![self.base];
+        }
+        let follows = |port: u16| port.checked_sub(self.base.port()).is_some_and(|n| (1..=FOLLOWERS).contains(&n));
+        match before.filter(|before| before.ip() == ip && follows(before.port())) {
+            Some(before) => vec![before],
+            None => {
+                (self.follows..=FOLLOWERS).filter_map(|nth| Some(SocketAddr::new(ip, port.checked_add(nth)?))).collect()
+            }
+        }
     }
 
     fn could_lead_to(self, port: u16, offset: u16) -> bool {
@@ -159,6 +189,25 @@ mod tests {
         assert_eq!(follower.tries(None, A).first().copied(), Some("127.0.0.1:1081".parse().unwrap()));
         assert!(follower.tries(Some("0.0.0.0:1081".parse().unwrap()), A).iter().all(|at| at.ip().is_loopback()));
         assert_eq!(wide.on_loopback(), Err(BadWish::NotLoopback("0.0.0.0:1080".parse().unwrap())));
+    }
+
+    #[test]
+    fn what_must_not_move_does_not() {
+        let strict = wish("127.0.0.1:1080").exactly();
+        for before in [None, Some("127.0.0.1:1180"), Some("127.0.0.1:41000")] {
+            let before = before.map(|text| text.parse().unwrap());
+            assert_eq!(strict.tries(before, A), ["127.0.0.1:1080".parse().unwrap()]);
+        }
+        let ports = |before: Option<&str>| -> Vec<u16> {
+            let tries = strict.follower(97).unwrap().tries(before.map(|text| text.parse().unwrap()), A);
+            tries.iter().map(SocketAddr::port).collect()
+        };
+        assert_eq!(ports(None), [1177, 1178, 1179], "nobody was told of one yet");
+        assert_eq!(ports(Some("127.0.0.1:1081")), [1081], "somebody was");
+        // Where it was before it had to be exact.
+        assert_eq!(ports(Some("127.0.0.1:41000")), [1177, 1178, 1179]);
+        assert_eq!(wish("127.0.0.1:0").exactly().tries(None, A), ["127.0.0.1:0".parse().unwrap()]);
+        assert!(!strict.is_served_by(wish("127.0.0.1:1080")), "that one may be elsewhere");
     }
 
     #[test]

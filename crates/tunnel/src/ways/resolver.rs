@@ -107,5 +107,5 @@ async fn converse<O: Opens>(hall: &Hall<O>, mut socket: TcpStream) -> io::Result
 
 fn answer<O>(hall: &Hall<O>, query: &[u8]) -> Option<Vec<u8>> {
     let desk = hall.desk.load_full()?;
-    dns::answer(query, &desk.org, &desk.addresses)
+    dns::answer(query, &desk.org, &hall.named.load())
 }

@@ -276,6 +276,27 @@ more.yaml:2:63: warning: whoever reaches 10.0.0.1:80 calls `wiki` as `a`
 }
 
 #[test]
+fn a_forward_that_asks_for_a_user_without_a_password_is_a_warning() {
+    let told = |socks: &str, user: &str| {
+        broken(
+            "desk:",
+            &format!("desk: {{roles: staff, tunnel: {{{socks}forward: {{'127.0.0.1:1': {{service: wiki{user}}}}}}}}}"),
+        )
+    };
+    same(
+        &told("socks: {password: true}, ", ", user: ann"),
+        "
+fleet.yaml:4:68: warning: whoever is on `desk` calls `wiki` as `ann` by 127.0.0.1:1
+  4 |   desk: {roles: staff, tunnel: {socks: {password: true}, forward: {'127.0.0.1:1': {service: wiki, user: ann}}}}
+    |                                                                    ^^^^^^^^^^^^^
+  hint: SOCKS asks for a password there, and a forward never does: leave it out, or leave out its `user`
+",
+    );
+    same(&told("socks: {password: true}, ", ""), "");
+    same(&told("", ", user: ann"), "");
+}
+
+#[test]
 fn a_listener_that_nobody_calls_is_a_warning() {
     same(&broken("gw: {", "gw: {tunnel: {listen: '0.0.0.0:1'}, "), "");
     // What the org says is for those that have an address.

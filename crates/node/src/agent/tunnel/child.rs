@@ -1,6 +1,6 @@
-//! Starting the tunnel's process: this very program, without privileges, with nothing but its socket and its log.
+//! Starting the tunnel's process: this very program, without privileges, with nothing but its socket and a pipe for its log.
 
-use std::io;
+use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::process::Stdio;
@@ -13,18 +13,14 @@ use tokio::process::{Child, Command};
 use tunnel::orders::{MOST, Numbered};
 use zeroize::Zeroizing;
 
-use crate::store::scope::Scope;
-use crate::store::tunnel as kept;
-
 /// Nobody, on every system.
 const NOBODY: u32 = 65_534;
 /// The program as it runs: also if its file was replaced since, and if folders above it are closed to others.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// Ends when the child is dropped, or its socket is.
-pub fn start(scope: &Scope) -> io::Result<(Child, UnixStream)> {
-    kept::rotate_log(scope)?;
-    let log = kept::open_log(scope)?;
+/// Ends when the child is dropped, or its socket is. With it come its end of the socket, and what it says for the access log.
+pub fn start() -> io::Result<(Child, UnixStream, PipeReader)> {
+    let (lines, log) = io::pipe()?;
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let mut command = Command::new(OURSELVES);
@@ -49,7 +45,7 @@ pub fn start(scope: &Scope) -> io::Result<(Child, UnixStream)> {
         }
         _ => why,
     })?;
-    Ok((child, UnixStream::from_std(ours)?))
+    Ok((child, UnixStream::from_std(ours)?, lines))
 }
 
 pub async fn send(to: &mut (impl tokio::io::AsyncWrite + Unpin), order: &Numbered) -> io::Result<()> {

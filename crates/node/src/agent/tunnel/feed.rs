@@ -1,6 +1,8 @@
 //! What the tunnel is told: all of it when it starts, later only what changed, authority first.
 
-use identity::id::Digest;
+use std::collections::BTreeMap;
+
+use identity::id::{Digest, OrgId};
 use identity::principal::{NodeName, OrgName};
 use manifest::stored::Access;
 use serde::Serialize;
@@ -9,18 +11,22 @@ use tunnel::orders::{Identity, Knowledge, Order, Running};
 /// All that a tunnel goes by.
 #[derive(Debug, Clone)]
 pub struct Orders {
+    pub id: OrgId,
     pub org: OrgName,
     pub node: NodeName,
     pub know: Knowledge,
     pub speak: Vec<Identity>,
     pub allow: Vec<Access>,
     pub run: Running,
+    /// What is left out, and why, and what to do.
+    pub gaps: BTreeMap<String, String>,
 }
 
 /// What it was told last, by digests: keys are not kept twice.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fed {
     know: Option<Digest>,
+    pins: BTreeMap<NodeName, Digest>,
     speak: Option<Digest>,
     allow: Option<Digest>,
     run: Option<Digest>,
@@ -28,7 +34,7 @@ pub struct Fed {
 
 impl Fed {
     /// What is to be said, in the order in which it is to be obeyed.
-    pub fn changes(&mut self, next: &Orders) -> Vec<Order> {
+    pub fn changes(&mut self, next: &Orders, pins: &BTreeMap<NodeName, Digest>) -> Vec<Order> {
         let mut orders = Vec::new();
         if *self == Self::default() {
             orders.push(Order::Be { org: next.org.clone(), node: next.node.clone() });
@@ -36,6 +42,8 @@ impl Fed {
         if changed(&mut self.know, &next.know) {
             orders.push(Order::Know(Box::new(next.know.clone())));
         }
+        // Before anybody is spoken with.
+        orders.extend(self.new_pins(pins));
         if changed(&mut self.allow, &next.allow) {
             orders.push(Order::Allow(next.allow.clone()));
         }
@@ -45,11 +53,19 @@ impl Fed {
             orders.push(Order::Speak(next.speak.clone()));
         }
         // Ports that were had are only a wish for the next start.
-        let run = Running { ports: std::collections::BTreeMap::new(), ..next.run.clone() };
+        let run = Running { ports: BTreeMap::new(), ..next.run.clone() };
         if changed(&mut self.run, &run) {
             orders.push(Order::Run(Box::new(next.run.clone())));
         }
         orders
+    }
+
+    /// Only those that were not said before: nobody is judged anew for one more name.
+    pub fn new_pins(&mut self, pins: &BTreeMap<NodeName, Digest>) -> Option<Order> {
+        let is_new = |(name, key): &(&NodeName, &Digest)| self.pins.get(*name) != Some(*key);
+        let new: BTreeMap<_, _> = pins.iter().filter(is_new).map(|(name, key)| (name.clone(), *key)).collect();
+        self.pins.extend(new.iter().map(|(name, key)| (name.clone(), *key)));
+        (!new.is_empty()).then_some(Order::Pin(new))
     }
 }
 
@@ -62,4 +78,4 @@ fn changed(last: &mut Option<Digest>, next: &impl Serialize) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

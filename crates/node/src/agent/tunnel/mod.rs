@@ -4,6 +4,9 @@ pub mod view;
 pub mod feed;
 pub mod gather;
 pub mod child;
+pub mod meet;
+pub mod listens;
+pub mod attend;
 pub mod supervise;
 
 use std::net::SocketAddr;

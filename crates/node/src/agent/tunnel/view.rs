@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 
 use identity::principal::{HostPort, Name};
 use identity::time::Timestamp;
@@ -21,6 +22,9 @@ pub struct TunnelView {
     pub problem: Option<String>,
     pub listens: BTreeMap<Place, SocketAddr>,
     pub failed: BTreeMap<Place, String>,
+    /// What it goes without, or could not write down, and what to do.
+    #[serde(default)]
+    pub troubles: BTreeMap<String, String>,
     /// Which service each forward leads to.
     #[serde(default)]
     pub forwards: BTreeMap<HostPort, Forward>,
@@ -37,6 +41,21 @@ impl TunnelView {
             Place::PeersTls | Place::PeersQuic | Place::Socks | Place::SocksOf(_) | Place::Resolver => false,
         };
         self.listens.iter().filter(|(place, _)| leads(place)).map(|(place, at)| (place, *at)).collect()
+    }
+}
+
+/// Trouble that came, or is over; logged when it changes.
+pub fn note(view: &Mutex<TunnelView>, about: &str, trouble: Option<String>) {
+    let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
+    if view.troubles.get(about) == trouble.as_ref() {
+        return;
+    }
+    if let Some(why) = trouble {
+        tracing::error!(about, why, "the tunnel goes on without");
+        view.troubles.insert(about.to_owned(), why);
+    } else {
+        tracing::info!(about, "what was wrong with it is over");
+        view.troubles.remove(about);
     }
 }
 

@@ -82,6 +82,42 @@ async fn a_taken_port_becomes_the_orgs_own_and_that_is_kept() {
     assert!(TcpStream::connect(socks).await.is_err());
 }
 
+/// Programs would tell their password to whoever has taken the port.
+#[tokio::test]
+async fn with_passwords_a_taken_port_is_not_moved() {
+    let mut house = House::new().await;
+    let wished = own_address();
+    let squatter = Taken::bind(wished).unwrap();
+    // Before there were passwords, it was moved.
+    house.running = running(&wished.to_string(), false);
+    assert_ne!(house.follow().await.at[&Place::Socks], wished);
+    house.running.policy.socks = running(&wished.to_string(), true).policy.socks;
+    let listens = house.settle().await;
+    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&Place::Socks]);
+    let why = &listens.failed[&Place::Socks];
+    assert!(why.contains(&wished.to_string()) && why.contains("end the program that has the port"), "{why}");
+    drop(squatter);
+    let first = house.follow().await;
+    assert_eq!(first.at[&Place::Socks], wished);
+    // Whoever comes later and stands first by name takes nobody's port.
+    house.home.insert(of("user/aaron"));
+    let second = house.follow().await;
+    assert!(first.at.iter().all(|(place, at)| second.at.get(place) == Some(at)), "{first:?} {second:?}");
+    let aaron = second.at[&Place::SocksOf(of("user/aaron"))];
+    assert!((wished.port() + 1..wished.port() + 10).contains(&aaron.port()), "{aaron}");
+    // Where somebody was told to go, nobody else is gone to.
+    drop(house.listeners);
+    let alice = second.at[&Place::SocksOf(of("user/alice"))];
+    while TcpStream::connect(alice).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let _squatter = Taken::bind(alice).unwrap();
+    let mut next = House::new().await;
+    (next.running, next.home) = (house.running.clone(), house.home.clone());
+    let listens = next.settle().await;
+    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&Place::SocksOf(of("user/alice"))]);
+}
+
 #[tokio::test]
 async fn two_orgs_on_one_machine_are_apart() {
     let (mut one, mut two) = (House::new().await, House::new().await);

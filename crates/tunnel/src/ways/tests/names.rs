@@ -142,3 +142,43 @@ async fn a_resolver_that_others_wrote_understands_the_answers() {
     ];
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);
 }
+
+/// Whoever is first at the address of a service gets nothing by it.
+#[tokio::test]
+async fn a_name_whose_address_somebody_else_has_does_not_resolve() {
+    let (house, first) = resolving().await;
+    let service = Place::Service(name("echo"));
+    let at = first.at[&service];
+    drop(house);
+    while TcpStream::connect(at).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let squatter = TcpListener::bind(at).await.unwrap();
+    let mut house = House::new().await;
+    house.running.policy.resolver = Some("127.0.0.1:0".parse().unwrap());
+    let target = house.targets.services.get_mut(&name("echo")).unwrap();
+    target.port = Some(at.port());
+    let mut silent = target.clone();
+    silent.port = None;
+    house.targets.services.insert(name("silent"), silent);
+    let listens = house.settle().await;
+    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&service]);
+    let why = &listens.failed[&service];
+    assert!(why.starts_with(&format!("{at}: Address already in use")) && why.contains("use SOCKS"), "{why}");
+    let resolver = listens.at[&Place::Resolver];
+    for (asked, is_there) in [("echo", false), ("echo.alpha", true), ("silent", false)] {
+        let (code, address) = read(&ask_udp(resolver, &query(&format!("{asked}.harbor.internal"), 1)).await);
+        assert_eq!((code, address.is_some()), if is_there { (0, true) } else { (3, false) }, "{asked}");
+    }
+    // By SOCKS it is reached as before, and when the port is free, by its name, too.
+    drop(squatter);
+    assert_eq!(house.follow().await.at[&service], at);
+    assert_eq!(read(&ask_udp(resolver, &query("echo.harbor.internal", 1)).await), (0, Some(ipv4(at))));
+}
+
+fn ipv4(at: SocketAddr) -> Ipv4Addr {
+    match at.ip() {
+        IpAddr::V4(ip) => ip,
+        IpAddr::V6(_) => panic!("{at}"),
+    }
+}

@@ -25,13 +25,14 @@ fn identity(chain: u8) -> Identity {
     Identity { principal, chain: vec![Bytes(vec![chain])], key: Bytes(vec![7]) }
 }
 
-fn orders() -> Orders {
+pub fn orders() -> Orders {
     let runs = Manifest::empty(SCHEMA).runs;
     let known = KnownFile { schema: 1, founding: word(1), signers: Vec::new(), head: word(2), sighted: Vec::new() };
     Orders {
+        id: identity::id::OrgId([1; 32]),
         org: "harbor".parse().unwrap(),
         node: "alpha".parse().unwrap(),
-        know: Knowledge { known, roots: Vec::new(), former: Vec::new(), presented: None, pins: BTreeMap::new() },
+        know: Knowledge { known, roots: Vec::new(), former: Vec::new(), presented: None },
         speak: vec![identity(1)],
         allow: vec![Access::default()],
         run: Running {
@@ -42,6 +43,7 @@ fn orders() -> Orders {
             ports: BTreeMap::new(),
             passwords: BTreeMap::new(),
         },
+        gaps: BTreeMap::new(),
     }
 }
 
@@ -49,6 +51,7 @@ fn kinds(orders: &[Order]) -> Vec<&'static str> {
     let kind = |order: &Order| match order {
         Order::Be { .. } => "be",
         Order::Know(_) => "know",
+        Order::Pin(_) => "pin",
         Order::Speak(_) => "speak",
         Order::Allow(_) => "allow",
         Order::Run(_) => "run",
@@ -60,18 +63,17 @@ fn kinds(orders: &[Order]) -> Vec<&'static str> {
 #[test]
 fn a_new_process_hears_everything_and_authority_first() {
     let mut fed = Fed::default();
-    assert_eq!(kinds(&fed.changes(&orders())), ["be", "know", "allow", "speak", "run"]);
-    assert!(fed.changes(&orders()).is_empty());
-    assert_eq!(kinds(&Fed::default().changes(&orders())), ["be", "know", "allow", "speak", "run"]);
+    assert_eq!(kinds(&fed.changes(&orders(), &BTreeMap::new())), ["be", "know", "allow", "speak", "run"]);
+    assert!(fed.changes(&orders(), &BTreeMap::new()).is_empty());
+    assert_eq!(kinds(&Fed::default().changes(&orders(), &BTreeMap::new())), ["be", "know", "allow", "speak", "run"]);
 }
 
 #[test]
 fn only_what_changed_is_said_again() {
     type Change = fn(&mut Orders);
-    let changes: [(&[&str], Change); 8] = [
+    let changes: [(&[&str], Change); 7] = [
         (&["know"], |orders| orders.know.known.head = word(3)),
         (&["know"], |orders| orders.know.roots.push(Bytes(vec![1]))),
-        (&["know"], |orders| orders.know.pins = [("beta".parse().unwrap(), Digest([1; 32]))].into()),
         (&["speak"], |orders| orders.speak = vec![identity(2)]),
         (&["speak"], |orders| orders.speak.clear()),
         // What went back guards what is obeyed.
@@ -81,9 +83,24 @@ fn only_what_changed_is_said_again() {
     ];
     for (heard, change) in changes {
         let (mut fed, mut orders) = (Fed::default(), orders());
-        fed.changes(&orders);
+        fed.changes(&orders, &BTreeMap::new());
         change(&mut orders);
-        assert_eq!(kinds(&fed.changes(&orders)), heard);
-        assert!(fed.changes(&orders).is_empty());
+        assert_eq!(kinds(&fed.changes(&orders, &BTreeMap::new())), heard);
+        assert!(fed.changes(&orders, &BTreeMap::new()).is_empty());
     }
+}
+
+#[test]
+fn a_key_under_a_name_is_said_once_and_nothing_else_with_it() {
+    let (mut fed, orders) = (Fed::default(), orders());
+    let mut pins: BTreeMap<NodeName, Digest> = [("web-1".parse().unwrap(), Digest([1; 32]))].into();
+    assert_eq!(kinds(&fed.changes(&orders, &pins)), ["be", "know", "pin", "allow", "speak", "run"]);
+    pins.insert("web-2".parse().unwrap(), Digest([2; 32]));
+    let said = fed.changes(&orders, &pins);
+    assert!(
+        matches!(&said[..], [Order::Pin(new)] if new.len() == 1 && new.contains_key(&"web-2".parse::<NodeName>().unwrap()))
+    );
+    pins.insert("web-1".parse().unwrap(), Digest([3; 32]));
+    assert_eq!(kinds(&fed.changes(&orders, &pins)), ["pin"]);
+    assert!(fed.changes(&orders, &pins).is_empty());
 }

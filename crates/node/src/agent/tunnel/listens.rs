@@ -1,0 +1,120 @@
+//! Where the tunnel says that it listens: believed only where it was to, since other programs are sent there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use identity::principal::Principal;
+use tunnel::held::Targets;
+use tunnel::orders::Place;
+use tunnel::ways::desk::{Desk, Here};
+use tunnel::ways::plan::Plan;
+
+use super::feed::Orders;
+
+/// What is kept of why it cannot listen somewhere.
+const TEXT: usize = 300;
+
+/// What it was told to do; nothing else is of interest.
+#[derive(Debug)]
+pub struct Wished {
+    at: BTreeMap<Place, Vec<SocketAddr>>,
+    failed: BTreeSet<Place>,
+}
+
+impl Wished {
+    pub fn by(orders: &Orders) -> Self {
+        let home: Vec<Principal> = orders.speak.iter().map(|identity| identity.principal.clone()).collect();
+        let targets = Targets::of_all(&orders.allow);
+        let here = Here { id: orders.id, org: &orders.org, node: &orders.node };
+        let desk = Desk::new(here, &orders.run, home, &targets);
+        let Plan { wishes, failed } = Plan::new(&orders.run, &desk, &targets);
+        let tries = wishes.into_iter().map(|(place, wish)| (place, wish.tries(None, orders.id)));
+        Self { at: tries.collect(), failed: failed.into_keys().collect() }
+    }
+
+    pub fn believe(
+        &self,
+        at: BTreeMap<Place, SocketAddr>,
+        failed: BTreeMap<Place, String>,
+    ) -> (BTreeMap<Place, SocketAddr>, BTreeMap<Place, String>) {
+        let at = at.into_iter().filter(|(place, at)| self.could_be(place, *at)).collect();
+        let failed = failed.into_iter().filter(|(place, _)| self.knows(place));
+        (at, failed.map(|(place, why)| (place, why.chars().take(TEXT).collect())).collect())
+    }
+
+    fn knows(&self, place: &Place) -> bool {
+        is_for_peers(place) || self.at.contains_key(place) || self.failed.contains(place)
+    }
+
+    /// A port can be another one where any free one would do; the address cannot.
+    fn could_be(&self, place: &Place, at: SocketAddr) -> bool {
+        let Some(tries) = self.at.get(place) else {
+            return is_for_peers(place);
+        };
+        tries.iter().any(|wish| wish.ip() == at.ip() && (wish.port() == at.port() || wish.port() == 0))
+    }
+}
+
+/// Nobody on this machine is sent there.
+const fn is_for_peers(place: &Place) -> bool {
+    matches!(place, Place::PeersTls | Place::PeersQuic)
+}
+
+#[cfg(test)]
+mod tests {
+    use manifest::stored::Socks;
+
+    use super::super::feed::tests::orders;
+    use super::*;
+
+    fn places(all: &[(&str, &str)]) -> BTreeMap<Place, SocketAddr> {
+        let read = |(place, at): &(&str, &str)| ((*place).to_owned().try_into().unwrap(), at.parse().unwrap());
+        all.iter().map(read).collect()
+    }
+
+    #[test]
+    fn only_what_it_was_told_to_listen_at_is_believed() {
+        let mut orders = orders();
+        orders.run.policy.socks = Socks::At { addr: "127.0.0.1:1080".parse().unwrap(), password: false };
+        orders.run.policy.resolver = Some("127.0.0.1:5300".parse().unwrap());
+        let wished = Wished::by(&orders);
+        let true_ones = [
+            ("socks", "127.0.0.1:1080"),
+            ("socks/spiffe://harbor/node/alpha", "127.0.0.1:40000"),
+            ("resolver", "127.0.0.1:5300"),
+            ("peers/tls", "[::]:7444"),
+        ];
+        let (at, _) = wished.believe(places(&true_ones), BTreeMap::new());
+        assert_eq!(at, places(&true_ones));
+        // Browsers and the resolver of the system would be sent there.
+        for lie in [
+            ("socks", "192.0.2.1:1080"),
+            ("socks", "0.0.0.0:1080"),
+            ("socks", "127.0.0.2:1080"),
+            ("resolver", "8.8.8.8:53"),
+            ("forward/127.0.0.1:8000", "127.0.0.1:8000"),
+            ("service/wiki", "127.0.0.1:80"),
+            ("socks/spiffe://harbor/user/root", "127.0.0.1:1081"),
+        ] {
+            assert_eq!(wished.believe(places(&[lie]), BTreeMap::new()).0, BTreeMap::new(), "{lie:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_open_to_others_is_where_the_fleet_says() {
+        let mut orders = orders();
+        orders.run.policy.socks = Socks::At { addr: "0.0.0.0:1080".parse().unwrap(), password: true };
+        let wished = Wished::by(&orders);
+        assert_eq!(wished.believe(places(&[("socks", "0.0.0.0:1080")]), BTreeMap::new()).0.len(), 1);
+        assert_eq!(wished.believe(places(&[("socks", "0.0.0.0:1081")]), BTreeMap::new()).0.len(), 0);
+    }
+
+    #[test]
+    fn why_it_failed_has_an_end() {
+        let wished = Wished::by(&orders());
+        let failed =
+            [(Place::PeersTls, "x".repeat(10_000)), (Place::Service("made-up".parse().unwrap()), String::new())];
+        let (_, failed) = wished.believe(BTreeMap::new(), failed.into());
+        assert_eq!(failed, [(Place::PeersTls, "x".repeat(TEXT))].into());
+    }
+}

@@ -1,0 +1,80 @@
+//! How much is told one by one: so much of one, so much of all, within a minute. The rest is counted, and told as a number.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+pub const WINDOW: Duration = Duration::from_mins(1);
+
+#[derive(Debug)]
+pub struct Limit<K> {
+    of_one: u32,
+    of_all: u32,
+    since: Option<Instant>,
+    said: u32,
+    by: HashMap<K, Told>,
+    /// Of those who are not told apart: there are too many.
+    beyond: u64,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    said: u32,
+    more: u64,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Limit<K> {
+    pub fn new(of_one: u32, of_all: u32) -> Self {
+        Self { of_one, of_all, since: None, said: 0, by: HashMap::new(), beyond: 0 }
+    }
+
+    /// May it be told? To be asked after `turn`.
+    pub fn passes(&mut self, key: &K, now: Instant) -> bool {
+        self.since.get_or_insert(now);
+        // As many are told apart as may say something.
+        if self.said >= self.of_all && !self.by.contains_key(key) {
+            self.beyond = self.beyond.saturating_add(1);
+            return false;
+        }
+        let told = self.by.entry(key.clone()).or_default();
+        if told.said >= self.of_one || self.said >= self.of_all {
+            told.more = told.more.saturating_add(1);
+            return false;
+        }
+        told.said += 1;
+        self.said += 1;
+        true
+    }
+
+    /// When a minute is over: how many were not told, by whom. From then on all may say something again.
+    pub fn turn(&mut self, now: Instant) -> Vec<(Option<K>, u64)> {
+        if self.since.is_none_or(|since| now.duration_since(since) < WINDOW) {
+            return Vec::new();
+        }
+        let by = std::mem::take(&mut self.by);
+        let beyond = std::mem::take(&mut self.beyond);
+        (self.since, self.said) = (None, 0);
+        let mut rest: Vec<_> = by.into_iter().map(|(key, told)| (Some(key), told.more)).collect();
+        rest.push((None, beyond));
+        rest.retain(|(_, more)| *more > 0);
+        rest.sort();
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_who_says_much_leaves_room_for_others_and_is_counted() {
+        let (mut limit, now) = (Limit::new(3, 5), Instant::now());
+        let mut passed = |key: &'static str, times: u32| (0..times).filter(|_| limit.passes(&key, now)).count();
+        assert_eq!((passed("loud", 100), passed("low", 1), passed("late", 9), passed("new", 7)), (3, 1, 1, 0));
+        assert_eq!(limit.turn(now), []);
+        let rest = [(None, 7), (Some("late"), 8), (Some("loud"), 97)];
+        assert_eq!(limit.turn(now + WINDOW), rest);
+        assert!(limit.passes(&"new", now + WINDOW));
+        assert_eq!(limit.turn(now + WINDOW * 3), []);
+    }
+}
