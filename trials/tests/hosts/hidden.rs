@@ -49,22 +49,28 @@ fn two_hosts_behind_nat_meet_at_a_relay_and_at_the_other_one_when_it_dies() {
     let before = relayed(&town, &relay, "bytes");
     open.carries();
     assert!(relayed(&town, &relay, "bytes") > before);
-    let tunnel = town.tunnel(&relay)["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?)).unwrap();
-    town.agents.remove(&relay).unwrap().kill();
-    let _ = kill_process(tunnel, Signal::KILL);
-    open.breaks();
+
+    // It vanishes without a word. Whoever has noticed asks the other one first from then on.
+    town.lan.plug(&relay, false);
     town.reads("beta");
     let way = town.way("beta", "alpha");
     assert_eq!(way["through"], other, "{way}");
-    town.stream("beta").carries();
-    assert!(relayed(&town, other, "bytes") > 0);
+    let in_vain = || town.tunnel("beta")["now"]["handshakes"]["failed"]["calling"].clone();
+    let before = in_vain();
+    let streams = [town.stream("beta"), town.stream("beta")];
+    assert_eq!(in_vain(), before);
+    open.breaks();
+    town.lan.plug(&relay, true);
+    until("it waits there again", || relayed(&town, &relay, "waiting") > 0);
 
-    // It comes back, and the second one vanishes without a word.
-    town.start(&relay);
-    until("it waits there again", || town.tunnel(&relay)["now"]["relayed"]["waiting"].as_u64() > Some(0));
-    let open = town.stream("beta");
-    town.lan.plug(other, false);
+    // And now the other one is killed.
+    let tunnel = town.tunnel(other)["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?)).unwrap();
+    town.agents.remove(other).unwrap().kill();
+    let _ = kill_process(tunnel, Signal::KILL);
+    for stream in streams {
+        stream.breaks();
+    }
     town.reads("beta");
     assert_eq!(town.way("beta", "alpha")["through"], Value::from(relay));
-    open.breaks();
+    town.stream("beta").carries();
 }

@@ -169,20 +169,30 @@ nodes:
         assert_eq!(stdout(&page), PAGE, "{from}: {}", trials::place::stderr(&page));
     }
 
+    /// From these addresses only this transport gets through to `alpha`: also where all is slow, no other is used.
+    fn only(&self, by: &str, from: &[String]) {
+        let other = if by == "quic" { "tcp" } else { "udp" };
+        self.lan.lose(&format!("ip saddr {{ {} }} {other} dport 7444", from.join(", ")));
+    }
+
     /// A stream that a program on that host opens and keeps open: its end, and the service's.
     fn stream(&self, from: &str) -> Held {
+        self.stream_to(from, ("wiki", &self.wiki))
+    }
+
+    fn stream_to(&self, from: &str, (service, pages): (&str, &Wiki)) -> Held {
         let at = self.socks(from);
         let mut near = self.lan.within(from, || TcpStream::connect(&at).unwrap());
-        let name = b"wiki.harbor.internal";
+        let name = format!("{service}.harbor.internal");
         near.write_all(&[5, 1, 0]).unwrap();
         near.read_exact(&mut [0; 2]).unwrap();
         near.write_all(&[5, 1, 0, 3, u8::try_from(name.len()).unwrap()]).unwrap();
-        near.write_all(&[&name[..], &80_u16.to_be_bytes()].concat()).unwrap();
+        near.write_all(&[name.as_bytes(), &80_u16.to_be_bytes()].concat()).unwrap();
         let mut reply = [0; 10];
         near.read_exact(&mut reply).unwrap();
         assert_eq!(reply[1], 0, "no stream from `{from}`: {reply:?}");
         near.write_all(b"keep this").unwrap();
-        let far = self.wiki.kept.recv_timeout(PATIENCE).unwrap();
+        let far = pages.kept.recv_timeout(PATIENCE).unwrap();
         for end in [&near, &far] {
             end.set_read_timeout(Some(PATIENCE)).unwrap();
         }

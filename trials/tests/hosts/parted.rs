@@ -8,8 +8,8 @@ use super::Town;
 
 /// Each of them takes its time.
 fn at_once(commands: impl Iterator<Item = Command>) -> Vec<Output> {
-    let begin = |mut command: Command| command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun: Vec<Child> = commands.map(begin).collect();
+    let start = |mut command: Command| command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun: Vec<Child> = commands.map(start).collect();
     begun.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
 }
 
@@ -29,6 +29,8 @@ fn a_host_that_is_gone_without_a_word_is_missed_by_both_ends_and_found_again() {
     );
     let callers = ["beta", "gamma"];
     town.settle(&nodes, &callers, "");
+    town.only("tls", &[town.lan.address("beta")]);
+    town.only("quic", &[town.lan.address("gamma")]);
     let open = callers.map(|caller| town.stream(caller));
     for stream in &open {
         stream.carries();

@@ -21,11 +21,12 @@ fn a_revocation_reaches_a_host_that_no_gateway_reaches() {
 "
     );
     let diary = "  diary:\n    at: beta\n    addr: 127.0.0.1:8081\n    groups: pages";
-    let _diary = Wiki::at(town.lan.within("beta", || TcpListener::bind("127.0.0.1:8081").unwrap()));
+    let pages = Wiki::at(town.lan.within("beta", || TcpListener::bind("127.0.0.1:8081").unwrap()));
     town.settle(&nodes, &["beta", "gamma"], diary);
     let diary = || town.curl("gamma", "diary");
     assert_eq!(stdout(&diary()), PAGE);
     town.reads("beta");
+    let open = town.stream_to("gamma", ("diary", &pages));
 
     // Neither of the two hears of anything by a gateway from now on.
     town.lan.part("quay", "beta");
@@ -36,13 +37,15 @@ fn a_revocation_reaches_a_host_that_no_gateway_reaches() {
     until("`alpha` has heard", || town.status("alpha")["head"].as_u64() > Some(before));
     assert_eq!(town.status("beta")["head"], before);
     assert_eq!(stdout(&diary()), PAGE, "nobody told `beta`");
+    open.carries();
 
     // By a connection that both have kept, or by a new one.
     town.reads("beta");
     until("`beta` has heard", || town.tunnel("beta")["now"]["head"].as_u64() > Some(before));
+    open.breaks();
     let refused = diary();
     assert_eq!((stdout(&refused).as_str(), refused.status.success()), ("", false));
     let log = std::fs::read_to_string(town.place.scope("beta").join("access.log")).unwrap();
-    let last = log.lines().filter(|line| line.contains("\"diary\"")).last().unwrap();
+    let last = log.lines().rfind(|line| line.contains("\"diary\"")).unwrap();
     assert!(last.contains("\"refused\""), "{last}");
 }
