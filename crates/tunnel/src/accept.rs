@@ -242,6 +242,11 @@ pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Rec
             incoming = endpoint.accept() => incoming,
         };
         let Some(incoming) = incoming else { return Ok(()) };
+        if held.door.turns_away(incoming.remote_address().ip(), Instant::now()) {
+            held.meter.failed_to_shake_hands("too_many");
+            incoming.ignore();
+            continue;
+        }
         if !incoming.remote_address_validated() {
             // Whoever only says that it is somewhere is counted nowhere, and keeps nobody there out. The answer is no longer
             // than what was sent: nobody is flooded by this node.

@@ -12,9 +12,11 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 pub const STRANGERS: usize = 1_024;
 /// Of one address: machines behind one address, or one that has just come back, want many at once.
 pub const OF_ONE_ADDRESS: usize = 256;
-/// So many handshakes may fail from one address within the time; then it has one at a time until it has been calm so long.
+/// So many handshakes may fail from one address within the time; then it has one at a time, and no more of them than the pace
+/// says, until it has been calm so long. To be sent away costs a fraction of what a stranger spends on a handshake.
 pub const FAILURES: u32 = 16;
 pub const CALM: Duration = Duration::from_secs(10);
+pub const PACE: Duration = Duration::from_millis(100);
 /// Addresses that are remembered: a flood from more of them forgets those that do nothing.
 const ADDRESSES: usize = 16_384;
 
@@ -99,6 +101,8 @@ struct Address {
     at_once: usize,
     failures: u32,
     failed: Option<Instant>,
+    /// When it was last let try although it is suspect.
+    tried: Option<Instant>,
 }
 
 /// A stranger's place while it shows who it is. Dropped before `let_in`: it failed.
@@ -146,11 +150,12 @@ impl Door {
         }
         let known = inside.addresses.entry(address).or_default();
         if known.failed.is_some_and(|at| now.duration_since(at) >= CALM) {
-            (known.failures, known.failed) = (0, None);
+            (known.failures, known.failed, known.tried) = (0, None, None);
         }
-        if known.at_once >= if known.is_suspect(now) { 1 } else { OF_ONE_ADDRESS } {
+        if !known.may_try(now) {
             return None;
         }
+        known.tried = known.is_suspect(now).then_some(now);
         known.at_once += 1;
         if inside.strangers.len() >= STRANGERS {
             // Whoever has not finished for longest makes room.
@@ -162,6 +167,11 @@ impl Door {
         inside.strangers.push_back((number, evict));
         drop(inside);
         Some(Knock { door: Arc::clone(self), number, address, evicted, is_peer: false })
+    }
+
+    /// Would whoever comes from there have to go? Nothing is counted.
+    pub fn turns_away(&self, from: IpAddr, now: Instant) -> bool {
+        self.inside().addresses.get(&network(from)).is_some_and(|known| !known.may_try(now))
     }
 
     /// How many are showing who they are.
@@ -216,6 +226,14 @@ impl Inside {
 impl Address {
     fn is_suspect(&self, now: Instant) -> bool {
         self.failures >= FAILURES && self.failed.is_some_and(|at| now.duration_since(at) < CALM)
+    }
+
+    fn may_try(&self, now: Instant) -> bool {
+        if self.is_suspect(now) {
+            self.at_once == 0 && self.tried.is_none_or(|at| now.duration_since(at) >= PACE)
+        } else {
+            self.at_once < OF_ONE_ADDRESS
+        }
     }
 }
 
@@ -300,6 +318,20 @@ mod tests {
         assert!(door.knock(address(2), now).is_some(), "others are not bothered");
         assert!(door.knock(address(1), now + CALM * 2).is_some());
         drop(one);
+    }
+
+    #[test]
+    fn a_suspect_tries_no_faster_than_the_pace() {
+        let (door, now) = (Arc::<Door>::default(), Instant::now());
+        (0..FAILURES).for_each(|_| drop(door.knock(address(1), now).unwrap()));
+        let now = Instant::now();
+        drop(door.knock(address(1), now).unwrap());
+        assert!(door.turns_away(address(1), now) && !door.turns_away(address(2), now));
+        assert!(door.knock(address(1), now + PACE / 2).is_none());
+        drop(door.knock(address(1), now + PACE).unwrap());
+        assert!(door.knock(address(1), now + PACE).is_none());
+        let calm = Instant::now() + CALM;
+        assert!((0..FAILURES).all(|_| door.knock(address(1), calm).is_some()), "until it has been calm");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod upstream;
 mod dying;
 mod sharing;
 mod crowding;
+mod flooding;
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
