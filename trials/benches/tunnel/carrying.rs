@@ -28,14 +28,14 @@ pub fn bulk(table: &mut Table, ways: &[Way], pace: Pace) {
     );
     for streams in [1, 100] {
         let values = rounds(ways, pace, |way| {
-            let Measured { done, cpu } = way.measure(Kind::Bulk, streams, pace.seconds);
+            let measured @ Measured { done, cpu } = way.measure(Kind::Bulk, streams, pace.seconds);
             let bits = done.bytes as f64 * 8.0 / 1e9;
             let mut values = Values::from([("Gbit/s", bits / done.seconds)]);
             if !way.processes.is_empty() {
                 values.insert("Gbit/s per core", bits / cpu);
                 values.insert("CPU s per GiB", cpu / (done.bytes as f64 / GIB));
             }
-            values
+            (measured, values)
         });
         for (way, values) in ways.iter().zip(values) {
             add(table, ("bulk", streams), way, values, None);
@@ -49,8 +49,8 @@ pub fn round_trips(table: &mut Table, ways: &[Way], pace: Pace) {
     );
     for streams in [1, 100] {
         let values = rounds(ways, pace, |way| {
-            let Measured { done, .. } = way.measure(Kind::RoundTrips, streams, pace.seconds);
-            Values::from([("us p50", done.half), ("us p99", done.most)])
+            let measured @ Measured { done, .. } = way.measure(Kind::RoundTrips, streams, pace.seconds);
+            (measured, Values::from([("us p50", done.half), ("us p99", done.most)]))
         });
         for (way, mut values) in ways.iter().zip(values) {
             let plain = |name| table.value("round trip", "plain TCP", streams, name);
@@ -76,13 +76,13 @@ pub fn openings(table: &mut Table, ways: &[Way], pace: Pace) {
          handshake for each"
     ));
     let values = rounds(ways, pace, |way| {
-        let Measured { done, cpu } = way.measure(Kind::Openings, OPENERS, pace.seconds);
+        let measured @ Measured { done, cpu } = way.measure(Kind::Openings, OPENERS, pace.seconds);
         let count = f64::from(u32::try_from(done.count).unwrap_or(u32::MAX));
         let mut values = Values::from([("per s", count / done.seconds), ("us p50", done.half), ("us p99", done.most)]);
         if !way.processes.is_empty() {
             values.insert("CPU us each", cpu * 1e6 / count);
         }
-        values
+        (measured, values)
     });
     for (way, values) in ways.iter().zip(values) {
         add(table, ("new connections", OPENERS), way, values, None);
@@ -90,11 +90,15 @@ pub fn openings(table: &mut Table, ways: &[Way], pace: Pace) {
 }
 
 /// For each way the medians of its rounds.
-fn rounds(ways: &[Way], pace: Pace, mut once: impl FnMut(&Way) -> Values) -> Vec<Values> {
+fn rounds(ways: &[Way], pace: Pace, once: impl Fn(&Way) -> (Measured, Values)) -> Vec<Values> {
     let mut all: Vec<BTreeMap<&'static str, Vec<f64>>> = ways.iter().map(|_| BTreeMap::new()).collect();
     for _ in 0..pace.rounds {
         for (way, seen) in ways.iter().zip(&mut all) {
-            for (name, value) in once(way) {
+            let (Measured { done, .. }, mut values) = once(way);
+            if done.refused > 0 {
+                values.insert("refused first", f64::from(u32::try_from(done.refused).unwrap_or(u32::MAX)));
+            }
+            for (name, value) in values {
                 seen.entry(name).or_default().push(value);
             }
         }

@@ -1,6 +1,5 @@
 //! Streams that are held open and mostly say nothing; each notes when it ends. Words on standard input say what to do.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -37,11 +36,10 @@ pub async fn hold(load: &Load) {
     for _ in 0..load.streams {
         let (at, turns, told, asked) = (load.at, Arc::clone(&turns), told.clone(), asked.subscribe());
         tokio::spawn(async move {
-            let opened = {
+            let mut socket = {
                 let _turn = turns.acquire().await;
-                open(at).await
+                connect(at, ECHO).await
             };
-            let mut socket = opened.unwrap_or_else(|why| panic!("could not open one more: {why}"));
             let _ = told.send(Told::Alive);
             rest(&mut socket, asked, &told).await;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -77,12 +75,6 @@ fn lines() -> mpsc::UnboundedReceiver<String> {
     let (read, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || std::io::stdin().lines().map_while(Result::ok).try_for_each(|line| read.send(line)));
     lines
-}
-
-async fn open(at: SocketAddr) -> std::io::Result<TcpStream> {
-    let mut socket = connect(at, ECHO).await?;
-    echoes(&mut socket).await?;
-    Ok(socket)
 }
 
 async fn echoes(socket: &mut TcpStream) -> std::io::Result<()> {

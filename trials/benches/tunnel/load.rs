@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct Done {
     pub count: usize,
     pub half: f64,
     pub most: f64,
+    /// Connections that were refused first, and tried again.
+    pub refused: usize,
 }
 
 impl Load {
@@ -65,11 +68,31 @@ impl Load {
     }
 }
 
-pub async fn connect(at: SocketAddr, first: u8) -> std::io::Result<TcpStream> {
+/// How often, and how soon, a caller tries again: not every way takes a hundred at once.
+const TRIES: usize = 200;
+const AGAIN: Duration = Duration::from_millis(20);
+/// Of all streams together.
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// The service has answered when it returns.
+pub async fn connect(at: SocketAddr, first: u8) -> TcpStream {
+    for _ in 1..TRIES {
+        if let Ok(socket) = try_connect(at, first).await {
+            return socket;
+        }
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(AGAIN).await;
+    }
+    try_connect(at, first).await.unwrap_or_else(|why| panic!("{at}, after {TRIES} tries: {why}"))
+}
+
+async fn try_connect(at: SocketAddr, first: u8) -> std::io::Result<TcpStream> {
     let mut socket = TcpStream::connect(at).await?;
     socket.set_nodelay(true)?;
-    socket.write_u8(first).await?;
-    Ok(socket)
+    // A sink answers with its name, an echo with what it was sent.
+    let (sent, back): (&[u8], u8) = if first == ECHO { (&[ECHO, 7], 7) } else { (&[SINK], SINK) };
+    socket.write_all(sent).await?;
+    if socket.read_u8().await? == back { Ok(socket) } else { Err(std::io::Error::other("another byte came back")) }
 }
 
 /// All streams are open before the first byte of bulk goes out. At the end each is told by the service how much arrived.
@@ -79,7 +102,7 @@ async fn bulk(load: &Load) -> Done {
     for _ in 0..load.streams {
         let (start, block, at, span) = (Arc::clone(&start), Arc::clone(&block), load.at, load.span());
         streams.spawn(async move {
-            let mut socket = connect(at, SINK).await.unwrap_or_else(|why| panic!("{at}: {why}"));
+            let mut socket = connect(at, SINK).await;
             start.wait().await;
             let (begun, mut sent) = (Instant::now(), 0_u64);
             while begun.elapsed() < span {
@@ -95,7 +118,7 @@ async fn bulk(load: &Load) -> Done {
     start.wait().await;
     let begun = Instant::now();
     let bytes = streams.join_all().await.into_iter().sum();
-    Done { bytes, seconds: begun.elapsed().as_secs_f64(), ..Done::default() }
+    Done { bytes, seconds: begun.elapsed().as_secs_f64(), refused: refused(), ..Done::default() }
 }
 
 fn alone(load: &Load) -> Done {
@@ -124,7 +147,7 @@ async fn together(load: &Load) -> Done {
     for _ in 0..load.streams {
         let (at, span) = (load.at, load.span());
         streams.spawn(async move {
-            let mut socket = connect(at, ECHO).await.unwrap_or_else(|why| panic!("{at}: {why}"));
+            let mut socket = connect(at, ECHO).await;
             let (begun, mut took) = (Instant::now(), Vec::new());
             while begun.elapsed() < span {
                 let sent = small(took.len());
@@ -151,8 +174,10 @@ async fn openings(load: &Load) -> Done {
             let mut took = Vec::new();
             while begun.elapsed() < span {
                 let since = Instant::now();
-                let done = opening(at).await;
-                done.unwrap_or_else(|why| panic!("connection {}: {why}", took.len()));
+                let mut socket = connect(at, ECHO).await;
+                socket.shutdown().await.unwrap_or_else(|why| panic!("connection {}: {why}", took.len()));
+                let more = socket.read(&mut [0]).await.unwrap_or_else(|why| panic!("connection {}: {why}", took.len()));
+                assert_eq!(more, 0, "bytes came that nobody sent");
                 took.push(since.elapsed());
             }
             took
@@ -160,17 +185,6 @@ async fn openings(load: &Load) -> Done {
     }
     let took: Vec<Duration> = callers.join_all().await.into_iter().flatten().collect();
     summed(took, begun.elapsed().as_secs_f64())
-}
-
-async fn opening(at: SocketAddr) -> std::io::Result<()> {
-    let mut socket = TcpStream::connect(at).await?;
-    socket.set_nodelay(true)?;
-    socket.write_all(&[ECHO, 7]).await?;
-    let mut back = [0];
-    socket.read_exact(&mut back).await?;
-    socket.shutdown().await?;
-    let more = socket.read(&mut [0]).await?;
-    if back == [7] && more == 0 { Ok(()) } else { Err(std::io::Error::other("another byte came back")) }
 }
 
 fn small(number: usize) -> [u8; SMALL] {
@@ -184,5 +198,9 @@ fn summed(mut took: Vec<Duration>, seconds: f64) -> Done {
         let at = (took.len() * percent).div_ceil(100).saturating_sub(1);
         took.get(at).map_or(f64::NAN, |took| took.as_secs_f64() * 1e6)
     };
-    Done { bytes: 0, seconds, count: took.len(), half: of_hundred(50), most: of_hundred(99) }
+    Done { bytes: 0, seconds, count: took.len(), half: of_hundred(50), most: of_hundred(99), refused: refused() }
+}
+
+fn refused() -> usize {
+    REFUSED.load(Ordering::Relaxed)
 }

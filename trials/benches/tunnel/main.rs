@@ -21,6 +21,8 @@ mod namespaces;
 mod town;
 mod report;
 mod carrying;
+mod rest;
+mod cuts;
 
 use std::net::SocketAddr;
 
@@ -93,6 +95,12 @@ impl Wishes {
         let (_service, at) = listening(in_namespace(None, "service", &loopback()));
         if ["bulk", "trips", "openings"].iter().any(|part| self.wants(part)) {
             self.carry(&mut table, at);
+        }
+        if self.wants("idle") {
+            rest::idle(&mut table, at, self.quick);
+        }
+        if self.wants("cuts") {
+            cuts::cuts(&mut table, at, if self.quick { 200 } else { 1_000 });
         }
         table.end();
     }

@@ -76,25 +76,27 @@ pub fn wireguard(ground: &Ground<'_>) -> Result<Way, String> {
     run("wg", &["--version"]).map_err(|_| "not installed: apt-get install wireguard-tools")?;
     let cable = Cable::lay("wg")?;
     let secrets = [run("wg", &["genkey"])?, run("wg", &["genkey"])?];
+    // Its socket has the name of its link, whatever the namespace.
+    let links = ["wgfh0", "wgfh1"];
     let mut alive = Vec::new();
     for (end, secret) in secrets.iter().enumerate() {
         let mut command = cable.command(end, "wireguard-go");
-        command.args(["-f", "wgfh"]).env("WG_PROCESS_FOREGROUND", "1");
+        command.args(["-f", links[end]]).env("WG_PROCESS_FOREGROUND", "1");
         alive.push(ground.spawn(command, &format!("wireguard-{end}"))?);
         let file = ground.folder.join(format!("wireguard-{end}.key"));
         std::fs::write(&file, secret).map_err(|why| why.to_string())?;
     }
     for end in 0..secrets.len() {
-        let (other, name) = (1 - end, cable.name(end));
+        let (other, name, link) = (1 - end, cable.name(end), links[end]);
         let key = public(&secrets[other])?;
         let file = ground.folder.join(format!("wireguard-{end}.key")).display().to_string();
         let (allowed, endpoint) = (format!("{}/32", INSIDE[other]), format!("{}:51820", OUTSIDE[other]));
-        wait(|| ip(&["-n", name, "link", "show", "wgfh"]))?;
-        let words = ["netns", "exec", name, "wg", "set", "wgfh", "listen-port", "51820", "private-key", &file];
+        wait(|| ip(&["-n", name, "link", "show", link]))?;
+        let words = ["netns", "exec", name, "wg", "set", link, "listen-port", "51820", "private-key", &file];
         let peer = ["peer", &key, "allowed-ips", &allowed, "endpoint", &endpoint];
         wait(|| ip(&[&words[..], &peer[..]].concat()))?;
-        ip(&["-n", name, "addr", "add", &format!("{}/24", INSIDE[end]), "dev", "wgfh"])?;
-        ip(&["-n", name, "link", "set", "wgfh", "mtu", "1420", "up"])?;
+        ip(&["-n", name, "addr", "add", &format!("{}/24", INSIDE[end]), "dev", link])?;
+        ip(&["-n", name, "link", "set", link, "mtu", "1420", "up"])?;
     }
     Ok(cable.way("wireguard-go", alive).version(&format!("{version}; both ends in namespaces, MTU 1420")))
 }

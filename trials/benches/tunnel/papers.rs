@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pki_types::pem::PemObject as _;
 use pki_types::{CertificateDer, PrivateKeyDer};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
 };
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -25,6 +25,8 @@ impl Papers {
     pub fn make(folder: &Path) -> Self {
         std::fs::create_dir_all(folder).unwrap();
         let mut ca = CertificateParams::new(Vec::<String>::new()).unwrap();
+        // OpenSSL takes two of one name for one that signed itself.
+        ca.distinguished_name.push(DnType::CommonName, "bench");
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
@@ -33,6 +35,7 @@ impl Papers {
         for end in ["near", "far"] {
             let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
             let mut leaf = CertificateParams::new(vec![NAME.to_owned(), "127.0.0.1".to_owned()]).unwrap();
+            leaf.distinguished_name.push(DnType::CommonName, end);
             leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
             let leaf = leaf.signed_by(&key, &issuer).unwrap();
             let (certificate, key) = (leaf.pem(), key.serialize_pem());

@@ -35,7 +35,7 @@ pub fn all(ground: &Ground<'_>) -> (Vec<Way>, Vec<String>) {
     for (name, start) in peers {
         match start(ground).and_then(|way| answers(&way).map(|()| way)) {
             Ok(way) => ways.push(way),
-            Err(why) => missing.push(format!("{name}: not measured: {why}")),
+            Err(why) => missing.push(format!("{name}: not measured: {why}{}", ground.said(name))),
         }
     }
     (ways, missing)
@@ -51,10 +51,7 @@ fn answers(way: &Way) -> Result<(), String> {
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(format!(
-                "nothing came back: {}",
-                trials::place::stderr(&told).lines().last().unwrap_or_default()
-            ));
+            return Err("nothing came back".to_owned());
         }
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -73,7 +70,7 @@ fn stunnel(ground: &Ground<'_>) -> Result<Way, String> {
             ground.papers.file(&format!("{end}.key")),
             ground.papers.file("ca.pem"),
         );
-        ground.start("stunnel4", &[], end, &text)
+        ground.start("stunnel4", &[], &format!("stunnel-{end}"), &text)
     };
     let alive = vec![own("near", true, near, far)?, own("far", false, far, ground.service)?];
     Ok(Way::new("stunnel", near, Vec::new()).of(alive).version(&format!("{version}; mTLS, X25519")))
@@ -135,6 +132,18 @@ impl Ground<'_> {
         let mut command = Command::new(program);
         command.args(words).arg(path);
         self.spawn(command, name)
+    }
+
+    /// The last words of a program that did not come up.
+    fn said(&self, name: &str) -> String {
+        let word = name.split([' ', '-']).next().unwrap_or_default();
+        let files = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let logs = files.filter(|path| {
+            let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            file.starts_with(word) && path.extension().is_some_and(|kind| kind == "log")
+        });
+        let texts = logs.filter_map(|path| std::fs::read_to_string(path).ok());
+        texts.filter_map(|text| Some(format!("; it says: {}", text.lines().last()?))).collect()
     }
 
     /// What it says is in a file beside.

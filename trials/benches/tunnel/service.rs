@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Takes everything, compares it with what was to come, and says at the end how much it was.
+/// Says so when it is there, takes everything, compares it with what was to come, and says at the end how much it was.
 pub const SINK: u8 = b'S';
 /// Sends back what comes.
 pub const ECHO: u8 = b'E';
@@ -47,6 +47,7 @@ async fn answer(mut socket: TcpStream) -> std::io::Result<()> {
 async fn sink(mut socket: TcpStream) -> std::io::Result<()> {
     let (expected, mut room, mut total) = ([block(), block()].concat(), vec![0; BLOCK], 0_u64);
     let mut at = 0;
+    socket.write_u8(SINK).await?;
     loop {
         let read = socket.read(&mut room).await?;
         if read == 0 {

@@ -4,11 +4,12 @@
 //! `near-quic` call, each over its transport; `ann` and `bob` are at home on both.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::time::Duration;
 
+use identity::time::Timestamp;
 use serde_json::Value;
 use trials::place::{Place, Running, until};
 
@@ -37,14 +38,14 @@ impl Town {
     pub fn new(service: SocketAddr) -> Self {
         let place = Place::founded(&["--node", "quay"]);
         std::fs::create_dir(place.path("fleet")).unwrap();
-        let gateway = place.serve();
+        let gateway = serve(&place);
         let agents = ["alpha", "hidden", "near-tls", "near-quic"].map(|node| {
             place.joined(node);
             agent(&place, node)
         });
         let ports = (0..2 + NEAR.len() * FORWARDS.len()).map(|_| Place::new()).collect();
         let town = Self { place, service, gateway, _agents: agents.into(), ports };
-        town.publish("pages");
+        town.publish(true);
         until("the tunnels listen", || {
             NEAR.iter().all(|(node, _)| FORWARDS.iter().all(|(way, _)| town.forward(node, way).is_some()))
                 && town.tunnel("alpha")["listens"].get("peers/tls").is_some()
@@ -56,11 +57,26 @@ impl Town {
         town
     }
 
-    /// `ann` may call what is in this group; everybody else may call `pages`. Returns when every node has confirmed it.
-    pub fn publish(&self, allowed: &str) {
+    /// Nothing is left to `ann`. Returns when every node has confirmed it.
+    pub fn take_back(&self) {
+        self.publish(false);
+    }
+
+    /// When the far end's tunnel said first that it cut something: its table was swapped just before. In seconds since 1970.
+    pub fn swapped(&self) -> Option<f64> {
+        let log = std::fs::read_to_string(self.place.path("alpha.log")).ok()?;
+        let line = log.lines().find(|line| line.contains("cut a stream that is no longer allowed"))?;
+        let (whole, rest) = line.split_once('.')?;
+        let at: Timestamp = format!("{whole}Z").parse().ok()?;
+        let fraction: f64 = format!("0.{}", rest.split_once('Z')?.0).parse().ok()?;
+        Some(at.unix() as f64 + fraction)
+    }
+
+    fn publish(&self, is_hers: bool) {
+        let allowed = if is_hers { "pages" } else { "empty" };
         let id = self.place.facts(&["org", "list"])[0]["org_id"].clone();
         let [quay, alpha, ..] = self.ports.as_slice() else { return };
-        let nodes: String = NEAR.iter().map(|(node, transport)| self.near(node, transport)).collect();
+        let nodes: String = NEAR.iter().map(|(node, transport)| self.near(node, transport, is_hers)).collect();
         let fleet = format!(
             "org: {{name: harbor, id: {id}}}
 users:
@@ -87,8 +103,10 @@ nodes:
         self.place.facts(&["publish", "--yes"]);
     }
 
-    fn near(&self, node: &str, transport: &str) -> String {
-        let forwards = FORWARDS.iter().map(|(way, what)| format!("\"{}\": {{{what}}}", self.wished(node, way)));
+    fn near(&self, node: &str, transport: &str, is_hers: bool) -> String {
+        // A fleet is refused that has a port for what may not be called.
+        let forwards = FORWARDS.iter().filter(|(way, _)| is_hers || *way != "ann");
+        let forwards = forwards.map(|(way, what)| format!("\"{}\": {{{what}}}", self.wished(node, way)));
         let forwards: Vec<String> = forwards.collect();
         format!(
             "  {node}: {{roles: caller, tunnel: {{transport: {transport}, socks: off, forward: {{{}}}}}}}\n",
@@ -125,11 +143,6 @@ nodes:
         pid.unwrap_or_else(|| panic!("`{node}` has no tunnel: {}", self.tunnel(node)))
     }
 
-    /// What agent and tunnel of a node said.
-    pub fn log(&self, node: &str) -> String {
-        std::fs::read_to_string(self.place.path(&format!("{node}.log"))).unwrap_or_default()
-    }
-
     /// The ways that are measured, each with what it is compared to.
     pub fn ways(&self) -> Vec<Way> {
         let version = format!("freehold {}", env!("CARGO_PKG_VERSION"));
@@ -159,6 +172,17 @@ fn echoes(at: SocketAddr) -> std::io::Result<bool> {
     let mut back = [0];
     socket.read_exact(&mut back)?;
     Ok(back == [7])
+}
+
+/// What it says is in a file, as what the agents say.
+fn serve(place: &Place) -> Running {
+    let mut command = place.freehold_command(&["serve", "--json", "--listen", &place.address()]);
+    let log = File::create(place.path("quay.log")).unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let mut line = String::new();
+    let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
+    assert!(line.contains("\"ready\""), "the gateway did not start: {line}");
+    Running(child)
 }
 
 fn agent(place: &Place, node: &str) -> Running {

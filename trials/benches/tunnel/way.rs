@@ -69,7 +69,8 @@ impl Way {
         in_namespace(self.namespace.as_deref(), role, what)
     }
 
-    fn spent(&self) -> Duration {
+    /// Processor time so far.
+    pub fn spent(&self) -> Duration {
         self.processes.iter().map(|pid| family(*pid).into_iter().map(spent).sum::<Duration>()).sum()
     }
 }
