@@ -1,10 +1,8 @@
 //! Bulk, small round trips and new connections: every way in turn, again and again, so that what else the machine does falls
 //! on all alike; medians.
 
-use std::collections::BTreeMap;
-
 use crate::load::Kind;
-use crate::report::{Row, Table, Target, median};
+use crate::report::{Row, Table, Target, Values, median};
 use crate::way::{Measured, Way};
 
 /// How often, and for how many seconds.
@@ -18,8 +16,6 @@ const GIB: f64 = (1_u64 << 30) as f64;
 /// Connections that are opened at the same time.
 const OPENERS: usize = 16;
 
-type Values = BTreeMap<&'static str, f64>;
-
 pub fn bulk(table: &mut Table, ways: &[Way], pace: Pace) {
     table.note(
         "bulk: from the caller to the service, which compares every byte. Gbit/s per core and CPU s per GiB are of the \
@@ -30,10 +26,10 @@ pub fn bulk(table: &mut Table, ways: &[Way], pace: Pace) {
         let values = rounds(ways, pace, |way| {
             let measured @ Measured { done, cpu } = way.measure(Kind::Bulk, streams, pace.seconds);
             let bits = done.bytes as f64 * 8.0 / 1e9;
-            let mut values = Values::from([("Gbit/s", bits / done.seconds)]);
+            let mut values = Values(vec![("Gbit/s", bits / done.seconds)]);
             if !way.processes.is_empty() {
-                values.insert("Gbit/s per core", bits / cpu);
-                values.insert("CPU s per GiB", cpu / (done.bytes as f64 / GIB));
+                values.push("Gbit/s per core", bits / cpu);
+                values.push("CPU s per GiB", cpu / (done.bytes as f64 / GIB));
             }
             (measured, values)
         });
@@ -50,20 +46,20 @@ pub fn round_trips(table: &mut Table, ways: &[Way], pace: Pace) {
     for streams in [1, 100] {
         let values = rounds(ways, pace, |way| {
             let measured @ Measured { done, .. } = way.measure(Kind::RoundTrips, streams, pace.seconds);
-            (measured, Values::from([("us p50", done.half), ("us p99", done.most)]))
+            (measured, Values(vec![("us p50", done.half), ("us p99", done.most)]))
         });
         for (way, mut values) in ways.iter().zip(values) {
             let plain = |name| table.value("round trip", "plain TCP", streams, name);
             if let (Some(half), Some(most)) = (plain("us p50"), plain("us p99")) {
                 let added = [("us p50 added", half, "us p50"), ("us p99 added", most, "us p99")];
                 for (name, plain, of) in added {
-                    values.insert(name, values.get(of).copied().unwrap_or(f64::NAN) - plain);
+                    values.push(name, values.get(of).unwrap_or(f64::NAN) - plain);
                 }
             }
             let is_ours = way.against.is_some() && way.name != "tunnel, relayed";
             let target = values.get("us p50 added").filter(|_| streams == 1 && is_ours);
             let target = target
-                .map(|added| Target { words: "p50 <= 60 us added over plain TCP".to_owned(), met: *added <= 60.0 });
+                .map(|added| Target { words: "p50 <= 60 us added over plain TCP".to_owned(), met: added <= 60.0 });
             add(table, ("round trip", streams), way, values, target);
         }
     }
@@ -78,9 +74,9 @@ pub fn openings(table: &mut Table, ways: &[Way], pace: Pace) {
     let values = rounds(ways, pace, |way| {
         let measured @ Measured { done, cpu } = way.measure(Kind::Openings, OPENERS, pace.seconds);
         let count = f64::from(u32::try_from(done.count).unwrap_or(u32::MAX));
-        let mut values = Values::from([("per s", count / done.seconds), ("us p50", done.half), ("us p99", done.most)]);
+        let mut values = Values(vec![("per s", count / done.seconds), ("us p50", done.half), ("us p99", done.most)]);
         if !way.processes.is_empty() {
-            values.insert("CPU us each", cpu * 1e6 / count);
+            values.push("CPU us each", cpu * 1e6 / count);
         }
         (measured, values)
     });
@@ -91,22 +87,26 @@ pub fn openings(table: &mut Table, ways: &[Way], pace: Pace) {
 
 /// For each way the medians of its rounds.
 fn rounds(ways: &[Way], pace: Pace, once: impl Fn(&Way) -> (Measured, Values)) -> Vec<Values> {
-    let mut all: Vec<BTreeMap<&'static str, Vec<f64>>> = ways.iter().map(|_| BTreeMap::new()).collect();
+    let mut all: Vec<Vec<(&'static str, Vec<f64>)>> = ways.iter().map(|_| Vec::new()).collect();
     for _ in 0..pace.rounds {
         for (way, seen) in ways.iter().zip(&mut all) {
             let (Measured { done, .. }, mut values) = once(way);
             if done.refused > 0 {
-                values.insert("refused first", f64::from(u32::try_from(done.refused).unwrap_or(u32::MAX)));
+                values.push("refused first", done.refused as f64);
             }
-            for (name, value) in values {
-                seen.entry(name).or_default().push(value);
+            for (name, value) in values.0 {
+                match seen.iter_mut().find(|(own, _)| *own == name) {
+                    Some((_, all)) => all.push(value),
+                    None => seen.push((name, vec![value])),
+                }
             }
         }
     }
-    all.into_iter().map(|seen| seen.into_iter().map(|(name, values)| (name, median(values))).collect()).collect()
+    let medians = |seen: Vec<(&'static str, Vec<f64>)>| seen.into_iter().map(|(name, all)| (name, median(all)));
+    all.into_iter().map(|seen| Values(medians(seen).collect())).collect()
 }
 
 fn add(table: &mut Table, (part, streams): (&'static str, usize), way: &Way, values: Values, target: Option<Target>) {
-    let row = Row { part, way: way.name.clone(), streams, values, against: None, ratios: BTreeMap::new(), target };
-    table.row(row, way.against);
+    let row = Row::new(part, &way.name, streams, values);
+    table.row(Row { target, ..row }, way.against);
 }

@@ -1,6 +1,5 @@
 //! Access is taken back while streams are open: when the last of them has ended, and that nothing else was touched.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use trials::place::{json, stderr};
 
 use crate::load::{Done, Kind, Load};
-use crate::report::{Row, Table, Target};
+use crate::report::{Row, Table, Target, Values};
 use crate::rest::Holder;
 use crate::town::{NEAR, Town};
 use crate::way::Way;
@@ -38,7 +37,7 @@ pub fn cuts(table: &mut Table, service: SocketAddr, streams: usize) {
         let done: Done = serde_json::from_value(json(&told)).unwrap();
         let last = ended.last().copied().unwrap_or(f64::NAN);
         let swapped = town.swapped().unwrap_or(f64::NAN);
-        let values = BTreeMap::from([
+        let values = Values(vec![
             ("ms from swap to last end", (last - swapped) * 1e3),
             ("ms from swap to first end", (ended.first().copied().unwrap_or(f64::NAN) - swapped) * 1e3),
             ("ms from first to last end", (last - ended.first().copied().unwrap_or(f64::NAN)) * 1e3),
@@ -48,8 +47,8 @@ pub fn cuts(table: &mut Table, service: SocketAddr, streams: usize) {
         ]);
         let met = (last - swapped) * 1e3 <= MOST;
         let target = Some(Target { words: format!("<= {MOST} ms after the table is swapped"), met });
-        let (part, way) = ("cuts", format!("tunnel, {transport}"));
-        table.row(Row { part, way, streams, values, against: None, ratios: BTreeMap::new(), target }, None);
+        let row = Row::new("cuts", &format!("tunnel, {transport}"), streams, values);
+        table.row(Row { target, ..row }, None);
     }
 }
 

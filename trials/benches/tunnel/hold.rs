@@ -61,12 +61,11 @@ pub async fn hold(load: &Load) {
         ended.sort_by(f64::total_cmp);
         println!("{}", serde_json::json!(Held { alive, ended: ended.clone() }));
         let Some(line) = lines.recv().await else { return };
-        wanted = match line.strip_prefix("ended ").and_then(|count| count.parse().ok()) {
-            Some(count) => count,
-            None => {
-                asked.send_modify(|turn| *turn += 1);
-                load.streams
-            }
+        wanted = if let Some(count) = line.strip_prefix("ended ").and_then(|count| count.parse().ok()) {
+            count
+        } else {
+            asked.send_modify(|turn| *turn += 1);
+            load.streams
         };
     }
 }

@@ -7,7 +7,7 @@
 //! An org is founded, its gateway serves, nodes join: all real processes, as is the service, and the load. Which process took
 //! how much processor time is read from `/proc`. Nothing is asserted of times; each byte must arrive.
 
-#![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench fails by panicking")]
 #![expect(clippy::cast_precision_loss, reason = "what is measured is not exact to sixteen digits")]
 
 mod service;

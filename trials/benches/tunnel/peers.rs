@@ -20,11 +20,12 @@ pub struct Ground<'a> {
     pub folder: PathBuf,
 }
 
+type Peer = fn(&Ground<'_>) -> Result<Way, String>;
+
 /// Each that runs here, and for each that does not, why.
 pub fn all(ground: &Ground<'_>) -> (Vec<Way>, Vec<String>) {
     std::fs::create_dir_all(&ground.folder).unwrap();
     let (mut ways, mut missing) = (Vec::new(), Vec::new());
-    type Peer = fn(&Ground<'_>) -> Result<Way, String>;
     let peers: [(&str, Peer); 5] = [
         ("stunnel", stunnel),
         ("haproxy", haproxy),

@@ -1,8 +1,6 @@
 //! The table: what was measured, on what, beside what, and how far it is from its target.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use trials::meter;
 
 /// One way under one load; medians of the runs.
@@ -11,15 +9,40 @@ pub struct Row {
     pub part: &'static str,
     pub way: String,
     pub streams: usize,
-    /// By name, with its unit.
-    pub values: BTreeMap<&'static str, f64>,
-    /// What it is compared to, and by what times each value of that is taken.
+    pub values: Values,
+    /// What it is compared to, and how many times as much each value is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub against: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub ratios: BTreeMap<&'static str, f64>,
+    pub against: Option<&'static str>,
+    pub ratios: Values,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+}
+
+/// By name, which holds the unit; in the order in which they are told.
+#[derive(Debug, Default, Clone)]
+pub struct Values(pub Vec<(&'static str, f64)>);
+
+impl Values {
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.iter().find(|(own, _)| *own == name).map(|(_, value)| *value)
+    }
+
+    pub fn push(&mut self, name: &'static str, value: f64) {
+        self.0.push((name, value));
+    }
+}
+
+impl Serialize for Values {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
+}
+
+impl Row {
+    pub fn new(part: &'static str, way: &str, streams: usize, values: Values) -> Self {
+        let (against, ratios, target) = (None, Values::default(), None);
+        Self { part, way: way.to_owned(), streams, values, against, ratios, target }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -27,6 +50,9 @@ pub struct Target {
     pub words: String,
     pub met: bool,
 }
+
+/// What is not better or worse than another's.
+const PLAIN: [&str; 2] = ["alive", "refused first"];
 
 pub struct Table {
     quiet: bool,
@@ -44,6 +70,9 @@ impl Table {
             kernel(),
             meter::load()
         ));
+        table.note(
+            "x: times as much as the bare forwarder of the same transport, in turns with it in the same run".to_owned(),
+        );
         table
     }
 
@@ -59,16 +88,18 @@ impl Table {
     }
 
     /// Compares it with a row of the same part that is there already.
-    pub fn row(&mut self, mut row: Row, against: Option<&str>) {
+    pub fn row(&mut self, mut row: Row, against: Option<&'static str>) {
         let other = self.rows.iter().find(|other| {
             other.part == row.part && other.streams == row.streams && against.is_some_and(|name| other.way == name)
         });
         if let Some(other) = other {
-            row.against = against.map(str::to_owned);
-            let ratio = |(name, value): (&&'static str, &f64)| Some((*name, value / other.values.get(name)?));
-            row.ratios = row.values.iter().filter_map(ratio).collect();
+            let ratio = |(name, value): &(&'static str, f64)| {
+                let ratio = value / other.values.get(name)?;
+                (ratio.is_finite() && !PLAIN.contains(name)).then_some((*name, ratio))
+            };
+            (row.against, row.ratios) = (against, Values(row.values.0.iter().filter_map(ratio).collect()));
         }
-        let values: Vec<String> = row.values.iter().map(|(name, value)| told(name, *value, &row)).collect();
+        let values: Vec<String> = row.values.0.iter().map(|(name, value)| told(name, *value, &row)).collect();
         self.say(&format!("  {:<18} {:>6} streams  {}", row.way, row.streams, values.join("  ")));
         if let Some(target) = &row.target {
             let met = if target.met { "met" } else { "MISSED" };
@@ -79,7 +110,7 @@ impl Table {
 
     pub fn value(&self, part: &str, way: &str, streams: usize, name: &str) -> Option<f64> {
         let row = self.rows.iter().find(|row| row.part == part && row.way == way && row.streams == streams)?;
-        row.values.get(name).copied()
+        row.values.get(name)
     }
 
     pub fn end(self) {

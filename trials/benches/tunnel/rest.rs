@@ -1,6 +1,5 @@
 //! Connections at rest: what each takes at either end, and that all of them live.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::process::{ChildStdin, ChildStdout, Stdio};
@@ -13,7 +12,7 @@ use trials::place::Running;
 use crate::hold::Held;
 use crate::load::{Kind, Load};
 use crate::papers::Papers;
-use crate::report::{Row, Table, Target};
+use crate::report::{Row, Table, Target, Values};
 use crate::town::Town;
 use crate::way::{Way, bare};
 
@@ -26,7 +25,8 @@ pub fn idle(table: &mut Table, service: SocketAddr, quick: bool) {
     let all = most().min(if quick { 2_000 } else { 10_000 });
     table.note(format!(
         "at rest: so many streams are open and say nothing. Private memory of either end's process over what it had before, \
-         per stream, without what the kernel keeps for sockets. At most {all}: a process has {} files here, and over TLS a \
+         per stream, without what the kernel keeps for sockets. Over TLS each that is opened is a connection and a full \
+         handshake. At most {all}: a process has {} files here, and over TLS a \
          stream takes two at either end",
         files()
     ));
@@ -48,24 +48,24 @@ fn rest(table: &mut Table, way: &Way, counts: &[usize]) {
     let mut open: Vec<Holder> = Vec::new();
     for count in counts {
         let more = count.saturating_sub(open.iter().map(|holder| holder.streams).sum());
+        let begun = Instant::now();
         open.push(Holder::open(way, more));
+        let took = begun.elapsed().as_secs_f64();
         let mut values = at_rest(way, &before, *count);
+        values.push("opened per s", more as f64 / took);
         let alive: usize = open.iter_mut().map(|holder| holder.ask("check").alive).sum();
         assert_eq!(alive, *count, "{}: not every stream lives", way.name);
-        values.insert("alive", alive as f64);
-        let worst = values.get("KiB near").copied().unwrap_or(f64::NAN).max(values["KiB far"]);
-        let target = way
-            .against
-            .is_some()
-            .then(|| Target { words: format!("<= {MOST} KiB per connection and end"), met: worst <= MOST });
-        let (part, way_name, against) = ("at rest", way.name.clone(), way.against);
-        let row = Row { part, way: way_name, streams: *count, values, against: None, ratios: BTreeMap::new(), target };
-        table.row(row, against);
+        values.push("alive", alive as f64);
+        let worst = ["KiB near", "KiB far"].iter().filter_map(|name| values.get(name)).fold(0.0, f64::max);
+        let words = format!("<= {MOST} KiB per connection and end");
+        let target = way.against.is_some().then_some(Target { words, met: worst <= MOST });
+        let row = Row::new("at rest", &way.name, *count, values);
+        table.row(Row { target, ..row }, way.against);
     }
 }
 
 /// After a while: memory per stream, and what keeping them alive costs.
-fn at_rest(way: &Way, before: &[u64], count: usize) -> BTreeMap<&'static str, f64> {
+fn at_rest(way: &Way, before: &[u64], count: usize) -> Values {
     std::thread::sleep(REST);
     let (begun, spent) = (Instant::now(), way.spent());
     std::thread::sleep(REST);
@@ -74,7 +74,7 @@ fn at_rest(way: &Way, before: &[u64], count: usize) -> BTreeMap<&'static str, f6
         let (Some(pid), Some(before)) = (way.processes.get(end), before.get(end)) else { return f64::NAN };
         meter::private(*pid).saturating_sub(*before) as f64 / 1024.0 / count as f64
     };
-    BTreeMap::from([("KiB near", each(0)), ("KiB far", each(1)), ("% of a core, both", busy)])
+    Values(vec![("KiB near", each(0)), ("KiB far", each(1)), ("% of a core, both", busy)])
 }
 
 /// A process that holds streams.
