@@ -47,7 +47,7 @@ fn main() {
     held.allow(std::slice::from_ref(&all));
     let peers: Vec<Arc<Peer>> = (0..CALLERS).map(|number| Arc::new(peer(&org, &held, number))).collect();
     let stop = Arc::new(AtomicBool::new(false));
-    let asker = ask(&held, (&peers[CALLERS - 1], &wiki), &stop);
+    let questioner = ask(&held, (&peers[CALLERS - 1], &wiki), &stop);
     let mut took: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     for _ in 0..ROUNDS {
         let tickets = enter(&held, &peers, &wiki);
@@ -78,7 +78,7 @@ fn main() {
         held.allow(std::slice::from_ref(&all));
     }
     stop.store(true, Ordering::Relaxed);
-    let (asked, worst) = asker.join().expect("the one who asks");
+    let (asked, worst) = questioner.join().expect("the one who asks");
     tell(json, &mut took, (asked, worst));
 }
 
