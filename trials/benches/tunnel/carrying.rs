@@ -19,7 +19,7 @@ const OPENERS: usize = 16;
 pub fn bulk(table: &mut Table, ways: &[Way], pace: Pace) {
     table.note(
         "bulk: from the caller to the service, which compares every byte. Gbit/s per core and CPU s per GiB are of the \
-         processes that carry (near and far end; relayed: and the relay)"
+         processes that carry: near and far end; relayed, also the relay, which carries TLS whatever the caller prefers"
             .to_owned(),
     );
     for streams in [1, 100] {
