@@ -63,7 +63,7 @@ fn stunnel(ground: &Ground<'_>) -> Result<Way, String> {
     let (near, far) = (free(), free());
     let own = |end: &str, is_near: bool, accept, connect| {
         let text = format!(
-            "foreground = yes\npid =\n[way]\nclient = {}\naccept = {accept}\nconnect = {connect}\ncert = {}\nkey = {}\n\
+            "foreground = yes\npid =\ndebug = err\n[way]\nclient = {}\naccept = {accept}\nconnect = {connect}\ncert = {}\nkey = {}\n\
              CAfile = {}\nverifyChain = yes\nsslVersion = TLSv1.3\nsessionResume = no\n\
              socket = l:TCP_NODELAY=1\nsocket = r:TCP_NODELAY=1\n",
             if is_near { "yes" } else { "no" },

@@ -72,6 +72,12 @@ impl Town {
         Some(at.unix() as f64 + fraction)
     }
 
+    /// How many streams the far end cut, by its access log.
+    pub fn cut(&self) -> usize {
+        let log = std::fs::read_to_string(self.place.scope("alpha").join("access.log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains("\"event\":\"cut\"")).count()
+    }
+
     fn publish(&self, is_hers: bool) {
         let allowed = if is_hers { "pages" } else { "empty" };
         let id = self.place.facts(&["org", "list"])[0]["org_id"].clone();
