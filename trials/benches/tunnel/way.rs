@@ -115,20 +115,29 @@ pub fn loopback() -> SocketAddr {
 /// The ways that any tunnel is measured by: none at all, and the barest.
 pub fn bare(service: SocketAddr, papers: &Papers) -> Vec<Way> {
     let mut ways = vec![Way::new("plain TCP", service, Vec::new())];
-    for (name, by, version) in [
-        ("bare TCP", By::Tcp, "tokio"),
-        ("bare rustls", By::Tls, "tokio-rustls, X25519MLKEM768"),
-        ("bare quinn", By::Quic, "quinn, X25519MLKEM768"),
+    for (name, by, crates) in [
+        ("bare TCP", By::Tcp, &["tokio"][..]),
+        ("bare rustls", By::Tls, &["rustls", "tokio-rustls"]),
+        ("bare quinn", By::Quic, &["quinn", "rustls"]),
     ] {
+        let version: Vec<String> = crates.iter().map(|name| locked(name)).collect();
         let end = |end, to| {
             let forward = Forward { by, end, listen: loopback(), to, papers: papers.0.clone() };
             listening(in_namespace(None, "forward", &forward))
         };
         let (far, at) = end(End::Far, service);
         let (near, at) = end(End::Near, at);
-        ways.push(Way::new(name, at, Vec::new()).of(vec![near, far]).version(version));
+        ways.push(Way::new(name, at, Vec::new()).of(vec![near, far]).version(&version.join(", ")));
     }
     ways
+}
+
+/// A crate with its version.
+fn locked(name: &str) -> String {
+    let lock = include_str!("../../../Cargo.lock");
+    let after = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
+    let version = after.and_then(|(_, rest)| rest.split_once('"')).map_or("of unknown version", |(version, _)| version);
+    format!("{name} {version}")
 }
 
 /// A process and all that it started.
