@@ -3,6 +3,7 @@
 //! An order is in force when `Done` says so. One that cannot be obeyed ends the process: nothing is open then, and the agent
 //! begins anew.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -134,15 +135,19 @@ impl Process {
         Ok(())
     }
 
-    /// Each stream that a new rule ended: who, what, which head.
+    /// What a new rule ended: who, what, which head. The access log has each stream.
     fn tell_cut(&self, cut: &[CutOff]) {
         let head = self.held.rule.load().standing.head();
+        let mut alike: BTreeMap<_, usize> = BTreeMap::new();
         for CutOff { principal, node, service, way, why } in cut {
             let way = match way {
                 Way::In => "in",
                 Way::Out => "out",
             };
-            tracing::warn!(%principal, %node, %service, way, head, %why, "cut a stream that is no longer allowed");
+            *alike.entry((principal, node, service, way, why.to_string())).or_default() += 1;
+        }
+        for ((principal, node, service, way, why), streams) in alike {
+            tracing::warn!(%principal, %node, %service, way, streams, head, why, "cut what is no longer allowed");
         }
     }
 
