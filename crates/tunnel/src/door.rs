@@ -261,8 +261,11 @@ impl Drop for Knock {
             if !self.is_peer {
                 known.failures = known.failures.saturating_add(1);
                 known.failed = Some(Instant::now());
-            } else if known.at_once == 0 && known.failures == 0 {
+            } else if known.at_once == 0 {
                 inside.addresses.remove(&self.address);
+            } else {
+                // A member is there: what a busy one breaks off, since another way was faster, is no flood.
+                (known.failures, known.failed, known.tried) = (0, None, None);
             }
         }
     }
@@ -342,6 +345,12 @@ mod tests {
         let both = (door.knock(address(1), Instant::now()), door.knock(address(1), Instant::now()));
         assert!(both.0.is_some() && both.1.is_some());
         assert_eq!((guests.len(), door.strangers()), (32, 2));
+        drop(both);
+        for _ in 0..FAILURES {
+            drop(door.knock(address(1), Instant::now()).unwrap());
+            drop(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a")));
+        }
+        assert!(!door.turns_away(address(1), Instant::now()), "between those that fail, some are believed");
     }
 
     #[test]

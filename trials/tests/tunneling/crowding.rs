@@ -37,7 +37,9 @@ impl Idle {
     }
 
     fn speaks(&self) {
-        self.kept.lock().unwrap().iter_mut().for_each(|stream| stream.write_all(b"!").unwrap());
+        for stream in self.kept.lock().unwrap().iter_mut() {
+            stream.write_all(b"!").unwrap();
+        }
     }
 }
 
@@ -82,7 +84,9 @@ fn thousands_of_idle_streams_stay_and_others_get_in() {
             echoes(&mut socks.open("echo")).unwrap();
         }
         idle.speaks();
-        streams.iter_mut().for_each(|stream| stream.read_exact(&mut [0]).unwrap());
+        for stream in &mut streams {
+            stream.read_exact(&mut [0]).unwrap();
+        }
         drop(streams);
         idle.kept.lock().unwrap().clear();
         harbor.all_is_given_back();

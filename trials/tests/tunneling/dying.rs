@@ -96,7 +96,9 @@ fn whoever_is_cut_off_by_a_killed_tunnel_does_not_take_it_for_an_end() {
             let goes_on = || socks.call("echo").ok().and_then(Result::ok).is_some_and(|mut it| echoes(&mut it).is_ok());
             until("it works again", goes_on);
             stop.store(true, SeqCst);
-            load.into_iter().for_each(|thread| thread.join().unwrap());
+            for thread in load {
+                thread.join().unwrap();
+            }
             until("it listens where it did", || harbor.tunnel(dies)["listens"] == before["listens"]);
             assert!(test_kill_process(victim).is_err(), "it is still there");
         }

@@ -136,7 +136,9 @@ fn a_flood_of_strangers_costs_them_more_than_the_node() {
         until("it is in the middle", || count.load(SeqCst) > MANY / 4);
         // The others are open, so that it comes by a connection of its own.
         members.push(socks.open("echo"));
-        members.iter_mut().for_each(|stream| echoes(stream).unwrap());
+        for stream in &mut members {
+            echoes(stream).unwrap();
+        }
         let theirs = thread.join().unwrap();
         let ours = meter::fine_cpu(pid).saturating_sub(before);
         println!("{what}: {ours:?} of the node, {theirs:?} of the strangers");

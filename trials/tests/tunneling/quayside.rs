@@ -15,11 +15,11 @@ impl Harbor {
     pub fn declare_services(&self, allowed: &str, transport: &str, services: &[(&str, SocketAddr)]) {
         self.declare_with(allowed, &format!("    tunnel: {{transport: {transport}}}"));
         let path = self.scene.place.path("fleet/fleet.yaml");
-        let mut fleet = std::fs::read_to_string(&path).unwrap();
-        for (name, addr) in services {
-            fleet.push_str(&format!("  {name}:\n    at: alpha\n    addr: {addr}\n    groups: pages\n"));
-        }
-        std::fs::write(path, fleet).unwrap();
+        let fleet = std::fs::read_to_string(&path).unwrap();
+        let rows = services
+            .iter()
+            .map(|(name, addr)| format!("  {name}:\n    at: alpha\n    addr: {addr}\n    groups: pages\n"));
+        std::fs::write(path, fleet + &rows.collect::<String>()).unwrap();
     }
 
     pub fn offer(&self, transport: &str, services: &[(&str, SocketAddr)]) {

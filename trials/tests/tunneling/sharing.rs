@@ -58,7 +58,9 @@ fn many_short_streams_and_a_long_one_leave_room_for_each_other() {
             until("the long one gets on", || came.load(SeqCst) > before);
         }
         assert!(harbor.opened_by(transport) >= usize::try_from(SHORT).unwrap());
-        programs.into_iter().for_each(|program| program.join().unwrap());
+        for program in programs {
+            program.join().unwrap();
+        }
         stop.store(true, SeqCst);
         long.join().unwrap();
         harbor.all_is_given_back();
