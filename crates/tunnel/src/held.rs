@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::id::Digest;
@@ -32,6 +33,8 @@ use crate::standing::{Rule, Standing};
 
 /// How many words to the agent may wait; it takes them at once, or it is gone.
 const WORDS: usize = 1_024;
+/// An agent that did not take in what a peer knows is not waited for again so soon.
+const NOT_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Held {
@@ -53,6 +56,8 @@ pub struct Held {
     bench: Bench,
     clients: Mutex<HashMap<Principal, Arc<ClientConfig>>>,
     words: mpsc::Sender<Word>,
+    /// A head, its signer set, and when it was that the agent did not take them in although it was told.
+    in_vain: Mutex<Option<((u64, u64), Instant)>>,
     /// The head that counts, for whoever waits for a newer one.
     head: watch::Sender<u64>,
 }
@@ -93,6 +98,7 @@ impl Held {
             targets: ArcSwap::default(),
             running: ArcSwapOption::empty(),
             heard_at: ArcSwapOption::empty(),
+            in_vain: Mutex::new(None),
             book: Arc::default(),
             meter: Arc::default(),
             log: AccessLog::default(),
@@ -190,6 +196,16 @@ impl Held {
         if self.words.try_send(word).is_err() {
             tracing::warn!("the agent takes no words");
         }
+    }
+
+    /// An agent that stands still keeps no call waiting twice for the same news.
+    pub fn waited_in_vain(&self, news: (u64, u64)) -> bool {
+        let in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+        in_vain.is_some_and(|(known, at)| known == news && at.elapsed() < NOT_AGAIN)
+    }
+
+    pub fn note_in_vain(&self, news: (u64, u64)) {
+        *self.in_vain.lock().unwrap_or_else(PoisonError::into_inner) = Some((news, Instant::now()));
     }
 
     pub fn head(&self) -> watch::Receiver<u64> {

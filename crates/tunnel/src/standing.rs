@@ -86,6 +86,14 @@ impl Standing {
         Ok(Self { known, judgment, sets, presented: knowledge.presented, pins })
     }
 
+    /// The same under a later head, whose signatures hold.
+    #[must_use]
+    pub fn under(&self, known: Known) -> Self {
+        let judgment = Judgment { head: known.head.head.clone(), ..self.judgment.clone() };
+        let (sets, presented) = (known.signer_sets(), self.presented.clone());
+        Self { known, judgment, sets, presented, pins: Arc::clone(&self.pins) }
+    }
+
     pub const fn head(&self) -> u64 {
         self.known.head.head.version
     }

@@ -15,7 +15,7 @@ use org::report::plain;
 use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
-use wire::known::BadKnowledge;
+use wire::known::{BadKnowledge, Known};
 use wire::peer::{Hello, News, SCHEMA};
 
 use super::frames::{Frames, NoFrame, say};
@@ -93,8 +93,8 @@ where
         }
     };
     let hear =
-        async { if is_newer { hear(held, (frames, &mut room), &hello).await.map_err(Unmet::from) } else { Ok(()) } };
-    tokio::try_join!(tell, hear)?;
+        async { if is_newer { hear(held, (frames, &mut room), &hello).await.map_err(Unmet::from) } else { Ok(None) } };
+    let ((), later) = tokio::try_join!(tell, hear)?;
     if shown.chain.is_empty() {
         return Err(Unmet::NoChain);
     }
@@ -102,7 +102,8 @@ where
         held.meter.called();
     }
     let shared = own.head.max(hello.head);
-    let peer = judge(held, &hello, shown).map(Arc::new);
+    let standing = later.map_or_else(|| Arc::clone(&held.rule.load().standing), Arc::new);
+    let peer = judge(held, &standing, (&hello, shown)).map(Arc::new);
     let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
     Ok(Met { peer, head: hello.head, shared, claims })
 }
@@ -118,33 +119,39 @@ const fn knows_less(one: &Hello, other: &Hello) -> bool {
 }
 
 /// Waits until the agent has taken in what the other side knows. If it does not come, or does not hold, one goes by what one
-/// has.
+/// has. An agent that stands still ends no calls: what it did not take in, and holds, is used to judge this one.
 async fn hear<R: AsyncRead + Unpin>(
     held: &Held,
     (frames, room): (&mut Frames<R>, &mut Room<'_>),
     hello: &Hello,
-) -> Result<(), NoFrame> {
+) -> Result<Option<Standing>, NoFrame> {
     let mut changes = held.head();
     let Ok(news) = timeout(NEWS, frames.long_words::<News>(Kind::News, room)).await else {
-        return Ok(());
+        return Ok(None);
     };
     let news = news?;
     let standing = Arc::clone(&held.rule.load().standing);
     if !standing.is_behind(hello) {
-        return Ok(());
+        return Ok(None);
     }
     let now = standing.known.now(clock::now());
-    match standing.known.advance(&news.signers, Some(&news.head), now) {
+    let later = match standing.known.advance(&news.signers, Some(&news.head), now) {
         // Whoever says that it knows more, and does not, costs the agent nothing.
         Ok(newer) if newer.head.digest == standing.known.head.digest && newer.signers == standing.known.signers => {
-            return Ok(());
+            return Ok(None);
         }
+        Ok(newer) => Some(newer),
         // A recovery counts from its first sight.
-        Ok(_) | Err(BadKnowledge::RecoveryWaits { .. }) => held.tell(Word::Heard(Box::new(news))),
+        Err(BadKnowledge::RecoveryWaits { .. }) => None,
         Err(why) => {
             tracing::warn!(why = plain(&why.to_string()), "a peer's news do not hold");
-            return Ok(());
+            return Ok(None);
         }
+    };
+    held.tell(Word::Heard(Box::new(news)));
+    let under = |later: Option<Known>| later.map(|known| standing.under(known));
+    if held.waited_in_vain((hello.head, hello.signers)) {
+        return Ok(under(later));
     }
     let known = async {
         while held.rule.load().standing.is_behind(hello) {
@@ -154,14 +161,14 @@ async fn hear<R: AsyncRead + Unpin>(
         }
     };
     if timeout(NEWS, known).await.is_err() {
+        held.note_in_vain((hello.head, hello.signers));
         tracing::info!(head = hello.head, "the agent has not taken in what a peer knows");
+        return Ok(under(later));
     }
-    Ok(())
+    Ok(None)
 }
 
-fn judge(held: &Held, hello: &Hello, shown: Shown<'_>) -> Result<Peer, NotAPeer> {
-    let rule = held.rule.load();
-    let standing = &rule.standing;
+fn judge(held: &Held, standing: &Standing, (hello, shown): (&Hello, Shown<'_>)) -> Result<Peer, NotAPeer> {
     let now = standing.known.now(clock::now());
     let svid = match held.vouched().take(shown.chain) {
         Some(svid) => svid,
