@@ -65,7 +65,7 @@ impl Town {
     /// When the far end's tunnel said first that it cut something: its table was swapped just before. In seconds since 1970.
     pub fn swapped(&self) -> Option<f64> {
         let log = std::fs::read_to_string(self.place.path("alpha.log")).ok()?;
-        let line = log.lines().find(|line| line.contains("cut a stream that is no longer allowed"))?;
+        let line = log.lines().find(|line| line.contains("cut what is no longer allowed"))?;
         let (whole, rest) = line.split_once('.')?;
         let at: Timestamp = format!("{whole}Z").parse().ok()?;
         let fraction: f64 = format!("0.{}", rest.split_once('Z')?.0).parse().ok()?;
