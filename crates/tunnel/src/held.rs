@@ -121,7 +121,7 @@ impl Held {
         self.bench.judgment.store(Arc::new(standing.judgment.clone()));
         let (head, is_other_set) = (standing.head(), standing.known.signers.version != before);
         let cut = self.put_rule(|rule| Rule { standing: Arc::clone(&standing), tables: Arc::clone(&rule.tables) });
-        // Pins come by this order, too: whoever waits for a head is not woken by them.
+        // What changes nothing of that wakes nobody who waits for a head.
         self.head.send_if_modified(|known| std::mem::replace(known, head) != head || is_other_set);
         Ok(cut)
     }

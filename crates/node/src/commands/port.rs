@@ -20,7 +20,8 @@ use crate::report::{Failure, show};
   freehold-node port socks --user ann   where SOCKS speaks for `ann`, if several are at home here
   freehold-node port wiki               the local port that leads to `wiki`, if the fleet has a forward for it
 
-A port that is taken when the tunnel starts becomes a free one: ask here rather than in the fleet.")]
+A port that is taken when the tunnel starts becomes a free one: ask here rather than in the fleet. Where SOCKS asks for
+passwords, and at the address of a service, it is that port or none, and `freehold-node status` says so.")]
 pub struct Port {
     /// A service, or `socks`
     #[arg(value_name = "SERVICE|socks")]
