@@ -22,6 +22,8 @@ use crate::live::Way;
 
 /// Lines that wait for a slow disk. A line has a few hundred bytes.
 const WAITING: usize = 8_192;
+/// And so many are written at once.
+const TOGETHER: usize = 64;
 /// Refusals within a minute: of one principal, and of all.
 const REFUSED: (u32, u32) = (10, 300);
 /// Of those who were not believed: from one address, and in all.
@@ -131,12 +133,18 @@ impl AccessLog {
             return Ok(None);
         };
         let write = move || {
-            while let Some(line) = lines.blocking_recv() {
-                let Ok(mut text) = serde_json::to_vec(&line) else { continue };
-                text.push(b'\n');
-                if let Err(why) = out.write_all(&text).and_then(|()| out.flush()) {
-                    tracing::warn!(%why, "a line of the access log was not written");
+            let (mut waiting, mut text) = (Vec::new(), Vec::new());
+            // What waits goes out together: to be woken and to write costs more than a line.
+            while lines.blocking_recv_many(&mut waiting, TOGETHER) > 0 {
+                for line in waiting.drain(..) {
+                    let Ok(line) = serde_json::to_vec(&line) else { continue };
+                    text.extend_from_slice(&line);
+                    text.push(b'\n');
                 }
+                if let Err(why) = out.write_all(&text).and_then(|()| out.flush()) {
+                    tracing::warn!(%why, "lines of the access log were not written");
+                }
+                text.clear();
             }
         };
         std::thread::Builder::new().name("access log".to_owned()).spawn(write).map(Some)

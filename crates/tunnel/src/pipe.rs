@@ -116,7 +116,9 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
             hang_up(&end, socket);
             let is_free = matches!(end, End::Whole) && whole.load(Relaxed);
-            if !is_free && whole.load(Relaxed) {
+            // Who said so itself, or is gone, is not told.
+            let is_own = matches!(end, End::Near(_) | End::Idle | End::Cut(_));
+            if is_own && whole.load(Relaxed) {
                 far::tell_broken(&mut ends).await;
             }
             (end, is_free.then_some(ends))
