@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ground::clock;
 use identity::principal::{Name, NodeName, Principal};
@@ -22,8 +22,9 @@ use crate::live::Way;
 
 /// Lines that wait for a slow disk. A line has a few hundred bytes.
 const WAITING: usize = 8_192;
-/// And so many are written at once.
-const TOGETHER: usize = 64;
+/// Where one comes, others follow, and to be woken for each and to write each costs more than the line: so long they are
+/// gathered.
+const GATHER: Duration = Duration::from_millis(20);
 /// Refusals within a minute: of one principal, and of all.
 const REFUSED: (u32, u32) = (10, 300);
 /// Of those who were not believed: from one address, and in all.
@@ -133,10 +134,10 @@ impl AccessLog {
             return Ok(None);
         };
         let write = move || {
-            let (mut waiting, mut text) = (Vec::new(), Vec::new());
-            // What waits goes out together: to be woken and to write costs more than a line.
-            while lines.blocking_recv_many(&mut waiting, TOGETHER) > 0 {
-                for line in waiting.drain(..) {
+            let mut text = Vec::new();
+            while let Some(first) = lines.blocking_recv() {
+                std::thread::sleep(GATHER);
+                for line in std::iter::once(first).chain(std::iter::from_fn(|| lines.try_recv().ok())) {
                     let Ok(line) = serde_json::to_vec(&line) else { continue };
                     text.extend_from_slice(&line);
                     text.push(b'\n');

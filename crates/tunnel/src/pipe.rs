@@ -82,6 +82,9 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// QUIC forgets what is on its way when a stream breaks off.
 const ON_ITS_WAY: Duration = Duration::from_millis(250);
 
+/// A connection whose stream was cut is closed so much later.
+const AT_LEISURE: Duration = Duration::from_millis(500);
+
 /// What both directions of a stream share.
 struct Progress<'a> {
     row: &'a Row,
@@ -121,7 +124,8 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             if is_own && whole.load(Relaxed) {
                 far::tell_broken(&mut ends).await;
             }
-            (end, is_free.then_some(ends))
+            let free = if is_free { Some(ends) } else { clear_away(&end, terms.way, ends) };
+            (end, free)
         }
         Far::Quic(mut ends) => {
             let (mut to, mut from) = far::quic(&mut ends);
@@ -152,14 +156,25 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
     Carried { end, sent, received, free }
 }
 
-/// A program takes an orderly end for all that there is; so one that broke off must not look like it.
+/// A program takes an orderly end for all that there is; so one that broke off must not look like it. It does not, unless
+/// that is said: see above.
 fn hang_up(end: &End, socket: TcpStream) {
-    let _ = if matches!(end, End::Whole) {
-        sockopt::set_socket_linger(&socket, None)
-    } else {
-        sockopt::set_socket_linger(&socket, Some(Duration::ZERO))
-    };
+    if matches!(end, End::Whole) {
+        let _ = sockopt::set_socket_linger(&socket, None);
+    }
     drop(socket);
+}
+
+/// Where operators take access back, a thousand streams may end at once. Programs at both ends learn of it first: to close a
+/// connection costs as much as all that they are told by, and nobody waits for it.
+fn clear_away(end: &End, way: Way, ends: Box<tls::Ends>) -> Option<Box<tls::Ends>> {
+    if matches!((end, way), (End::Cut(_), _) | (End::Broken, Way::Out)) {
+        tokio::spawn(async move {
+            tokio::time::sleep(AT_LEISURE).await;
+            drop(ends);
+        });
+    }
+    None
 }
 
 async fn both_ways<O: Outgoing, I: Incoming>(

@@ -16,6 +16,8 @@ use crate::service::{ECHO, SINK, block};
 
 /// What a round trip carries.
 const SMALL: usize = 64;
+/// About a hundred megabits a second.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What is wanted of the process; its only argument.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -29,6 +31,8 @@ pub struct Load {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Kind {
     Bulk,
+    /// The same, a block at a time, with a pause after each.
+    Paced,
     RoundTrips,
     Openings,
     /// See `hold`.
@@ -51,7 +55,8 @@ pub struct Done {
 impl Load {
     pub async fn run(&self) -> Done {
         match self.kind {
-            Kind::Bulk => bulk(self).await,
+            Kind::Bulk => bulk(self, None).await,
+            Kind::Paced => bulk(self, Some(PAUSE)).await,
             // No runtime between, where one alone is measured.
             Kind::RoundTrips if self.streams == 1 => alone(self),
             Kind::RoundTrips => together(self).await,
@@ -96,7 +101,7 @@ async fn try_connect(at: SocketAddr, first: u8) -> std::io::Result<TcpStream> {
 }
 
 /// All streams are open before the first byte of bulk goes out. At the end each is told by the service how much arrived.
-async fn bulk(load: &Load) -> Done {
+async fn bulk(load: &Load, pause: Option<Duration>) -> Done {
     let (start, block) = (Arc::new(Barrier::new(load.streams + 1)), Arc::new(block()));
     let mut streams = JoinSet::new();
     for _ in 0..load.streams {
@@ -108,6 +113,9 @@ async fn bulk(load: &Load) -> Done {
             while begun.elapsed() < span {
                 socket.write_all(&block).await.unwrap_or_else(|why| panic!("after {sent} bytes: {why}"));
                 sent += block.len() as u64;
+                if let Some(pause) = pause {
+                    tokio::time::sleep(pause).await;
+                }
             }
             socket.shutdown().await.unwrap_or_else(|why| panic!("after {sent} bytes: {why}"));
             let arrived = socket.read_u64().await.unwrap_or_else(|why| panic!("of {sent} bytes: {why}"));

@@ -20,6 +20,9 @@ const LONGEST_LOG: u64 = 16 << 20;
 /// A line has a few hundred bytes.
 const LONGEST_LINE: u64 = 8 << 10;
 
+/// Read, and written, at once at most.
+const TOGETHER: usize = 64 << 10;
+
 #[derive(Debug)]
 pub struct AccessLog {
     path: PathBuf,
@@ -27,28 +30,43 @@ pub struct AccessLog {
     longest: u64,
     /// Absent while it cannot be opened.
     open: Option<(File, u64)>,
-    /// Lines that were not written.
+    gathered: Gathered,
+    /// Lines that were not written, and that nothing tells of yet.
     lost: u64,
+}
+
+/// Lines that are about to be written.
+#[derive(Debug, Default)]
+struct Gathered {
+    text: Vec<u8>,
+    /// How many are lost if it is: its own, and those that it tells of.
+    lines: u64,
 }
 
 impl AccessLog {
     pub fn new(scope: &Scope) -> Self {
-        Self { path: scope.path(LOG), old: scope.path(OLD_LOG), longest: LONGEST_LOG, open: None, lost: 0 }
+        let (path, old) = (scope.path(LOG), scope.path(OLD_LOG));
+        Self { path, old, longest: LONGEST_LOG, open: None, gathered: Gathered::default(), lost: 0 }
     }
 
     /// Until whoever says the lines is gone. `told` hears what is wrong, and when it is over.
     pub fn keep(mut self, lines: impl Read, mut told: impl FnMut(Option<String>)) {
-        let mut lines = BufReader::new(lines);
+        let mut lines = BufReader::with_capacity(TOGETHER, lines);
         // Before anybody calls.
         let mut trouble = self.file().err().map(|why| self.describe(&why));
         told(trouble.clone());
         // What cannot be read any more is at its end.
         while let Ok(Some(said)) = next(&mut lines) {
-            let Said::Line(line) = said else {
-                self.lost += 1;
+            match said {
+                Said::Line(line) => self.gather(&line),
+                Said::Noise => self.lost += 1,
+            }
+            // What is there goes out together: to write costs more than a line.
+            let is_more = lines.buffer().contains(&b'\n');
+            if self.gathered.text.is_empty() || (is_more && !self.has_enough()) {
                 continue;
-            };
-            let now = self.write(&line).err().map(|why| self.describe(&why));
+            }
+            let now = self.write().err().map(|why| self.describe(&why));
             if now != trouble {
                 told(now.clone());
                 trouble = now;
@@ -56,20 +74,35 @@ impl AccessLog {
         }
     }
 
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        let lost = self.lost;
-        let mut text = Vec::with_capacity(line.len() + 1);
-        if lost > 0 {
-            let at = clock::now();
-            writeln!(
-                text,
-                r#"{{"at":"{at}","event":"lost","lost":{lost},"reason":"the agent could not write them"}}"#
-            )?;
+    fn gather(&mut self, line: &[u8]) {
+        let Gathered { text, lines } = &mut self.gathered;
+        if self.lost > 0 {
+            let (at, lost) = (clock::now(), self.lost);
+            let told =
+                format!(r#"{{"at":"{at}","event":"lost","lost":{lost},"reason":"the agent could not write them"}}"#);
+            text.extend_from_slice(told.as_bytes());
+            text.push(b'\n');
+            *lines += lost;
+            self.lost = 0;
         }
         text.extend_from_slice(line);
         text.push(b'\n');
+        *lines += 1;
+    }
+
+    /// As much as there is room for before the log is turned over.
+    fn has_enough(&self) -> bool {
+        let written = self.open.as_ref().map_or(0, |(_, length)| *length);
+        let gathered = self.gathered.text.len();
+        gathered >= TOGETHER || written.saturating_add(gathered as u64) >= self.longest
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let Gathered { text, lines } = std::mem::take(&mut self.gathered);
         let written = self.turn_over().and_then(|()| self.append(&text));
-        self.lost = if written.is_ok() { 0 } else { lost.saturating_add(1) };
+        if written.is_err() {
+            self.lost = self.lost.saturating_add(lines);
+        }
         written
     }
 
@@ -152,6 +185,11 @@ mod tests {
         told
     }
 
+    fn said(log: &mut AccessLog, line: &[u8]) -> io::Result<()> {
+        log.gather(line);
+        log.write()
+    }
+
     fn read(path: &std::path::Path) -> String {
         fs::read_to_string(path).unwrap_or_default()
     }
@@ -176,7 +214,7 @@ mod tests {
         fs::create_dir(scope.path(LOG)).unwrap();
         let mut told = Vec::new();
         let mut log = AccessLog::new(&scope);
-        assert!(log.write(b"{}").is_err() && log.write(b"{}").is_err());
+        assert!(said(&mut log, b"{}").is_err() && said(&mut log, b"{}").is_err());
         fs::remove_dir(scope.path(LOG)).unwrap();
         log.keep(&b"{\"last\":1}\n"[..], |what| told.push(what));
         assert_eq!(told, [None]);
@@ -193,8 +231,8 @@ mod tests {
         // A device that is always full.
         let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
         log.open = Some((full, 0));
-        assert_eq!(log.write(b"{}").unwrap_err().kind(), io::ErrorKind::StorageFull);
-        log.write(b"{}").unwrap();
+        assert_eq!(said(&mut log, b"{}").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        said(&mut log, b"{}").unwrap();
         assert!(read(&scope.path(LOG)).ends_with("\n{}\n"));
     }
 
