@@ -9,6 +9,7 @@ use ed25519_dalek::Signer as _;
 use zeroize::Zeroizing;
 
 use crate::id::{Digest, sha256};
+use crate::remembered::{self, Claim};
 use crate::text::{BadText, base64url, from_base64url};
 use crate::text_form;
 
@@ -35,6 +36,14 @@ pub enum BadKey {
 
 impl PublicKey {
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
+        let (algorithm, key): (_, &[u8]) = match self {
+            Self::Ed25519(key) => ("ed25519", key),
+            Self::P256(key) => ("p256", key),
+        };
+        remembered::check(Claim { algorithm, key, message, signature }, || self.work_out(message, signature))
+    }
+
+    fn work_out(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
         match self {
             Self::Ed25519(bytes) => {
                 let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| BadSignature)?;

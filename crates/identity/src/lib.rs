@@ -7,6 +7,7 @@ pub mod principal;
 pub mod glob;
 pub mod host;
 pub mod label;
+pub mod remembered;
 pub mod key;
 pub mod envelope;
 pub mod signers;

@@ -10,6 +10,7 @@ use crate::head::{Head, Mandate, Revocations};
 use crate::id::{Fingerprint, KeyId, OrgId, Serial};
 use crate::key::PublicKey;
 use crate::principal::{Host, NodeName, OrgName, Principal};
+use crate::remembered::Remembering;
 use crate::time::Timestamp;
 use crate::untrusted::{Inactive, Named, Of, Unmandated, Unrooted};
 
@@ -277,6 +278,8 @@ pub fn leads_to(chain: &[CertificateDer<'_>], roots: &Roots<Identity>, now: Time
     roots.map(|root| Fingerprint::of_certificate(root.as_ref())).collect()
 }
 
+static P256: Remembering = Remembering(webpki::aws_lc_rs::ECDSA_P256_SHA256);
+
 /// Leaf, one issuing certificate, root: exactly that. While roots change, the issuing key has a certificate under each,
 /// and the one counts that leads to a root which is trusted here.
 fn check_chain<'a, D: InDomain>(
@@ -300,9 +303,8 @@ fn check_chain<'a, D: InDomain>(
         Side::Server => KeyUsage::server_auth(),
     };
     let moment = UnixTime::since_unix_epoch(std::time::Duration::from_secs(u64::try_from(now.unix()).unwrap_or(0)));
-    let algorithms = [webpki::aws_lc_rs::ECDSA_P256_SHA256];
     let path = parsed
-        .verify_for_usage(&algorithms, &anchors, between, moment, usage, None, None)
+        .verify_for_usage(&[&P256], &anchors, between, moment, usage, None, None)
         .map_err(|why| untrusted(&why, chain, (D::DOMAIN, now)).unwrap_or_else(unknown))?;
     let mut through = path.intermediate_certificates();
     let (Some(issuer), None) = (through.next(), through.next()) else {
