@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ const GATHER: Duration = Duration::from_millis(20);
 const REFUSED: (u32, u32) = (10, 300);
 /// Of those who were not believed: from one address, and in all.
 const STRANGERS: (u32, u32) = (5, 20);
+/// Of those among them who showed what one of our issuing keys signed: they may be thieves, and strangers take no line of theirs.
+const IMPOSTORS: (u32, u32) = (10, 100);
 /// What is told of an error, at most.
 const REASON: usize = 300;
 
@@ -40,6 +42,7 @@ pub struct AccessLog {
     dropped: AtomicU64,
     refused: Mutex<Limit<Principal>>,
     strangers: Mutex<Limit<Option<IpAddr>>>,
+    impostors: Mutex<Limit<(Principal, Option<IpAddr>)>>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -123,6 +126,7 @@ impl Default for AccessLog {
             dropped: AtomicU64::new(0),
             refused: Mutex::new(Limit::new(REFUSED.0, REFUSED.1)),
             strangers: Mutex::new(Limit::new(STRANGERS.0, STRANGERS.1)),
+            impostors: Mutex::new(Limit::new(IMPOSTORS.0, IMPOSTORS.1)),
         }
     }
 }
@@ -130,7 +134,7 @@ impl Default for AccessLog {
 impl AccessLog {
     /// Writes the lines from now on, in a thread of its own. Once: who comes second gets nothing.
     pub fn write_to(&self, mut out: impl Write + Send + 'static) -> std::io::Result<Option<JoinHandle<()>>> {
-        let Some(mut lines) = self.unread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some(mut lines) = locked(&self.unread).take() else {
             return Ok(None);
         };
         let write = move || {
@@ -183,8 +187,12 @@ impl AccessLog {
         let now = Instant::now();
         self.tell_rest(head, now);
         let Stranger { claims, from, transport, why } = stranger;
-        let key = from.map(|from| from.ip().to_canonical());
-        if self.strangers.lock().unwrap_or_else(PoisonError::into_inner).passes(&key, now) {
+        let address = from.map(|from| from.ip().to_canonical());
+        let passes = match &claims {
+            Some(who) => locked(&self.impostors).passes(&(who.clone(), address), now),
+            None => locked(&self.strangers).passes(&address, now),
+        };
+        if passes {
             let (who, transport, reason) = (claims, Some(transport), Some(cut(&why)));
             self.write_down(Line { who, transport, from, reason, ..Line::new(Event::NotBelieved, head) });
         }
@@ -192,20 +200,26 @@ impl AccessLog {
 
     /// How many were not told one by one, when their minute is over. To be called now and then.
     pub fn tell_rest(&self, head: u64, now: Instant) {
-        for (who, more) in self.refused.lock().unwrap_or_else(PoisonError::into_inner).turn(now) {
+        for (who, more) in locked(&self.refused).turn(now) {
             let (who, reason) = (who, Some(format!("and {more} more within a minute")));
             self.write_down(Line { who, reason, more, ..Line::new(Event::Refused, head) });
         }
-        for (from, more) in self.strangers.lock().unwrap_or_else(PoisonError::into_inner).turn(now) {
-            let from = from.flatten().map(|ip| SocketAddr::new(ip, 0));
+        let strangers = locked(&self.strangers).turn(now).into_iter().map(|(from, more)| (None, from.flatten(), more));
+        let impostors = locked(&self.impostors).turn(now).into_iter();
+        let impostors = impostors.map(|(known, more)| match known {
+            Some((who, from)) => (Some(who), from, more),
+            None => (None, None, more),
+        });
+        for (who, from, more) in strangers.chain(impostors) {
+            let from = from.map(|ip| SocketAddr::new(ip, 0));
             let reason = Some(format!("and {more} more within a minute"));
-            self.write_down(Line { from, reason, more, ..Line::new(Event::NotBelieved, head) });
+            self.write_down(Line { who, from, reason, more, ..Line::new(Event::NotBelieved, head) });
         }
     }
 
     fn may_refuse(&self, who: &Principal, head: u64, now: Instant) -> bool {
         self.tell_rest(head, now);
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).passes(who, now)
+        locked(&self.refused).passes(who, now)
     }
 
     fn write_down(&self, line: Line) {
@@ -234,6 +248,10 @@ impl Line {
             lost: 0,
         }
     }
+}
+
+fn locked<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
+    one.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A reason may hold what a stranger said.
@@ -299,6 +317,21 @@ mod tests {
     }
 
     #[test]
+    fn strangers_keep_no_impostor_out_of_the_log() {
+        let log = AccessLog::default();
+        let stranger = |claims: Option<Principal>, last: u8| Stranger {
+            claims,
+            from: Some(SocketAddr::from(([10, 0, 0, last], 4_000))),
+            transport: "tls",
+            why: "no".to_owned(),
+        };
+        (0..200).for_each(|n| log.turned_away(stranger(None, n), 1));
+        assert_eq!(read(&log).len(), 20);
+        log.turned_away(stranger(Some(subject().who), 1), 1);
+        assert_eq!(read(&log).iter().map(|line| line.who.clone()).collect::<Vec<_>>(), [Some(subject().who)]);
+    }
+
+    #[test]
     fn who_was_not_believed_is_told_and_bounded() {
         let log = AccessLog::default();
         let stranger = |last: u8| Stranger {
@@ -311,13 +344,13 @@ mod tests {
             log.turned_away(stranger(n % 2), 1);
         }
         let lines = read(&log);
-        assert_eq!(lines.len(), 10);
+        assert_eq!(lines.len(), 20);
         let text = serde_json::to_value(&lines[0]).unwrap();
         assert_eq!((&text["event"], &text["from"]), (&"not_believed".into(), &"10.0.0.0:4000".into()));
         assert_eq!((&text["who"], text["reason"].as_str().unwrap().len()), (&"spiffe://harbor/node/beta".into(), 300));
         for n in 0..200 {
             log.turned_away(stranger(n), 1);
         }
-        assert_eq!(read(&log).len(), 10, "in all, not more than are told of all");
+        assert_eq!(read(&log).len(), 80, "in all, not more than are told of all");
     }
 }

@@ -219,6 +219,37 @@ pub struct View {
     pub handshakes: Handshakes,
     /// What keeps the process from the file system.
     pub sandbox: String,
+    /// Rows that are not told: there are too many.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub left_out: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+const fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+impl View {
+    /// Of each kind of row. A row has some hundred bytes, and the agent hears no word of more than 16 MiB.
+    pub const MOST: usize = 4_096;
+
+    /// What is in use comes first, and stays.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        self.left_out = cut(&mut self.peers, |peer| peer.connections > 0)
+            + cut(&mut self.callers, |caller| caller.streams > 0)
+            + cut(&mut self.services, |count| count.open > 0);
+        self
+    }
+}
+
+fn cut<T>(rows: &mut Vec<T>, in_use: impl Fn(&T) -> bool) -> usize {
+    let left_out = rows.len().saturating_sub(View::MOST);
+    if left_out > 0 {
+        rows.sort_by_key(|row| !in_use(row));
+        rows.truncate(View::MOST);
+    }
+    left_out
 }
 
 /// A node that this one has called lately.
@@ -306,4 +337,34 @@ pub struct Way {
 /// Whoever is at home here, by what `Speak` brought.
 pub fn spoken_for(identities: &[Identity]) -> BTreeSet<Principal> {
     identities.iter().map(|identity| identity.principal.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As long as names and numbers get.
+    fn count(n: usize, open: u64) -> Count {
+        let name = format!("{}{n:05}", "s".repeat(58));
+        Count {
+            service: name.parse().unwrap(),
+            principal: format!("spiffe://{}/service/{name}", "o".repeat(63)).parse().unwrap(),
+            incoming: true,
+            open,
+            streams: u64::MAX,
+            sent: u64::MAX,
+            received: u64::MAX,
+            refused: ["not_allowed", "service_down", "too_many"].map(|why| (why.to_owned(), u64::MAX)).into(),
+        }
+    }
+
+    #[test]
+    fn a_view_of_many_rows_keeps_those_in_use_and_is_short_enough_to_be_heard() {
+        let services = (0..20_000).map(|n| count(n, u64::from(n == 19_999))).collect();
+        let view = View { services, ..View::default() }.bounded();
+        assert_eq!((view.services.len(), view.left_out), (View::MOST, 20_000 - View::MOST));
+        assert_eq!(view.services[0].open, 1);
+        // Peers and callers may be as many, and have fewer bytes.
+        assert!(serde_json::to_vec(&view).unwrap().len() < (16 << 20) / 3);
+    }
 }

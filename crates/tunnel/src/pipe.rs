@@ -82,9 +82,6 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// QUIC forgets what is on its way when a stream breaks off.
 const ON_ITS_WAY: Duration = Duration::from_millis(250);
 
-/// A connection whose stream was cut is closed so much later.
-const AT_LEISURE: Duration = Duration::from_millis(500);
-
 /// What both directions of a stream share.
 struct Progress<'a> {
     row: &'a Row,
@@ -118,13 +115,7 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             let (mut to, mut from) = far::tls(&mut ends, &whole);
             let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
             hang_up(&end, socket);
-            let is_free = matches!(end, End::Whole) && whole.load(Relaxed);
-            // Who said so itself, or is gone, is not told.
-            let is_own = matches!(end, End::Near(_) | End::Idle | End::Cut(_));
-            if is_own && whole.load(Relaxed) {
-                far::tell_broken(&mut ends).await;
-            }
-            let free = if is_free { Some(ends) } else { clear_away(&end, terms.way, ends) };
+            let free = end_line(&end, ends, whole.into_inner()).await;
             (end, free)
         }
         Far::Quic(mut ends) => {
@@ -165,14 +156,19 @@ fn hang_up(end: &End, socket: TcpStream) {
     drop(socket);
 }
 
-/// Where operators take access back, a thousand streams may end at once. Programs at both ends learn of it first: to close a
-/// connection costs as much as all that they are told by, and nobody waits for it.
-fn clear_away(end: &End, way: Way, ends: Box<tls::Ends>) -> Option<Box<tls::Ends>> {
-    if matches!((end, way), (End::Cut(_), _) | (End::Broken, Way::Out)) {
-        tokio::spawn(async move {
-            tokio::time::sleep(AT_LEISURE).await;
-            drop(ends);
-        });
+/// Gives the connection back if it can carry another stream. No frame is half written if it is `whole`.
+async fn end_line(end: &End, mut ends: Box<tls::Ends>, whole: bool) -> Option<Box<tls::Ends>> {
+    match end {
+        End::Whole => return whole.then_some(ends),
+        // What the service said before and the other side did not take yet is not for it any more.
+        End::Cut(_) if ends.is_direct => ends.break_off(),
+        End::Near(_) | End::Idle | End::Cut(_) => {
+            if whole {
+                far::tell_broken(&mut ends).await;
+            }
+        }
+        // Who said so itself, or is gone, is not told.
+        End::Broken | End::Far(_) | End::Silent => {}
     }
     None
 }

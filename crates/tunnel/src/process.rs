@@ -168,7 +168,7 @@ impl Process {
 
     async fn show(&self, number: u64, question: Question) {
         let answer = match question {
-            Question::View => Answer::View(self.view()),
+            Question::View => Answer::View(self.view().bounded()),
             Question::Caller(address) => Answer::Caller(self.held.book.caller(address)),
             Question::Reach { service, who } => {
                 // Others do not wait for what may take long.
@@ -196,6 +196,7 @@ impl Process {
             relayed: self.held.meter.relayed.view(),
             handshakes: self.held.meter.handshakes(),
             sandbox: self.sandbox.clone(),
+            left_out: 0,
         }
     }
 

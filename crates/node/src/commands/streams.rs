@@ -31,8 +31,16 @@ pub fn in_words(tunnel: &TunnelView) -> Vec<String> {
         lines.extend(now.peers.iter().map(peer));
         lines.extend(now.callers.iter().map(caller));
         lines.push(sum(now));
+        lines.extend(left_out(now));
     }
     lines
+}
+
+/// Those that are not shown.
+pub fn left_out(now: &View) -> Option<String> {
+    let View { left_out, .. } = now;
+    (*left_out > 0)
+        .then(|| format!("          and {left_out} more peers, callers or counts that carry nothing, or little"))
 }
 
 pub fn peer(peer: &PeerView) -> String {

@@ -10,7 +10,7 @@ use tunnel::orders::{Count, View};
 use crate::agent::socket::Remote;
 use crate::agent::status::Status;
 use crate::commands::roots::Common;
-use crate::commands::streams::{caller, peer, refusals, size};
+use crate::commands::streams::{caller, left_out, peer, refusals, size};
 use crate::report::{Failure, show};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -89,6 +89,7 @@ fn in_words(status: &Status, before: Option<&View>) -> String {
             refusals(count)
         )
     }));
+    lines.extend(left_out(now));
     lines.join("\n")
 }
 

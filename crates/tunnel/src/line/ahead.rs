@@ -27,6 +27,10 @@ impl<S> Ahead<S> {
     pub const fn new(socket: S) -> Self {
         Self { socket, kept: None }
     }
+
+    pub const fn below(&self) -> &S {
+        &self.socket
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Ahead<S> {

@@ -101,11 +101,13 @@ where
     if shown.side == Side::Server {
         held.meter.called();
     }
-    let shared = own.head.max(hello.head);
     let standing = later.map_or_else(|| Arc::clone(&held.rule.load().standing), Arc::new);
+    // Of a later head there is only the other's word, unless it came.
+    let goes_by = hello.head.min(standing.head().max(own.head));
+    let shared = own.head.max(goes_by);
     let peer = judge(held, &standing, (&hello, shown)).map(Arc::new);
     let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
-    Ok(Met { peer, head: hello.head, shared, claims })
+    Ok(Met { peer, head: goes_by, shared, claims })
 }
 
 fn claimed(shown: Shown<'_>) -> Option<Principal> {

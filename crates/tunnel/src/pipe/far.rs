@@ -133,8 +133,12 @@ fn out_of_turn() -> End {
     End::Far("it sent something else than what was to come".to_owned())
 }
 
+/// One that breaks off without a word is heard of by the kernel alone.
 fn far(why: impl Into<NoFrame>) -> End {
-    End::Far(why.into().to_string())
+    match why.into() {
+        NoFrame::Io(why) if why.kind() == std::io::ErrorKind::ConnectionReset => End::Broken,
+        why => End::Far(why.to_string()),
+    }
 }
 
 // ---- QUIC: the transport itself sees that the other side lives ----

@@ -10,11 +10,13 @@ use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use wire::peer::Declined;
+use wire::peer::{Declined, Open, Opened};
 
+use super::closing::by_tls;
 use super::scene::{Org, node};
-use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, name, until, within};
+use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, name, service, until, within};
 use crate::dial::NoStream;
+use crate::frame::{DATA, Kind};
 
 fn may(nodes: &[&str]) -> Vec<Caller> {
     nodes.iter().map(|name| Caller::Node(node(name))).collect()
@@ -93,6 +95,39 @@ async fn a_writer_that_never_stops_is_cut_too() {
         within(reads).await.unwrap();
         until("nothing is open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
     }
+}
+
+/// What lies in the kernel of the node that has the service, too.
+#[tokio::test]
+async fn what_a_caller_has_not_taken_when_it_is_cut_is_lost_to_it() {
+    let (_org, mut alpha, beta) = alpha_and_beta(Transport::Tls).await;
+    let chatty = service(|mut socket| async move { while socket.write_all(&vec![1; 1 << 16]).await.is_ok() {} });
+    alpha.offer("news", chatty.await, may(&["beta"]));
+    let mut ends = by_tls(&beta, &alpha).await;
+    assert_eq!(ends.ask(&Open::Service(name("news"))).await.unwrap(), Opened::Yes);
+    let counts = || alpha.held.meter.counts().into_iter().find(|count| count.service == name("news"));
+    let carried = || counts().map_or(0, |count| count.received);
+    let mut before = 0;
+    // Nobody reads, so at some time no more is taken.
+    while before == 0 || carried() > before {
+        before = carried();
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    alpha.allow("news", Vec::new());
+    until("it is cut", || alpha.held.book.open() == 0).await;
+    let (mut taken, mut room) = (0, vec![0; DATA]);
+    within(async {
+        while let Ok((Kind::Data, length)) = ends.frames.next().await {
+            let mut left = length;
+            while left > 0 {
+                let most = left.min(DATA);
+                let Ok(count) = ends.frames.some(&mut room[..most]).await else { return };
+                (taken, left) = (taken + count as u64, left - count);
+            }
+        }
+    })
+    .await;
+    assert!(taken + (64 << 10) < before, "{taken} of {before}");
 }
 
 #[tokio::test]
