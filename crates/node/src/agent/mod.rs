@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use ground::file::Lock;
 use ground::{clock, random};
+use identity::causes::describe;
 use identity::head::Head;
 use identity::id::Digest;
 use identity::principal::{Address, NodeName};
@@ -35,7 +36,7 @@ use crate::agent::errand::{Asked, Desk};
 use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
 use crate::agent::told::Told;
-use crate::agent::trouble::{describe, is_lie, trouble};
+use crate::agent::trouble::{is_lie, trouble};
 use crate::apply::engine::{ApplyError, Engine};
 use crate::apply::trial::Outcome;
 use crate::ask::call::{AskError, is_revoked};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::bundle::{Bundle, Domain, Identity, Roots};
+use identity::causes::describe;
 use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::Digest;
@@ -16,7 +17,6 @@ use org::report::{SvidTold, TOLD, TrustTold};
 use pki_types::CertificateDer;
 use wire::known::Known;
 
-use crate::agent::trouble::describe;
 use crate::agent::{Agent, Line};
 use crate::apply::engine::Urge;
 use crate::apply::trial::Outcome;

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 use ground::clock;
 use identity::bundle::{Endpoint, InDomain, Roots};
+use identity::causes::describe;
 use identity::key::Sign as _;
 use identity::principal::{Name, OrgName};
 use identity::time::Timestamp;
@@ -16,7 +17,6 @@ use wire::tls::OwnSvid;
 use wire::trust::{explain, refresh};
 
 use crate::agent::status::Status;
-use crate::agent::trouble::describe;
 use crate::apply::trust::Trusting;
 use crate::apply::view;
 use crate::ask::trust::{Both, identity_roots, is_lost};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ground::clock;
 use identity::bundle::{self, Roots};
+use identity::causes::describe;
 use identity::principal::Name;
 use identity::text::Bytes;
 use manifest::stored::{Manifest, Socks};
@@ -11,7 +12,6 @@ use org::peer::Presented;
 use tunnel::orders::{Identity, Knowledge, Running};
 
 use super::feed::Orders;
-use crate::agent::trouble::describe;
 use crate::apply::engine::Engine;
 use crate::apply::trust::Trusting;
 use crate::store::scope::{NodeFile, Scope, ScopeError};

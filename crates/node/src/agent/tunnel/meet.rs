@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::certificate;
 use identity::id::Digest;
 use identity::principal::NodeName;
@@ -15,7 +16,6 @@ use tunnel::pins::Pins;
 use tunnel::standing::Standing;
 
 use super::feed::Orders;
-use crate::agent::trouble::describe;
 use crate::store::scope::{Scope, ScopeError};
 use crate::store::tunnel::Met;
 
