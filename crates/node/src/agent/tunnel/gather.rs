@@ -53,7 +53,7 @@ fn identities(scope: &Scope, node: &NodeFile, gaps: &mut Gaps) -> Vec<Identity> 
             }
             Ok(None) => {}
             Err(why) => {
-                let cure = "move that away, and the agent asks for another one: freehold-node sync";
+                let cure = "move that away, and the agent asks for another one";
                 let why = format!("{}; nobody speaks for it: {cure}", describe(&why));
                 gaps.insert(format!("SVID of {principal}"), why);
             }
@@ -64,7 +64,7 @@ fn identities(scope: &Scope, node: &NodeFile, gaps: &mut Gaps) -> Vec<Identity> 
 
 fn presented(scope: &Scope, gaps: &mut Gaps) -> Option<Presented> {
     kept::presented(scope).unwrap_or_else(|why| {
-        let cure = "freehold-node sync brings its place anew";
+        let cure = "its place comes anew with the next connection to a gateway, or with the command `sync`";
         gaps.insert("place".to_owned(), format!("{}; other nodes do not believe this one: {cure}", describe(&why)));
         None
     })
@@ -163,7 +163,7 @@ mod tests {
         let spoken: Vec<_> = speak.iter().map(|identity| identity.principal.to_string()).collect();
         assert_eq!(spoken, ["spiffe://harbor/user/bob"]);
         assert_eq!(gaps.keys().collect::<Vec<_>>(), ["SVID of spiffe://harbor/user/ann"]);
-        assert!(gaps.values().all(|why| why.contains("freehold-node sync")), "{gaps:?}");
+        assert!(gaps.values().all(|why| why.contains("the agent asks for another one")), "{gaps:?}");
     }
 
     #[test]
