@@ -210,7 +210,7 @@ impl Supervisor {
 
     pub(super) fn listens(&mut self, at: BTreeMap<Place, SocketAddr>, failed: BTreeMap<Place, String>) {
         self.said = Some((at, failed));
-        self.meetings.wish_to_write();
+        self.meetings.write_soon();
     }
 
     /// All that it said since the last time, in files that are written once for all of it.
