@@ -250,7 +250,7 @@ impl Examination {
         let scope = self.gateway.scope();
         let node = scope.node();
         let svid = node.and_then(|node| match node {
-            Some(node) => scope.seat(&node.principal()).svid(),
+            Some(node) => scope.seat(&node.principal()).look(),
             None => Err(ScopeError::Damaged {
                 path: scope.path("node.json"),
                 why: format!("`{}` has no scope", about.node),

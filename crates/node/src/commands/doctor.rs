@@ -101,7 +101,7 @@ async fn examine(scope: &Scope, program: Program) -> Patient {
     let name = scope.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (node, known) = (scope.node(), scope.known());
     let svid = match &node {
-        Ok(Some(node)) => scope.seat(&node.principal()).svid(),
+        Ok(Some(node)) => scope.seat(&node.principal()).look(),
         _ => Ok(None),
     };
     let mut findings = vec![version(&node, program), files::look(&scope.folder), files::room(&scope.folder)];

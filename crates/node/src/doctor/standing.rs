@@ -136,7 +136,8 @@ pub fn svid(now: Timestamp, svid: Result<Option<&Svid>, &ScopeError>, agent: &st
             return Finding::wrong(subject, "there is none", format!("start the agent, which fetches one: {agent}"));
         }
         Err(why) => {
-            let cure = "chmod 600 if others can read its key; if it is damaged, remove `current/svid.pem` and let the agent fetch another";
+            let cure =
+                format!("chmod 600 if others can read its key; if it is damaged, let the agent fetch another: {agent}");
             return Finding::wrong(subject, describe(why), cure);
         }
     };

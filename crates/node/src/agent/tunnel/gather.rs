@@ -46,14 +46,15 @@ pub type Gaps = BTreeMap<String, String>;
 fn identities(scope: &Scope, node: &NodeFile, gaps: &mut Gaps) -> Vec<Identity> {
     let mut speak = Vec::new();
     for principal in scope.seated(node) {
-        match scope.seat(&principal).svid() {
+        match scope.seat(&principal).look() {
             Ok(Some(svid)) => {
                 let chain = svid.own.chain.iter().map(|der| Bytes(der.to_vec())).collect();
                 speak.push(Identity { principal, chain, key: Bytes(svid.own.key.pkcs8().to_vec()) });
             }
             Ok(None) => {}
             Err(why) => {
-                let cure = "move that away, and the agent asks for another one";
+                let cure =
+                    "with the next exchange the agent asks for another one, unless others can read this one's key";
                 let why = format!("{}; nobody speaks for it: {cure}", describe(&why));
                 gaps.insert(format!("SVID of {principal}"), why);
             }
