@@ -1,5 +1,6 @@
 //! Who is who: the names, keys, certificates and signed objects of an org. Pure: no clock, no disk, no socket.
 
+pub mod causes;
 pub mod text;
 pub mod time;
 pub mod id;

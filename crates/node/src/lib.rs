@@ -8,6 +8,7 @@ pub mod metrics;
 pub mod ask;
 pub mod agent;
 pub mod answer;
+pub mod program;
 pub mod report;
 pub mod doctor;
 pub mod service;

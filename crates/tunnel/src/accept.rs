@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ground::clock;
+use identity::causes::describe;
 use identity::principal::Principal;
 use org::peer::Peer;
 use org::report::plain;
@@ -148,23 +149,9 @@ pub fn turned_away<T>(
     (from, transport): (Option<SocketAddr>, &'static str),
 ) {
     if let Err(why) = judged {
-        let stranger = Stranger { claims: claims.cloned(), from, transport, why: in_full(why) };
+        let stranger = Stranger { claims: claims.cloned(), from, transport, why: plain(&describe(why)) };
         held.log.turned_away(stranger, held.rule.load().standing.head());
     }
-}
-
-/// With what caused it, unless it was said already.
-fn in_full(why: &dyn std::error::Error) -> String {
-    let mut text = why.to_string();
-    let mut cause = why.source();
-    while let Some(deeper) = cause {
-        let more = deeper.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = deeper.source();
-    }
-    plain(&text)
 }
 
 /// One after the other. Where no others can wait, nothing is carried for them.

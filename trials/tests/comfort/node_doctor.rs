@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use trials::place::{Place, succeeded, until};
+use trials::place::{Place, stderr, stdout, succeeded, until};
 
 use super::illness::{Told, elsewhere, in_a_small_disk, on_a_clock};
 
@@ -108,8 +108,7 @@ fn the_cure_for_a_damaged_svid_works() {
     let _gateway = place.serve();
     place.joined("web-1");
     std::fs::write(place.scope("web-1").join("current/svid.pem"), "garbage").unwrap();
-    doctor(&place, "web-1").has("WRONG", "svid", "is damaged", "remove `current/svid.pem`");
-    std::fs::remove_file(place.scope("web-1").join("current/svid.pem")).unwrap();
+    doctor(&place, "web-1").has("WRONG", "svid", "is damaged", "let the agent fetch another: freehold-node run");
     let _agent = place.agent("web-1");
     until("it has an SVID again", || doctor(&place, "web-1").mark("svid") == "ok");
 }
@@ -135,4 +134,48 @@ fn another_user_another_clock_and_a_small_disk_are_told() {
         "run this as the user",
     );
     in_a_small_disk(&place, &root, "freehold-node", &words).has("WRONG", "disk", "MiB free", "make room");
+}
+
+/// There the agent is inside `freehold serve`, and `freehold-node` knows of no scope.
+#[test]
+fn on_the_gateways_own_machine_each_hint_names_what_works_there() {
+    let place = Place::founded(&[]);
+    let here = |words: &[&str]| {
+        let told = place.freehold(&[&["here"], words].concat());
+        let said = format!("{}{}", stdout(&told), stderr(&told));
+        assert!(!said.contains("freehold-node"), "here {words:?}: {said}");
+        said
+    };
+    let looks: [&[&str]; 8] = [
+        &["status"],
+        &["port", "wiki"],
+        &["top", "--once"],
+        &["caller", "127.0.0.1:1"],
+        &["doctor"],
+        &["doctor", "wiki"],
+        &["sync"],
+        &["trust"],
+    ];
+    for words in looks {
+        here(words);
+        here(&[words[0], "--help"]);
+    }
+    assert!(here(&["status"]).contains("not running; start it: freehold serve"));
+    let gateway = place.serve();
+    until("its agent has checked in", || here(&["status"]).contains("running, checked in at"));
+    for words in looks {
+        here(words);
+    }
+    assert!(here(&["port", "wiki"]).contains("freehold here sync"));
+    assert!(here(&["doctor", "wiki"]).contains("freehold here sync"));
+    succeeded(&place.freehold(&["here", "sync"]));
+    assert_eq!(gateway.stop(), Some(0));
+    let about = place.org().join("gateway/node/node.json");
+    std::fs::write(&about, "{").unwrap();
+    assert!(here(&["doctor"]).contains("freehold backup restore"));
+    std::fs::remove_file(&about).unwrap();
+    for words in [&["doctor"], &["status"]] {
+        let said = here(words);
+        assert!(said.contains("what the founding wrote") && said.contains("freehold backup restore"), "{said}");
+    }
 }

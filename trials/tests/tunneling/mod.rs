@@ -33,7 +33,7 @@ pub struct Harbor {
     pub wiki: Wiki,
     pub alpha: Running,
     pub beta: Option<Running>,
-    _gateway: Running,
+    pub gateway: Option<Running>,
     /// Where peers reach `quay` and `alpha`: ports that nobody else claims.
     ports: [Place; 2],
 }
@@ -51,7 +51,7 @@ impl Harbor {
             wiki: Wiki::new(),
             alpha,
             beta: Some(beta),
-            _gateway: gateway,
+            gateway: Some(gateway),
             ports: [Place::new(), Place::new()],
         };
         harbor.publish("pages");

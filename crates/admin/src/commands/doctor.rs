@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain as _, Roots};
+use identity::causes::describe;
 use identity::head::Head;
 use identity::key::Sign as _;
 use identity::principal::{Address, OrgName};
 use identity::time::Timestamp;
-use node::agent::trouble::describe;
 use node::answer::presence::Presence;
 use node::doctor::standing::{self, Who};
 use node::doctor::{Finding, Patient, files, reach, tell};
@@ -250,7 +250,7 @@ impl Examination {
         let scope = self.gateway.scope();
         let node = scope.node();
         let svid = node.and_then(|node| match node {
-            Some(node) => scope.seat(&node.principal()).svid(),
+            Some(node) => scope.seat(&node.principal()).look(),
             None => Err(ScopeError::Damaged {
                 path: scope.path("node.json"),
                 why: format!("`{}` has no scope", about.node),

@@ -1,11 +1,11 @@
 //! Where this node looks for gateways, and in which order.
 
 use ground::clock;
+use identity::causes::describe;
 use identity::principal::Address;
 use wire::connect::Gateway;
 use wire::known::Known;
 
-use crate::agent::trouble::describe;
 use crate::agent::{Agent, Line};
 use crate::store::scope::word::{LastGood, in_turn};
 

@@ -4,13 +4,13 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::time::{Seconds, Timestamp};
 use org::report::{Refused, plain};
 use wire::known::Known;
 
 use crate::agent::errand::{Answer, Asked};
 use crate::agent::status::Status;
-use crate::agent::trouble::describe;
 use crate::agent::{Agent, Line, told, trust};
 use crate::apply::engine::{ApplyError, Engine, Offered};
 use crate::apply::preview::Ground;

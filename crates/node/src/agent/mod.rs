@@ -13,6 +13,7 @@ pub mod trust;
 pub mod placed;
 pub mod hear;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,9 +21,10 @@ use std::time::Duration;
 
 use ground::file::Lock;
 use ground::{clock, random};
+use identity::causes::describe;
 use identity::head::Head;
 use identity::id::Digest;
-use identity::principal::{Address, NodeName};
+use identity::principal::{Address, NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 use org::report::Refused;
@@ -35,7 +37,7 @@ use crate::agent::errand::{Asked, Desk};
 use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
 use crate::agent::told::Told;
-use crate::agent::trouble::{describe, is_lie, trouble};
+use crate::agent::trouble::{is_lie, trouble};
 use crate::apply::engine::{ApplyError, Engine};
 use crate::apply::trial::Outcome;
 use crate::ask::call::{AskError, is_revoked};
@@ -131,6 +133,7 @@ impl Ready {
             refused,
             told: None,
             said_at: Timestamp::from_unix(0),
+            damaged: BTreeSet::new(),
             errand: None,
             options,
             jitter,
@@ -191,6 +194,8 @@ struct Agent {
     told: Option<Told>,
     /// The time of its last report.
     said_at: Timestamp,
+    /// Whose SVIDs were told to be damaged.
+    damaged: BTreeSet<Principal>,
     /// What somebody here waits for.
     errand: Option<Asked>,
     options: Options,
@@ -301,6 +306,7 @@ impl Agent {
         let seat = self.scope.seat(&principal);
         if self.refused_svid || self.needs_to_come_back(seat.svid()?.as_ref())? {
             self.line = None;
+            self.tell_damage(&principal);
             renew::come_back(&self.scope, &self.node, &self.gateways()).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
             self.refused_svid = false;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::head::Placement;
 use identity::principal::Principal;
 use identity::time::{Seconds, Timestamp};
@@ -20,17 +21,14 @@ impl Agent {
         let placed = self.placed(&line.known);
         let mut failed = None;
         for principal in placed.iter().filter(|principal| self.is_wanted(&line.known, principal)).collect::<Vec<_>>() {
-            if self.is_due(principal, line)? {
-                let (gateway, known) = (&mut line.gateway, &line.known);
-                let wish = (principal, self.svid_life());
-                // One that is refused keeps no other from its own.
-                match renew::renew(&self.scope, &self.node, wish, (gateway, known)).await {
-                    Ok(()) => {}
-                    Err(AskError::Call(CallError::Refused(why @ (Refusal::NotPlaced { .. } | Refusal::NoMandate)))) => {
-                        failed = Some(AskError::Call(CallError::Refused(why)));
-                    }
-                    Err(why) => return Err(why),
-                }
+            // One that is refused, or whose files are of no use, keeps no other from its own.
+            match self.renew_one(principal, line).await {
+                Ok(()) => {}
+                Err(
+                    why @ (AskError::Scope(_)
+                    | AskError::Call(CallError::Refused(Refusal::NotPlaced { .. } | Refusal::NoMandate))),
+                ) => failed = Some(why),
+                Err(why) => return Err(why),
             }
         }
         // What is on trial may go back, and wants its SVIDs then.
@@ -38,6 +36,26 @@ impl Agent {
             self.scope.keep_seats(&placed)?;
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    async fn renew_one(&mut self, principal: &Principal, line: &mut Line) -> Result<(), AskError> {
+        if !self.is_due(principal, line)? {
+            return Ok(());
+        }
+        self.tell_damage(principal);
+        let wish = (principal, self.svid_life());
+        renew::renew(&self.scope, &self.node, wish, (&mut line.gateway, &line.known)).await
+    }
+
+    /// Once, until there is another one.
+    pub(super) fn tell_damage(&mut self, principal: &Principal) {
+        match self.scope.seat(principal).look() {
+            Err(why) if self.damaged.insert(principal.clone()) => {
+                tracing::error!(%principal, why = describe(&why), "its SVID is damaged: another one is asked for");
+            }
+            Err(_) => {}
+            Ok(_) => drop(self.damaged.remove(principal)),
+        }
     }
 
     /// What is due again as soon as it was renewed comes from clocks that are apart: once in a while is enough then.

@@ -56,7 +56,7 @@ pub fn answer(scope: &Scope, desk: Desk) -> Option<Socket> {
     let listener = match listener {
         Ok(listener) => listener,
         Err(why) => {
-            tracing::warn!(%why, "no status socket; `freehold-node status` will read the disk");
+            tracing::warn!(%why, "no status socket; whoever asks for the status reads the disk");
             return None;
         }
     };

@@ -67,7 +67,7 @@ impl Status {
         let node = scope.node()?;
         let known = scope.known()?;
         let (Some(node), Some(known)) = (node, known) else {
-            let why = "no join has finished here: run freehold-node join again".to_owned();
+            let why = "no join has finished here".to_owned();
             return Err(ScopeError::Damaged { path: scope.folder.clone(), why });
         };
         let svid = scope.seat(&node.principal()).svid()?;

@@ -4,8 +4,6 @@ use identity::time::{Seconds, Timestamp};
 use wire::connect::CallError;
 use wire::known::{BadKnowledge, Known};
 
-pub use crate::ask::call::describe;
-
 use crate::ask::call::AskError;
 
 /// Something that a gateway of this org would not say.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::bundle::{Bundle, Domain, Identity, Roots};
+use identity::causes::describe;
 use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::Digest;
@@ -16,7 +17,6 @@ use org::report::{SvidTold, TOLD, TrustTold};
 use pki_types::CertificateDer;
 use wire::known::Known;
 
-use crate::agent::trouble::describe;
 use crate::agent::{Agent, Line};
 use crate::apply::engine::Urge;
 use crate::apply::trial::Outcome;
@@ -193,7 +193,8 @@ impl Agent {
         };
         for principal in self.scope.seated(&self.node) {
             let seat = self.scope.seat(&principal);
-            let Some(svid) = seat.svid()? else { continue };
+            // Whoever cannot be read keeps nobody else from anything.
+            let Ok(Some(svid)) = seat.svid() else { continue };
             let mut chain = svid.own.chain.clone();
             if let Some(issuers) = chain.get_mut(1..) {
                 issuers.sort_by_cached_key(rank);
@@ -297,7 +298,8 @@ pub fn told(scope: &Scope, node: &NodeFile, known: &Known) -> Result<Option<Trus
     let roots = both.identity.roots(head);
     let mut svids = Vec::new();
     for principal in scope.seated(node).into_iter().take(TOLD) {
-        if let Some(svid) = scope.seat(&principal).svid()? {
+        // One that cannot be read is told by whoever needs it.
+        if let Ok(Some(svid)) = scope.seat(&principal).svid() {
             let roots = verifier::leads_to(&svid.own.chain, &roots, now);
             svids.push(SvidTold { principal, roots, not_after: svid.not_after });
         }

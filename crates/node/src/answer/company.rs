@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::{clock, random};
+use identity::causes::describe;
 use identity::principal::NodeName;
 use tokio::task::JoinHandle;
 use wire::connect::Gateway as Door;
 
-use crate::agent::trouble::describe;
 use crate::answer::fetch;
 use crate::answer::gateway::Gateway;
 use crate::answer::mesh::{doors_of, exchange};

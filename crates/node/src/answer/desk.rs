@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::head::{Cut, Head};
 use identity::id::{Correlation, Digest, InviteId, OrgId};
@@ -93,11 +94,6 @@ impl Closing {
         let closing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         closing.get(&invite).is_some_and(|since| since.elapsed() < Self::TIME)
     }
-}
-
-pub(super) fn describe(why: &LedgerError) -> String {
-    let source = std::error::Error::source(why).map(|source| format!(": {source}"));
-    format!("{why}{}", source.unwrap_or_default())
 }
 
 impl<'a> Desk<'a> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::text::Bytes;
@@ -13,7 +14,6 @@ use wire::connect::{Believed, Gateway as Door};
 use wire::exchange::{BYTES_PER_PAGE, ExchangeAnswer, ExchangeRequest};
 use wire::permit::Ask;
 
-use crate::agent::trouble::describe;
 use crate::answer::gateway::Gateway;
 use crate::answer::mesh::{ExchangeError, connect};
 use crate::ask::call::AskError;

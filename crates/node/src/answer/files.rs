@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::{Digest, OrgId};
@@ -33,14 +34,11 @@ async fn on_disk<T: Send + 'static>(
 }
 
 fn refusal(why: &FilesError) -> Refusal {
-    let source = std::error::Error::source(why).map(|source| format!(": {source}")).unwrap_or_default();
     match why {
         FilesError::Size | FilesError::BeyondEnd | FilesError::OtherBytes => {
             Refusal::Malformed { why: why.to_string() }
         }
-        FilesError::File(_) | FilesError::Io { .. } | FilesError::Full => {
-            Refusal::Failed { why: format!("{why}{source}") }
-        }
+        FilesError::File(_) | FilesError::Io { .. } | FilesError::Full => Refusal::Failed { why: describe(why) },
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::head::BadHead;
 use identity::id::Digest;
@@ -17,7 +18,6 @@ use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, Ne
 use wire::known::BadKnowledge;
 use wire::permit::Ask;
 
-use crate::agent::trouble::describe;
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::answer::merge::{Merged, maps_named};

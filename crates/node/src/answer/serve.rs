@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::time::{Seconds, Timestamp};
 use org::gateway::ENDS_SOON;
 use org::refusal::Refusal;
@@ -194,7 +195,7 @@ async fn catch_up(gateway: &Arc<Gateway>, scope: &Scope) {
         match timeout(CATCH_UP_TIME, caught_up).await {
             Ok(Ok(())) => return,
             Ok(Err(why)) => {
-                let why = agent::trouble::describe(&why);
+                let why = describe(&why);
                 tracing::info!(gateway = %peer, why, "cannot exchange with another gateway yet");
             }
             Err(_) => tracing::info!(gateway = %peer, "another gateway does not answer yet"),
@@ -322,10 +323,7 @@ async fn run_own_agent(
             tokio::time::sleep(LOOK_EVERY).await;
             continue;
         }
-        tracing::error!(
-            why = agent::trouble::describe(&why),
-            "the gateway's own node stopped; starting it again in a minute"
-        );
+        tracing::error!(why = describe(&why), "the gateway's own node stopped; starting it again in a minute");
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ground::clock;
+use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::time::Seconds;
 use org::founding::Founding;
@@ -16,7 +17,7 @@ use org::refusal::Refusal;
 use org::state::State;
 use tokio::sync::{RwLock, oneshot};
 
-use crate::answer::desk::{Batch, Closing, Desk, describe};
+use crate::answer::desk::{Batch, Closing, Desk};
 use crate::answer::halt::Halt;
 use crate::answer::jottings::Jottings;
 use crate::answer::peers::Peers;

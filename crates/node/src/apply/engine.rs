@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ground::file::FileError;
+use identity::causes::describe;
 use identity::id::Digest;
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
@@ -304,7 +305,7 @@ impl Engine {
     }
 
     fn trouble(&mut self, why: &dyn Error) {
-        let trouble = one_line(why);
+        let trouble = describe(why);
         if self.trouble.as_ref() != Some(&trouble) {
             tracing::error!("{trouble}");
         }
@@ -365,7 +366,7 @@ impl Engine {
                     self.manifests.insert(digest, Arc::new(manifest));
                 }
                 Err(why) => {
-                    tracing::error!(%digest, why = one_line(&why), "what lies on the disk is damaged");
+                    tracing::error!(%digest, why = describe(&why), "what lies on the disk is damaged");
                     self.try_step(Event::Damaged(digest), now);
                 }
             }
@@ -434,16 +435,6 @@ impl Tables {
     pub fn all(&self) -> impl Iterator<Item = &Access> {
         self.tables.iter().map(|manifest| &manifest.access)
     }
-}
-
-/// An error with its causes.
-fn one_line(why: &dyn Error) -> String {
-    let (mut told, mut at) = (why.to_string(), why.source());
-    while let Some(cause) = at {
-        told = format!("{told}: {cause}");
-        at = cause.source();
-    }
-    told
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Reaching a gateway: each in turn, by the one way that `wire::connect` knows.
 
 use ground::clock;
+use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::key::Sign as _;
 use identity::members::BadListing;
@@ -185,20 +186,6 @@ pub fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Kno
         );
     }
     Ok(Some(newer))
-}
-
-/// An error with its causes, on one line.
-pub fn describe(why: &dyn std::error::Error) -> String {
-    let mut out = why.to_string();
-    let mut source = why.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !out.contains(&text) {
-            out = format!("{out}: {text}");
-        }
-        source = cause.source();
-    }
-    out
 }
 
 #[cfg(test)]

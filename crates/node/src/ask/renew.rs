@@ -1,6 +1,7 @@
 //! The next SVID: over mTLS while the last one is good, by admission and node key after it expired.
 
 use ground::{clock, random};
+use identity::causes::describe;
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -12,7 +13,7 @@ use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};
 use wire::known::Known;
 use wire::permit::Ask;
 
-use crate::ask::call::{AskError, call_known, describe};
+use crate::ask::call::{AskError, call_known};
 use crate::ask::svid::{Asking, check_offer};
 use crate::ask::trust::identity_roots;
 use crate::store::scope::{NodeFile, Scope, Svid};

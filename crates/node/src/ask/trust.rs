@@ -3,6 +3,7 @@
 
 use ground::clock;
 use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
+use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::time::Timestamp;
 use identity::verifier::Untrusted;
@@ -12,7 +13,7 @@ use wire::tls::{Expect, OwnSvid};
 use wire::trust::{self, Trust};
 
 use crate::apply::trust::{Trusting, Trying};
-use crate::ask::call::{AskError, believe_one_of, describe, keep_in_sight, save_authority};
+use crate::ask::call::{AskError, believe_one_of, keep_in_sight, save_authority};
 use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{Scope, ScopeError};
 

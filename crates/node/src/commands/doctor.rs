@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 use ground::clock;
 use identity::bundle::{Endpoint, InDomain, Roots};
+use identity::causes::describe;
 use identity::key::Sign as _;
 use identity::principal::{Name, OrgName};
 use identity::time::Timestamp;
@@ -16,13 +17,13 @@ use wire::tls::OwnSvid;
 use wire::trust::{explain, refresh};
 
 use crate::agent::status::Status;
-use crate::agent::trouble::describe;
 use crate::apply::trust::Trusting;
 use crate::apply::view;
 use crate::ask::trust::{Both, identity_roots, is_lost};
 use crate::commands::roots::Common;
 use crate::doctor::standing::Who;
 use crate::doctor::{Finding, Mark, Patient, files, reach, service, standing, tell};
+use crate::program::Program;
 use crate::report::Failure;
 use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
@@ -40,9 +41,6 @@ pub struct Doctor {
     service: Option<Name>,
 }
 
-const AGENT: &str = "freehold-node run";
-const ANEW: &str = "freehold-node leave --local, then freehold-node join with a fresh invite";
-
 impl Doctor {
     pub async fn run(&self, common: &Common) -> Result<(), Failure> {
         let root = common.root();
@@ -53,11 +51,11 @@ impl Doctor {
         };
         let mut patients = Vec::new();
         for scope in scopes.as_deref().unwrap_or_default() {
-            let mut patient = examine(scope).await;
+            let mut patient = examine(scope, common.program()).await;
             if let Some(service) = &self.service {
                 // What has nothing to do with it, and is fine, is left out.
                 patient.findings.retain(|finding| finding.mark == Mark::Wrong || concerns(finding));
-                patient.findings.extend(service::look(scope, service).await);
+                patient.findings.extend(service::look(scope, service, common.program()).await);
             }
             patients.push(patient);
         }
@@ -98,36 +96,36 @@ fn all_below(root: &Path) -> std::io::Result<Vec<Scope>> {
     Ok(scopes)
 }
 
-async fn examine(scope: &Scope) -> Patient {
+async fn examine(scope: &Scope, program: Program) -> Patient {
     let now = clock::now();
     let name = scope.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (node, known) = (scope.node(), scope.known());
     let svid = match &node {
-        Ok(Some(node)) => scope.seat(&node.principal()).svid(),
+        Ok(Some(node)) => scope.seat(&node.principal()).look(),
         _ => Ok(None),
     };
-    let mut findings = vec![version(&node), files::look(&scope.folder), files::room(&scope.folder)];
-    findings.push(membership(scope, &node, &known));
+    let mut findings = vec![version(&node, program), files::look(&scope.folder), files::room(&scope.folder)];
+    findings.push(membership((scope, program), &node, &known));
     let (Ok(Some(node)), Ok(Some(known))) = (node, known) else {
         findings.insert(1, standing::clock(now, None, None));
         return Patient { name, findings };
     };
-    findings.push(standing::svid(now, svid.as_ref().map(Option::as_ref), AGENT));
+    findings.push(standing::svid(now, svid.as_ref().map(Option::as_ref), program.agent()));
     findings.push(standing::head(now, &known.head.head, Who::Node));
     findings.push(standing::mandate(now, known.head.head.mandates.iter(), Who::Node));
-    findings.push(agent(scope));
-    findings.push(applied(scope));
-    findings.extend(trust(scope, &known, now));
+    findings.push(agent(scope, program));
+    findings.push(applied(scope, program));
+    findings.extend(trust((scope, program), &known, now));
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
-    let date = gateways(scope, &node, &known, (good, now), &mut findings).await;
+    let date = gateways((scope, program), &node, &known, (good, now), &mut findings).await;
     let newest = newest(scope, &known, svid.as_ref().ok().and_then(Option::as_ref));
     findings.insert(1, standing::clock(now, Some((newest.0.as_str(), newest.1)), date));
     Patient { name, findings }
 }
 
-fn version(node: &Result<Option<NodeFile>, ScopeError>) -> Finding {
-    let program = format!("freehold-node {}", env!("CARGO_PKG_VERSION"));
+fn version(node: &Result<Option<NodeFile>, ScopeError>, program: Program) -> Finding {
+    let program = format!("{} {}", program.word(), env!("CARGO_PKG_VERSION"));
     match node {
         Ok(Some(node)) if node.schema > 1 => {
             let found = format!("{program}, but `node.json` has schema {}", node.schema);
@@ -140,22 +138,26 @@ fn version(node: &Result<Option<NodeFile>, ScopeError>) -> Finding {
 
 /// Is this machine what it should be, as far as its own disk says?
 fn membership(
-    scope: &Scope,
+    (scope, program): (&Scope, Program),
     node: &Result<Option<NodeFile>, ScopeError>,
     known: &Result<Option<Known>, ScopeError>,
 ) -> Finding {
     let subject = "membership";
     let damaged = |why: &ScopeError| {
         let cure =
-            format!("put the file back from a copy that is not older than the last renewal; else join anew: {ANEW}");
+            format!("put the file back from a copy that is not older than the last renewal; else {}", program.anew());
         Finding::wrong(subject, describe(why), cure)
     };
     let (node, known) = match (node, known) {
         (Err(why), _) | (_, Err(why)) => return damaged(why),
         (Ok(Some(node)), Ok(Some(known))) => (node, known),
         (Ok(None), Ok(_)) if matches!(scope.waiting(), Ok(Some(_))) => {
-            let cure = "an operator compares the words (freehold-node status) and says yes: freehold node approve";
+            let status = program.command("status");
+            let cure = format!("an operator compares the words ({status}) and says yes: freehold node approve");
             return Finding::soon(subject, "this machine waits for an operator's approval", cure);
+        }
+        (Ok(_), Ok(_)) if program == Program::Gateway => {
+            return Finding::wrong(subject, "what the founding wrote about this node is gone", program.anew());
         }
         (Ok(_), Ok(_)) => {
             let cure = "run the line of the invite again; or give it up: freehold-node leave --local";
@@ -170,7 +172,7 @@ fn membership(
         return Finding::wrong(
             subject,
             format!("operators revoked `{}`: its key never returns", node.name),
-            format!("join as a new machine: {ANEW}"),
+            program.replaced(),
         );
     }
     if node.joined {
@@ -179,16 +181,16 @@ fn membership(
     Finding::soon(
         subject,
         format!("{} has not come back with its SVID yet", node.principal()),
-        format!("start the agent: {AGENT}"),
+        format!("start the agent: {}", program.agent()),
     )
 }
 
-fn agent(scope: &Scope) -> Finding {
+fn agent(scope: &Scope, program: Program) -> Finding {
     match Status::from_agent(scope) {
         None => Finding::wrong(
             "agent",
             "it does not run: nothing is renewed",
-            format!("start it, and let your service manager keep it running: {AGENT}"),
+            format!("start it, and let your service manager keep it running: {}", program.agent()),
         ),
         Some(status) => match (status.problem, status.last_check_in) {
             (Some(problem), _) => Finding::wrong(
@@ -203,7 +205,7 @@ fn agent(scope: &Scope) -> Finding {
 }
 
 /// Is this node what the operators published for it?
-fn applied(scope: &Scope) -> Finding {
+fn applied(scope: &Scope, program: Program) -> Finding {
     let subject = "manifest";
     let view = Status::from_agent(scope).map_or_else(|| view::from_disk(&scope.folder), |status| status.applied);
     if let Some(problem) = view.problem {
@@ -217,7 +219,10 @@ fn applied(scope: &Scope) -> Finding {
         (Some(back), _) => Finding::wrong(
             subject,
             format!("what was published went back at {}: {}", back.at, back.why),
-            "operators mend the fleet and publish again; to try the same once more: freehold-node sync --now",
+            format!(
+                "operators mend the fleet and publish again; to try the same once more: {}",
+                program.command("sync --now")
+            ),
         ),
         (None, Some(_)) => Finding::ok(subject, "what was published for this node is confirmed"),
         (None, None) => Finding::ok(subject, "nothing is published for this node"),
@@ -225,35 +230,46 @@ fn applied(scope: &Scope) -> Finding {
 }
 
 /// Does this machine go by the roots that the operators hand out, and do others read the same?
-fn trust(scope: &Scope, known: &Known, now: Timestamp) -> Vec<Finding> {
+fn trust((scope, program): (&Scope, Program), known: &Known, now: Timestamp) -> Vec<Finding> {
     let found = Both::open(scope, known, known.now(now)).and_then(|both| {
         let paths = scope.trust_paths()?;
-        Ok([roots(scope, (&paths, known), &both.endpoint), roots(scope, (&paths, known), &both.identity)])
+        let at = (scope, program);
+        Ok([roots(at, (&paths, known), &both.endpoint), roots(at, (&paths, known), &both.identity)])
     });
     found.map_or_else(
-        |why| vec![Finding::wrong("trust", describe(&why), format!("join anew: {ANEW}"))],
+        |why| vec![Finding::wrong("trust", describe(&why), program.anew())],
         |found| found.into_iter().collect(),
     )
 }
 
-fn roots<D: InDomain>(scope: &Scope, (paths, known): (&TrustPaths, &Known), trusting: &Trusting<D>) -> Finding {
+fn roots<D: InDomain>(
+    (scope, program): (&Scope, Program),
+    (paths, known): (&TrustPaths, &Known),
+    trusting: &Trusting<D>,
+) -> Finding {
     let (subject, domain, head) = ("trust", D::DOMAIN.word(), &known.head.head);
     if let Err(why) = scope.check_trust_paths(paths) {
-        return Finding::wrong(subject, why.to_string(), "say where: freehold-node trust paths --help");
+        let cure = format!("say where: {}", program.command("trust paths --help"));
+        return Finding::wrong(subject, why.to_string(), cure);
     }
     let file = scope.roots_path(paths, D::DOMAIN);
     let written = scope.written_roots::<D>(paths).map(|roots| roots.certificates().to_vec());
     if written.is_none() || trusting.is_served(head) && written != Some(trusting.roots(head).certificates().to_vec()) {
         let found = format!("`{}` does not hold the roots that count", file.display());
-        return Finding::wrong(subject, found, format!("the agent writes it again when it starts: {AGENT}"));
+        return Finding::wrong(
+            subject,
+            found,
+            format!("the agent writes it again when it starts: {}", program.agent()),
+        );
     }
     let Some(told) = trusting.told(head) else {
         let found = format!("it is not known yet which versions of the `{domain}` roots are here");
-        return Finding::soon(subject, found, format!("the agent asks for it: {AGENT}"));
+        return Finding::soon(subject, found, format!("the agent asks for it: {}", program.agent()));
     };
     if let Some(refused) = told.refused {
         let found = format!("new `{domain}` roots went back at {}: {}", refused.at, refused.why);
-        return Finding::wrong(subject, found, "mend that, then try them again: freehold-node sync --now");
+        let cure = format!("mend that, then try them again: {}", program.command("sync --now"));
+        return Finding::wrong(subject, found, cure);
     }
     if let Some(version) = told.trial {
         let found = format!("version {version} of the `{domain}` roots is on trial");
@@ -265,7 +281,7 @@ fn roots<D: InDomain>(scope: &Scope, (paths, known): (&TrustPaths, &Known), trus
 
 /// Each gateway, with the SVID if there is one: what a renewal would meet. The clock of the first that answered.
 async fn gateways(
-    scope: &Scope,
+    (scope, program): (&Scope, Program),
     node: &NodeFile,
     known: &Known,
     (svid, now): (Option<&Svid>, Timestamp),
@@ -274,7 +290,7 @@ async fn gateways(
     let roots = match Trusting::<Endpoint>::open(scope, known, known.now(now)) {
         Ok(trusting) => trusting.roots(&known.head.head),
         Err(why) => {
-            findings.push(Finding::wrong("gateway", describe(&why), format!("join anew: {ANEW}")));
+            findings.push(Finding::wrong("gateway", describe(&why), program.anew()));
             return None;
         }
     };
@@ -292,7 +308,8 @@ async fn gateways(
             if outcome.is_ok() {
                 let svid = if own.is_some() { "" } else { ", and its SVID leads to none of them" };
                 let found = format!("{address} answers under roots that this machine has not taken yet{svid}");
-                let cure = format!("the agent comes back by itself: {AGENT}; or now: freehold-node sync");
+                let (agent, sync) = (program.agent(), program.command("sync"));
+                let cure = format!("the agent comes back by itself: {agent}; or now: {sync}");
                 findings.push(Finding::soon("trust", found, cure));
             }
         }

@@ -11,6 +11,7 @@ use tunnel::orders::Place;
 use crate::agent::status::Status;
 use crate::agent::tunnel::view::{State, TunnelView};
 use crate::commands::roots::Common;
+use crate::program::Program;
 use crate::report::{Failure, show};
 
 #[derive(Debug, Args)]
@@ -57,7 +58,7 @@ impl Port {
         };
         let found = find(tunnel, what, self.user.map(|user| Principal::user(&status.org, &user)));
         if found.is_empty() {
-            return Err(nothing(doing, tunnel, what));
+            return Err(nothing(doing, (tunnel, common.program()), what));
         }
         show(common.json, &found, || found.iter().map(|told| told.port.to_string()).collect::<Vec<_>>().join("\n"));
         Ok(())
@@ -72,22 +73,27 @@ fn find(tunnel: &TunnelView, what: &Name, user: Option<Principal>) -> Vec<Told> 
     found.map(|(place, at)| Told { port: at.port(), address: at, place: place.clone() }).collect()
 }
 
-fn nothing(doing: &str, tunnel: &TunnelView, what: &Name) -> Failure {
+fn nothing(doing: &str, (tunnel, program): (&TunnelView, Program), what: &Name) -> Failure {
     match tunnel.state {
         State::Off => {
-            Failure::failed(doing, "nothing is published that this node could reach or serve, so nothing listens")
-                .hint("an operator publishes a fleet with services: freehold publish; then: freehold-node sync")
+            Failure::failed(doing, "nothing is published that this node could reach or serve, so nothing listens").hint(
+                format!(
+                    "an operator publishes a fleet with services: freehold publish; then: {}",
+                    program.command("sync")
+                ),
+            )
         }
         State::Waiting => {
             Failure::failed(doing, tunnel.problem.clone().unwrap_or_else(|| "the tunnel's process ended".to_owned()))
-                .hint("it is started again by itself: freehold-node status")
+                .hint(format!("it is started again by itself: {}", program.command("status")))
         }
         State::Running if what.as_str() == "socks" => {
             let failed = tunnel.failed.get(&Place::Socks).cloned();
             Failure::failed(doing, failed.unwrap_or_else(|| "the fleet turns SOCKS off for this node".to_owned()))
         }
-        State::Running => Failure::failed(doing, format!("no local port leads to `{what}`")).hint(
-            "by SOCKS every service can be reached: freehold-node port socks; or the fleet declares a forward for it",
-        ),
+        State::Running => Failure::failed(doing, format!("no local port leads to `{what}`")).hint(format!(
+            "by SOCKS every service can be reached: {}; or the fleet declares a forward for it",
+            program.command("port socks")
+        )),
     }
 }

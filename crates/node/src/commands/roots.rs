@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use identity::principal::OrgName;
 
+use crate::program::Program;
 use crate::report::Failure;
 use crate::store::scope::Scope;
 
@@ -41,9 +42,14 @@ impl Common {
         self.inside.as_ref()
     }
 
-    /// How the agent of what is meant is started.
-    pub const fn start(&self) -> &'static str {
-        if self.inside.is_some() { "start it: freehold serve" } else { "start it: freehold-node run" }
+    /// What is typed about the node that is meant.
+    pub const fn program(&self) -> Program {
+        if self.inside.is_some() { Program::Gateway } else { Program::Node }
+    }
+
+    /// How its agent is started.
+    pub fn start(&self) -> String {
+        format!("start it: {}", self.program().agent())
     }
 
     pub fn root(&self) -> PathBuf {
@@ -91,6 +97,16 @@ impl Common {
 /// A scope goes by the name of its folder: the org's, unless it was joined under another.
 pub fn name_of(scope: &Scope) -> String {
     scope.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// For a scope in which there is no member yet, or none any more.
+pub fn unjoined(doing: &str, program: Program) -> Failure {
+    match program {
+        Program::Node => Failure::failed(doing, "no join has finished here").hint("run freehold-node join again"),
+        Program::Gateway => {
+            Failure::failed(doing, "what the founding wrote about this node is gone").hint(program.anew())
+        }
+    }
 }
 
 fn nowhere(doing: &str, root: &Path) -> Failure {

@@ -9,8 +9,9 @@ use crate::agent::lasting::Lasting;
 use crate::agent::status::{Status as NodeStatus, WaitingStatus};
 use crate::apply::view::ApplyView;
 use crate::commands::join::in_words as told;
-use crate::commands::roots::Common;
+use crate::commands::roots::{Common, unjoined};
 use crate::commands::streams;
+use crate::program::Program;
 use crate::report::{Failure, show};
 use crate::store::scope::ScopeError;
 
@@ -42,10 +43,11 @@ impl Status {
         }
         let status = match NodeStatus::from_agent(&scope) {
             Some(status) => status,
+            None if scope.node().map_err(failed)?.is_none() => return Err(unjoined(doing, common.program())),
             None => NodeStatus::from_disk(&scope).map_err(failed)?,
         };
         let told = Told { status, survival: Lasting::from_disk(&scope).map_err(failed)? };
-        show(common.json, &told, || in_words(&told));
+        show(common.json, &told, || in_words(&told, common.program()));
         Ok(())
     }
 }
@@ -81,7 +83,7 @@ pub fn short(digest: Digest) -> String {
     digest.to_string().chars().take(12).collect()
 }
 
-fn in_words(told: &Told) -> String {
+fn in_words(told: &Told, program: Program) -> String {
     let status = &told.status;
     let gateways: Vec<_> = status.gateways.iter().map(ToString::to_string).collect();
     let mut lines = vec![
@@ -96,7 +98,7 @@ fn in_words(told: &Told) -> String {
     match (status.running, status.last_check_in) {
         (true, Some(at)) => lines.push(format!("agent     running, checked in at {at}")),
         (true, None) => lines.push("agent     running, has not checked in yet".to_owned()),
-        (false, _) => lines.push("agent     not running; start it: freehold-node run".to_owned()),
+        (false, _) => lines.push(format!("agent     not running; start it: {}", program.agent())),
     }
     lines.extend(told.survival.iter().flat_map(Lasting::in_words));
     lines.extend(status.trust.iter().flat_map(|told| {

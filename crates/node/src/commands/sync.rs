@@ -22,6 +22,7 @@ use crate::commands::countdown::Countdown;
 use crate::commands::roots::Common;
 use crate::commands::run::stop_signal;
 use crate::commands::status::short;
+use crate::program::Program;
 use crate::report::{Exit, Failure, show};
 use crate::store::scope::Scope;
 
@@ -107,7 +108,7 @@ async fn find_agent(scope: &Scope) -> Result<Option<Remote>, Failure> {
 
 impl Sync {
     pub async fn run(mut self, common: &Common) -> Result<(), Failure> {
-        let scope = common.scope(DOING)?;
+        let (scope, program) = (common.scope(DOING)?, common.program());
         self.from = self.from.map(Source::absolute).transpose().map_err(|why| Failure::new(DOING, &why))?;
         if let Some(remote) = find_agent(&scope).await? {
             return self.ask(common, &Hand::There(remote)).await;
@@ -118,16 +119,16 @@ impl Sync {
         let mut stop = stop_signal().map_err(|why| Failure::new(DOING, &why))?;
         let (_go_on, never) = watch::channel(false);
         let ready = Ready::prepare(scope, Options { from: self.from.clone(), ..Options::default() })
-            .map_err(|why| ended(&why))?;
+            .map_err(|why| ended(&why, program))?;
         let hand = Hand::Here(ready.desk());
         let stopped = tokio::select! {
             done = self.ask(common, &hand) => return done,
-            ran = ready.run(never) => return Err(ran.map_or_else(|why| ended(&why), |()| gone())),
+            ran = ready.run(never) => return Err(ran.map_or_else(|why| ended(&why, program), |()| gone(program))),
             stopped = stop.wait_for(|stop| *stop) => stopped.is_ok(),
         };
         let on_trial = stopped && hand.status().await.is_some_and(|status| status.applied.trial.is_some());
         let failure = Failure::failed(DOING, "it was interrupted");
-        Err(if on_trial { failure.hint(STILL_ON_TRIAL) } else { failure })
+        Err(if on_trial { failure.hint(still_on_trial(program)) } else { failure })
     }
 
     fn errand(&self) -> Errand {
@@ -137,7 +138,7 @@ impl Sync {
     /// Nobody has hold of the scope, so it is looked at from outside.
     async fn weigh(&self, common: &Common, scope: &Scope) -> Result<(), Failure> {
         let lock = scope.lock().map_err(|why| Failure::new(DOING, &why))?;
-        let _lock = lock.ok_or_else(|| ended(&AgentError::AlreadyRunning))?;
+        let _lock = lock.ok_or_else(|| ended(&AgentError::AlreadyRunning, common.program()))?;
         let preview =
             weigh(scope, self.from.as_ref(), self.errand().urge()).await.map_err(|why| Failure::new(DOING, &why))?;
         tell_preview(common, &preview);
@@ -145,7 +146,8 @@ impl Sync {
     }
 
     async fn ask(&self, common: &Common, hand: &Hand) -> Result<(), Failure> {
-        let answer = hand.send(self.errand()).await.ok_or_else(gone)?;
+        let program = common.program();
+        let answer = hand.send(self.errand()).await.ok_or_else(|| gone(program))?;
         if let Some(preview) = &answer.preview {
             tell_preview(common, preview);
             return Ok(());
@@ -158,7 +160,7 @@ impl Sync {
             return Err(failure.hint("operators see it in the watch of freehold publish"));
         }
         if let Some(why) = failed.as_ref().filter(|_| status.applied.trial.is_none() || self.dry_run) {
-            return Err(Failure::failed(DOING, why).hint("what is wrong here: freehold-node doctor"));
+            return Err(Failure::failed(DOING, why).hint(format!("what is wrong here: {}", program.command("doctor"))));
         }
         if self.from.is_some() && status.applied.trial.as_ref().is_some_and(|trial| trial.needs_gateway) {
             eprintln!("{TREE_ALONE}");
@@ -167,7 +169,7 @@ impl Sync {
         while let Some(trial) = &status.applied.trial {
             countdown.show(trial);
             tokio::time::sleep(LOOK_EVERY).await;
-            status = hand.status().await.ok_or_else(gone)?;
+            status = hand.status().await.ok_or_else(|| gone(program))?;
         }
         drop(countdown);
         let mut told = false;
@@ -176,7 +178,7 @@ impl Sync {
                 eprintln!("new `{domain}` roots are on trial: a gateway has to be reached under them, or they go back");
             }
             tokio::time::sleep(LOOK_EVERY).await;
-            status = hand.status().await.ok_or_else(gone)?;
+            status = hand.status().await.ok_or_else(|| gone(program))?;
         }
         if let Hand::Here(desk) = hand
             && failed.is_none()
@@ -190,19 +192,27 @@ impl Sync {
 
 const TREE_ALONE: &str = "a tree alone cannot confirm this: the node has to reach a gateway under the new state, or it \
                           goes back (the fleet says otherwise with `apply: {confirm: offline}`)";
-const STILL_ON_TRIAL: &str = "something is on trial here, and nothing takes it back while no agent runs: freehold-node run, \
-                              or freehold-node sync again";
 
-fn gone() -> Failure {
-    Failure::failed(DOING, "the agent ended, or is of an older version that cannot be asked")
-        .hint("how things stand: freehold-node status; start the agent again: freehold-node run")
+fn still_on_trial(program: Program) -> String {
+    format!(
+        "something is on trial here, and nothing takes it back while no agent runs: {}, or {} again",
+        program.agent(),
+        program.command("sync")
+    )
 }
 
-fn ended(why: &AgentError) -> Failure {
+fn gone(program: Program) -> Failure {
+    let (status, agent) = (program.command("status"), program.agent());
+    Failure::failed(DOING, "the agent ended, or is of an older version that cannot be asked")
+        .hint(format!("how things stand: {status}; start the agent again: {agent}"))
+}
+
+fn ended(why: &AgentError, program: Program) -> Failure {
     let failure = Failure::new(DOING, why);
     match why {
         AgentError::AlreadyRunning => {
-            failure.hint("something else has hold of this scope and does not answer: freehold-node status")
+            let status = program.command("status");
+            failure.hint(format!("something else has hold of this scope and does not answer: {status}"))
         }
         AgentError::Revoked => failure.exit(Exit::Refused),
         _ => failure,
@@ -224,10 +234,11 @@ fn roots_gone_back(status: &Status) -> Option<(&'static str, &Refused)> {
 }
 
 fn finish(common: &Common, status: Status) -> Result<(), Failure> {
-    let hint = "try it again: freehold-node sync --now, with more time: --commit-timeout 20m";
+    let hint =
+        format!("try it again: {}, with more time: --commit-timeout 20m", common.program().command("sync --now"));
     let roots = roots_gone_back(&status).map(|(domain, refused)| {
         let doing = format!("went back from new `{domain}` roots at {}", refused.at);
-        Failure::failed(doing, refused.why.clone()).exit(Exit::TakenBack).hint(hint)
+        Failure::failed(doing, refused.why.clone()).exit(Exit::TakenBack).hint(hint.clone())
     });
     let applied = status.applied;
     let outcome = match (&applied.rolled_back, applied.confirmed) {

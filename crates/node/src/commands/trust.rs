@@ -17,7 +17,8 @@ use crate::apply::trial::Trial;
 use crate::apply::trust::Trusting;
 use crate::ask::trust::{Both, follow};
 use crate::commands::join::wanted_paths;
-use crate::commands::roots::Common;
+use crate::commands::roots::{Common, unjoined};
+use crate::program::Program;
 use crate::report::{Failure, show};
 use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
@@ -94,18 +95,18 @@ impl Trust {
     }
 }
 
-fn member(scope: &Scope, doing: &str) -> Result<(NodeFile, Known), Failure> {
+fn member(scope: &Scope, doing: &str, program: Program) -> Result<(NodeFile, Known), Failure> {
     let failed = |why: ScopeError| Failure::new(doing, &why);
     match (scope.node().map_err(failed)?, scope.known().map_err(failed)?) {
         (Some(node), Some(known)) => Ok((node, known)),
-        _ => Err(Failure::failed(doing, "no join has finished here").hint("run freehold-node join again")),
+        _ => Err(unjoined(doing, program)),
     }
 }
 
 fn look(common: &Common) -> Result<(), Failure> {
     let doing = "could not tell which roots are trusted";
     let scope = common.scope(doing)?;
-    let (node, known) = member(&scope, doing)?;
+    let (node, known) = member(&scope, doing, common.program())?;
     let failed = |why: ScopeError| Failure::new(doing, &why);
     let both = Both::open(&scope, &known, known.now(clock::now())).map_err(failed)?;
     let paths = node.trust.clone().unwrap_or_default();
@@ -176,7 +177,7 @@ impl Paths {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not say where the roots are read";
         let scope = common.scope(doing)?;
-        let (mut node, known) = member(&scope, doing)?;
+        let (mut node, known) = member(&scope, doing, common.program())?;
         let failed = |why: ScopeError| Failure::new(doing, &why);
         let before = node.trust.clone().unwrap_or_default();
         let wanted = wanted_paths(self.endpoint.as_deref(), self.identity.as_deref(), doing)?;

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use identity::bundle::{Endpoint, Roots};
+use identity::causes::describe;
 use identity::certificate;
 use identity::principal::Way;
 use identity::time::Timestamp;
@@ -17,7 +18,6 @@ use wire::known::Known;
 use wire::tls::{self, Expect, OwnSvid};
 use wire::way;
 
-use crate::agent::trouble::describe;
 use crate::doctor::Finding;
 
 const LOOK_TIME: Duration = Duration::from_secs(10);

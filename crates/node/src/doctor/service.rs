@@ -12,16 +12,17 @@ use crate::agent::socket::Remote;
 use crate::agent::tunnel::view::{State, TunnelView};
 use crate::apply::stage::{FOLDER, Shelf};
 use crate::doctor::Finding;
+use crate::program::Program;
 use crate::store::scope::{NodeFile, Scope};
 
 const KNOCK_TIME: Duration = Duration::from_secs(3);
 
 /// One line for each thing that it takes, in the order in which it is needed.
-pub async fn look(scope: &Scope, service: &Name) -> Vec<Finding> {
+pub async fn look(scope: &Scope, service: &Name, program: Program) -> Vec<Finding> {
     let shelf = Shelf { folder: scope.folder.join(FOLDER) };
     let manifest = shelf.pointed().and_then(|digest| shelf.get(digest).ok()).map(|kept| kept.manifest);
     let (Some(manifest), Ok(Some(node))) = (manifest, scope.node()) else {
-        let cure = "an operator publishes: freehold publish; then here: freehold-node sync";
+        let cure = format!("an operator publishes: freehold publish; then here: {}", program.command("sync"));
         return vec![Finding::wrong("name", "no manifest says what this node may reach", cure)];
     };
     let mut findings = vec![name(&node, &manifest, service)];
@@ -36,7 +37,7 @@ pub async fn look(scope: &Scope, service: &Name) -> Vec<Finding> {
         Some(agent) => agent.status().await,
         None => None,
     };
-    findings.push(process(status.map(|status| status.tunnel).as_ref()));
+    findings.push(process(status.map(|status| status.tunnel).as_ref(), program));
     if let Some(target) = manifest.access.targets.get(service) {
         let who = caller(&node, target);
         let ways = match &agent {
@@ -106,15 +107,16 @@ fn callers(manifest: &Manifest, service: &Name) -> Finding {
     }
 }
 
-fn process(tunnel: Option<&TunnelView>) -> Finding {
+fn process(tunnel: Option<&TunnelView>, program: Program) -> Finding {
     let subject = "tunnel";
     let Some(tunnel) = tunnel else {
-        return Finding::wrong(subject, "the agent does not run, and with it no tunnel", "start it: freehold-node run");
+        let cure = format!("start it: {}", program.agent());
+        return Finding::wrong(subject, "the agent does not run, and with it no tunnel", cure);
     };
     match (tunnel.state, &tunnel.problem) {
         (State::Running, _) if !tunnel.failed.is_empty() => {
             let failed = tunnel.failed.iter().map(|(place, why)| format!("{}: {why}", String::from(place.clone())));
-            let cure = "free the port, or declare another in the fleet; see freehold-node status";
+            let cure = format!("free the port, or declare another in the fleet; see {}", program.command("status"));
             Finding::wrong(subject, failed.collect::<Vec<_>>().join("; "), cure)
         }
         (State::Running, _) if !tunnel.troubles.is_empty() => {
@@ -122,7 +124,7 @@ fn process(tunnel: Option<&TunnelView>) -> Finding {
             Finding::soon(
                 subject,
                 troubles.collect::<Vec<_>>().join("; "),
-                "each says what helps; see freehold-node status",
+                format!("each says what helps; see {}", program.command("status")),
             )
         }
         (State::Running, _) => {
@@ -133,7 +135,9 @@ fn process(tunnel: Option<&TunnelView>) -> Finding {
             let why = why.clone().unwrap_or_else(|| "it ended".to_owned());
             Finding::wrong(subject, why, "it is started again by itself; the agent's log says more")
         }
-        (State::Off, _) => Finding::wrong(subject, "it does not run: nothing is to be carried", "freehold-node sync"),
+        (State::Off, _) => {
+            Finding::wrong(subject, "it does not run: nothing is to be carried", program.command("sync"))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What has an end: clock, head, mandates, certificates, SVIDs, each judged by the present moment.
 
 use identity::bundle::Domain;
+use identity::causes::describe;
 use identity::head::{Head, Mandate};
 use identity::time::{Seconds, Timestamp};
 use org::gateway::ENDS_SOON;
@@ -135,8 +136,9 @@ pub fn svid(now: Timestamp, svid: Result<Option<&Svid>, &ScopeError>, agent: &st
             return Finding::wrong(subject, "there is none", format!("start the agent, which fetches one: {agent}"));
         }
         Err(why) => {
-            let cure = "chmod 600 if others can read its key; if it is damaged, remove `current/svid.pem` and let the agent fetch another";
-            return Finding::wrong(subject, crate::agent::trouble::describe(why), cure);
+            let cure =
+                format!("chmod 600 if others can read its key; if it is damaged, let the agent fetch another: {agent}");
+            return Finding::wrong(subject, describe(why), cure);
         }
     };
     let (from, until) = (svid.not_before, svid.not_after);

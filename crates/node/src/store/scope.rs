@@ -26,6 +26,7 @@ use self::trust::{BadTrustPath, TrustPaths};
 
 pub mod word;
 pub mod trust;
+mod worth;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
@@ -378,7 +379,8 @@ impl Seat {
         }
     }
 
-    pub fn svid(&self) -> Result<Option<Svid>, ScopeError> {
+    /// What lies there, damaged or not.
+    pub fn look(&self) -> Result<Option<Svid>, ScopeError> {
         // Through `current` once, so that certificate and key are of one SVID.
         let folder = self.folder.join("svids").join(self.counter().to_string());
         let path = folder.join("svid.pem");

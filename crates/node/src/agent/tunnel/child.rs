@@ -40,7 +40,7 @@ pub fn start() -> io::Result<(Child, UnixStream, PipeReader)> {
     }
     let child = command.spawn().map_err(|why| match why.kind() {
         io::ErrorKind::PermissionDenied => {
-            let hint = "root needs CAP_SETUID and CAP_SETGID to run it as nobody: freehold-node service install writes a unit that has them; and others must be able to run this program's file";
+            let hint = "root needs CAP_SETUID and CAP_SETGID to run it as nobody, and whatever starts the agent must leave it these; and others must be able to run this program's file";
             io::Error::new(why.kind(), format!("{why} ({hint})"))
         }
         _ => why,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ground::clock;
 use identity::bundle::{self, Roots};
+use identity::causes::describe;
 use identity::principal::Name;
 use identity::text::Bytes;
 use manifest::stored::{Manifest, Socks};
@@ -11,7 +12,6 @@ use org::peer::Presented;
 use tunnel::orders::{Identity, Knowledge, Running};
 
 use super::feed::Orders;
-use crate::agent::trouble::describe;
 use crate::apply::engine::Engine;
 use crate::apply::trust::Trusting;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
@@ -46,14 +46,15 @@ pub type Gaps = BTreeMap<String, String>;
 fn identities(scope: &Scope, node: &NodeFile, gaps: &mut Gaps) -> Vec<Identity> {
     let mut speak = Vec::new();
     for principal in scope.seated(node) {
-        match scope.seat(&principal).svid() {
+        match scope.seat(&principal).look() {
             Ok(Some(svid)) => {
                 let chain = svid.own.chain.iter().map(|der| Bytes(der.to_vec())).collect();
                 speak.push(Identity { principal, chain, key: Bytes(svid.own.key.pkcs8().to_vec()) });
             }
             Ok(None) => {}
             Err(why) => {
-                let cure = "move that away, and the agent asks for another one: freehold-node sync";
+                let cure =
+                    "with the next exchange the agent asks for another one, unless others can read this one's key";
                 let why = format!("{}; nobody speaks for it: {cure}", describe(&why));
                 gaps.insert(format!("SVID of {principal}"), why);
             }
@@ -64,7 +65,7 @@ fn identities(scope: &Scope, node: &NodeFile, gaps: &mut Gaps) -> Vec<Identity> 
 
 fn presented(scope: &Scope, gaps: &mut Gaps) -> Option<Presented> {
     kept::presented(scope).unwrap_or_else(|why| {
-        let cure = "freehold-node sync brings its place anew";
+        let cure = "its place comes anew with the next connection to a gateway, or with the command `sync`";
         gaps.insert("place".to_owned(), format!("{}; other nodes do not believe this one: {cure}", describe(&why)));
         None
     })
@@ -163,7 +164,7 @@ mod tests {
         let spoken: Vec<_> = speak.iter().map(|identity| identity.principal.to_string()).collect();
         assert_eq!(spoken, ["spiffe://harbor/user/bob"]);
         assert_eq!(gaps.keys().collect::<Vec<_>>(), ["SVID of spiffe://harbor/user/ann"]);
-        assert!(gaps.values().all(|why| why.contains("freehold-node sync")), "{gaps:?}");
+        assert!(gaps.values().all(|why| why.contains("the agent asks for another one")), "{gaps:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::certificate;
 use identity::id::Digest;
 use identity::principal::NodeName;
@@ -15,7 +16,6 @@ use tunnel::pins::Pins;
 use tunnel::standing::Standing;
 
 use super::feed::Orders;
-use crate::agent::trouble::describe;
 use crate::store::scope::{Scope, ScopeError};
 use crate::store::tunnel::Met;
 
@@ -55,6 +55,12 @@ impl Meetings {
         let now = Instant::now();
         let next = self.last.map_or(now, |last| now.max(last + BETWEEN));
         self.due.get_or_insert(next);
+    }
+
+    /// Also if the disk took nothing lately: others wait to be told what goes with it.
+    pub fn write_soon(&mut self) {
+        self.due = None;
+        self.wish_to_write();
     }
 
     pub fn had_ports(&mut self, ports: &BTreeMap<Place, SocketAddr>) {
@@ -128,4 +134,24 @@ fn is_known(pins: &BTreeMap<NodeName, Digest>, meeting: &Meeting) -> bool {
     let leaf = meeting.chain.first().and_then(|der| certificate::read(&der.0.clone().into()).ok());
     let binding = leaf.and_then(|leaf| leaf.binding);
     binding.is_some_and(|binding| pins.get(&binding.node) == Some(&binding.node_key.digest()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_takes_nothing_keeps_nobody_from_being_told_where_it_listens() {
+        let (_root, scope) = crate::scene::scope();
+        // Nothing can take its place.
+        std::fs::create_dir_all(scope.path("tunnel.json/x")).unwrap();
+        let mut meetings = Meetings::new(Arc::default());
+        meetings.had_ports(&[(Place::Socks, "127.0.0.1:1080".parse().unwrap())].into());
+        assert!(meetings.save(&scope).is_err());
+        let is_soon = |meetings: &Meetings| meetings.due().is_some_and(|at| at <= Instant::now() + BETWEEN);
+        meetings.wish_to_write();
+        assert!(!is_soon(&meetings), "it is tried again and again");
+        meetings.write_soon();
+        assert!(is_soon(&meetings));
+    }
 }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use tokio::sync::{mpsc, oneshot};
@@ -25,7 +26,6 @@ use wire::peer::News;
 use self::feed::Orders;
 use self::supervise::Supervisor;
 use self::view::TunnelView;
-use crate::agent::trouble::describe;
 use crate::agent::{Agent, AgentError};
 use crate::ask::call::{AskError, keep_in_sight, save_authority};
 use crate::store::scope::Scope;

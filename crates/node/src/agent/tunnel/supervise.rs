@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -22,7 +23,6 @@ use super::listens::Wished;
 use super::meet::Meetings;
 use super::view::{State, TunnelView, note};
 use super::{Wish, child, is_news};
-use crate::agent::trouble::describe;
 use crate::store::scope::Scope;
 use crate::store::tunnel::log::AccessLog;
 use crate::store::tunnel::{Met, write_pointers};
@@ -210,7 +210,7 @@ impl Supervisor {
 
     pub(super) fn listens(&mut self, at: BTreeMap<Place, SocketAddr>, failed: BTreeMap<Place, String>) {
         self.said = Some((at, failed));
-        self.meetings.wish_to_write();
+        self.meetings.write_soon();
     }
 
     /// All that it said since the last time, in files that are written once for all of it.

@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use identity::causes::describe;
 use trials::faults::SmallDisk;
 
 use super::{Node, at, checked, failing, manifest, with_access};
-use crate::apply::engine::{ApplyError, Engine, FOLDER, Manifest, Offered, one_line};
+use crate::apply::engine::{ApplyError, Engine, FOLDER, Manifest, Offered};
 use crate::apply::stage::StageError;
 use crate::apply::trial::Outcome;
 
@@ -216,7 +217,7 @@ async fn on_a_full_disk_nothing_new_is_taken_and_what_is_on_trial_still_goes_bac
                 break;
             }
             Err(why) => {
-                assert!(one_line(&why).contains("No space left on device"), "{}", one_line(&why));
+                assert!(describe(&why).contains("No space left on device"), "{}", describe(&why));
                 assert_eq!(engine.current(), Some(&manifest(1)));
                 assert_eq!(std::fs::read_dir(disk.folder.join("state/manifests")).unwrap().count(), 1);
                 refusals += 1;
