@@ -38,6 +38,7 @@ use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
 use crate::agent::told::Told;
 use crate::agent::trouble::{is_lie, trouble};
+use crate::agent::trust::Seen;
 use crate::apply::engine::{ApplyError, Engine};
 use crate::apply::trial::Outcome;
 use crate::ask::call::{AskError, is_revoked};
@@ -319,14 +320,15 @@ impl Agent {
         self.keep_trust(&mut line).await;
         let svid = seat.svid()?;
         let now = line.known.now(clock::now());
+        let seen = Seen::by(&self.scope, &line, now)?;
         if let Some(svid) = &svid
-            && trust::is_outdated(&self.scope, &line.known, svid, now)?
+            && trust::makes_outdated(&seen.judge(&line.known, svid, now))
         {
             // Its root is retired, or its issuer has no mandate any more: the node key gets another, at once.
             self.refused_svid = true;
             return Ok((line.known, apart));
         }
-        if let Err(why) = self.renew_placed(&mut line).await {
+        if let Err(why) = self.renew_placed(&mut line, &seen).await {
             tracing::warn!(problem = describe(&why), "an SVID of a user or service here was not renewed");
         }
         if !self.node.joined {
@@ -335,10 +337,7 @@ impl Agent {
         }
         let now = line.known.now(clock::now());
         let due = svid.as_ref().is_some_and(|svid| (renew::due_at(svid, self.jitter)..svid.not_after).contains(&now));
-        let more = match &svid {
-            Some(svid) => self.wants_more_roots((&principal, svid), &line, now)?,
-            None => false,
-        };
+        let more = svid.as_ref().is_some_and(|svid| self.wants_more_roots((&principal, svid), (&line, &seen), now));
         self.reissued(now);
         let due = more || due && !self.held_off.contains(&now);
         if due {

@@ -12,17 +12,18 @@ use org::refusal::Refusal;
 use wire::connect::CallError;
 use wire::known::Known;
 
-use crate::agent::{Agent, Line, trust};
+use crate::agent::trust::{self, Seen};
+use crate::agent::{Agent, Line};
 use crate::ask::call::AskError;
 use crate::ask::renew;
 
 impl Agent {
-    pub(super) async fn renew_placed(&mut self, line: &mut Line) -> Result<(), AskError> {
+    pub(super) async fn renew_placed(&mut self, line: &mut Line, seen: &Seen) -> Result<(), AskError> {
         let placed = self.placed(&line.known);
         let mut failed = None;
         for principal in placed.iter().filter(|principal| self.is_wanted(&line.known, principal)).collect::<Vec<_>>() {
             // One that is refused, or whose files are of no use, keeps no other from its own.
-            match self.renew_one(principal, line).await {
+            match self.renew_one(principal, line, seen).await {
                 Ok(()) => {}
                 Err(
                     why @ (AskError::Scope(_)
@@ -38,8 +39,8 @@ impl Agent {
         failed.map_or(Ok(()), Err)
     }
 
-    async fn renew_one(&mut self, principal: &Principal, line: &mut Line) -> Result<(), AskError> {
-        if !self.is_due(principal, line)? {
+    async fn renew_one(&mut self, principal: &Principal, line: &mut Line, seen: &Seen) -> Result<(), AskError> {
+        if !self.is_due(principal, line, seen)? {
             return Ok(());
         }
         self.tell_damage(principal);
@@ -73,18 +74,18 @@ impl Agent {
         Ok(())
     }
 
-    fn is_due(&mut self, principal: &Principal, line: &Line) -> Result<bool, AskError> {
+    fn is_due(&mut self, principal: &Principal, line: &Line, seen: &Seen) -> Result<bool, AskError> {
         let now = line.known.now(clock::now());
         let Some(svid) = self.scope.seat(principal).svid()?.filter(|svid| svid.is_good(now)) else {
             return Ok(true);
         };
         let half = now >= renew::due_at(&svid, self.jitter) && !self.held_off.contains(&now);
-        let (head, judged) = (&line.known.head.head, trust::judge(&self.scope, &line.known, &svid, now)?);
+        let (head, judged) = (&line.known.head.head, seen.judge(&line.known, &svid, now));
         // Operators may want SVIDs to live shorter. If nobody may issue it any more, a new one is not asked for.
         let lives_too_long = matches!(judged, Err(Untrusted::BeyondMandate(_)))
             && head.mandates.iter().any(|mandate| mandate.covers(principal));
         let outdated = lives_too_long || trust::makes_outdated(&judged);
-        Ok(half || outdated || self.wants_more_roots((principal, &svid), line, now)?)
+        Ok(half || outdated || self.wants_more_roots((principal, &svid), (line, seen), now))
     }
 
     /// The head gives an SVID only for what the newest manifest places here. One that went back is not obeyed, but what it

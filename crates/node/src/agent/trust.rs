@@ -211,31 +211,29 @@ impl Agent {
     pub(super) fn wants_more_roots(
         &mut self,
         (principal, svid): (&Principal, &Svid),
-        line: &Line,
+        (line, seen): (&Line, &Seen),
         now: Timestamp,
-    ) -> Result<bool, AskError> {
+    ) -> bool {
         // A new SVID goes with a new connection, and what is on trial may go back: the line that holds is kept until then.
         if self.trust.on_trial {
-            return Ok(false);
+            return false;
         }
-        let issuer = &line.gateway.mandate;
-        let servable = servable(&self.scope, &line.known, issuer.identity_issuer, now)?;
-        let leads = verifier::leads_to(&svid.own.chain, &servable, now).len();
-        let asked = (line.known.head.digest, issuer.gateway.clone());
-        if leads >= servable.certificates().len() {
+        let leads = verifier::leads_to(&svid.own.chain, &seen.servable, now).len();
+        let asked = (line.known.head.digest, line.gateway.mandate.gateway.clone());
+        if leads >= seen.servable.certificates().len() {
             self.trust.best.remove(principal);
-            return Ok(false);
+            return false;
         }
         if self.trust.best.get(principal) == Some(&asked) {
-            return Ok(false);
+            return false;
         }
         let spread = Seconds(self.options.check_in_every.0.saturating_mul(u64::from(self.jitter)) / 256);
         let at = *self.trust.reissue_at.get_or_insert(now + spread);
         if now >= at {
             self.trust.best.insert(principal.clone(), asked);
-            return Ok(true);
+            return true;
         }
-        Ok(false)
+        false
     }
 
     /// All that wanted more roots has asked for them.
@@ -246,7 +244,7 @@ impl Agent {
 
 /// Does the head still let this SVID be one, its time aside? Its root may be retired, or its issuer out of office.
 pub(super) fn is_outdated(scope: &Scope, known: &Known, svid: &Svid, now: Timestamp) -> Result<bool, AskError> {
-    Ok(makes_outdated(&judge(scope, known, svid, now)?))
+    Ok(makes_outdated(&judge(&trust::identity_roots(scope, known)?, known, svid, now)))
 }
 
 pub(super) fn makes_outdated(judged: &Result<(), Untrusted>) -> bool {
@@ -254,37 +252,40 @@ pub(super) fn makes_outdated(judged: &Result<(), Untrusted>) -> bool {
     judged.as_ref().is_err_and(outdated)
 }
 
-/// What others make of an SVID of this node.
-pub(super) fn judge(
-    scope: &Scope,
-    known: &Known,
-    svid: &Svid,
-    now: Timestamp,
-) -> Result<Result<(), Untrusted>, AskError> {
-    let roots = trust::identity_roots(scope, known)?;
+fn judge(roots: &Roots<Identity>, known: &Known, svid: &Svid, now: Timestamp) -> Result<(), Untrusted> {
     let name = &known.founding.record.name;
-    let standard = Standard { org: known.org(), name, roots: &roots, head: &known.head.head };
-    Ok(verifier::check_svid(&svid.own.chain, Side::Client, standard, now).map(drop))
+    let standard = Standard { org: known.org(), name, roots, head: &known.head.head };
+    verifier::check_svid(&svid.own.chain, Side::Client, standard, now).map(drop)
 }
 
-/// The trusted roots under which a gateway's issuing key has a certificate.
-fn servable(
-    scope: &Scope,
-    known: &Known,
-    key: identity::id::KeyId,
-    now: Timestamp,
-) -> Result<Roots<Identity>, ScopeError> {
-    let trusting = Trusting::<Identity>::open(scope, known, now)?;
-    let mut found = Vec::new();
-    for bundle in trusting.in_force(&known.head.head) {
-        for root in bundle.roots().certificates() {
-            let certified = bundle.issuers_of(key).any(|issuer| certificate::is_signed_by(issuer, root));
-            if certified && !found.contains(root) {
-                found.push(root.clone());
+/// The roots of members as they are during one exchange: read once, for all who are at home here.
+#[derive(Debug)]
+pub(super) struct Seen {
+    roots: Roots<Identity>,
+    /// The trusted ones under which the gateway's issuing key has a certificate.
+    servable: Roots<Identity>,
+}
+
+impl Seen {
+    pub(super) fn by(scope: &Scope, line: &Line, now: Timestamp) -> Result<Self, ScopeError> {
+        let (head, issuer) = (&line.known.head.head, line.gateway.mandate.identity_issuer);
+        let trusting = Trusting::<Identity>::open(scope, &line.known, now)?;
+        let mut found = Vec::new();
+        for bundle in trusting.in_force(head) {
+            for root in bundle.roots().certificates() {
+                let certified = bundle.issuers_of(issuer).any(|issuer| certificate::is_signed_by(issuer, root));
+                if certified && !found.contains(root) {
+                    found.push(root.clone());
+                }
             }
         }
+        Ok(Self { roots: trusting.roots(head), servable: Roots::from_certificates(found) })
     }
-    Ok(Roots::from_certificates(found))
+
+    /// What others make of an SVID of this node.
+    pub(super) fn judge(&self, known: &Known, svid: &Svid, now: Timestamp) -> Result<(), Untrusted> {
+        judge(&self.roots, known, svid, now)
+    }
 }
 
 /// For a report, and for people.
