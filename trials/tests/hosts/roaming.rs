@@ -1,6 +1,6 @@
 //! A laptop that is carried to another network: what it has open over QUIC goes on, and over TLS the next call works.
 
-use trials::place::until;
+use trials::place::{succeeded, text, until};
 
 use super::Town;
 
@@ -68,4 +68,23 @@ fn a_node_listens_at_its_address_as_soon_as_it_has_it() {
         both.iter().all(|place| listens[place] == format!("{later}:7444"))
     });
     town.reads("beta");
+}
+
+/// What it was told over the old connection, or was about to be, comes over the next.
+#[test]
+fn a_node_that_was_moved_hears_its_gateway_again_and_that_is_no_failure() {
+    let mut town = Town::new(&["beta"], &[]);
+    let code = text(&town.facts(&["invite", "create", "--name", "beta"]), "code");
+    succeeded(&town.node_with("beta", &["join", "--name", "beta"], &code));
+    town.start("beta");
+    until("it has checked in", || town.status("beta")["last_check_in"].is_string());
+    let before = town.status("beta")["head"].as_u64().unwrap();
+    let there = format!("{}9", town.lan.address("beta"));
+    town.lan.move_to("beta", &there);
+    town.facts(&["refresh"]);
+    until("it has heard of the new head", || {
+        let status = town.status("beta");
+        assert_eq!(status["problem"], serde_json::Value::Null);
+        status["head"].as_u64().unwrap() > before
+    });
 }
