@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ground::clock;
 use identity::principal::{Name, NodeName, Principal};
@@ -26,12 +26,17 @@ use crate::held::{BadOrder, Held};
 use crate::limit::WINDOW;
 use crate::live::{CutOff, Way};
 use crate::names::Wanted;
-use crate::orders::{Answer, MOST, Numbered, Order, Question, View, Way as Tried, Word};
-use crate::peers::Peers;
+use crate::orders::{Answer, MOST, Numbered, Order, Question, Running, View, Way as Tried, Word};
+use crate::peers::{self, Peers, Wished};
 use crate::ways::{Listens, Ways};
 
 /// Words of the process itself that may wait for the agent.
 const WORDS: usize = 64;
+/// What could not be bound is tried again: whoever has it may be gone.
+const AGAIN: Duration = Duration::from_secs(3);
+/// If there is more than a few of it, no earlier than that.
+const MANY_AGAIN: Duration = Duration::from_secs(30);
+const FEW: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
@@ -83,6 +88,8 @@ struct Process {
     ways: Ways<Dialer>,
     /// What the agent was told last.
     listens: Listens,
+    /// When to try again to listen where it could not be.
+    again: Option<Instant>,
 }
 
 impl Process {
@@ -91,11 +98,11 @@ impl Process {
         let dialer = Dialer::new(Arc::clone(&held));
         let ways = Ways::new(Arc::clone(&held), dialer.clone());
         let (peers, since, listens) = (Peers::default(), clock::now(), Listens::default());
-        Self { held, peers, words, since, sandbox, dialer, ways, listens }
+        Self { held, peers, words, since, sandbox, dialer, ways, listens, again: None }
     }
 
     async fn obey_all(&mut self, orders: &mut OwnedReadHalf) -> Result<(), ProcessError> {
-        while let Some(Numbered { number, order }) = next(orders).await? {
+        while let Some(Numbered { number, order }) = self.next(orders).await? {
             let moves = match order {
                 Order::Be { .. } => return Err(ProcessError::OutOfTurn),
                 Order::Know(knowledge) => {
@@ -135,6 +142,24 @@ impl Process {
         Ok(())
     }
 
+    /// The next order. Until it comes, what is missing is tried again.
+    async fn next(&mut self, orders: &mut OwnedReadHalf) -> Result<Option<Numbered>, ProcessError> {
+        // Half of an order may have come: it is read to its end.
+        let mut coming = std::pin::pin!(next(orders));
+        loop {
+            let running = self.held.running.load_full();
+            tokio::select! {
+                biased;
+                came = &mut coming => return came,
+                (running, wished) = due(self.again, running) => {
+                    self.peers.settle(&self.held, &running, wished).await;
+                    let listens = self.ways.retry(&running).await;
+                    self.tell_listens(listens).await;
+                }
+            }
+        }
+    }
+
     /// What a new rule ended: who, what, which head. The access log has each stream.
     fn tell_cut(&self, cut: &[CutOff]) {
         let head = self.held.rule.load().standing.head();
@@ -156,9 +181,18 @@ impl Process {
         let Some(running) = self.held.running.load_full() else {
             return;
         };
-        let mut listens = self.ways.follow(&running).await;
+        let listens = self.ways.follow(&running).await;
+        self.tell_listens(listens).await;
+    }
+
+    async fn tell_listens(&mut self, mut listens: Listens) {
         listens.at.extend(self.peers.at());
         listens.failed.extend(self.peers.failed());
+        self.again = match self.ways.missing().await + self.peers.failed().len() {
+            0 => None,
+            1..=FEW => Some(Instant::now() + AGAIN),
+            _ => Some(Instant::now() + MANY_AGAIN),
+        };
         if listens != self.listens {
             self.listens = listens.clone();
             let Listens { at, failed } = listens;
@@ -204,6 +238,16 @@ impl Process {
     async fn say(&self, word: Word) {
         let _ = self.words.send(word).await;
     }
+}
+
+/// When it is time: by what, and where other nodes are to be listened for, which may have to be looked up.
+async fn due(again: Option<Instant>, running: Option<Arc<Running>>) -> (Arc<Running>, Wished) {
+    let (Some(again), Some(running)) = (again, running) else {
+        return std::future::pending().await;
+    };
+    tokio::time::sleep_until(again.into()).await;
+    let wished = peers::wished(&running).await;
+    (running, wished)
 }
 
 /// What was not told one by one in the access log.

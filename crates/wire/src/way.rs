@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use identity::principal::{Address, Host, HostPort, Way};
 use pki_types::ServerName;
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -107,7 +108,7 @@ pub const fn patience(way: &Way) -> Duration {
 pub async fn open(address: &Address, dial: Option<SocketAddr>) -> Result<Stream, NoWay> {
     let at = address.host_port();
     if let Some(dial) = dial {
-        return nodelay(TcpStream::connect(dial).await).map(Stream::Tcp).map_err(NoWay::Unreachable);
+        return settled(TcpStream::connect(dial).await).map(Stream::Tcp).map_err(NoWay::Unreachable);
     }
     match &address.way {
         Way::Direct => connect(&at).await.map(Stream::Tcp).map_err(NoWay::Unreachable),
@@ -130,15 +131,26 @@ pub async fn open(address: &Address, dial: Option<SocketAddr>) -> Result<Stream,
 }
 
 async fn connect(at: &HostPort) -> io::Result<TcpStream> {
-    nodelay(match &at.host {
+    settled(match &at.host {
         Host::Ip(ip) => TcpStream::connect((*ip, at.port)).await,
         Host::Dns(name) => TcpStream::connect((name.as_str(), at.port)).await,
     })
 }
 
-fn nodelay(stream: io::Result<TcpStream>) -> io::Result<TcpStream> {
+/// While nothing is said, this often it is asked whether the other machine is there.
+const IDLE: Duration = Duration::from_secs(10);
+const ASKED_EVERY: Duration = Duration::from_secs(2);
+/// Whoever leaves so long unanswered what was sent is gone, or this machine is: its address may be another one by now.
+const UNANSWERED: Duration = Duration::from_secs(10);
+
+/// No waiting to fill a segment, and a connection that leads nowhere any more is found before anybody has waited for long.
+fn settled(stream: io::Result<TcpStream>) -> io::Result<TcpStream> {
     let stream = stream?;
     stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(&stream, true)?;
+    sockopt::set_tcp_keepidle(&stream, IDLE)?;
+    sockopt::set_tcp_keepintvl(&stream, ASKED_EVERY)?;
+    sockopt::set_tcp_user_timeout(&stream, u32::try_from(UNANSWERED.as_millis()).unwrap_or(u32::MAX))?;
     Ok(stream)
 }
 

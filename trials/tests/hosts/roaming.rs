@@ -1,5 +1,7 @@
 //! A laptop that is carried to another network: what it has open over QUIC goes on, and over TLS the next call works.
 
+use trials::place::{succeeded, text, until};
+
 use super::Town;
 
 #[test]
@@ -41,4 +43,48 @@ fn a_stream_over_quic_survives_another_address_and_over_tls_the_next_call_works(
     }
     quic.carries();
     home.carries();
+}
+
+#[test]
+fn a_node_listens_at_its_address_as_soon_as_it_has_it() {
+    let mut town = Town::new(&["beta"], &[]);
+    let later = format!("{}9", town.lan.address("alpha"));
+    let nodes = format!(
+        "  quay:
+  alpha:
+    address: \"{later}:7444\"
+    tunnel: {{listen: \"{later}:7444\"}}
+  beta:
+"
+    );
+    town.settle(&nodes, &["beta"], "");
+    let both = ["peers/tls", "peers/quic"];
+    until("it is told that there is no such address", || {
+        both.iter().all(|place| town.tunnel("alpha")["failed"].get(place).is_some())
+    });
+    town.lan.move_to("alpha", &later);
+    until("it listens there", || {
+        let listens = town.tunnel("alpha")["listens"].clone();
+        both.iter().all(|place| listens[place] == format!("{later}:7444"))
+    });
+    town.reads("beta");
+}
+
+/// What it was told over the old connection, or was about to be, comes over the next.
+#[test]
+fn a_node_that_was_moved_hears_its_gateway_again_and_that_is_no_failure() {
+    let mut town = Town::new(&["beta"], &[]);
+    let code = text(&town.facts(&["invite", "create", "--name", "beta"]), "code");
+    succeeded(&town.node_with("beta", &["join", "--name", "beta"], &code));
+    town.start("beta");
+    until("it has checked in", || town.status("beta")["last_check_in"].is_string());
+    let before = town.status("beta")["head"].as_u64().unwrap();
+    let there = format!("{}9", town.lan.address("beta"));
+    town.lan.move_to("beta", &there);
+    town.facts(&["refresh"]);
+    until("it has heard of the new head", || {
+        let status = town.status("beta");
+        assert_eq!(status["problem"], serde_json::Value::Null);
+        status["head"].as_u64().unwrap() > before
+    });
 }

@@ -56,6 +56,25 @@ fn on_a_shared_machine_a_password_says_for_whom_a_program_asks() {
     assert!(drop_in.contains(&format!("DNS={resolver}")), "{drop_in}");
 }
 
+/// SOCKS with passwords is moved for nobody, so it waits for whoever has its port.
+#[test]
+fn a_port_that_becomes_free_is_taken_without_an_order() {
+    let harbor = Harbor::new();
+    // Nobody else binds at this address.
+    let squatter = TcpListener::bind("127.77.7.7:0").unwrap();
+    let at = squatter.local_addr().unwrap().to_string();
+    harbor.declare_with("pages", &format!("    tunnel:\n      socks: {{at: \"{at}\", password: true}}"));
+    harbor.scene.place.facts(&["publish", "--yes"]);
+    until("it is told that the port is taken", || harbor.tunnel("beta")["failed"].get("socks").is_some());
+    let elsewhere = harbor.tunnel("beta")["listens"].clone();
+    drop(squatter);
+    until("it listens there", || harbor.tunnel("beta")["listens"]["socks"] == at.as_str());
+    assert!(harbor.tunnel("beta")["failed"].get("socks").is_none());
+    for (place, before) in elsewhere.as_object().unwrap() {
+        assert_eq!(harbor.tunnel("beta")["listens"][place], *before, "what was bound stays");
+    }
+}
+
 /// With the agent down there is no tunnel, and what can be said is said.
 #[test]
 fn a_doctor_looks_also_while_the_agent_is_down() {

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use identity::id::OrgId;
 use identity::principal::{HostPort, Principal};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
@@ -72,6 +73,17 @@ impl<O: Opens> Ways<O> {
         let here = Here { id, org: &self.held.org, node: &self.held.node };
         self.listeners.settle(here, running, self.held.principals(), &self.held.targets.load()).await
     }
+
+    /// Whoever had a port may be gone. What is listened at stays where it is.
+    pub async fn retry(&self, running: &Running) -> Listens {
+        let id = self.held.rule.load().standing.known.org();
+        self.listeners.retry(id, running).await
+    }
+
+    /// How many could not be bound.
+    pub async fn missing(&self) -> usize {
+        self.listeners.settled.lock().await.missing.len()
+    }
 }
 
 impl<O> std::fmt::Debug for Ways<O> {
@@ -89,7 +101,27 @@ pub struct Listens {
 
 struct Listeners<O> {
     hall: Arc<Hall<O>>,
-    bound: Mutex<BTreeMap<Place, Bound>>,
+    settled: Mutex<Settled>,
+}
+
+/// What came of the last plan.
+#[derive(Default)]
+struct Settled {
+    bound: BTreeMap<Place, Bound>,
+    /// What could not be bound, and why.
+    missing: Vec<(Place, Wish, String)>,
+    /// What nobody could bind.
+    impossible: BTreeMap<Place, String>,
+}
+
+impl Settled {
+    fn listens(&self) -> Listens {
+        let missing = self.missing.iter().map(|(place, _, why)| (place.clone(), why.clone()));
+        Listens {
+            at: self.bound.iter().map(|(place, bound)| (place.clone(), bound.at)).collect(),
+            failed: self.impossible.clone().into_iter().chain(missing).collect(),
+        }
+    }
 }
 
 /// What all listeners share.
@@ -130,19 +162,21 @@ impl<O: Opens> Listeners<O> {
     fn new(opens: O, meter: Arc<Meter>) -> Self {
         let room = Arc::new(Semaphore::new(MOST));
         let hall = Hall { opens, desk: ArcSwapOption::empty(), named: ArcSwap::default(), meter, room };
-        Self { hall: Arc::new(hall), bound: Mutex::default() }
+        Self { hall: Arc::new(hall), settled: Mutex::default() }
     }
 
     async fn settle(&self, here: Here<'_>, running: &Running, home: Vec<Principal>, targets: &Targets) -> Listens {
-        let mut bound = self.bound.lock().await;
+        let mut guard = self.settled.lock().await;
+        let settled = &mut *guard;
         let desk = Desk::new(here, running, home, targets);
-        let Plan { wishes, mut failed } = Plan::new(running, &desk, targets);
+        let Plan { wishes, failed } = Plan::new(running, &desk, targets);
         // What is asked from now on is asked of the new desk, also by those who connected before.
         let desk = Arc::new(desk);
         self.hall.desk.store(Some(Arc::clone(&desk)));
 
         let stays =
             |place: &Place, old: &Bound| wishes.iter().any(|(p, wish)| p == place && wish.is_served_by(old.wish));
+        let bound = &mut settled.bound;
         let gone: Vec<Place> = bound.iter().filter(|(place, old)| !stays(place, old)).map(|(p, _)| p.clone()).collect();
         // Before anybody else can have one of them.
         self.name(&desk, bound.iter().filter(|(place, _)| !gone.contains(place)));
@@ -151,25 +185,48 @@ impl<O: Opens> Listeners<O> {
                 old.end().await;
             }
         }
-        for (place, wish) in wishes {
-            if bound.contains_key(&place) {
-                continue;
-            }
-            let tries = wish.tries(running.ports.get(&place).copied(), here.id);
+        let told = std::mem::take(&mut settled.missing);
+        let why = |place: &Place| told.iter().find(|(missing, ..)| missing == place).map(|(.., why)| why.clone());
+        let missing = wishes.into_iter().filter(|(place, _)| !bound.contains_key(place));
+        let missing = missing.map(|(place, wish)| {
+            let why = why(&place).unwrap_or_default();
+            (place, wish, why)
+        });
+        settled.missing = missing.collect();
+        settled.impossible = failed;
+        self.bind_missing(settled, here.id, running).await;
+        self.name(&desk, settled.bound.iter());
+        settled.listens()
+    }
+
+    /// Tries again what could not be bound.
+    async fn retry(&self, id: OrgId, running: &Running) -> Listens {
+        let mut settled = self.settled.lock().await;
+        if let Some(desk) = self.hall.desk.load_full().filter(|_| !settled.missing.is_empty()) {
+            self.bind_missing(&mut settled, id, running).await;
+            self.name(&desk, settled.bound.iter());
+        }
+        settled.listens()
+    }
+
+    async fn bind_missing(&self, settled: &mut Settled, id: OrgId, running: &Running) {
+        for (place, wish, told) in std::mem::take(&mut settled.missing) {
+            let tries = wish.tries(running.ports.get(&place).copied(), id);
             match self.bind(&place, &tries).await {
                 Ok((at, tasks)) => {
                     tracing::info!("listens at {at} for `{}`", String::from(place.clone()));
-                    bound.insert(place, Bound { wish, at, tasks });
+                    settled.bound.insert(place, Bound { wish, at, tasks });
                 }
                 Err(why) => {
                     let why = format!("{why}; {}", cure(&place));
-                    tracing::warn!("cannot listen for `{}`: {why}", String::from(place.clone()));
-                    failed.insert(place, why);
+                    // What is so for long is said once.
+                    if why != told {
+                        tracing::warn!("cannot listen for `{}`: {why}", String::from(place.clone()));
+                    }
+                    settled.missing.push((place, wish, why));
                 }
             }
         }
-        self.name(&desk, bound.iter());
-        Listens { at: bound.iter().map(|(place, bound)| (place.clone(), bound.at)).collect(), failed }
     }
 
     fn name<'a>(&self, desk: &Desk, bound: impl Iterator<Item = (&'a Place, &'a Bound)>) {

@@ -109,6 +109,10 @@ impl House {
         self.listeners.settle(here, &self.running, self.home.iter().cloned().collect(), &self.targets).await
     }
 
+    async fn retry(&self) -> Listens {
+        self.listeners.retry(self.org, &self.running).await
+    }
+
     /// The same machine as the agent feeds it: what is bound is wished for the next time.
     async fn follow(&mut self) -> Listens {
         let listens = self.settle().await;

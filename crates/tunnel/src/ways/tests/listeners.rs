@@ -82,6 +82,24 @@ async fn a_taken_port_becomes_the_orgs_own_and_that_is_kept() {
     assert!(TcpStream::connect(socks).await.is_err());
 }
 
+#[tokio::test]
+async fn a_port_that_becomes_free_is_had_by_whoever_waits_for_it() {
+    let mut house = House::new().await;
+    let (wished, moved) = (own_address(), own_address());
+    let (squatter, other) = (Taken::bind(wished).unwrap(), Taken::bind(moved).unwrap());
+    house.running = running(&wished.to_string(), true);
+    house.running.policy.forward.insert(host_port(moved), forward("echo", None));
+    let before = house.settle().await;
+    assert_eq!(before.failed.keys().collect::<Vec<_>>(), [&Place::Socks]);
+    assert_eq!(house.retry().await, before, "nothing has changed");
+    let mut stream = TcpStream::connect(before.at[&Place::Forward(host_port(moved))]).await.unwrap();
+    drop((squatter, other));
+    let after = house.retry().await;
+    assert_eq!((after.at[&Place::Socks], after.failed.len()), (wished, 0));
+    assert!(before.at.iter().all(|(place, at)| after.at.get(place) == Some(at)), "what was moved stays: {after:?}");
+    assert_echoes(&mut stream).await;
+}
+
 /// Programs would tell their password to whoever has taken the port.
 #[tokio::test]
 async fn with_passwords_a_taken_port_is_not_moved() {
