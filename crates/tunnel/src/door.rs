@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use identity::principal::NodeName;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
+use crate::choose::By;
+
 /// Handshakes at once. Each keeps some tens of kilobytes, and takes a fraction of a millisecond of work.
 pub const STRANGERS: usize = 1_024;
 /// Of one address: machines behind one address, or one that has just come back, want many at once.
@@ -26,6 +28,9 @@ pub const STREAMS: usize = 32_768;
 /// Half of them, so that one node never keeps all others out.
 pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS / 2;
 pub const STREAMS_OF_ONE: usize = STREAMS / 2;
+/// Connections of one node over QUIC: each carries many streams, so callers have one for each who calls there, and come over
+/// TLS when that is one too many.
+pub const QUIC_OF_ONE: usize = 64;
 /// Connections that came by relays, of nodes that are believed. There, too, one leaves some to others.
 pub const CARRIED: usize = 1_024;
 pub const CARRIED_OF_ONE: usize = CARRIED / 4;
@@ -69,13 +74,14 @@ struct Inside {
     /// Oldest first: those that do not finish are there.
     strangers: VecDeque<(u64, oneshot::Sender<()>)>,
     addresses: HashMap<IpAddr, Address>,
-    shares: [Share; 3],
+    shares: [Share; 4],
 }
 
 /// Of what there is so much for all, and less for one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Connections,
+    Quic,
     Carried,
     Streams,
 }
@@ -84,6 +90,7 @@ impl Of {
     const fn bounds(self) -> (usize, usize) {
         match self {
             Self::Connections => (CONNECTIONS, CONNECTIONS_OF_ONE),
+            Self::Quic => (CONNECTIONS, QUIC_OF_ONE),
             Self::Carried => (CARRIED, CARRIED_OF_ONE),
             Self::Streams => (STREAMS, STREAMS_OF_ONE),
         }
@@ -214,9 +221,10 @@ impl Door {
 
 impl Inside {
     const fn share(&mut self, of: Of) -> &mut Share {
-        let [connections, carried, streams] = &mut self.shares;
+        let [connections, quic, carried, streams] = &mut self.shares;
         match of {
             Of::Connections => connections,
+            Of::Quic => quic,
             Of::Carried => carried,
             Of::Streams => streams,
         }
@@ -246,9 +254,13 @@ impl Knock {
     }
 
     /// Nothing if that node has as many as one may have.
-    pub fn let_in(mut self, node: &NodeName) -> Option<Guest> {
+    pub fn let_in(mut self, node: &NodeName, by: By) -> Option<Guest> {
         self.is_peer = true;
-        Some(Guest { _taken: self.door.take(node, Of::Connections)? })
+        let of = match by {
+            By::Tls => Of::Connections,
+            By::Quic => Of::Quic,
+        };
+        Some(Guest { _taken: self.door.take(node, of)? })
     }
 }
 
@@ -340,15 +352,16 @@ mod tests {
     #[test]
     fn a_peer_that_is_known_fails_nothing() {
         let (door, now) = (Arc::<Door>::default(), Instant::now());
-        let guests: Vec<Guest> =
-            (0..FAILURES * 2).map(|_| door.knock(address(1), now).unwrap().let_in(&node("a")).unwrap()).collect();
+        let guests: Vec<Guest> = (0..FAILURES * 2)
+            .map(|_| door.knock(address(1), now).unwrap().let_in(&node("a"), By::Tls).unwrap())
+            .collect();
         let both = (door.knock(address(1), Instant::now()), door.knock(address(1), Instant::now()));
         assert!(both.0.is_some() && both.1.is_some());
         assert_eq!((guests.len(), door.strangers()), (32, 2));
         drop(both);
         for _ in 0..FAILURES {
             drop(door.knock(address(1), Instant::now()).unwrap());
-            drop(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a")));
+            drop(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a"), By::Tls));
         }
         assert!(!door.turns_away(address(1), Instant::now()), "between those that fail, some are believed");
     }
@@ -356,7 +369,7 @@ mod tests {
     #[test]
     fn one_node_leaves_connections_to_others() {
         let (door, now) = (Arc::<Door>::default(), Instant::now());
-        let let_in = |at: &str| door.knock(address(1), now).unwrap().let_in(&node(at));
+        let let_in = |at: &str| door.knock(address(1), now).unwrap().let_in(&node(at), By::Tls);
         let guests: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| let_in("a").unwrap()).collect();
         assert!(let_in("a").is_none());
         assert!(let_in("b").is_some());
@@ -394,7 +407,7 @@ mod tests {
         assert!(door.let_in_by_relay(&node("a")).is_none());
         assert!(door.let_in_by_relay(&node("b")).is_some());
         assert!(door.sit(&node("a")).is_some());
-        assert!(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a")).is_some());
+        assert!(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a"), By::Tls).is_some());
         drop(carried);
         assert!(door.let_in_by_relay(&node("a")).is_some());
         assert!(door.inside().shares.iter().all(|share| share.all == 0 && share.by_node.is_empty()));

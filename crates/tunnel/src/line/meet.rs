@@ -1,6 +1,7 @@
 //! How two sides of a connection come to know each other, over either transport: each says who it is and what it knows, the
 //! newer head is handed over, and only then is the other one judged.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,9 +87,11 @@ where
     let news = if is_older { standing.news_for(&hello) } else { None };
     let tell = async {
         match &news {
-            Some(news) => {
-                timeout(HELLO, say(to, Kind::News, news)).await.map_err(|_| Unmet::Silent)?.map_err(Unmet::from)
-            }
+            Some(news) => match timeout(HELLO, say(to, Kind::News, news)).await.map_err(|_| Unmet::Silent)? {
+                // It waited for them long enough, and goes by what it has.
+                Err(NoFrame::Io(why)) if why.kind() == ErrorKind::ConnectionReset => Ok(()),
+                told => told.map_err(Unmet::from),
+            },
             None => Ok(()),
         }
     };
