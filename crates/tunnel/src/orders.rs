@@ -219,6 +219,9 @@ pub struct View {
     pub handshakes: Handshakes,
     /// What keeps the process from the file system.
     pub sandbox: String,
+    /// What it has less room for than usual, for want of descriptors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fewer: Option<String>,
 }
 
 /// A node that this one has called lately.

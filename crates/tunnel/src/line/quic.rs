@@ -19,7 +19,7 @@ use super::frames::{Frames, NoFrame, say};
 use super::meet::{Met, Shown, meet};
 use super::tls::NoLine;
 use super::{HANDSHAKE, OPENED, SILENCE};
-use crate::door::STREAMS_OF_ONE;
+use crate::bounds::STREAMS_OF_ONE;
 use crate::frame::Kind;
 use crate::held::Held;
 

@@ -18,10 +18,11 @@ use wire::peer::{Open, Opened};
 
 use super::closing::{by_quic, by_tls};
 use super::scene::{Org, node};
-use super::town::{House, alpha_and_beta, echo, name, until, wanted, within};
+use super::town::{House, Serves, alpha_and_beta, echo, name, until, wanted, within};
+use crate::bounds::CONNECTIONS_OF_ONE;
 use crate::choose::By;
 use crate::dial::NoStream;
-use crate::door::{CONNECTIONS_OF_ONE, Guest, LONG_AT_ONCE, QUIC_OF_ONE, SHORT};
+use crate::door::{Guest, LONG_AT_ONCE, QUIC_OF_ONE, SHORT};
 use crate::frame::{Kind, header};
 use crate::held::Held;
 use crate::line::frames::Frames;
@@ -94,6 +95,29 @@ async fn a_node_that_has_all_its_connections_over_quic_comes_over_tls() {
     let by = async |house: &House| house.dialer.open(&house.own, &wanted("wiki")).await.unwrap().transport();
     assert_eq!((by(&beta).await, by(&gamma).await), ("tls", "quic"));
     beta.echoes("wiki").await.unwrap();
+}
+
+/// Most times it is told before it has met anybody there; but the two are as fast as each other.
+#[tokio::test]
+async fn one_that_hears_late_that_it_is_one_too_many_over_quic_comes_over_tls_too() {
+    let org = Org::new(&["alpha", "beta"]);
+    let mut alpha = House::open_with(&org, "alpha", Transport::Quic, Serves::TlsOnly).await;
+    alpha.offer("wiki", echo().await, vec![Caller::AnyNode]);
+    let mut beta = House::open(&org, "beta", Transport::Quic).await;
+    beta.aim("wiki", "alpha", alpha.address);
+    let server = quic::server(alpha.held.server().unwrap()).unwrap();
+    let crowded = Endpoint::server(server, alpha.address).unwrap();
+    let held = Arc::clone(&alpha.held);
+    tokio::spawn(async move {
+        while let Some(incoming) = crowded.accept().await {
+            let (line, _) = quic::receive(&held, incoming).await.unwrap();
+            let _asked = line.next().await.unwrap();
+            line.connection.close(quic::CROWDED, b"too many");
+        }
+    });
+    let open = async || beta.dialer.open(&beta.own, &wanted("wiki")).await.map(|stream| stream.transport());
+    assert_eq!(open().await.unwrap(), "tls");
+    assert_eq!(open().await.unwrap(), "tls");
 }
 
 fn tasks() -> usize {
