@@ -32,6 +32,8 @@ const IDLE_MILLISECONDS: u32 = 15_000;
 const WINDOW: u32 = 16 << 20;
 /// And before: enough for long words, which are read as they come.
 const WINDOW_AT_FIRST: u32 = 512 << 10;
+/// The same for what was sent to it, and has not arrived; before, as little.
+const SENT: u32 = 10_000_000;
 
 /// Streams of one connection that have not said what they are for, and are waited for: the next ones cost nothing until they
 /// are taken. One small packet begins as many as there may be.
@@ -71,6 +73,7 @@ impl Turn {
     pub fn pass(self) {
         if !self.is_wide.swap(true, Relaxed) {
             self.connection.set_receive_window(VarInt::from_u32(WINDOW));
+            self.connection.set_send_window(u64::from(SENT));
         }
     }
 }
@@ -99,6 +102,7 @@ pub fn server(config: rustls::ServerConfig) -> Result<quinn::ServerConfig, NoIni
     let mut transport = transport();
     transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_AT_FIRST));
     transport.receive_window(VarInt::from_u32(WINDOW_AT_FIRST));
+    transport.send_window(u64::from(WINDOW_AT_FIRST));
     server.transport_config(Arc::new(transport));
     Ok(server)
 }

@@ -14,7 +14,7 @@ use quinn::{Endpoint, RecvStream, SendStream};
 use tokio::io::{AsyncWriteExt as _, duplex, split};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use wire::peer::{Open, Opened};
+use wire::peer::{Hello, Open, Opened, SCHEMA};
 
 use super::closing::{by_quic, by_tls};
 use super::scene::{Org, node};
@@ -46,6 +46,21 @@ fn half_a_hello(held: &Arc<Held>, length: usize, sent: &Arc<AtomicUsize>) -> Joi
         };
         let _ = tokio::join!(meet(&held, (&mut frames, &mut to), shown), speak);
     })
+}
+
+/// It may be long, and those who hear it may take their time.
+#[tokio::test]
+async fn what_is_said_to_everybody_is_kept_once() {
+    let (org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
+    let standing = Arc::clone(&alpha.held.rule.load().standing);
+    let one = standing.hello_frame().unwrap().unwrap();
+    assert!(Arc::ptr_eq(&one, &standing.hello_frame().unwrap().unwrap()));
+    let (presented, signers) = (org.presented(&node("beta")), 1);
+    let mut hello = Hello { schema: SCHEMA, signers, head: standing.head(), presented };
+    assert!(standing.news_for(&hello).unwrap().is_none());
+    hello.head = 0;
+    let news = standing.news_for(&hello).unwrap().unwrap();
+    assert!(Arc::ptr_eq(&news, &standing.news_for(&hello).unwrap().unwrap()));
 }
 
 #[tokio::test]
