@@ -182,6 +182,10 @@ RestartSec=2
 RestartPreventExitStatus=3
 TimeoutStopSec=30
 UMask=0077
+# If the tunnel has to make room for others, the agent starts it again.
+OOMPolicy=continue
+# By these the tunnel decides how many it lets in.
+LimitNOFILE=262144
 
 # The tunnel runs as nobody, and confines itself further.
 CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL

@@ -25,6 +25,7 @@ use crate::choose::By;
 use crate::door::{Guest, Knock};
 use crate::held::Held;
 use crate::line::meet::Met;
+use crate::line::quic::Turn;
 use crate::line::tls::NoLine;
 use crate::line::{OPENED, quic, settle, tls};
 use crate::log::Stranger;
@@ -35,6 +36,8 @@ use crate::relay::{self, Lobby};
 const UNUSED: Duration = Duration::from_secs(90);
 /// Streams that are cut are over by then.
 const CUT: Duration = Duration::from_secs(1);
+/// What carries nothing over QUIC has so long to be heard.
+const TOLD: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoService {
@@ -104,8 +107,23 @@ async fn let_in_by_tls(
     }
 }
 
+/// A connection of a node that has as many as one may have.
+trait TooMany {
+    fn is_one_too_many(&self);
+}
+
+impl TooMany for tls::Ends {
+    fn is_one_too_many(&self) {}
+}
+
+impl TooMany for quic::Line {
+    fn is_one_too_many(&self) {
+        self.connection.close(quic::CROWDED, b"too many");
+    }
+}
+
 /// A stranger that takes long makes room for others.
-async fn shake_hands<L>(
+async fn shake_hands<L: TooMany>(
     held: &Held,
     (from, by): (SocketAddr, By),
     mut knock: Knock,
@@ -124,7 +142,13 @@ async fn shake_hands<L>(
             turned_away(held, (&met.peer, met.claims.as_ref()), (Some(from), by.word()));
             // Whoever is not believed stays a stranger, and is only told why.
             let standing = match &met.peer {
-                Ok(peer) => Ok(knock.let_in(peer.node())?),
+                Ok(peer) => match knock.let_in(peer.node(), by) {
+                    Some(guest) => Ok(guest),
+                    None => {
+                        line.is_one_too_many();
+                        return None;
+                    }
+                },
                 Err(_) => Err(knock),
             };
             Some((line, met, standing))
@@ -162,7 +186,7 @@ pub async fn serve_streams(
     met: Met,
 ) {
     while let Some(open) = next(held, &mut ends, &met).await {
-        let Some(answered) = ends.alive_during(judge(held, &met, (open, origin))).await else { return };
+        let Some(answered) = ends.alive_during(judge(held, &met, (open, origin), &mut None)).await else { return };
         match (answered, &met.peer, lobby) {
             (Answer::Carry(mut admitted), _, _) => {
                 if !admitted.is_opened_by(held, ends.answer(&Opened::Yes)).await {
@@ -208,7 +232,7 @@ async fn next(held: &Held, ends: &mut tls::Ends, met: &Met) -> Option<Open> {
 
 /// Who has something to tell since the two met has the other one come anew, and then it is told: so a busy connection keeps no
 /// revocation from a node that no gateway reaches.
-async fn judge(held: &Arc<Held>, met: &Met, (open, origin): (Open, Origin)) -> Answer {
+async fn judge(held: &Arc<Held>, met: &Met, (open, origin): (Open, Origin), turn: &mut Option<Turn>) -> Answer {
     let standing = Arc::clone(&held.rule.load().standing);
     if let (Open::Service(_), Ok(peer)) = (&open, &met.peer)
         && standing.head() > met.shared
@@ -216,7 +240,7 @@ async fn judge(held: &Arc<Held>, met: &Met, (open, origin): (Open, Origin)) -> A
     {
         return Answer::No(Declined::TooOld);
     }
-    answer(held, &met.peer, (open, origin)).await
+    answer(held, &met.peer, (open, origin), turn).await
 }
 
 /// The same over QUIC.
@@ -262,8 +286,8 @@ async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
     let why = if let Ok(peer) = &met.peer {
         serve_line(&held, &line, (peer, &met), from).await
     } else {
-        if let Ok(Some(ends)) = timeout(OPENED, line.next()).await {
-            serve_stream(held, Arc::clone(&met), (ends, from)).await;
+        if let Ok(Some(stream)) = timeout(OPENED, line.next()).await {
+            serve_stream(held, Arc::clone(&met), stream, from).await;
         }
         "not believed"
     };
@@ -282,12 +306,13 @@ async fn serve_line(
     loop {
         tokio::select! {
             next = line.next() => {
-                let Some(ends) = next else {
+                let Some(stream) = next else {
                     // Each finds out by itself, and tells.
                     streams.detach_all();
                     return "over";
                 };
-                streams.spawn(serve_stream(Arc::clone(held), Arc::clone(met), (ends, from)));
+                streams.spawn(serve_stream(Arc::clone(held), Arc::clone(met), stream, from));
+                line.make_room(streams.len());
             }
             Some(_) = streams.join_next() => {}
             () = tokio::time::sleep(UNUSED), if streams.is_empty() => return "unused",
@@ -301,26 +326,34 @@ async fn serve_line(
     }
 }
 
-async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, from): (quic::Ends, SocketAddr)) {
+/// Small until it is known what the stream is for: others begin as many as they like.
+async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, turn): (quic::Ends, Turn), from: SocketAddr) {
+    let Some((open, ends)) = ends.asked().await else { return };
     let origin = Origin { transport: By::Quic.word(), from: Some(from) };
-    let Some((open, mut ends)) = ends.asked().await else { return };
-    match judge(&held, &met, (open, origin)).await {
+    Box::pin(serve_open(&held, &met, (ends, turn), (open, origin))).await;
+}
+
+async fn serve_open(held: &Arc<Held>, met: &Met, (mut ends, turn): (quic::Ends, Turn), wanted: (Open, Origin)) {
+    // Kept to the end by what is not carried.
+    let mut turn = Some(turn);
+    let told = match judge(held, met, wanted, &mut turn).await {
         Answer::Carry(mut admitted) => {
-            if admitted.is_opened_by(&held, ends.answer(&Opened::Yes)).await {
-                admitted.carry(&held, Far::Quic(ends)).await;
+            if admitted.is_opened_by(held, ends.answer(&Opened::Yes)).await {
+                admitted.carry(held, Far::Quic(ends)).await;
             } else {
                 ends.break_off();
             }
+            return;
         }
-        Answer::Yes => {
-            let _ = ends.answer(&Opened::Yes).await;
-            ends.finish().await;
-        }
-        no @ (Answer::No(_) | Answer::Keep | Answer::Through(_)) => {
-            // What is carried for others goes over TLS.
-            let why = if let Answer::No(why) = no { why } else { Declined::NoRelay };
-            let _ = timeout(Duration::from_secs(1), ends.answer(&Opened::No(why))).await;
-            ends.finish().await;
-        }
-    }
+        Answer::Yes => Opened::Yes,
+        Answer::No(why) => Opened::No(why),
+        // What is carried for others goes over TLS.
+        Answer::Keep | Answer::Through(_) => Opened::No(Declined::NoRelay),
+    };
+    let tell = async {
+        let _ = ends.answer(&told).await;
+        ends.finish().await;
+    };
+    // The connection of whoever is not believed ends with it.
+    let _ = timeout(if met.peer.is_ok() { TOLD } else { OPENED }, tell).await;
 }

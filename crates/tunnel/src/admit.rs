@@ -20,6 +20,7 @@ use crate::door::Seat;
 use crate::held::Held;
 use crate::line::connect;
 use crate::line::frames::NoFrame;
+use crate::line::quic::Turn;
 use crate::live::Way;
 use crate::log::{Carried, Event, Subject};
 use crate::pipe::{self, End, Far, Terms};
@@ -64,7 +65,13 @@ pub struct Origin {
 }
 
 /// The one place where it is decided what becomes of what a peer wants.
-pub async fn answer(held: &Arc<Held>, peer: &Result<Arc<Peer>, NotAPeer>, (open, origin): (Open, Origin)) -> Answer {
+/// A turn is passed on as soon as the stream is counted as one that is allowed.
+pub async fn answer(
+    held: &Arc<Held>,
+    peer: &Result<Arc<Peer>, NotAPeer>,
+    (open, origin): (Open, Origin),
+    turn: &mut Option<Turn>,
+) -> Answer {
     let peer = match peer {
         Ok(peer) => peer,
         Err(why) => {
@@ -86,7 +93,7 @@ pub async fn answer(held: &Arc<Held>, peer: &Result<Arc<Peer>, NotAPeer>, (open,
                 service,
                 transport: origin.transport,
             };
-            match admit(held, (peer, origin.from), subject.clone()).await {
+            match admit(held, (peer, origin.from), subject.clone(), turn).await {
                 Ok(admitted) => Answer::Carry(Box::new(admitted)),
                 Err(refused) => Answer::No(refused.note(held, &subject)),
             }
@@ -145,12 +152,15 @@ async fn admit(
     held: &Arc<Held>,
     (peer, from): (&Arc<Peer>, Option<SocketAddr>),
     subject: Subject,
+    turn: &mut Option<Turn>,
 ) -> Result<Admitted, Refused> {
     let since = Instant::now();
     let seat = held.door.sit(&subject.node).ok_or(Refused::TooMany)?;
     let mut ticket = held.book.enter(Arc::clone(peer), subject.service.clone(), Way::In);
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
     let listener = listener(held, &subject.service).ok_or(Refused::NotHere)?;
+    // A service that takes its time holds up no other.
+    turn.take().map(Turn::pass);
     let mut service = tokio::select! {
         why = ticket.cut() => return Err(why.into()),
         service = reach(&listener) => service?,

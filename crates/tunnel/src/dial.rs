@@ -265,7 +265,11 @@ impl Dialer {
         }
         let key = (who.clone(), node.clone());
         let mut tries = Vec::new();
-        for only_new in [false, true] {
+        for (only_new, is_last) in [(false, false), (true, false), (true, true)] {
+            // One that is too many over QUIC may come over TLS.
+            if is_last && !self.0.facts.is_crowded(node) {
+                break;
+            }
             let line = match address {
                 Some(address) => self.0.ring.line(&self.0, (&key, address), only_new).await,
                 None => self.0.ring.line_by_relay(&self.0, &key, only_new).await,
@@ -313,7 +317,11 @@ impl Dialer {
                 (ends.ask_service(&open, silence).await.map_err(dead)?, None)
             }
             Line::Quic(line) => {
-                let (opened, ends) = line.ask(&open).await.map_err(dead)?;
+                let asked = line.ask(&open).await;
+                if asked.is_err() && line.is_crowded() {
+                    self.0.facts.crowded(node);
+                }
+                let (opened, ends) = asked.map_err(dead)?;
                 (opened, Some(ends))
             }
         };
@@ -357,7 +365,7 @@ impl Dialer {
         };
         let peer = Ok(Arc::new(own()?));
         let origin = Origin { transport: "here", from: None };
-        match admit::answer(held, &peer, (Open::Service(service.clone()), origin)).await {
+        match admit::answer(held, &peer, (Open::Service(service.clone()), origin), &mut None).await {
             Answer::Carry(admitted) => Ok(Stream(Kind::Here { held: Arc::clone(held), admitted })),
             Answer::No(why) => Err(why),
             Answer::Yes | Answer::Keep | Answer::Through(_) => Err(Declined::ServiceDown),

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use identity::principal::NodeName;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
-/// Handshakes at once. Each keeps some tens of kilobytes, and takes a fraction of a millisecond of work.
-pub const STRANGERS: usize = 1_024;
+use crate::bounds::{Bounds, CONNECTIONS, CONNECTIONS_OF_ONE, STREAMS, STREAMS_OF_ONE};
+use crate::choose::By;
+
 /// Of one address: machines behind one address, or one that has just come back, want many at once.
 pub const OF_ONE_ADDRESS: usize = 256;
 /// So many handshakes may fail from one address within the time; then it has one at a time, and no more of them than the pace
@@ -20,12 +21,9 @@ pub const PACE: Duration = Duration::from_millis(100);
 /// Addresses that are remembered: a flood from more of them forgets those that do nothing.
 const ADDRESSES: usize = 16_384;
 
-/// Connections of peers, and streams that peers opened: each takes two descriptors at most.
-pub const CONNECTIONS: usize = 32_768;
-pub const STREAMS: usize = 32_768;
-/// Half of them, so that one node never keeps all others out.
-pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS / 2;
-pub const STREAMS_OF_ONE: usize = STREAMS / 2;
+/// Connections of one node over QUIC: each carries many streams, so callers have one for each who calls there, and come over
+/// TLS when that is one too many.
+pub const QUIC_OF_ONE: usize = 64;
 /// Connections that came by relays, of nodes that are believed. There, too, one leaves some to others.
 pub const CARRIED: usize = 1_024;
 pub const CARRIED_OF_ONE: usize = CARRIED / 4;
@@ -37,13 +35,14 @@ pub const LONG_AT_ONCE: usize = 16;
 
 #[derive(Debug)]
 pub struct Door {
+    pub bounds: Bounds,
     inside: Mutex<Inside>,
     long: Semaphore,
 }
 
 impl Default for Door {
     fn default() -> Self {
-        Self { inside: Mutex::default(), long: Semaphore::new(LONG_AT_ONCE) }
+        Self::new(Bounds::default())
     }
 }
 
@@ -69,24 +68,35 @@ struct Inside {
     /// Oldest first: those that do not finish are there.
     strangers: VecDeque<(u64, oneshot::Sender<()>)>,
     addresses: HashMap<IpAddr, Address>,
-    shares: [Share; 3],
+    shares: [Share; 5],
 }
 
 /// Of what there is so much for all, and less for one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Connections,
+    Quic,
     Carried,
     Streams,
+    /// Those over TLS, and streams.
+    Sockets,
 }
 
 impl Of {
-    const fn bounds(self) -> (usize, usize) {
+    const fn bounds(self, bounds: Bounds) -> (usize, usize) {
         match self {
             Self::Connections => (CONNECTIONS, CONNECTIONS_OF_ONE),
+            Self::Quic => (CONNECTIONS, QUIC_OF_ONE),
             Self::Carried => (CARRIED, CARRIED_OF_ONE),
             Self::Streams => (STREAMS, STREAMS_OF_ONE),
+            Self::Sockets => (bounds.sockets, bounds.sockets_of_one),
         }
+    }
+
+    /// What one of them is counted as.
+    fn all(self) -> impl Iterator<Item = Self> {
+        let is_socket = matches!(self, Self::Connections | Self::Streams);
+        [Some(self), is_socket.then_some(Self::Sockets)].into_iter().flatten()
     }
 }
 
@@ -94,6 +104,12 @@ impl Of {
 struct Share {
     all: usize,
     by_node: HashMap<NodeName, usize>,
+}
+
+impl Share {
+    fn of(&self, node: &NodeName) -> usize {
+        self.by_node.get(node).copied().unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -136,10 +152,14 @@ struct Taken {
 }
 
 impl Door {
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, inside: Mutex::default(), long: Semaphore::new(LONG_AT_ONCE) }
+    }
+
     /// Nothing: whoever it is has to go.
     pub fn knock(self: &Arc<Self>, from: IpAddr, now: Instant) -> Option<Knock> {
         let (address, mut inside) = (network(from), self.inside());
-        if inside.share(Of::Connections).all >= CONNECTIONS {
+        if Of::Connections.all().any(|of| inside.share(of).all >= of.bounds(self.bounds).0) {
             return None;
         }
         if inside.addresses.len() >= ADDRESSES {
@@ -157,7 +177,7 @@ impl Door {
         }
         known.tried = known.is_suspect(now).then_some(now);
         known.at_once += 1;
-        if inside.strangers.len() >= STRANGERS {
+        if inside.strangers.len() >= self.bounds.strangers {
             // Whoever has not finished for longest makes room.
             inside.strangers.pop_front().map(|(_, evict)| evict.send(()));
         }
@@ -194,15 +214,19 @@ impl Door {
     }
 
     fn take(self: &Arc<Self>, node: &NodeName, of: Of) -> Option<Taken> {
-        let (most, of_one) = of.bounds();
         let mut inside = self.inside();
-        let share = inside.share(of);
-        let own = share.by_node.get(node).copied().unwrap_or_default();
-        if share.all >= most || own >= of_one {
+        let is_full = |of: Of| {
+            let ((most, of_one), share) = (of.bounds(self.bounds), inside.share(of));
+            share.all >= most || share.of(node) >= of_one
+        };
+        if of.all().any(is_full) {
             return None;
         }
-        share.all += 1;
-        share.by_node.insert(node.clone(), own + 1);
+        for of in of.all() {
+            let share = inside.share(of);
+            share.all += 1;
+            *share.by_node.entry(node.clone()).or_default() += 1;
+        }
         drop(inside);
         Some(Taken { door: Arc::clone(self), node: node.clone(), of })
     }
@@ -214,11 +238,13 @@ impl Door {
 
 impl Inside {
     const fn share(&mut self, of: Of) -> &mut Share {
-        let [connections, carried, streams] = &mut self.shares;
+        let [connections, quic, carried, streams, sockets] = &mut self.shares;
         match of {
             Of::Connections => connections,
+            Of::Quic => quic,
             Of::Carried => carried,
             Of::Streams => streams,
+            Of::Sockets => sockets,
         }
     }
 }
@@ -246,9 +272,13 @@ impl Knock {
     }
 
     /// Nothing if that node has as many as one may have.
-    pub fn let_in(mut self, node: &NodeName) -> Option<Guest> {
+    pub fn let_in(mut self, node: &NodeName, by: By) -> Option<Guest> {
         self.is_peer = true;
-        Some(Guest { _taken: self.door.take(node, Of::Connections)? })
+        let of = match by {
+            By::Tls => Of::Connections,
+            By::Quic => Of::Quic,
+        };
+        Some(Guest { _taken: self.door.take(node, of)? })
     }
 }
 
@@ -274,12 +304,14 @@ impl Drop for Knock {
 impl Drop for Taken {
     fn drop(&mut self) {
         let mut inside = self.door.inside();
-        let share = inside.share(self.of);
-        share.all = share.all.saturating_sub(1);
-        if let Some(count) = share.by_node.get_mut(&self.node) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                share.by_node.remove(&self.node);
+        for of in self.of.all() {
+            let share = inside.share(of);
+            share.all = share.all.saturating_sub(1);
+            if let Some(count) = share.by_node.get_mut(&self.node) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    share.by_node.remove(&self.node);
+                }
             }
         }
     }
@@ -299,6 +331,7 @@ fn network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::STRANGERS;
 
     fn node(name: &str) -> NodeName {
         name.parse().unwrap()
@@ -340,15 +373,16 @@ mod tests {
     #[test]
     fn a_peer_that_is_known_fails_nothing() {
         let (door, now) = (Arc::<Door>::default(), Instant::now());
-        let guests: Vec<Guest> =
-            (0..FAILURES * 2).map(|_| door.knock(address(1), now).unwrap().let_in(&node("a")).unwrap()).collect();
+        let guests: Vec<Guest> = (0..FAILURES * 2)
+            .map(|_| door.knock(address(1), now).unwrap().let_in(&node("a"), By::Tls).unwrap())
+            .collect();
         let both = (door.knock(address(1), Instant::now()), door.knock(address(1), Instant::now()));
         assert!(both.0.is_some() && both.1.is_some());
         assert_eq!((guests.len(), door.strangers()), (32, 2));
         drop(both);
         for _ in 0..FAILURES {
             drop(door.knock(address(1), Instant::now()).unwrap());
-            drop(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a")));
+            drop(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a"), By::Tls));
         }
         assert!(!door.turns_away(address(1), Instant::now()), "between those that fail, some are believed");
     }
@@ -356,7 +390,7 @@ mod tests {
     #[test]
     fn one_node_leaves_connections_to_others() {
         let (door, now) = (Arc::<Door>::default(), Instant::now());
-        let let_in = |at: &str| door.knock(address(1), now).unwrap().let_in(&node(at));
+        let let_in = |at: &str| door.knock(address(1), now).unwrap().let_in(&node(at), By::Tls);
         let guests: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| let_in("a").unwrap()).collect();
         assert!(let_in("a").is_none());
         assert!(let_in("b").is_some());
@@ -394,9 +428,24 @@ mod tests {
         assert!(door.let_in_by_relay(&node("a")).is_none());
         assert!(door.let_in_by_relay(&node("b")).is_some());
         assert!(door.sit(&node("a")).is_some());
-        assert!(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a")).is_some());
+        assert!(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a"), By::Tls).is_some());
         drop(carried);
         assert!(door.let_in_by_relay(&node("a")).is_some());
+        assert!(door.inside().shares.iter().all(|share| share.all == 0 && share.by_node.is_empty()));
+    }
+
+    #[test]
+    fn where_there_are_few_descriptors_one_node_leaves_some_to_others() {
+        let (door, now) = (Arc::new(Door::new(Bounds::of(Some(1_024)))), Instant::now());
+        let most = door.bounds.sockets_of_one;
+        let let_in = |at: &str, by: By| door.knock(address(1), now)?.let_in(&node(at), by);
+        let guests: Vec<_> = (0..most / 2).map(|_| let_in("a", By::Tls).unwrap()).collect();
+        let seats: Vec<_> = (most / 2..most).map(|_| door.sit(&node("a")).unwrap()).collect();
+        assert!(let_in("a", By::Tls).is_none() && door.sit(&node("a")).is_none());
+        assert!(let_in("a", By::Quic).is_some(), "it has none of its own");
+        let others: Vec<_> = (most..door.bounds.sockets).map(|_| door.sit(&node("b")).unwrap()).collect();
+        assert!(door.sit(&node("c")).is_none() && door.knock(address(2), now).is_none(), "the rest is not theirs");
+        drop((guests, seats, others));
         assert!(door.inside().shares.iter().all(|share| share.all == 0 && share.by_node.is_empty()));
     }
 

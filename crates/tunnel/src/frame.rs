@@ -64,6 +64,8 @@ pub enum BadFrame {
     TooLong { kind: Kind, length: usize },
     #[error("it sent something else than what was to come")]
     OutOfTurn { wanted: Kind, found: Kind },
+    #[error("it says over and over that it lives, and nothing else")]
+    Restless,
     #[error("it sent words that cannot be read: {0}")]
     Words(String),
 }

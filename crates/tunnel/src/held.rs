@@ -22,6 +22,7 @@ use wire::tls::peer::{self, Bench};
 use wire::tls::{TlsSetup, Vouched};
 
 use crate::access_table::Tables;
+use crate::bounds::Bounds;
 use crate::callers::Callers;
 use crate::door::Door;
 use crate::live::{Book, CutOff};
@@ -112,6 +113,13 @@ impl Held {
             head: versions,
         };
         Ok((held, told))
+    }
+
+    /// As many as the process has descriptors for; to be said before anybody is let in.
+    #[must_use]
+    pub fn within(mut self, bounds: Bounds) -> Self {
+        self.door = Arc::new(Door::new(bounds));
+        self
     }
 
     /// Authority first: what is revoked is cut before anything else is done.

@@ -19,6 +19,7 @@ pub mod meter;
 pub mod live;
 pub mod limit;
 pub mod log;
+pub mod bounds;
 pub mod door;
 pub mod callers;
 pub mod held;

@@ -222,6 +222,9 @@ pub struct View {
     /// Rows that are not told: there are too many.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: usize,
+    /// What it has less room for than usual, for want of descriptors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fewer: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
 use crate::attend::attend;
+use crate::bounds::Bounds;
 use crate::dial::{Dialer, NoStream};
 use crate::held::{BadOrder, Held};
 use crate::limit::WINDOW;
@@ -28,6 +29,7 @@ use crate::live::{CutOff, Way};
 use crate::names::Wanted;
 use crate::orders::{Answer, MOST, Numbered, Order, Question, Running, View, Way as Tried, Word};
 use crate::peers::{self, Peers, Wished};
+use crate::sandbox::Confined;
 use crate::ways::{Listens, Ways};
 
 /// Words of the process itself that may wait for the agent.
@@ -52,8 +54,8 @@ pub enum ProcessError {
     BadOrder(#[from] BadOrder),
 }
 
-/// Until the agent ends. `log` is where each stream is written down, `sandbox` what confines this process.
-pub async fn run(control: StdUnixStream, log: File, sandbox: String) -> Result<(), ProcessError> {
+/// Until the agent ends. `log` is where each stream is written down.
+pub async fn run(control: StdUnixStream, log: File, confined: &Confined) -> Result<(), ProcessError> {
     control.set_nonblocking(true)?;
     let (mut orders, answers) = UnixStream::from_std(control)?.into_split();
     let Some(Numbered { order: Order::Be { org, node }, .. }) = next(&mut orders).await? else {
@@ -63,10 +65,11 @@ pub async fn run(control: StdUnixStream, log: File, sandbox: String) -> Result<(
         return Err(ProcessError::OutOfTurn);
     };
     let (held, told) = Held::new(org, node, *knowledge)?;
+    let held = held.within(Bounds::of(confined.open_files));
     held.log.write_to(log)?;
     let (words, own) = mpsc::channel(WORDS);
     let writer = tokio::spawn(write(answers, own, told));
-    let mut process = Process::new(held, words, sandbox);
+    let mut process = Process::new(held, words, confined.to_string());
     process.say(Word::Done(number)).await;
     let counts = tokio::spawn(tell_rest(Arc::clone(&process.held)));
     let waits = tokio::spawn(attend(Arc::clone(&process.held), process.dialer.clone()));
@@ -231,6 +234,7 @@ impl Process {
             handshakes: self.held.meter.handshakes(),
             sandbox: self.sandbox.clone(),
             left_out: 0,
+            fewer: self.held.door.bounds.told(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the tunnel goes by right now: who is believed, and who may open what. Immutable; swapped whole by each order.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use identity::bundle::{Identity, Roots};
 use identity::id::Digest;
@@ -17,6 +18,7 @@ use wire::peer::{Declined, Hello, News, SCHEMA};
 use wire::tls::Judgment;
 
 use crate::access_table::Tables;
+use crate::frame::{BadFrame, Kind, words};
 use crate::orders::{Knowledge, Meeting};
 use crate::pins::{Entered, Pins};
 
@@ -28,7 +30,13 @@ pub struct Standing {
     sets: Vec<SignerSet>,
     presented: Option<Presented>,
     pins: Arc<Pins>,
+    /// What is said to everybody is made once: they may take their time to hear it.
+    hello: OnceLock<Result<Option<Frame>, BadFrame>>,
+    news: Mutex<BTreeMap<usize, Frame>>,
 }
+
+/// A frame that many are sent.
+pub type Frame = Arc<[u8]>;
 
 /// Why a stream was not opened, or was cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,19 +91,25 @@ impl Standing {
             former: roots(knowledge.former),
         };
         let sets = known.signer_sets();
-        Ok(Self { known, judgment, sets, presented: knowledge.presented, pins })
+        let (presented, hello, news) = (knowledge.presented, OnceLock::new(), Mutex::default());
+        Ok(Self { known, judgment, sets, presented, pins, hello, news })
     }
 
     /// The same under a later head, whose signatures hold.
     #[must_use]
     pub fn under(&self, known: Known) -> Self {
         let judgment = Judgment { head: known.head.head.clone(), ..self.judgment.clone() };
-        let (sets, presented) = (known.signer_sets(), self.presented.clone());
-        Self { known, judgment, sets, presented, pins: Arc::clone(&self.pins) }
+        let (sets, presented, pins) = (known.signer_sets(), self.presented.clone(), Arc::clone(&self.pins));
+        Self { known, judgment, sets, presented, pins, hello: OnceLock::new(), news: Mutex::default() }
     }
 
     pub const fn head(&self) -> u64 {
         self.known.head.head.version
+    }
+
+    /// The head and the signer set.
+    pub const fn knows(&self) -> (u64, u64) {
+        (self.head(), self.known.signers.version)
     }
 
     /// What this node says first. Nothing while it was never shown its place.
@@ -104,12 +118,26 @@ impl Standing {
         Some(Hello { schema: SCHEMA, signers: self.known.signers.version, head: self.head(), presented })
     }
 
+    pub fn hello_frame(&self) -> Result<Option<Frame>, BadFrame> {
+        let make = || self.hello().map(|hello| words(Kind::Hello, &hello).map(Frame::from)).transpose();
+        self.hello.get_or_init(make).clone()
+    }
+
     /// What the other side does not know, if it knows less. An org has few signer sets: it gets those that follow its own.
-    pub fn news_for(&self, hello: &Hello) -> Option<News> {
-        let older = hello.head < self.head() || hello.signers < self.known.signers.version;
-        let from = usize::try_from(hello.signers.saturating_sub(1)).unwrap_or(usize::MAX);
-        let signers = self.known.chain.iter().skip(from).cloned().collect();
-        older.then(|| News { signers, head: self.known.head_envelope.clone() })
+    pub fn news_for(&self, hello: &Hello) -> Result<Option<Frame>, BadFrame> {
+        if hello.head >= self.head() && hello.signers >= self.known.signers.version {
+            return Ok(None);
+        }
+        let chain = &self.known.chain;
+        let from = usize::try_from(hello.signers.saturating_sub(1)).unwrap_or(usize::MAX).min(chain.len());
+        let mut made = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(news) = made.get(&from) {
+            return Ok(Some(Frame::clone(news)));
+        }
+        let signers = chain.iter().skip(from).cloned().collect();
+        let news = Frame::from(words(Kind::News, &News { signers, head: self.known.head_envelope.clone() })?);
+        made.insert(from, Frame::clone(&news));
+        Ok(Some(news))
     }
 
     /// Does the other side know more?

@@ -28,6 +28,7 @@ pub fn in_words(tunnel: &TunnelView) -> Vec<String> {
     }
     lines.extend(tunnel.troubles.iter().map(|(about, why)| format!("problem   {about}: {why}")));
     if let Some(now) = &tunnel.now {
+        lines.extend(now.fewer.iter().map(|fewer| format!("tunnel    {fewer}")));
         lines.extend(now.peers.iter().map(peer));
         lines.extend(now.callers.iter().map(caller));
         lines.push(sum(now));

@@ -22,6 +22,7 @@ pub struct Facts(Mutex<HashMap<NodeName, Fact>>);
 struct Fact {
     tls_failed: Option<Instant>,
     quic_failed: Option<Instant>,
+    crowded: Option<Instant>,
     round_trip: Option<(Duration, Instant)>,
     used: Option<(By, &'static str)>,
     head: u64,
@@ -98,6 +99,17 @@ impl Facts {
             By::Quic => fact.quic_failed = at,
         }
         fact.problem = Some(format!("{}: {why}", by.word()));
+    }
+
+    /// It took no more connections over QUIC from this node.
+    pub fn crowded(&self, node: &NodeName) {
+        if let Some(fact) = self.facts().get_mut(node) {
+            fact.crowded = Some(Instant::now());
+        }
+    }
+
+    pub fn is_crowded(&self, node: &NodeName) -> bool {
+        self.facts().get(node).and_then(|fact| fact.crowded).is_some_and(|at| at.elapsed() < LATELY)
     }
 
     /// A new connection; counted as long as the answer is held.

@@ -213,6 +213,9 @@ impl Ring {
         if inner.facts.measured(&key.1).quic_failed.is_some_and(|ago| ago < begun.elapsed()) {
             return Err("it did not answer a moment ago".to_owned());
         }
+        if inner.facts.is_crowded(&key.1) {
+            return Err("it has as many connections over QUIC as it takes from one node".to_owned());
+        }
         let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
         let config = quic::client(&config).map_err(|why| why.to_string())?;
         let mut failed = String::new();

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::time::Instant;
 
 use crate::door::{Room, SHORT};
 use crate::frame::{self, BadFrame, HEADER, Kind};
@@ -28,11 +29,18 @@ pub struct Frames<R> {
     from: R,
     header: [u8; HEADER],
     have: usize,
+    signs: u64,
+    since: Instant,
 }
 
+/// Frames that say nothing, of which there may be so many, and so many more for each second since the beginning: whoever did not
+/// read for an hour finds those of an hour.
+const SIGNS: u64 = 64;
+const SIGNS_A_SECOND: u64 = 8;
+
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub const fn new(from: R) -> Self {
-        Self { from, header: [0; HEADER], have: 0 }
+    pub fn new(from: R) -> Self {
+        Self { from, header: [0; HEADER], have: 0, signs: 0, since: Instant::now() }
     }
 
     /// The next frame's kind, and how many bytes follow. May be dropped at any await.
@@ -50,7 +58,14 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             }
         }
         self.have = 0;
-        Poll::Ready(Ok(frame::read_header(self.header)?))
+        let (kind, length) = frame::read_header(self.header)?;
+        if length == 0 && matches!(kind, Kind::Still | Kind::Data) {
+            self.signs += 1;
+            if self.signs > SIGNS && self.signs > SIGNS + SIGNS_A_SECOND * self.since.elapsed().as_secs() {
+                return Poll::Ready(Err(BadFrame::Restless.into()));
+            }
+        }
+        Poll::Ready(Ok((kind, length)))
     }
 
     /// For the bytes that follow a header.
@@ -128,7 +143,12 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 }
 
 pub async fn say<W: AsyncWrite + Unpin>(to: &mut W, kind: Kind, words: &impl Serialize) -> Result<(), NoFrame> {
-    to.write_all(&frame::words(kind, words)?).await?;
+    say_frame(to, &frame::words(kind, words)?).await
+}
+
+/// The same of words that are in a frame already.
+pub async fn say_frame<W: AsyncWrite + Unpin>(to: &mut W, frame: &[u8]) -> Result<(), NoFrame> {
+    to.write_all(frame).await?;
     Ok(to.flush().await?)
 }
 
@@ -136,4 +156,28 @@ pub async fn say<W: AsyncWrite + Unpin>(to: &mut W, kind: Kind, words: &impl Ser
 pub async fn sign<W: AsyncWrite + Unpin>(to: &mut W, kind: Kind) -> Result<(), NoFrame> {
     to.write_all(&frame::header(kind, 0)?).await?;
     Ok(to.flush().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Each costs who sends it four bytes, and who reads it a turn.
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_over_and_over_is_not_heard_for_ever() {
+        for kind in [Kind::Still, Kind::Data] {
+            let said = frame::header(kind, 0).unwrap().repeat(1_000);
+            let mut frames = Frames::new(said.as_slice());
+            for _ in 0..SIGNS {
+                assert_eq!(frames.next().await.unwrap(), (kind, 0));
+            }
+            tokio::time::advance(Duration::from_secs(2)).await;
+            for _ in 0..SIGNS_A_SECOND * 2 {
+                assert_eq!(frames.next().await.unwrap(), (kind, 0));
+            }
+            assert!(matches!(frames.next().await, Err(NoFrame::Bad(BadFrame::Restless))));
+        }
+    }
 }

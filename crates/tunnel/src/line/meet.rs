@@ -1,6 +1,7 @@
 //! How two sides of a connection come to know each other, over either transport: each says who it is and what it knows, the
 //! newer head is handed over, and only then is the other one judged.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 use wire::known::{BadKnowledge, Known};
 use wire::peer::{Hello, News, SCHEMA};
 
-use super::frames::{Frames, NoFrame, say};
+use super::frames::{Frames, NoFrame, say_frame};
 use crate::door::Room;
 use crate::frame::Kind;
 use crate::held::Held;
@@ -70,25 +71,31 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let own = held.rule.load().standing.hello().ok_or(Unmet::NothingToShow)?;
+    let (frame, own) = {
+        let standing = &held.rule.load().standing;
+        (standing.hello_frame().map_err(NoFrame::from)?.ok_or(Unmet::NothingToShow)?, standing.knows())
+    };
     // What was read is kept until the other one is judged.
     let mut room = held.door.room();
     // At once: whoever waited for the other to read first could wait for ever.
     let heard = frames.long_words::<Hello>(Kind::Hello, &mut room);
-    let both = async { tokio::try_join!(say(to, Kind::Hello, &own), heard) };
+    let both = async { tokio::try_join!(say_frame(to, &frame), heard) };
     let ((), hello) = timeout(HELLO, both).await.map_err(|_| Unmet::Silent)??;
     if hello.schema != SCHEMA {
         return Err(Unmet::OtherWords(hello.schema));
     }
     // What this side said that it knows, and no more: by that the other one decides whether to wait.
     let standing = Arc::clone(&held.rule.load().standing);
-    let (is_older, is_newer) = (knows_less(&hello, &own), knows_less(&own, &hello));
-    let news = if is_older { standing.news_for(&hello) } else { None };
+    let other = (hello.head, hello.signers);
+    let (is_older, is_newer) = (knows_less(other, own), knows_less(own, other));
+    let news = if is_older { standing.news_for(&hello).map_err(NoFrame::from)? } else { None };
     let tell = async {
         match &news {
-            Some(news) => {
-                timeout(HELLO, say(to, Kind::News, news)).await.map_err(|_| Unmet::Silent)?.map_err(Unmet::from)
-            }
+            Some(news) => match timeout(HELLO, say_frame(to, news)).await.map_err(|_| Unmet::Silent)? {
+                // It waited for them long enough, and goes by what it has.
+                Err(NoFrame::Io(why)) if why.kind() == ErrorKind::ConnectionReset => Ok(()),
+                told => told.map_err(Unmet::from),
+            },
             None => Ok(()),
         }
     };
@@ -103,8 +110,8 @@ where
     }
     let standing = later.map_or_else(|| Arc::clone(&held.rule.load().standing), Arc::new);
     // Of a later head there is only the other's word, unless it came.
-    let goes_by = hello.head.min(standing.head().max(own.head));
-    let shared = own.head.max(goes_by);
+    let goes_by = hello.head.min(standing.head().max(own.0));
+    let shared = own.0.max(goes_by);
     let peer = judge(held, &standing, (&hello, shown)).map(Arc::new);
     let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
     Ok(Met { peer, head: goes_by, shared, claims })
@@ -116,8 +123,8 @@ fn claimed(shown: Shown<'_>) -> Option<Principal> {
 }
 
 /// The same on both sides, so that each knows what the other does.
-const fn knows_less(one: &Hello, other: &Hello) -> bool {
-    one.head < other.head || one.signers < other.signers
+const fn knows_less(one: (u64, u64), other: (u64, u64)) -> bool {
+    one.0 < other.0 || one.1 < other.1
 }
 
 /// Waits until the agent has taken in what the other side knows. If it does not come, or does not hold, one goes by what one

@@ -2,12 +2,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use identity::verifier::Side;
 use pki_types::CertificateDer;
 use quinn::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
-use quinn::{Connection, Endpoint, IdleTimeout, Incoming, RecvStream, SendStream, TransportConfig, VarInt};
+use quinn::{
+    Connection, ConnectionError, Endpoint, IdleTimeout, Incoming, RecvStream, SendStream, TransportConfig, VarInt,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use wire::peer::{Open, Opened};
 
@@ -15,7 +19,7 @@ use super::frames::{Frames, NoFrame, say};
 use super::meet::{Met, Shown, meet};
 use super::tls::NoLine;
 use super::{HANDSHAKE, OPENED, SILENCE};
-use crate::door::STREAMS_OF_ONE;
+use crate::bounds::STREAMS_OF_ONE;
 use crate::frame::Kind;
 use crate::held::Held;
 
@@ -23,20 +27,55 @@ use crate::held::Held;
 pub const ANSWER: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const IDLE_MILLISECONDS: u32 = 15_000;
-/// What a peer may have sent on all its streams together that no service has read yet. A stream has a window of its own.
+/// What a peer may have sent on all its streams together that no service has read yet, once one of them is allowed. A stream
+/// has a window of its own.
 const WINDOW: u32 = 16 << 20;
+/// And before: enough for long words, which are read as they come.
+const WINDOW_AT_FIRST: u32 = 512 << 10;
+/// The same for what was sent to it, and has not arrived; before, as little.
+const SENT: u32 = 10_000_000;
+
+/// Streams of one connection that have not said what they are for, and are waited for: the next ones cost nothing until they
+/// are taken. One small packet begins as many as there may be.
+pub const UNSAID: usize = 64;
+/// So many streams a connection may have at first, since each of them is kept room for from the start; more when so many are
+/// in use.
+pub const STREAMS_AT_FIRST: u32 = 256;
 
 /// What the other side hears of a stream that broke off here.
 pub const BROKEN: VarInt = VarInt::from_u32(1);
 /// And of a connection that is not wanted.
 pub const UNWANTED: VarInt = VarInt::from_u32(2);
+/// And of one that is one too many of its node: there is still room over TLS.
+pub const CROWDED: VarInt = VarInt::from_u32(3);
 
 #[derive(Debug)]
 pub struct Line {
     pub connection: Connection,
     pub since: Instant,
-    /// It stays open as long as the connection is of use.
-    _words: (SendStream, RecvStream),
+    unsaid: Arc<Semaphore>,
+    is_wide: Arc<AtomicBool>,
+    streams: AtomicU32,
+    /// It stays open as long as the connection is of use; what comes on it after the words is not kept.
+    _words: SendStream,
+}
+
+/// The place of a stream of which nobody knows yet what it is for.
+#[derive(Debug)]
+pub struct Turn {
+    _place: OwnedSemaphorePermit,
+    connection: Connection,
+    is_wide: Arc<AtomicBool>,
+}
+
+impl Turn {
+    /// It is allowed, and counted as what it is from now on.
+    pub fn pass(self) {
+        if !self.is_wide.swap(true, Relaxed) {
+            self.connection.set_receive_window(VarInt::from_u32(WINDOW));
+            self.connection.set_send_window(u64::from(SENT));
+        }
+    }
 }
 
 /// Both directions of one stream.
@@ -50,7 +89,8 @@ pub fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport.keep_alive_interval(Some(KEEP_ALIVE));
     transport.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_MILLISECONDS))));
-    transport.max_concurrent_bidi_streams(VarInt::from_u32(u32::try_from(STREAMS_OF_ONE).unwrap_or(u32::MAX)));
+    // Who is called begins none.
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(0));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
     transport.datagram_receive_buffer_size(None);
     transport.receive_window(VarInt::from_u32(WINDOW));
@@ -59,7 +99,11 @@ pub fn transport() -> TransportConfig {
 
 pub fn server(config: rustls::ServerConfig) -> Result<quinn::ServerConfig, NoInitialCipherSuite> {
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(config)?));
-    server.transport_config(Arc::new(transport()));
+    let mut transport = transport();
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_AT_FIRST));
+    transport.receive_window(VarInt::from_u32(WINDOW_AT_FIRST));
+    transport.send_window(u64::from(WINDOW_AT_FIRST));
+    server.transport_config(Arc::new(transport));
     Ok(server)
 }
 
@@ -98,7 +142,17 @@ async fn introduce(
     let chain = identity.map(|chain| *chain).unwrap_or_default();
     let mut frames = Frames::new(from);
     let met = meet(held, (&mut frames, &mut to), Shown { chain: &chain, side }).await?;
-    Ok((Line { connection, since: Instant::now(), _words: (to, frames.into_inner()) }, met))
+    // Whatever else comes there is thrown away as it comes.
+    let _ = frames.into_inner().stop(VarInt::from_u32(0));
+    let line = Line {
+        connection,
+        since: Instant::now(),
+        unsaid: Arc::new(Semaphore::new(UNSAID)),
+        is_wide: Arc::default(),
+        streams: AtomicU32::new(STREAMS_AT_FIRST),
+        _words: to,
+    };
+    Ok((line, met))
 }
 
 impl Line {
@@ -126,9 +180,32 @@ impl Line {
         }
     }
 
-    /// The next stream that the other side begins; nothing when the connection is over.
-    pub async fn next(&self) -> Option<Ends> {
-        self.connection.accept_bi().await.ok().map(|(to, from)| Ends { to, from })
+    /// The next stream that the other side begins, when it is its turn; nothing when the connection is over.
+    pub async fn next(&self) -> Option<(Ends, Turn)> {
+        let turn = Arc::clone(&self.unsaid).acquire_owned();
+        let place = tokio::select! {
+            place = turn => place.ok()?,
+            _ = self.connection.closed() => return None,
+        };
+        let (to, from) = self.connection.accept_bi().await.ok()?;
+        let turn = Turn { _place: place, connection: self.connection.clone(), is_wide: Arc::clone(&self.is_wide) };
+        Some((Ends { to, from }, turn))
+    }
+
+    /// So many streams are at work, in use or not: when half of those that there may be are in use, there may be twice as many.
+    pub fn make_room(&self, at_work: usize) {
+        let in_use = (at_work + self.unsaid.available_permits()).saturating_sub(UNSAID);
+        let (most, all) = (self.streams.load(Relaxed), u32::try_from(STREAMS_OF_ONE).unwrap_or(u32::MAX));
+        if most < all && u32::try_from(in_use).is_ok_and(|in_use| in_use >= most / 2) {
+            let more = (most * 2).min(all);
+            self.streams.store(more, Relaxed);
+            self.connection.set_max_concurrent_bi_streams(VarInt::from_u32(more));
+        }
+    }
+
+    /// One too many of this node.
+    pub fn is_crowded(&self) -> bool {
+        matches!(self.connection.close_reason(), Some(ConnectionError::ApplicationClosed(why)) if why.error_code == CROWDED)
     }
 
     pub fn is_over(&self) -> bool {

@@ -45,8 +45,6 @@ use plan::Plan;
 use ports::Wish;
 use socks_words::Reply;
 
-/// Connections of programs, in all.
-pub const MOST: usize = 16_384;
 /// To say what is wanted, a program has so long.
 pub const WORDS: Duration = Duration::from_secs(10);
 /// The dialer has bounds of its own; this is for all of its tries together.
@@ -63,8 +61,8 @@ pub struct Ways<O> {
 
 impl<O: Opens> Ways<O> {
     pub fn new(held: Arc<Held>, opens: O) -> Self {
-        let meter = Arc::clone(&held.meter);
-        Self { held, listeners: Listeners::new(opens, meter) }
+        let (meter, most) = (Arc::clone(&held.meter), held.door.bounds.programs);
+        Self { held, listeners: Listeners::new(opens, meter, most) }
     }
 
     /// To be called after each order to run, to speak and to allow.
@@ -159,8 +157,9 @@ enum Leads {
 }
 
 impl<O: Opens> Listeners<O> {
-    fn new(opens: O, meter: Arc<Meter>) -> Self {
-        let room = Arc::new(Semaphore::new(MOST));
+    /// For so many programs in all.
+    fn new(opens: O, meter: Arc<Meter>, most: usize) -> Self {
+        let room = Arc::new(Semaphore::new(most));
         let hall = Hall { opens, desk: ArcSwapOption::empty(), named: ArcSwap::default(), meter, room };
         Self { hall: Arc::new(hall), settled: Mutex::default() }
     }

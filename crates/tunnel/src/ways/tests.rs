@@ -18,6 +18,7 @@ use super::desk::Here;
 use super::opens::{Carries, Opens, Unopened};
 use super::socks_words::Reply;
 use super::{Listeners, Listens};
+use crate::bounds::PROGRAMS;
 use crate::held::Targets;
 use crate::meter::Meter;
 use crate::names::Wanted;
@@ -94,7 +95,7 @@ impl House {
         let places = vec![dial("alpha"), dial("beta")];
         let target = Target { places, node: true, callers: Vec::new(), port: Some(echo.port()) };
         Self {
-            listeners: Listeners::new(nearby, Arc::default()),
+            listeners: Listeners::new(nearby, Arc::default(), PROGRAMS),
             running: running("127.0.0.1:0", false),
             targets: Targets { services: BTreeMap::from([(name("echo"), target)]), relays: BTreeMap::new() },
             home: [of("node/laptop"), of("user/alice")].into(),

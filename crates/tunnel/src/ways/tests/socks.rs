@@ -179,7 +179,7 @@ async fn curl_gets_there() {
     let mut house = House::new().await;
     let nearby = Nearby { services: [(name("wiki"), web().await)].into(), ..Nearby::default() };
     house.asked = Arc::clone(&nearby.asked);
-    house.listeners = Listeners::new(nearby, Arc::default());
+    house.listeners = Listeners::new(nearby, Arc::default(), PROGRAMS);
     house.running = running("127.0.0.1:0", true);
     let at = house.follow().await.at[&Place::Socks].to_string();
     let curl = async |arguments: &[&str]| {
