@@ -3,8 +3,9 @@
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
+use rustix::process::{Pid, Signal};
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -18,8 +19,53 @@ const NOBODY: u32 = 65_534;
 /// The program as it runs: also if its file was replaced since, and if folders above it are closed to others.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// Ends when the child is dropped, or its socket is. With it come its end of the socket, and what it says for the access log.
-pub fn start() -> io::Result<(Child, UnixStream, PipeReader)> {
+/// The process, and all that it could make: it leads a group of its own, and they end together.
+#[derive(Debug)]
+pub struct Run {
+    child: Child,
+    /// Until it was killed.
+    group: Option<Pid>,
+}
+
+impl Run {
+    /// Of a child that leads its group.
+    pub fn new(child: Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self { child, group: id.and_then(Pid::from_raw) }
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Nothing of it runs any more then.
+    pub async fn kill(&mut self) {
+        self.kill_group();
+        // What it was told is not in force, whatever becomes of it.
+        let _ = self.child.kill().await;
+    }
+
+    /// Also if it ended by itself: what it made would go on. The system gives its number to no other while one of them is there.
+    fn kill_group(&mut self) {
+        if let Some(group) = self.group.take() {
+            // There may be none left.
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.kill_group();
+    }
+}
+
+/// Ends when it is dropped, or its socket is. With it come its end of the socket, and what it says for the access log.
+pub fn start() -> io::Result<(Run, UnixStream, PipeReader)> {
     let (lines, log) = io::pipe()?;
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
@@ -45,7 +91,7 @@ pub fn start() -> io::Result<(Child, UnixStream, PipeReader)> {
         }
         _ => why,
     })?;
-    Ok((child, UnixStream::from_std(ours)?, lines))
+    Ok((Run::new(child), UnixStream::from_std(ours)?, lines))
 }
 
 pub async fn send(to: &mut (impl tokio::io::AsyncWrite + Unpin), order: &Numbered) -> io::Result<()> {
@@ -64,4 +110,33 @@ pub async fn next<T: DeserializeOwned>(from: &mut OwnedReadHalf) -> Option<T> {
     let mut json = vec![0; length];
     from.read_exact(&mut json).await.ok()?;
     serde_json::from_slice(&json).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its output is at its end when nobody holds it any more.
+    #[tokio::test]
+    async fn what_the_process_made_ends_with_it() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & echo ready; exec sleep 1000"]).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.kill_on_drop(true).spawn().unwrap();
+        let mut said = child.stdout.take().unwrap();
+        assert_eq!(said.read_u8().await.unwrap(), b'r');
+        Run::new(child).kill().await;
+        said.read_to_end(&mut Vec::new()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_the_process_left_behind_ends_too() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & echo ready"]).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.kill_on_drop(true).spawn().unwrap();
+        let mut said = child.stdout.take().unwrap();
+        let mut run = Run::new(child);
+        assert!(run.wait().await.unwrap().success());
+        drop(run);
+        said.read_to_end(&mut Vec::new()).await.unwrap();
+    }
 }

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ground::clock;
-use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -17,6 +16,7 @@ use tunnel::orders::{Meeting, Place};
 use wire::peer::News;
 
 use super::attend::{Attended, End};
+use super::child::Run;
 use super::feed::Orders;
 use super::listens::Wished;
 use super::meet::Meetings;
@@ -143,8 +143,8 @@ impl Supervisor {
         true
     }
 
-    async fn attend(&mut self, child: Child, socket: tokio::net::UnixStream) -> End {
-        let pid = child.id();
+    async fn attend(&mut self, child: Run, socket: tokio::net::UnixStream) -> End {
+        let pid = child.pid();
         tracing::info!(pid, "the tunnel's process was started");
         self.show(|view| {
             (view.state, view.pid, view.since) = (State::Running, pid, Some(clock::now()));
@@ -153,7 +153,7 @@ impl Supervisor {
         let end = attended.attend(self).await;
         attended.reader.abort();
         // It may be in the middle of something; what it was told last is not in force by itself.
-        let _ = attended.child.kill().await;
+        attended.child.kill().await;
         end
     }
 
