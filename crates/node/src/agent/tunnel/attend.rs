@@ -72,6 +72,7 @@ impl Attended {
         }
         loop {
             let (due, met) = (self.due.map(|(_, at)| at), supervisor.meetings.due());
+            let news = supervisor.hearing.due();
             let done = tokio::select! {
                 biased;
                 ended = self.child.wait() => {
@@ -83,6 +84,10 @@ impl Attended {
                 wish = supervisor.wishes.recv() => self.take_wish(supervisor, wish).await,
                 // Before what it says next: it is one file for all whom it met meanwhile.
                 () = at(met) => self.write_down(supervisor).await,
+                () = at(news) => {
+                    supervisor.hear();
+                    Ok(())
+                }
                 word = self.words.recv() => match word {
                     Some(word) => {
                         self.take_word(supervisor, word);
@@ -148,7 +153,7 @@ impl Attended {
                     self.settle((wanted, done), number);
                 }
             }
-            Word::Heard(news) => supervisor.hear(*news),
+            Word::Heard(news) => supervisor.hearing.take(*news),
             Word::Met(meeting) => supervisor.meet(*meeting),
             Word::Listens { at, failed } => supervisor.listens(at, failed),
             Word::Shown { number, answer } => {

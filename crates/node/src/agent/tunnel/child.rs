@@ -1,9 +1,10 @@
-//! Starting the tunnel's process: this very program, without privileges, with nothing but its socket and a pipe for its log.
+//! Starting the tunnel's process: this very program, without privileges, with nothing but its socket and pipes for what it logs.
 
-use std::io::{self, PipeReader};
+use std::io::{self, BufRead as _, BufReader, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use serde::de::DeserializeOwned;
@@ -14,10 +15,28 @@ use tokio::process::{Child, Command};
 use tunnel::orders::{MOST, Numbered};
 use zeroize::Zeroizing;
 
+use crate::report::plain;
+
 /// Nobody, on every system.
 const NOBODY: u32 = 65_534;
 /// The program as it runs: also if its file was replaced since, and if folders above it are closed to others.
 const OURSELVES: &str = "/proc/self/exe";
+
+/// A longer line of its own log becomes several.
+const LONGEST_LINE: u64 = 4 << 10;
+/// So many lines of it are copied in a second.
+const LINES: u32 = 1_000;
+
+/// Of a process that was started, the ends that are here.
+#[derive(Debug)]
+pub struct Started {
+    pub run: Run,
+    pub socket: UnixStream,
+    /// What it says for the access log.
+    pub lines: PipeReader,
+    /// What it logs itself.
+    pub log: PipeReader,
+}
 
 /// The process, and all that it could make: it leads a group of its own, and they end together.
 #[derive(Debug)]
@@ -64,9 +83,10 @@ impl Drop for Run {
     }
 }
 
-/// Ends when it is dropped, or its socket is. With it come its end of the socket, and what it says for the access log.
-pub fn start() -> io::Result<(Run, UnixStream, PipeReader)> {
-    let (lines, log) = io::pipe()?;
+/// Ends when it is dropped, or its socket is.
+pub fn start() -> io::Result<Started> {
+    let (lines, says) = io::pipe()?;
+    let (log, logs) = io::pipe()?;
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let mut command = Command::new(OURSELVES);
@@ -76,8 +96,9 @@ pub fn start() -> io::Result<(Run, UnixStream, PipeReader)> {
         .envs(std::env::vars_os().filter(|(name, _)| name == "FREEHOLD_LOG"))
         .current_dir("/")
         .stdin(OwnedFd::from(theirs))
-        .stdout(log)
-        .stderr(Stdio::inherit())
+        .stdout(says)
+        // Not the agent's own, which may be a terminal.
+        .stderr(logs)
         // A Ctrl-C is for the agent, which ends it in its own time.
         .process_group(0)
         .kill_on_drop(true);
@@ -91,7 +112,40 @@ pub fn start() -> io::Result<(Run, UnixStream, PipeReader)> {
         }
         _ => why,
     })?;
-    Ok((Run::new(child), UnixStream::from_std(ours)?, lines))
+    Ok(Started { run: Run::new(child), socket: UnixStream::from_std(ours)?, lines, log })
+}
+
+/// Copies what it logs into the agent's own log, until it is gone. Each line is marked, cut and plain: whoever took the process
+/// over says nothing in the agent's name, and nothing to a terminal.
+pub fn copy_log(log: impl Read, mut to: impl Write) {
+    let mut log = BufReader::new(log);
+    let (mut since, mut copied, mut left_out) = (Instant::now(), 0, 0_u64);
+    let mut say = |text: &str| {
+        // In one piece, between the agent's lines. If nobody takes it, it is read all the same: the process is not to stand still.
+        let _ = to.write_all(format!("tunnel: {text}\n").as_bytes());
+    };
+    loop {
+        let mut line = Vec::new();
+        // What cannot be read any more is at its end.
+        let is_over = log.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_or(true, |read| read == 0);
+        let is_new_second = since.elapsed() >= Duration::from_secs(1);
+        if (is_over || is_new_second) && left_out > 0 {
+            say(&format!("and {left_out} more lines, too many to copy"));
+            left_out = 0;
+        }
+        if is_over {
+            return;
+        }
+        if is_new_second {
+            (since, copied) = (Instant::now(), 0);
+        }
+        if copied < LINES {
+            copied += 1;
+            say(&plain(String::from_utf8_lossy(&line).trim_end_matches('\n')));
+        } else {
+            left_out += 1;
+        }
+    }
 }
 
 pub async fn send(to: &mut (impl tokio::io::AsyncWrite + Unpin), order: &Numbered) -> io::Result<()> {
@@ -114,7 +168,39 @@ pub async fn next<T: DeserializeOwned>(from: &mut OwnedReadHalf) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
+
+    fn copied(log: &str) -> String {
+        let mut out = Vec::new();
+        copy_log(log.as_bytes(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn no_line_of_the_process_passes_for_one_of_the_agent() {
+        assert_eq!(copied("panicked at x.rs\n  here\n"), "tunnel: panicked at x.rs\ntunnel:   here\n");
+        assert_eq!(copied("not ended"), "tunnel: not ended\n");
+        let odd = copied("up\x1b[1A\r2026-01-01 ERROR the agent ends\u{202e}\n");
+        assert_eq!(odd, "tunnel: up\\u{1b}[1A\\u{d}2026-01-01 ERROR the agent ends\\u{202e}\n");
+        let long = copied(&"x".repeat(10_000));
+        assert_eq!(long.lines().map(str::len).collect::<Vec<_>>(), [4_104, 4_104, 1_816]);
+        assert!(long.lines().all(|line| line.starts_with("tunnel: ")), "{long}");
+    }
+
+    /// However long it takes, not all of them are there, and how many are not is said.
+    #[test]
+    fn who_logs_without_end_fills_no_disk() {
+        let all = 200_000;
+        let log = copied(&"noise\n".repeat(all));
+        let left_out =
+            log.lines().filter_map(|line| line.strip_prefix("tunnel: and ")?.split(' ').next()?.parse::<usize>().ok());
+        let left_out: usize = left_out.sum();
+        let there = log.lines().filter(|line| *line == "tunnel: noise").count();
+        assert_eq!(there + left_out, all);
+        assert!(left_out > 0, "{there}");
+    }
 
     /// Its output is at its end when nobody holds it any more.
     #[tokio::test]

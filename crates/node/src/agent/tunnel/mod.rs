@@ -4,6 +4,7 @@ pub mod view;
 pub mod feed;
 pub mod gather;
 pub mod child;
+pub mod hear;
 pub mod meet;
 pub mod listens;
 pub mod attend;

@@ -16,8 +16,9 @@ use tunnel::orders::{Meeting, Place};
 use wire::peer::News;
 
 use super::attend::{Attended, End};
-use super::child::Run;
+use super::child::{Run, Started};
 use super::feed::Orders;
+use super::hear::Hearing;
 use super::listens::Wished;
 use super::meet::Meetings;
 use super::view::{State, TunnelView, note};
@@ -48,6 +49,7 @@ pub struct Supervisor {
     heard: mpsc::Sender<News>,
     view: Arc<Mutex<TunnelView>>,
     pub(super) meetings: Meetings,
+    pub(super) hearing: Hearing,
     orders: Option<Box<Orders>>,
     /// By these orders; made when it says where it listens.
     wished: Option<Wished>,
@@ -62,8 +64,9 @@ impl Supervisor {
         (wishes, heard): (mpsc::Receiver<Wish>, mpsc::Sender<News>),
         (view, met): (Arc<Mutex<TunnelView>>, Arc<Mutex<Met>>),
     ) -> Self {
-        let meetings = Meetings::new(met);
-        Self { scope, wishes, heard, view, meetings, orders: None, wished: None, said: None, pause: FIRST_PAUSE }
+        let (meetings, hearing) = (Meetings::new(met), Hearing::default());
+        let (orders, wished, said, pause) = (None, None, None, FIRST_PAUSE);
+        Self { scope, wishes, heard, view, meetings, hearing, orders, wished, said, pause }
     }
 
     /// Until the agent is gone.
@@ -78,11 +81,12 @@ impl Supervisor {
             }
             let began = Instant::now();
             let end = match child::start() {
-                Ok((child, socket, lines)) => {
-                    let log = self.keep_log(lines);
-                    let end = self.attend(child, socket).await;
+                Ok(Started { run, socket, lines, log }) => {
+                    let lines = self.keep_log(lines);
+                    let log = tokio::task::spawn_blocking(move || child::copy_log(log, std::io::stderr()));
+                    let end = self.attend(run, socket).await;
                     // It is dead: what it said last is not much.
-                    let _ = timeout(LAST_WORDS, log).await;
+                    let _ = timeout(LAST_WORDS, async { (lines.await, log.await) }).await;
                     self.said = None;
                     self.write_down();
                     end
@@ -190,7 +194,8 @@ impl Supervisor {
     }
 
     /// Verified here, so that whoever lies does not disturb the agent.
-    pub(super) fn hear(&self, news: News) {
+    pub(super) fn hear(&mut self) {
+        let Some(news) = self.hearing.next() else { return };
         match is_news(&self.scope, &news) {
             Ok(true) => {
                 if self.heard.try_send(news).is_err() {
@@ -198,7 +203,7 @@ impl Supervisor {
                 }
             }
             Ok(false) => {}
-            Err(why) => tracing::warn!(why = describe(&why), "what a peer told of the org does not hold"),
+            Err(why) => self.hearing.disbelieve(&describe(&why)),
         }
     }
 
