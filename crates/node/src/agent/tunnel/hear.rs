@@ -40,7 +40,7 @@ impl Hearing {
         self.waiting.front().map(|_| self.last.map_or(now, |last| last + BETWEEN))
     }
 
-    pub fn next(&mut self) -> Option<News> {
+    pub fn look_at_next(&mut self) -> Option<News> {
         self.last = Some(Instant::now());
         self.waiting.pop_front()
     }
@@ -76,7 +76,7 @@ mod tests {
         let mut looked_at = Vec::new();
         while let Some(due) = hearing.due() {
             tokio::time::sleep_until(due).await;
-            looked_at.push((begun.elapsed().as_secs(), hearing.next().unwrap().head));
+            looked_at.push((begun.elapsed().as_secs(), hearing.look_at_next().unwrap().head));
         }
         let expected: Vec<_> = (0..4).map(|n| (n, news(n + 1).head)).collect();
         assert_eq!((looked_at, hearing.left_out), (expected, 996));

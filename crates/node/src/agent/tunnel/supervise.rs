@@ -65,8 +65,8 @@ impl Supervisor {
         (view, met): (Arc<Mutex<TunnelView>>, Arc<Mutex<Met>>),
     ) -> Self {
         let (meetings, hearing) = (Meetings::new(met), Hearing::default());
-        let (orders, wished, said, pause) = (None, None, None, FIRST_PAUSE);
-        Self { scope, wishes, heard, view, meetings, hearing, orders, wished, said, pause }
+        let (orders, said, pause) = (None, None, FIRST_PAUSE);
+        Self { scope, wishes, heard, view, meetings, hearing, orders, wished: None, said, pause }
     }
 
     /// Until the agent is gone.
@@ -195,7 +195,7 @@ impl Supervisor {
 
     /// Verified here, so that whoever lies does not disturb the agent.
     pub(super) fn hear(&mut self) {
-        let Some(news) = self.hearing.next() else { return };
+        let Some(news) = self.hearing.look_at_next() else { return };
         match is_news(&self.scope, &news) {
             Ok(true) => {
                 if self.heard.try_send(news).is_err() {
