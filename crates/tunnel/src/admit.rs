@@ -160,24 +160,21 @@ async fn admit(
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
     let listener = listener(held, &subject.service).ok_or(Refused::NotHere)?;
     // A service that takes its time holds up no other.
-    turn.take().map(Turn::pass);
+    if let Some(turn) = turn.take() {
+        turn.pass();
+    }
     let mut service = tokio::select! {
         why = ticket.cut() => return Err(why.into()),
         service = reach(&listener) => service?,
     };
     // The service may have taken its time, and the operators may have spoken since.
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
-    let (own, at) = (service.local_addr(), listener.addr.to_string());
-    let down = |why| Refused::Down { at, why };
-    match (own, listener.tells_caller.then(|| service.peer_addr()).transpose()) {
-        (Err(why), _) | (_, Err(why)) => return Err(down(why)),
-        (Ok(own), Ok(destination)) => {
-            ticket.is_seen_as(own);
-            if let Some(destination) = destination {
-                let header = proxy_header::v2(from, destination, &subject.who, &subject.node);
-                service.write_all(&header).await.map_err(down)?;
-            }
-        }
+    let down = |why| Refused::Down { at: listener.addr.to_string(), why };
+    let (own, destination) = (service.local_addr().map_err(down)?, service.peer_addr().map_err(down)?);
+    ticket.is_seen_as(own, destination);
+    if listener.tells_caller {
+        let header = proxy_header::v2(from, destination, &subject.who, &subject.node);
+        service.write_all(&header).await.map_err(down)?;
     }
     let row = held.meter.row(&subject.service, &subject.who, true);
     let terms = Terms { ticket, row, way: Way::In, idle: pipe::IDLE };

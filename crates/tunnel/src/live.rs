@@ -14,7 +14,7 @@ use identity::time::Timestamp;
 use org::peer::Peer;
 use tokio::sync::watch;
 
-use crate::orders::Caller;
+use crate::orders::{Caller, Connection};
 use crate::standing::{Denied, Rule};
 
 #[derive(Debug, Default)]
@@ -38,9 +38,30 @@ struct Entry {
     service: Name,
     way: Way,
     since: Timestamp,
-    /// Where the service sees the call come from.
-    seen_as: Option<SocketAddr>,
+    /// While the service has it.
+    seen_as: Option<Ends>,
     cut: watch::Sender<Option<Denied>>,
+}
+
+/// Of the connection to a service, as the service sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ends {
+    far: SocketAddr,
+    near: SocketAddr,
+}
+
+impl Ends {
+    fn fit(self, connection: Connection) -> bool {
+        match connection {
+            Connection::Between { far, near } => self.far == canonical(far) && self.near == canonical(near),
+            Connection::From(far) => self.far == canonical(far),
+        }
+    }
+}
+
+/// A service that listens for both versions sees addresses of the one as such of the other.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// An entry's holder: gone from the book when dropped.
@@ -88,14 +109,15 @@ impl Book {
         cut
     }
 
-    /// Who calls a service here, by the address that the service sees.
-    pub fn caller(&self, seen_as: SocketAddr) -> Option<Caller> {
+    /// Who calls a service here, by what the service sees.
+    pub fn caller(&self, connection: Connection) -> Option<Caller> {
         let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut fits = streams.values().filter(|entry| entry.seen_as == Some(seen_as));
+        let seen = streams.values().filter_map(|entry| Some((entry, entry.seen_as?)));
+        let mut fits = seen.filter(|(_, ends)| ends.fit(connection));
         // Two services may see one address at the same time: then nobody can say which of the two is meant.
-        let (Some(entry), None) = (fits.next(), fits.next()) else { return None };
+        let (Some((entry, ends)), None) = (fits.next(), fits.next()) else { return None };
         let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
-        Some(Caller { principal, node, service: entry.service.clone(), since: entry.since })
+        Some(Caller { principal, node, service: entry.service.clone(), at: ends.near, since: entry.since })
     }
 
     pub fn open(&self) -> usize {
@@ -104,11 +126,20 @@ impl Book {
 }
 
 impl Ticket {
-    /// Where the service sees the call come from.
-    pub fn is_seen_as(&self, address: SocketAddr) {
+    /// Where the service sees the call come from, and at which of its own addresses.
+    pub fn is_seen_as(&self, far: SocketAddr, near: SocketAddr) {
+        self.see(Some(Ends { far: canonical(far), near: canonical(near) }));
+    }
+
+    /// Before the service's socket is closed: its address may be anybody's then.
+    pub fn is_seen_no_more(&self) {
+        self.see(None);
+    }
+
+    fn see(&self, ends: Option<Ends>) {
         let mut streams = self.book.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = streams.get_mut(&self.number) {
-            entry.seen_as = Some(address);
+            entry.seen_as = ends;
         }
     }
 

@@ -159,10 +159,20 @@ impl TryFrom<String> for Place {
 pub enum Question {
     /// Everything that is open and counted.
     View,
-    /// Who is at the other end of a connection that a service here accepted, by that connection's far address?
-    Caller(SocketAddr),
+    /// Who is at the other end of a connection that a service here accepted?
+    Caller(Connection),
     /// Can this service be reached, and by which way?
     Reach { service: Name, who: Option<Principal> },
+}
+
+/// A connection that a service here accepted, as the service sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Connection {
+    /// By both of its ends: that very one.
+    Between { far: SocketAddr, near: SocketAddr },
+    /// By its far end alone, which connections to other services may have, too.
+    From(SocketAddr),
 }
 
 /// What the tunnel tells the agent.
@@ -324,6 +334,8 @@ pub struct Caller {
     pub principal: Principal,
     pub node: NodeName,
     pub service: Name,
+    /// Where the service took the connection that this is about. To any other address it is another's.
+    pub at: SocketAddr,
     pub since: Timestamp,
 }
 

@@ -114,6 +114,7 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             let whole = AtomicBool::new(true);
             let (mut to, mut from) = far::tls(&mut ends, &whole);
             let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
+            terms.ticket.is_seen_no_more();
             hang_up(&end, socket);
             let free = end_line(&end, ends, whole.into_inner()).await;
             (end, free)
@@ -121,6 +122,7 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
         Far::Quic(mut ends) => {
             let (mut to, mut from) = far::quic(&mut ends);
             let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
+            terms.ticket.is_seen_no_more();
             hang_up(&end, socket);
             match end {
                 // What was written is on its way only as long as somebody holds the connection.
@@ -134,6 +136,7 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             let _ = other.set_zero_linger();
             let (from, to) = other.split();
             let end = both_ways(&mut socket, (&mut far::Plain(to), &mut far::Plain(from)), &progress, terms).await;
+            terms.ticket.is_seen_no_more();
             hang_up(&end, socket);
             hang_up(&end, other);
             (end, None)

@@ -206,7 +206,7 @@ impl Process {
     async fn show(&self, number: u64, question: Question) {
         let answer = match question {
             Question::View => Answer::View(self.view().bounded()),
-            Question::Caller(address) => Answer::Caller(self.held.book.caller(address)),
+            Question::Caller(connection) => Answer::Caller(self.held.book.caller(connection)),
             Question::Reach { service, who } => {
                 // Others do not wait for what may take long.
                 let (dialer, words, own) = (self.dialer.clone(), self.words.clone(), self.held.node.clone());

@@ -1,9 +1,11 @@
-//! What the tunnel's process gives up before it does anything: new privileges, core files, the file system, and sockets of
-//! this machine.
+//! What the tunnel's process gives up before it does anything: new privileges, core files, the file system, sockets of this
+//! machine, and other processes.
 //!
 //! It speaks with strangers. Whoever takes it over finds no file to read but those by which names are resolved, none to
 //! write, and no other program of this machine to ask, but over the network. Done before any thread is made, since each thread is confined by itself.
 
+mod calls;
+mod processes;
 mod sockets;
 
 use std::io;
@@ -35,6 +37,8 @@ pub struct Confined {
     pub files: Files,
     /// Why sockets of this machine are open to it; nothing if they are not.
     pub sockets: Option<String>,
+    /// Why it could make other processes; nothing if it cannot.
+    pub processes: Option<String>,
     /// So many files and sockets at once.
     pub open_files: Option<u64>,
 }
@@ -54,6 +58,9 @@ impl Confined {
         if let Some(why) = &self.sockets {
             tracing::warn!(why, "the tunnel could not be kept from sockets of this machine");
         }
+        if let Some(why) = &self.processes {
+            tracing::warn!(why, "the tunnel could not be kept from making processes");
+        }
     }
 }
 
@@ -67,6 +74,10 @@ impl std::fmt::Display for Confined {
         match &self.sockets {
             None => write!(f, "; no sockets of this machine"),
             Some(why) => write!(f, "; sockets of this machine are open to it: {why}"),
+        }?;
+        match &self.processes {
+            None => write!(f, "; no other processes"),
+            Some(why) => write!(f, "; it can make other processes: {why}"),
         }
     }
 }
@@ -82,7 +93,8 @@ pub fn confine() -> io::Result<Confined> {
     // Best effort: what is in force is told, and what is not.
     let files = close_files().map_or_else(|why| Files::Nothing { why: why.to_string() }, |status| files(&status));
     let sockets = sockets::close().err().map(|why| why.to_string());
-    Ok(Confined { files, sockets, open_files: rustix::process::getrlimit(Resource::Nofile).current })
+    let processes = processes::close().err().map(|why| why.to_string());
+    Ok(Confined { files, sockets, processes, open_files: rustix::process::getrlimit(Resource::Nofile).current })
 }
 
 fn close_files() -> Result<RestrictionStatus, RulesetError> {
@@ -110,7 +122,9 @@ fn files(status: &RestrictionStatus) -> Files {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, ToSocketAddrs as _, UdpSocket};
+    use std::os::fd::AsFd as _;
     use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    use std::os::unix::process::CommandExt as _;
     use std::path::Path;
     use std::process::Command;
 
@@ -139,13 +153,26 @@ mod tests {
             free.contains("key: true") && free.contains("write: true") && free.contains("privileges: true"),
             "{free}"
         );
-        assert!(free.contains("socket: true") && free.contains("bus: true"), "{free}");
+        for free_to in ["socket: true", "bus: true", "datagrams: true", "forked: true", "spawned: true"] {
+            assert!(free.contains(free_to), "{free_to}: {free}");
+        }
+        assert!(free.contains("unshared: Ok(())") && free.contains("moved: Err(Os { code: 22,"), "{free}");
         let said = run("yes");
         assert!(said.contains("privileges: false") && said.contains("core: Some(0)"), "{said}");
-        assert!(said.contains("; no sockets of this machine"), "{said}");
-        for kept in ["socket: false", "bus: false", "pair: true", "network: true", "localhost: true"] {
+        assert!(said.contains("; no sockets of this machine; no other processes"), "{said}");
+        for kept in ["socket: false", "bus: false", "pair: true", "network: true", "localhost: true", "thread: true"] {
             assert!(said.contains(kept), "{kept}: {said}");
         }
+        // Refused before landlock is asked about the program, whose answer would be another one.
+        for kept in ["datagrams: false", "spawned: not permitted"] {
+            assert!(said.contains(kept), "{kept}: {said}");
+        }
+        // Before it forks, the standard library makes a pair that is refused, too.
+        let alone = run("processes");
+        for kept in ["datagrams: true", "forked: not permitted", "spawned: not permitted", "thread: true"] {
+            assert!(alone.contains(kept), "{kept}: {alone}");
+        }
+        assert!(said.contains("unshared: Err(Os { code: 1,") && said.contains("moved: Err(Os { code: 1,"), "{said}");
         // Where the kernel has no landlock there is nothing to see, and that is said.
         if said.contains("sandbox: none") {
             eprintln!("NOT TESTED: this kernel has no landlock");
@@ -163,22 +190,45 @@ mod tests {
     fn what_a_confined_process_can_do() {
         let Some(folder) = std::env::var_os(FOLDER) else { return };
         let folder = Path::new(&folder);
-        if std::env::var_os("FREEHOLD_SANDBOX_CONFINED").is_some_and(|confined| confined == "yes") {
-            println!("sandbox: {}", confine().unwrap());
+        let no_name_space = std::fs::File::open("/dev/null").unwrap();
+        match std::env::var("FREEHOLD_SANDBOX_CONFINED").as_deref() {
+            Ok("yes") => println!("sandbox: {}", confine().unwrap()),
+            Ok("processes") => {
+                rustix::thread::set_no_new_privs(true).unwrap();
+                processes::close().unwrap();
+            }
+            _ => {}
         }
         println!("key: {}", std::fs::read(folder.join("node.key")).is_ok());
         println!("list: {}", std::fs::read_dir(folder).is_ok());
         println!("write: {}", std::fs::write(folder.join("new"), "").is_ok());
         println!("tmp: {}", std::fs::write(std::env::temp_dir().join("freehold-sandbox"), "").is_ok());
         println!("run: {}", Command::new("/bin/true").status().is_ok());
+        println!("spawned: {}", ran(&mut Command::new("/bin/true")));
+        // Whoever is to be somebody is forked first.
+        println!("forked: {}", ran(Command::new("/bin/true").uid(rustix::process::geteuid().as_raw())));
+        println!("thread: {}", std::thread::Builder::new().spawn(|| 4).is_ok_and(|four| four.join().unwrap() == 4));
+        #[expect(deprecated, reason = "files are not among what is unshared, and for the rest it is safe")]
+        let unshared = rustix::thread::unshare(rustix::thread::UnshareFlags::FS);
+        println!("unshared: {unshared:?}");
+        println!("moved: {:?}", rustix::thread::move_into_link_name_space(no_name_space.as_fd(), None));
         println!("socket: {}", UnixStream::connect(folder.join("agent.sock")).is_ok());
         println!("bus: {}", UnixDatagram::unbound().is_ok());
         println!("pair: {}", UnixStream::pair().is_ok());
+        println!("datagrams: {}", UnixDatagram::pair().is_ok());
         println!("network: {}", TcpListener::bind("127.0.0.1:0").is_ok() && UdpSocket::bind("[::]:0").is_ok());
         println!("localhost: {}", ("localhost", 80).to_socket_addrs().is_ok_and(|mut found| found.next().is_some()));
         println!("names: {}", std::fs::read("/etc/hosts").is_ok());
         println!("privileges: {}", !rustix::thread::no_new_privs().unwrap());
         println!("core: {:?}", rustix::process::getrlimit(Resource::Core).maximum);
         let _ = std::fs::remove_file(std::env::temp_dir().join("freehold-sandbox"));
+    }
+
+    fn ran(program: &mut Command) -> String {
+        match program.status() {
+            Ok(status) => status.success().to_string(),
+            Err(why) if why.raw_os_error() == Some(libc::EPERM) => "not permitted".to_owned(),
+            Err(why) => why.to_string(),
+        }
     }
 }

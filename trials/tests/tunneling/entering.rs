@@ -7,15 +7,17 @@ use trials::place::{mode, output, stderr, stdout, until};
 
 use super::{Harbor, PAGE};
 
-/// SOCKS with passwords is at its port or nowhere: at one that nobody else has.
+/// SOCKS with passwords and the resolver are at their ports or nowhere: at such as nobody else has.
 fn shared() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let socks = TcpListener::bind("127.0.0.1:0").unwrap();
+    let resolver = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (free, names) = (socks.local_addr().unwrap(), resolver.local_addr().unwrap());
     format!(
         "    tunnel:
       socks: {{at: \"{free}\", password: true}}
       forward:
         \"127.0.0.1:1091\": {{service: wiki, user: ann}}
-      resolver: \"127.0.0.1:1092\""
+      resolver: \"{names}\""
     )
 }
 

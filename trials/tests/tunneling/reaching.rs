@@ -65,11 +65,18 @@ fn a_role_that_is_taken_back_ends_what_was_open() {
     let waiting = harbor.curl_command("ann", "http://wiki.harbor.internal/slow").stderr(Stdio::null()).spawn().unwrap();
     let open = harbor.wiki.kept.recv().unwrap();
     // The service can ask who that is.
-    let from = open.peer_addr().unwrap().to_string();
-    let caller = json(&place.node("alpha", &["caller", &from, "--json"], ""));
-    assert_eq!((&caller["principal"], &caller["node"]), (&"spiffe://harbor/user/ann".into(), &"beta".into()));
-    let nobody = place.node("alpha", &["caller", "127.0.0.1:1"], "");
-    assert!(!nobody.status.success());
+    let (far, near) = (open.peer_addr().unwrap().to_string(), open.local_addr().unwrap().to_string());
+    for ends in [&[&*far, &*near][..], &[&*far][..]] {
+        let caller = json(&place.node("alpha", &[&["caller"], ends, &["--json"]].concat(), ""));
+        assert_eq!((&caller["principal"], &caller["node"]), (&"spiffe://harbor/user/ann".into(), &"beta".into()));
+        assert_eq!((&caller["service"], &caller["at"]), (&"wiki".into(), &near.clone().into()));
+    }
+    // Whoever names one end is told what the answer is about.
+    let told = stdout(&place.node("alpha", &["caller", &far], ""));
+    assert!(told.starts_with(&format!("`wiki` at {near} is called by ")) && told.contains("name both ends"), "{told}");
+    for ends in [&["127.0.0.1:1"][..], &[&*far, "127.0.0.1:1"][..]] {
+        assert!(!place.node("alpha", &[&["caller"], ends].concat(), "").status.success(), "{ends:?}");
+    }
     harbor.publish("nothing");
     assert_ne!(Running(waiting).end().0, Some(0));
     until("the cut is written down", || harbor.log("alpha").iter().any(|line| line["event"] == "cut"));

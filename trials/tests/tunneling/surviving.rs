@@ -79,6 +79,14 @@ fn the_tunnel_has_no_privileges_and_ends_with_its_agent() {
     }
     let sandbox = tunnel["now"]["sandbox"].as_str().unwrap();
     assert!(sandbox.starts_with("landlock ABI ") || sandbox.starts_with("none: "), "{sandbox}");
+    assert!(sandbox.ends_with("; no sockets of this machine; no other processes"), "{sandbox}");
+    // It leads a group of its own, which is killed with it.
+    assert_eq!(line(&status, "NSpgid:").split(' ').next_back(), line(&status, "NSpid:").split(' ').next_back());
+    // What it logs passes through the agent's hands.
+    let log = std::fs::read_to_string(harbor.scene.place.path("alpha.log")).unwrap();
+    let (its_own, agents): (Vec<_>, Vec<_>) = log.lines().partition(|line| line.starts_with("tunnel: "));
+    let says = |lines: &[&str]| lines.iter().any(|line| line.contains("the tunnel runs"));
+    assert!(says(&its_own) && !says(&agents), "{log}");
     let Harbor { alpha, .. } = harbor;
     alpha.kill();
     until("the tunnel ended, too", || test_kill_process(pid).is_err());

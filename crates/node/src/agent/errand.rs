@@ -1,6 +1,5 @@
 //! What somebody on this machine asks of the agent, and what comes of it.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ground::clock;
@@ -8,6 +7,7 @@ use identity::principal::{Name, Principal};
 use identity::time::Seconds;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
+use tunnel::orders::Connection;
 
 use crate::agent::status::Status;
 use crate::agent::tunnel::TunnelDesk;
@@ -20,8 +20,8 @@ use crate::ask::source::Source;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     Sync(Errand),
-    /// Who is at the other end of a connection that a service here accepted from this address?
-    Caller(SocketAddr),
+    /// Who is at the other end of a connection that a service here accepted?
+    Caller(Connection),
     /// Can this service be reached, by this user or service, or by the node itself?
     Reach {
         service: Name,
@@ -100,5 +100,25 @@ impl Desk {
         let (answer, answered) = oneshot::channel();
         self.errands.send(Asked { errand, preview: None, answer }).await.ok()?;
         answered.await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_named_by_its_far_end_or_by_both() {
+        let asked = |json: &str| match serde_json::from_str(json) {
+            Ok(Request::Caller(connection)) => Some(connection),
+            Ok(_) | Err(_) => None,
+        };
+        let (far, near) = ("127.0.0.1:54321".parse().unwrap(), "127.0.0.1:8080".parse().unwrap());
+        assert_eq!(asked(r#"{"caller": "127.0.0.1:54321"}"#), Some(Connection::From(far)));
+        let both = r#"{"caller": {"far": "127.0.0.1:54321", "near": "127.0.0.1:8080"}}"#;
+        assert_eq!(asked(both), Some(Connection::Between { far, near }));
+        // Whoever meant to name both is not answered by one.
+        assert_eq!(asked(&both.replace("near", "to")), None);
+        assert_eq!(asked(r#"{"caller": {"far": "127.0.0.1:54321"}}"#), None);
     }
 }

@@ -1,6 +1,5 @@
 //! The agent's socket: whoever connects is told the status; whoever sends a line first has that done before.
 
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
-use tunnel::orders::{Caller, Question, Way};
+use tunnel::orders::{Caller, Connection, Question, Way};
 
 use crate::agent::errand::{Answer, Desk, Errand, Request};
 use crate::agent::status::Status;
@@ -80,7 +79,7 @@ async fn entertain(mut stream: UnixStream, desk: Desk) {
             };
             serde_json::to_vec(&answer)
         }
-        Some(Request::Caller(address)) => serde_json::to_vec(&desk.tunnel.caller(address).await),
+        Some(Request::Caller(connection)) => serde_json::to_vec(&desk.tunnel.caller(connection).await),
         Some(Request::Reach { service, who }) => {
             serde_json::to_vec(&desk.tunnel.reach(Question::Reach { service, who }).await)
         }
@@ -123,8 +122,8 @@ impl Remote {
     }
 
     /// Nothing if it is unknown, or if no tunnel runs.
-    pub async fn caller(&self, address: SocketAddr) -> Option<Caller> {
-        self.exchange::<Option<Caller>>(Some(&Request::Caller(address)), REACH_TIME).await.flatten()
+    pub async fn caller(&self, connection: Connection) -> Option<Caller> {
+        self.exchange::<Option<Caller>>(Some(&Request::Caller(connection)), REACH_TIME).await.flatten()
     }
 
     /// Nothing if no tunnel runs.

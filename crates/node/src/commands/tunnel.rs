@@ -16,8 +16,8 @@ use crate::report::Failure;
 pub enum TunnelCommand {
     /// Carry streams, as the agent at the other end of standard input says
     #[command(
-        after_help = "The agent starts it: standard input is a socket to it, standard output takes the lines of the access log.
-It gives up what it does not need first: new privileges, core files, and every file but those by which names are
+        after_help = "The agent starts it: standard input is a socket to it, standard output takes the lines of the access log, and
+the agent copies what is logged on standard error, marked `tunnel:`. It gives up what it does not need first: new privileges, core files, and every file but those by which names are
 resolved. It ends when the agent does. To see how it is: freehold-node status, freehold-node top"
     )]
     Run,

@@ -5,34 +5,35 @@
 
 use std::collections::BTreeMap;
 
-use rustix::net::AddressFamily;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-};
+use rustix::net::{AddressFamily, SocketType};
+use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
+
+use super::calls;
 
 /// Over the network, and by which the system says which addresses it has.
 const ALLOWED: [AddressFamily; 3] = [AddressFamily::INET, AddressFamily::INET6, AddressFamily::NETLINK];
+/// The bits of a socket's type that are no flags.
+const TYPES: u64 = 0xf;
 
-/// On this architecture the same calls have a second number.
-#[cfg(target_arch = "x86_64")]
-const TWIN: Option<i64> = Some(0x4000_0000);
-#[cfg(not(target_arch = "x86_64"))]
-const TWIN: Option<i64> = None;
-
-/// For this thread, and those that it makes. A pair of sockets that is connected from the start can still be made.
+/// For this thread, and those that it makes. A pair of streams can still be made: its ends are connected for good.
 pub fn close() -> Result<(), seccompiler::Error> {
-    let is_other = |family: &AddressFamily| {
-        let family = u64::from(family.as_raw());
-        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
-    };
-    let local = SeccompRule::new(ALLOWED.iter().map(is_other).collect::<Result<_, _>>()?)?;
-    // Another way to the same, which no filter sees, is closed altogether: an empty list stands for any arguments.
-    let mut rules = BTreeMap::from([(libc::SYS_socket, vec![local]), (libc::SYS_io_uring_setup, Vec::new())]);
-    if let Some(twin) = TWIN {
-        let twins: Vec<_> = rules.iter().map(|(call, rules)| (call | twin, rules.clone())).collect();
-        rules.extend(twins);
-    }
-    let refusal = SeccompAction::Errno(libc::EACCES.unsigned_abs());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, std::env::consts::ARCH.try_into()?)?;
-    seccompiler::apply_filter(&BpfProgram::try_from(filter)?)
+    let local = SeccompRule::new(ALLOWED.iter().map(|family| is_not(*family)).collect::<Result<_, _>>()?)?;
+    // An end of any other pair can send to whichever socket of this machine it names.
+    let stream = u64::from(SocketType::STREAM.as_raw());
+    let odd_type = |of: u64| SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(TYPES), of);
+    let odd_types = (0..=TYPES).filter(|of| *of != stream).map(|of| SeccompRule::new(vec![odd_type(of)?]));
+    let mut odd_pairs = odd_types.collect::<Result<Vec<_>, _>>()?;
+    odd_pairs.push(SeccompRule::new(vec![is_not(AddressFamily::UNIX)?])?);
+    let refused = BTreeMap::from([
+        (libc::SYS_socket, vec![local]),
+        (libc::SYS_socketpair, odd_pairs),
+        // Another way to the same, which no filter sees, is closed altogether.
+        (libc::SYS_io_uring_setup, Vec::new()),
+    ]);
+    calls::refuse(refused, libc::EACCES)
+}
+
+fn is_not(family: AddressFamily) -> Result<SeccompCondition, seccompiler::Error> {
+    let family = u64::from(family.as_raw());
+    Ok(SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)?)
 }

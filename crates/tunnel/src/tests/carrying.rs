@@ -1,5 +1,6 @@
 //! Bytes go both ways, ends and breaks are carried, and a slow reader slows the writer.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use super::scene::node;
 use super::town::{BOTH, Middle, alpha_and_beta, broke, echoed, name, pair, service, until, wanted, within};
 use crate::line::meet::{Shown, prove};
 use crate::live::Way;
+use crate::orders::Connection;
 use crate::pipe::{self, End, Far, Terms};
 
 fn beta_may() -> Vec<Caller> {
@@ -210,17 +212,43 @@ async fn a_service_can_ask_who_calls() {
             socket.write_all(from.as_bytes()).await.unwrap();
             let _ = socket.read(&mut [0]).await;
         });
-        alpha.offer("tell", tells.await, beta_may());
+        let near = tells.await;
+        alpha.offer("tell", near, beta_may());
         beta.aim("tell", "alpha", alpha.address);
         let mut program = beta.call("tell").await.unwrap();
         let mut seen = vec![0; 100];
         let count = within(program.read(&mut seen)).await.unwrap();
-        let from = String::from_utf8_lossy(&seen[..count]).parse().unwrap();
-        let caller = alpha.held.book.caller(from).unwrap();
-        assert_eq!((caller.principal, caller.service), (beta.own.clone(), name("tell")));
+        let far: SocketAddr = String::from_utf8_lossy(&seen[..count]).parse().unwrap();
+        let asked = |connection| alpha.held.book.caller(connection);
+        for fits in [Connection::Between { far, near }, Connection::From(far)] {
+            let caller = asked(fits).unwrap();
+            assert_eq!((caller.principal, caller.service, caller.at), (beta.own.clone(), name("tell"), near));
+        }
+        // Somebody of this machine has the same far end at another service.
+        let other = SocketAddr::new(near.ip(), near.port() ^ 1);
+        assert_eq!(asked(Connection::Between { far, near: other }), None);
+        assert_eq!(asked(Connection::Between { far: near, near: far }), None);
         program.shutdown().await.unwrap();
-        until("it is gone", || alpha.held.book.caller(from).is_none()).await;
+        until("it is gone", || asked(Connection::From(far)).is_none()).await;
     }
+}
+
+#[tokio::test]
+async fn whoever_called_is_told_no_longer_than_the_service_has_the_connection() {
+    let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
+    let (held, chain) = (&alpha.held, alpha.held.chain_of(&alpha.own).unwrap());
+    let standing = &held.rule.load().standing;
+    let svid = prove(held, Shown { chain: &chain, side: Side::Client }).unwrap();
+    let peer = standing.recognize(&svid, &standing.hello().unwrap().presented, clock::now()).unwrap();
+    let ticket = held.book.enter(Arc::new(peer), name("wiki"), Way::In);
+    let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+    ticket.is_seen_as(at("127.0.0.1:4000"), at("127.0.0.1:80"));
+    // As a service sees it that listens for both versions.
+    let mapped = Connection::Between { far: at("[::ffff:127.0.0.1]:4000"), near: at("[::ffff:127.0.0.1]:80") };
+    assert!(held.book.caller(mapped).is_some());
+    ticket.is_seen_no_more();
+    assert_eq!(held.book.caller(mapped), None);
+    assert_eq!(held.book.caller(Connection::From(at("127.0.0.1:4000"))), None);
 }
 
 #[tokio::test]

@@ -277,7 +277,11 @@ const fn cure(place: &Place) -> &'static str {
             "its name does not resolve here: use SOCKS or a forward, or end the program that has the port (`ss -ltnp`); \
              below 1024 the system has to allow it (`net.ipv4.ip_unprivileged_port_start`)"
         }
-        Place::Forward(_) | Place::Resolver | Place::PeersTls | Place::PeersQuic => {
+        Place::Resolver => {
+            "names of the org are not answered for here, and whoever has the port may: take `tunnel/resolved.conf` out of \
+             systemd-resolved, end that program (`ss -lntup`) or let the operators declare another address"
+        }
+        Place::Forward(_) | Place::PeersTls | Place::PeersQuic => {
             "let the operators declare another address, or end the program that has the port (`ss -lntup`)"
         }
     }

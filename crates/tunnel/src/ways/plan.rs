@@ -35,7 +35,8 @@ impl Plan {
             plan.add(Place::Forward(wished.clone()), Wish::of(wished));
         }
         if let Some(wished) = &running.policy.resolver {
-            plan.add(Place::Resolver, on_loopback(wished));
+            // Whoever has taken the port would answer for all names of the org.
+            plan.add(Place::Resolver, on_loopback(wished).map(Wish::exactly));
             plan.add_services(desk, targets);
         }
         for (nth, principal) in (1..).zip(desk.home()) {
@@ -152,6 +153,14 @@ mod tests {
         ];
         assert_eq!(names(&found), expected);
         assert_eq!(found.failed, BTreeMap::new());
+    }
+
+    #[test]
+    fn the_resolver_is_where_the_system_asks_for_names_or_nowhere() {
+        let found = plan(&running("", &[], Some("127.0.0.1:5300")));
+        let (_, wish) = found.wishes.iter().find(|(place, _)| *place == Place::Resolver).unwrap();
+        let wished = "127.0.0.1:5300".parse().unwrap();
+        assert_eq!(wish.tries(Some("127.0.0.1:41000".parse().unwrap()), OrgId([1; 32])), [wished]);
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //! the wish's own address: a wish for loopback never becomes another. A wish for more than loopback is tried as it is, or
 //! not at all: nobody has to find out that a door to the outside is somewhere else.
 //!
-//! Some wishes are exact: the address that a service's name resolves to, and SOCKS with passwords. Programs go there whoever
-//! listens, and another user of the machine may: so it is that very port, or none, and that is told. Those that follow an
+//! Some wishes are exact: the address that a service's name resolves to, the resolver, and SOCKS with passwords. Programs go there
+//! whoever listens, and another user of the machine may: so it is that very port, or none, and that is told. Those that follow an
 //! exact wish were not declared: each takes the first port that is free when it is bound for the first time, and that one, or
 //! none, from then on.
 

@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
-use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tunnel::orders::{Answer, Numbered, Order, Word};
 
+use super::child::Run;
 use super::feed::Fed;
 use super::supervise::Supervisor;
 use super::{Wish, child};
@@ -35,7 +35,7 @@ pub enum End {
 /// A process that runs, and what was said to it.
 #[derive(Debug)]
 pub struct Attended {
-    pub child: Child,
+    pub child: Run,
     to: OwnedWriteHalf,
     words: mpsc::Receiver<Word>,
     pub reader: JoinHandle<()>,
@@ -51,7 +51,7 @@ pub struct Attended {
 }
 
 impl Attended {
-    pub fn new(child: Child, socket: UnixStream) -> Self {
+    pub fn new(child: Run, socket: UnixStream) -> Self {
         let (mut from, to) = socket.into_split();
         let (told, words) = mpsc::channel(4);
         let reader = tokio::spawn(async move {
@@ -72,6 +72,7 @@ impl Attended {
         }
         loop {
             let (due, met) = (self.due.map(|(_, at)| at), supervisor.meetings.due());
+            let news = supervisor.hearing.due();
             let done = tokio::select! {
                 biased;
                 ended = self.child.wait() => {
@@ -83,6 +84,10 @@ impl Attended {
                 wish = supervisor.wishes.recv() => self.take_wish(supervisor, wish).await,
                 // Before what it says next: it is one file for all whom it met meanwhile.
                 () = at(met) => self.write_down(supervisor).await,
+                () = at(news) => {
+                    supervisor.hear();
+                    Ok(())
+                }
                 word = self.words.recv() => match word {
                     Some(word) => {
                         self.take_word(supervisor, word);
@@ -107,7 +112,7 @@ impl Attended {
             Some(Wish::Follow(None, done)) => {
                 supervisor.follow(None);
                 // It is answered when it is dead.
-                let _ = self.child.kill().await;
+                self.child.kill().await;
                 let _ = done.send(());
                 Err(End::Dismissed)
             }
@@ -120,7 +125,7 @@ impl Attended {
                     }
                     Err(end) => {
                         // Whoever waits goes on when nothing is open any more, and not before.
-                        let _ = self.child.kill().await;
+                        self.child.kill().await;
                         drop(done);
                         Err(end)
                     }
@@ -148,7 +153,7 @@ impl Attended {
                     self.settle((wanted, done), number);
                 }
             }
-            Word::Heard(news) => supervisor.hear(*news),
+            Word::Heard(news) => supervisor.hearing.take(*news),
             Word::Met(meeting) => supervisor.meet(*meeting),
             Word::Listens { at, failed } => supervisor.listens(at, failed),
             Word::Shown { number, answer } => {

@@ -4,12 +4,12 @@ pub mod view;
 pub mod feed;
 pub mod gather;
 pub mod child;
+pub mod hear;
 pub mod meet;
 pub mod listens;
 pub mod attend;
 pub mod supervise;
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tunnel::orders::{Answer, Caller, Question, Way};
+use tunnel::orders::{Answer, Caller, Connection, Question, Way};
 use wire::known::Known;
 use wire::peer::News;
 
@@ -95,8 +95,8 @@ impl TunnelDesk {
         TunnelView { now, ..self.view.lock().unwrap_or_else(PoisonError::into_inner).clone() }
     }
 
-    pub async fn caller(&self, address: SocketAddr) -> Option<Caller> {
-        match self.ask(Question::Caller(address), SHOW_TIME).await {
+    pub async fn caller(&self, connection: Connection) -> Option<Caller> {
+        match self.ask(Question::Caller(connection), SHOW_TIME).await {
             Some(Answer::Caller(caller)) => caller,
             _ => None,
         }

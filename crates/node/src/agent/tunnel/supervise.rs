@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::causes::describe;
-use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -18,7 +17,9 @@ use tunnel::orders::{Meeting, Place};
 use wire::peer::News;
 
 use super::attend::{Attended, End};
+use super::child::{Run, Started};
 use super::feed::Orders;
+use super::hear::Hearing;
 use super::listens::Wished;
 use super::meet::Meetings;
 use super::view::{State, TunnelView, note};
@@ -48,6 +49,7 @@ pub struct Supervisor {
     heard: mpsc::Sender<News>,
     view: Arc<Mutex<TunnelView>>,
     pub(super) meetings: Meetings,
+    pub(super) hearing: Hearing,
     orders: Option<Box<Orders>>,
     /// By these orders; made when it says where it listens.
     wished: Option<Wished>,
@@ -62,8 +64,9 @@ impl Supervisor {
         (wishes, heard): (mpsc::Receiver<Wish>, mpsc::Sender<News>),
         (view, met): (Arc<Mutex<TunnelView>>, Arc<Mutex<Met>>),
     ) -> Self {
-        let meetings = Meetings::new(met);
-        Self { scope, wishes, heard, view, meetings, orders: None, wished: None, said: None, pause: FIRST_PAUSE }
+        let (meetings, hearing) = (Meetings::new(met), Hearing::default());
+        let (orders, said, pause) = (None, None, FIRST_PAUSE);
+        Self { scope, wishes, heard, view, meetings, hearing, orders, wished: None, said, pause }
     }
 
     /// Until the agent is gone.
@@ -78,11 +81,12 @@ impl Supervisor {
             }
             let began = Instant::now();
             let end = match child::start() {
-                Ok((child, socket, lines)) => {
-                    let log = self.keep_log(lines);
-                    let end = self.attend(child, socket).await;
+                Ok(Started { run, socket, lines, log }) => {
+                    let lines = self.keep_log(lines);
+                    let log = tokio::task::spawn_blocking(move || child::copy_log(log, std::io::stderr()));
+                    let end = self.attend(run, socket).await;
                     // It is dead: what it said last is not much.
-                    let _ = timeout(LAST_WORDS, log).await;
+                    let _ = timeout(LAST_WORDS, async { (lines.await, log.await) }).await;
                     self.said = None;
                     self.write_down();
                     end
@@ -143,8 +147,8 @@ impl Supervisor {
         true
     }
 
-    async fn attend(&mut self, child: Child, socket: tokio::net::UnixStream) -> End {
-        let pid = child.id();
+    async fn attend(&mut self, child: Run, socket: tokio::net::UnixStream) -> End {
+        let pid = child.pid();
         tracing::info!(pid, "the tunnel's process was started");
         self.show(|view| {
             (view.state, view.pid, view.since) = (State::Running, pid, Some(clock::now()));
@@ -153,7 +157,7 @@ impl Supervisor {
         let end = attended.attend(self).await;
         attended.reader.abort();
         // It may be in the middle of something; what it was told last is not in force by itself.
-        let _ = attended.child.kill().await;
+        attended.child.kill().await;
         end
     }
 
@@ -190,7 +194,8 @@ impl Supervisor {
     }
 
     /// Verified here, so that whoever lies does not disturb the agent.
-    pub(super) fn hear(&self, news: News) {
+    pub(super) fn hear(&mut self) {
+        let Some(news) = self.hearing.look_at_next() else { return };
         match is_news(&self.scope, &news) {
             Ok(true) => {
                 if self.heard.try_send(news).is_err() {
@@ -198,7 +203,7 @@ impl Supervisor {
                 }
             }
             Ok(false) => {}
-            Err(why) => tracing::warn!(why = describe(&why), "what a peer told of the org does not hold"),
+            Err(why) => self.hearing.disbelieve(&describe(&why)),
         }
     }
 

@@ -176,6 +176,21 @@ async fn a_name_whose_address_somebody_else_has_does_not_resolve() {
     assert_eq!(read(&ask_udp(resolver, &query("echo.harbor.internal", 1)).await), (0, Some(ipv4(at))));
 }
 
+/// The system was told once where to ask, and asks there whoever answers.
+#[tokio::test]
+async fn a_resolver_whose_port_somebody_else_has_is_nowhere() {
+    let squatter = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let at = squatter.local_addr().unwrap();
+    let mut house = House::new().await;
+    house.running.policy.resolver = Some(at.to_string().parse().unwrap());
+    let listens = house.settle().await;
+    assert_eq!(listens.at.get(&Place::Resolver), None);
+    let why = &listens.failed[&Place::Resolver];
+    assert!(why.starts_with(&format!("{at}: Address already in use")) && why.contains("resolved.conf"), "{why}");
+    drop(squatter);
+    assert_eq!(house.follow().await.at[&Place::Resolver], at);
+}
+
 fn ipv4(at: SocketAddr) -> Ipv4Addr {
     match at.ip() {
         IpAddr::V4(ip) => ip,

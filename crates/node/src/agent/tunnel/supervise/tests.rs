@@ -161,9 +161,9 @@ impl Scene {
         for end in [&ours, &theirs] {
             end.set_nonblocking(true).unwrap();
         }
-        let child = Command::new("sleep").arg("1000").kill_on_drop(true).spawn().unwrap();
+        let child = Command::new("sleep").arg("1000").process_group(0).kill_on_drop(true).spawn().unwrap();
         let socket = UnixStream::from_std(ours).unwrap();
-        let task = tokio::spawn(async move { supervisor.attend(child, socket).await });
+        let task = tokio::spawn(async move { supervisor.attend(Run::new(child), socket).await });
         let (from, to) = UnixStream::from_std(theirs).unwrap().into_split();
         let mut scene =
             Self { _root: root, scope, view, met, wishes, puppet: Puppet { from, to, orders: Vec::new() }, task };
