@@ -143,7 +143,7 @@ async fn receive(held: Arc<Held>, through: Through, is_met: oneshot::Sender<()>)
         Ok((ends, met)) => {
             held.meter.shook_hands();
             turned_away(&held, (&met.peer, met.claims.as_ref()), (None, "relay"));
-            let _guest = match &met.peer {
+            let guest = match &met.peer {
                 Ok(peer) => match held.door.let_in_by_relay(peer.node()) {
                     Some(guest) => Some(guest),
                     None => return held.meter.failed_to_shake_hands("too_many"),
@@ -153,7 +153,7 @@ async fn receive(held: Arc<Held>, through: Through, is_met: oneshot::Sender<()>)
             let _ = is_met.send(());
             let _present = present(&held, &met, "relay");
             let origin = Origin { transport: "relay", from: None };
-            serve_streams(&held, None, (Box::new(ends), origin), met).await;
+            serve_streams(&held, (None, guest), (Box::new(ends), origin), met).await;
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());

@@ -1,0 +1,121 @@
+//! Where two meet at a relay, nobody takes the place of others, everybody is counted, and nothing is without an end.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use manifest::stored::Transport;
+use tokio::task::{JoinHandle, JoinSet};
+use wire::peer::{Declined, Open, Opened};
+
+use super::closing::by_tls;
+use super::relaying::Bay;
+use super::scene::node;
+use super::town::{House, until, within};
+use crate::door::Guest;
+use crate::line::tls::Ends;
+
+/// A connection that waits until somebody wants its node.
+async fn waits(node: &House, relay: &House) -> JoinHandle<Ends> {
+    let mut ends = by_tls(node, relay).await;
+    tokio::spawn(async move {
+        assert_eq!(ends.ask_and_wait(&Open::Wait).await.unwrap(), Opened::Yes);
+        ends
+    })
+}
+
+async fn ask(mut ends: Ends, wanted: &str) -> (Opened, Ends) {
+    let opened = ends.ask_and_wait(&Open::Through(node(wanted))).await.unwrap();
+    (opened, ends)
+}
+
+/// Both ends of what a relay carries: of `beta`, and of `nas`.
+async fn carried(bay: &Bay) -> (Ends, Ends) {
+    let waiting = waits(&bay.nas, &bay.relays[0]).await;
+    let (opened, near) = within(ask(by_tls(&bay.beta, &bay.relays[0]).await, "nas")).await;
+    assert_eq!(opened, Opened::Yes);
+    (near, within(waiting).await.unwrap())
+}
+
+fn open(bay: &Bay) -> u64 {
+    bay.relays[0].held.meter.relayed.view().open
+}
+
+#[tokio::test]
+async fn whoever_stands_in_line_many_times_has_every_second_turn() {
+    let bay = Bay::open(1).await;
+    let (relay, mallory) = (&bay.relays[0], House::open(&bay.org, "mallory", Transport::Tls).await);
+    let mut lines = Vec::new();
+    for _ in 0..120 {
+        lines.push(by_tls(&mallory, relay).await);
+    }
+    let beta = by_tls(&bay.beta, relay).await;
+    bay.leave().await;
+    let mut crowd: JoinSet<_> = lines.into_iter().map(|ends| ask(ends, "nas")).collect();
+    for _ in 64..120 {
+        let (opened, _) = within(crowd.join_next()).await.unwrap().unwrap();
+        assert_eq!(opened, Opened::No(Declined::NotWaiting));
+    }
+    let beta = tokio::spawn(ask(beta, "nas"));
+    for _ in 0..2 {
+        within(waits(&bay.nas, relay).await).await.unwrap();
+    }
+    assert_eq!(within(beta).await.unwrap().0, Opened::Yes);
+}
+
+/// Connections that the door has left for that node.
+fn left(house: &House, of: &str) -> usize {
+    let knock = || house.held.door.knock(IpAddr::from([10, 0, 0, 1]), Instant::now());
+    let guests: Vec<Guest> = std::iter::from_fn(|| knock()?.let_in(&node(of))).collect();
+    guests.len()
+}
+
+#[tokio::test]
+async fn each_socket_at_a_relay_is_counted_for_as_long_as_it_is_there() {
+    let bay = Bay::open_and_leave(1).await;
+    let relay = &bay.relays[0];
+    let of_both = || (left(relay, "nas"), left(relay, "beta"));
+    let (nas, beta) = of_both();
+    let waiting = waits(&bay.nas, relay).await;
+    bay.until_waited_at(0).await;
+    assert_eq!(of_both(), (nas - 1, beta));
+    waiting.abort();
+    until("it is not counted any more", || of_both() == (nas, beta)).await;
+    let mut ways = Vec::new();
+    for _ in 0..5 {
+        ways.push(carried(&bay).await);
+    }
+    until("all are open", || open(&bay) == 5).await;
+    assert_eq!(of_both(), (nas - 5, beta - 5));
+    drop(ways);
+    until("nobody is counted any more", || of_both() == (nas, beta)).await;
+}
+
+#[tokio::test]
+async fn nobody_is_carried_to_itself() {
+    let bay = Bay::open_and_leave(1).await;
+    let _waiting = waits(&bay.nas, &bay.relays[0]).await;
+    bay.until_waited_at(0).await;
+    let (opened, _) = within(ask(by_tls(&bay.nas, &bay.relays[0]).await, "nas")).await;
+    assert_eq!(opened, Opened::No(Declined::NotWaiting));
+    let (opened, _) = within(ask(by_tls(&bay.beta, &bay.relays[0]).await, "nas")).await;
+    assert_eq!(opened, Opened::Yes, "it still waits for others");
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_waits_no_longer() {
+    let bay = Bay::open_and_leave(1).await;
+    let (relay, mallory) = (&bay.relays[0], House::open(&bay.org, "mallory", Transport::Tls).await);
+    let beta = tokio::spawn(ask(by_tls(&bay.beta, relay).await, "nas"));
+    let mut other = by_tls(&mallory, relay).await;
+    assert_eq!(other.ask(&Open::Probe).await.unwrap(), Opened::Yes);
+    let is_there =
+        || relay.held.callers.views().iter().any(|view| view.node == node("mallory") && view.connections > 0);
+    assert!(is_there());
+    let other = tokio::spawn(ask(other, "nas"));
+    tokio::task::yield_now().await;
+    other.abort();
+    until("it is gone", || !is_there()).await;
+    assert!(!beta.is_finished(), "who came before still waits");
+    within(waits(&bay.nas, relay).await).await.unwrap();
+    assert_eq!(within(beta).await.unwrap().0, Opened::Yes);
+}
