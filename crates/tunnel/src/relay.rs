@@ -23,6 +23,7 @@ use crate::frame::{DATA, HEADER, Kind, header};
 use crate::held::Held;
 use crate::line::frames::{Frames, NoFrame, sign};
 use crate::line::tls::Ends;
+use crate::pipe::IDLE;
 use crate::room::Room;
 pub use lobby::Lobby;
 use lobby::{Found, Kept, Waiting};
@@ -31,6 +32,8 @@ use lobby::{Found, Kept, Waiting};
 const COMES: Duration = Duration::from_secs(5);
 /// For the node that waited: it answers at once, or it is gone.
 const WAKE: Duration = Duration::from_secs(5);
+/// In the middle of a frame: whoever has begun one goes on at once, or is gone.
+const SILENT: Duration = Duration::from_secs(15);
 
 /// Keeps a node's connection until somebody wants that node, and hands it over then. Returns when it is of no more use here.
 pub async fn keep(held: &Held, lobby: &Lobby, peer: &Arc<Peer>, (mut ends, guest): (Ends, Option<Guest>)) {
@@ -174,33 +177,41 @@ async fn pump(
     }
 }
 
+/// What comes before the next frame, and what takes one, may be as slow as a stream may.
 async fn pass<R, W>(from: &mut Frames<R>, to: &mut W, count: &impl Fn(usize)) -> Result<(), NoFrame>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     loop {
-        let mut left = match from.next().await? {
+        let mut left = match within(IDLE, from.next()).await? {
             (Kind::Data, length) => length,
             (kind @ Kind::Still, _) => {
-                sign(to, kind).await?;
+                within(IDLE, sign(to, kind)).await?;
                 continue;
             }
-            (kind @ Kind::End, _) => return sign(to, kind).await,
+            (kind @ Kind::End, _) => return within(IDLE, sign(to, kind)).await,
             (Kind::Broken | Kind::Hello | Kind::News | Kind::Open | Kind::Opened, _) => return Err(NoFrame::Over),
         };
         while left > 0 {
             let mut room = Room::take();
             let most = room.body().get_mut(..left.min(DATA)).unwrap_or_default();
-            let read = from.some(most).await?;
+            let read = within(SILENT, from.some(most)).await?;
             let head = header(Kind::Data, read)?;
             if let Some(start) = room.first_chunk_mut::<HEADER>() {
                 *start = head;
             }
-            to.write_all(room.get(..HEADER + read).unwrap_or_default()).await?;
-            to.flush().await?;
+            let write = async {
+                to.write_all(room.get(..HEADER + read).unwrap_or_default()).await?;
+                Ok(to.flush().await?)
+            };
+            within(IDLE, write).await?;
             count(read);
             left = left.saturating_sub(read);
         }
     }
+}
+
+async fn within<T>(time: Duration, work: impl Future<Output = Result<T, NoFrame>>) -> Result<T, NoFrame> {
+    timeout(time, work).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
 }

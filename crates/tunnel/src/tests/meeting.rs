@@ -1,10 +1,12 @@
 //! Where two meet at a relay, nobody takes the place of others, everybody is counted, and nothing is without an end.
 
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use manifest::stored::Transport;
+use tokio::io::AsyncWriteExt as _;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 use wire::peer::{Declined, Open, Opened};
 
 use super::closing::by_tls;
@@ -12,6 +14,8 @@ use super::relaying::Bay;
 use super::scene::node;
 use super::town::{House, until, within};
 use crate::door::Guest;
+use crate::frame::{DATA, Kind, header};
+use crate::line::frames::sign;
 use crate::line::tls::Ends;
 
 /// A connection that waits until somebody wants its node.
@@ -99,6 +103,49 @@ async fn nobody_is_carried_to_itself() {
     assert_eq!(opened, Opened::No(Declined::NotWaiting));
     let (opened, _) = within(ask(by_tls(&bay.beta, &bay.relays[0]).await, "nas")).await;
     assert_eq!(opened, Opened::Yes, "it still waits for others");
+}
+
+/// Time passes as fast as nobody has anything to do.
+#[tokio::test]
+async fn what_is_carried_ends_when_one_falls_silent_in_the_middle_of_a_frame() {
+    let bay = Bay::open_and_leave(1).await;
+    let (mut near, _far) = carried(&bay).await;
+    until("it is open", || open(&bay) == 1).await;
+    near.to.write_all(&header(Kind::Data, DATA).unwrap()).await.unwrap();
+    near.to.write_all(b"and no more").await.unwrap();
+    near.to.flush().await.unwrap();
+    until("it is carried", || bay.relays[0].held.meter.relayed.view().bytes > 0).await;
+    tokio::time::pause();
+    until("it is over", || open(&bay) == 0).await;
+}
+
+#[tokio::test]
+async fn what_is_carried_ends_when_nothing_is_said_for_long() {
+    let bay = Bay::open_and_leave(1).await;
+    let _both = carried(&bay).await;
+    until("it is open", || open(&bay) == 1).await;
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_mins(55)).await;
+    assert_eq!(open(&bay), 1);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    until("it is over", || open(&bay) == 0).await;
+}
+
+#[tokio::test]
+async fn what_is_carried_ends_when_one_takes_nothing_for_long() {
+    let bay = Bay::open_and_leave(1).await;
+    let (mut near, mut far) = carried(&bay).await;
+    until("it is open", || open(&bay) == 1).await;
+    let frame = [header(Kind::Data, DATA).unwrap().to_vec(), vec![1; DATA]].concat();
+    // Until there is no room left on the whole way.
+    while timeout(Duration::from_secs(1), near.to.write_all(&frame)).await.is_ok() {}
+    tokio::time::pause();
+    for _ in 0..14 {
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        // It says that it lives, and reads nothing.
+        let _ = sign(&mut far.to, Kind::Still).await;
+    }
+    until("it is over", || open(&bay) == 0).await;
 }
 
 #[tokio::test]
