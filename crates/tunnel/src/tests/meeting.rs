@@ -1,10 +1,13 @@
 //! Where two meet at a relay, nobody takes the place of others, everybody is counted, and nothing is without an end.
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use manifest::stored::Transport;
 use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use wire::peer::{Declined, Open, Opened};
@@ -12,11 +15,13 @@ use wire::peer::{Declined, Open, Opened};
 use super::closing::by_tls;
 use super::relaying::Bay;
 use super::scene::node;
-use super::town::{House, until, within};
+use super::town::{House, echoed, until, within};
+use crate::attend::attend;
 use crate::door::Guest;
 use crate::frame::{DATA, Kind, header};
+use crate::held::Held;
 use crate::line::frames::sign;
-use crate::line::tls::Ends;
+use crate::line::tls::{self, Ends};
 
 /// A connection that waits until somebody wants its node.
 async fn waits(node: &House, relay: &House) -> JoinHandle<Ends> {
@@ -165,4 +170,75 @@ async fn a_caller_that_hangs_up_waits_no_longer() {
     assert!(!beta.is_finished(), "who came before still waits");
     within(waits(&bay.nas, relay).await).await.unwrap();
     assert_eq!(within(beta).await.unwrap().0, Opened::Yes);
+}
+
+#[tokio::test]
+async fn a_relay_that_says_yes_and_then_nothing_is_asked_last() {
+    let mut bay = Bay::open_and_leave(2).await;
+    let first = bay.first_three()[0];
+    let well = &bay.relays[1 - first];
+    bay.nas.know_relays(&BTreeMap::from([(well.held.node.clone(), well.address)]));
+    let _attends = tokio::spawn(attend(Arc::clone(&bay.nas.held), bay.nas.dialer.clone()));
+    bay.until_waited_at(1 - first).await;
+    // Both take whoever comes by the first one, and say nothing.
+    let _mute = [waits(&bay.nas, &bay.relays[first]).await, waits(&bay.nas, &bay.relays[first]).await];
+    until("both wait", || bay.relays[first].held.meter.relayed.view().waiting == 2).await;
+    let asked = |relay: usize| bay.relays[relay].held.meter.relayed.view().carried;
+    let call = async { bay.beta.call("wiki").await.unwrap() };
+    let wait_less = async {
+        until("it goes by the first one", || asked(first) == 1).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        tokio::time::resume();
+    };
+    let (mut one, ()) = within(async { tokio::join!(call, wait_less) }).await;
+    echoed(&mut one, b"ahoy").await;
+    // Whoever waits there, too, finds nothing wrong with it.
+    let (relay, at) = (bay.relays[first].held.node.clone(), bay.relays[first].address.to_string().parse().unwrap());
+    let dialer = bay.beta.dialer.clone();
+    let _waits = tokio::spawn(async move { dialer.wait_at(&relay, &at).await.is_ok() });
+    until("it waits", || bay.relays[first].held.meter.relayed.view().waiting == 2).await;
+    // The connection of the first stream is in use.
+    let mut two = within(bay.beta.call("wiki")).await.unwrap();
+    echoed(&mut two, b"ahoy").await;
+    assert_eq!((asked(first), asked(1 - first)), (1, 2));
+}
+
+/// Lets one wait, and of those that come then it wakes each second one for nothing, and declines the others.
+async fn fickle(held: &Arc<Held>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, held) = (listener.local_addr().unwrap(), Arc::clone(held));
+    tokio::spawn(async move {
+        let (mut kept, mut wakes) = (None, false);
+        while let Ok((socket, _)) = listener.accept().await {
+            let config = Arc::new(held.server().unwrap());
+            let Ok((mut ends, _)) = tls::receive(&held, config, tls::over(socket)).await else { continue };
+            if ends.asked(Duration::from_secs(15)).await.is_none() {
+                continue;
+            }
+            if kept.is_none() {
+                kept = Some(ends);
+                continue;
+            }
+            wakes = !wakes;
+            let opened = if wakes { Opened::Yes } else { Opened::No(Declined::TooMany) };
+            let _ = ends.answer(&opened).await;
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn relays_that_wake_for_nothing_between_failures_are_not_waited_at_alone() {
+    let mut bay = Bay::open_and_leave(4).await;
+    let first = bay.first_three();
+    let fourth = (0..4).find(|relay| !first.contains(relay)).unwrap();
+    let mut at = BTreeMap::from([(bay.relays[fourth].held.node.clone(), bay.relays[fourth].address)]);
+    for relay in first {
+        let held = &bay.relays[relay].held;
+        at.insert(held.node.clone(), fickle(held).await);
+    }
+    bay.nas.know_relays(&at);
+    let _attends = tokio::spawn(attend(Arc::clone(&bay.nas.held), bay.nas.dialer.clone()));
+    bay.until_waited_at(fourth).await;
 }
