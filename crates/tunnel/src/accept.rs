@@ -100,10 +100,14 @@ async fn let_in_by_tls(
     // Apart, so that what stays in memory for long is small.
     let shaking = shake_hands(&held, (from, By::Tls), knock, tls::receive(&held, config, tls::over(socket)));
     let received = Box::pin(shaking).await;
-    if let Some((ends, met, _standing)) = received {
+    if let Some((ends, met, standing)) = received {
         let _present = present(&held, &met, By::Tls.word());
         let origin = Origin { transport: By::Tls.word(), from: Some(from) };
-        serve_streams(&held, Some(&lobby), (Box::new(ends), origin), met).await;
+        let (guest, _stranger) = match standing {
+            Ok(guest) => (Some(guest), None),
+            Err(knock) => (None, Some(knock)),
+        };
+        serve_streams(&held, (Some(&lobby), guest), (Box::new(ends), origin), met).await;
     }
 }
 
@@ -178,10 +182,10 @@ pub fn turned_away<T>(
     }
 }
 
-/// One after the other. Where no others can wait, nothing is carried for them.
+/// One after the other. Where no others can wait, nothing is carried for them. A connection that waits stays a guest.
 pub async fn serve_streams(
     held: &Arc<Held>,
-    lobby: Option<&Lobby>,
+    (lobby, guest): (Option<&Lobby>, Option<Guest>),
     (mut ends, origin): (Box<tls::Ends>, Origin),
     met: Met,
 ) {
@@ -202,7 +206,7 @@ pub async fn serve_streams(
                     return;
                 }
             }
-            (Answer::Keep, Ok(peer), Some(lobby)) => return relay::keep(held, lobby, peer, *ends).await,
+            (Answer::Keep, Ok(peer), Some(lobby)) => return relay::keep(held, lobby, peer, (*ends, guest)).await,
             (Answer::Through(to), Ok(peer), Some(lobby)) => {
                 return relay::carry(held, lobby, (peer, *ends), &to).await;
             }

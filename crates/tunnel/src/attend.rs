@@ -98,7 +98,6 @@ async fn wait(
     (relay, address): (NodeName, HostPort),
     (room, failures): (Arc<Semaphore>, Arc<AtomicU32>),
 ) {
-    let mut pause = FIRST;
     loop {
         let mut waiting = pin!(dialer.wait_at(&relay, &address));
         let waited = if let Ok(waited) = timeout(SETTLED, &mut waiting).await {
@@ -109,13 +108,12 @@ async fn wait(
         };
         match waited {
             Ok(through) => {
-                pause = FIRST;
-                failures.store(0, Relaxed);
                 let (held, room) = (Arc::clone(&held), Arc::clone(&room));
                 let (tell, is_met) = oneshot::channel();
+                let woken = Woken { is_met: tell, failures: Arc::clone(&failures) };
                 tokio::spawn(async move {
                     let Ok(_place) = room.try_acquire() else { return };
-                    receive(held, through, tell).await;
+                    receive(held, through, woken).await;
                 });
                 // A relay that wakes for nothing does not keep this node busy.
                 tokio::select! {
@@ -125,16 +123,34 @@ async fn wait(
             }
             Err(why) => {
                 tracing::debug!(%relay, why, "cannot wait at a relay");
-                failures.fetch_add(1, Relaxed);
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST);
+                let before = failures.fetch_add(1, Relaxed);
+                tokio::time::sleep(pause(before)).await;
             }
         }
     }
 }
 
+/// Longer with each failure in a row.
+fn pause(failures: u32) -> Duration {
+    FIRST.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST)
+}
+
+/// A relay has woken this node: it is of use once there is a caller that is believed, however long that takes.
+#[derive(Debug)]
+struct Woken {
+    is_met: oneshot::Sender<()>,
+    failures: Arc<AtomicU32>,
+}
+
+impl Woken {
+    fn met(self) {
+        self.failures.store(0, Relaxed);
+        let _ = self.is_met.send(());
+    }
+}
+
 /// A caller that a relay brought. It is judged as any other.
-async fn receive(held: Arc<Held>, through: Through, is_met: oneshot::Sender<()>) {
+async fn receive(held: Arc<Held>, through: Through, woken: Woken) {
     let config: Arc<ServerConfig> = match held.server() {
         Ok(config) => Arc::new(config),
         Err(why) => return tracing::error!(%why, "cannot answer"),
@@ -143,17 +159,19 @@ async fn receive(held: Arc<Held>, through: Through, is_met: oneshot::Sender<()>)
         Ok((ends, met)) => {
             held.meter.shook_hands();
             turned_away(&held, (&met.peer, met.claims.as_ref()), (None, "relay"));
-            let _guest = match &met.peer {
+            let guest = match &met.peer {
                 Ok(peer) => match held.door.let_in_by_relay(peer.node()) {
                     Some(guest) => Some(guest),
                     None => return held.meter.failed_to_shake_hands("too_many"),
                 },
                 Err(_) => None,
             };
-            let _ = is_met.send(());
+            if guest.is_some() {
+                woken.met();
+            }
             let _present = present(&held, &met, "relay");
             let origin = Origin { transport: "relay", from: None };
-            serve_streams(&held, None, (Box::new(ends), origin), met).await;
+            serve_streams(&held, (None, guest), (Box::new(ends), origin), met).await;
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());

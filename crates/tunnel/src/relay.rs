@@ -3,68 +3,40 @@
 //! What is carried is the TLS between those two: this node reads nothing of it, and decides nothing for them. It knows who
 //! meets whom, when, and how much they say.
 
-use std::collections::{HashMap, VecDeque};
+mod parked;
+mod lobby;
+
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ground::clock;
-use identity::principal::{Kind as PrincipalKind, NodeName};
+use identity::principal::NodeName;
 use org::peer::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 use wire::peer::{Declined, Opened};
 
-use crate::door::Seat;
+use crate::door::{Guest, Seat};
 use crate::frame::{DATA, HEADER, Kind, header};
 use crate::held::Held;
 use crate::line::frames::{Frames, NoFrame, sign};
 use crate::line::tls::Ends;
+use crate::pipe::IDLE;
 use crate::room::Room;
-
-/// Connections of one node that wait: each is used once, and the node brings another.
-const WAITING_OF_ONE: usize = 8;
-const WAITING: usize = 4_096;
-/// For the node that waited: it answers at once, or it is gone.
-const WAKE: Duration = Duration::from_secs(5);
+pub use lobby::Lobby;
+use lobby::{Found, Kept, Waiting};
 
 /// A caller waits so long for a node that brings its next connection.
 const COMES: Duration = Duration::from_secs(5);
-/// Whoever was here so lately does.
-const LATELY: Duration = Duration::from_secs(30);
-
-/// Nodes that wait here.
-#[derive(Debug, Default)]
-pub struct Lobby(Mutex<HashMap<NodeName, Queue>>);
-
-/// Connections of one node.
-#[derive(Debug)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
-    arrived: Arc<Notify>,
-    /// When one was seen.
-    last: Instant,
-}
-
-/// What there is of a node.
-#[derive(Debug)]
-enum Found {
-    Waiting(Waiting),
-    /// It was here a moment ago.
-    Soon(Arc<Notify>),
-    Nothing,
-}
-
-/// A connection that waits; dropped, its keeper is told that nobody comes.
-#[derive(Debug)]
-struct Waiting {
-    peer: Arc<Peer>,
-    wanted: oneshot::Sender<oneshot::Sender<Ends>>,
-}
+/// For the node that waited: it answers at once, or it is gone.
+const WAKE: Duration = Duration::from_secs(5);
+/// In the middle of a frame: whoever has begun one goes on at once, or is gone.
+const SILENT: Duration = Duration::from_secs(15);
 
 /// Keeps a node's connection until somebody wants that node, and hands it over then. Returns when it is of no more use here.
-pub async fn keep(held: &Held, lobby: &Lobby, peer: &Arc<Peer>, mut ends: Ends) {
+pub async fn keep(held: &Held, lobby: &Lobby, peer: &Arc<Peer>, (mut ends, guest): (Ends, Option<Guest>)) {
     let Some(wanted) = lobby.enter(peer) else {
         let _ = ends.answer(&Opened::No(Declined::TooMany)).await;
         return;
@@ -79,13 +51,13 @@ pub async fn keep(held: &Held, lobby: &Lobby, peer: &Arc<Peer>, mut ends: Ends) 
     held.meter.relayed.waiting.fetch_sub(1, Ordering::Relaxed);
     if let Some(taker) = taker {
         // If nobody takes it, the connection ends with it.
-        drop(taker.send(ends));
+        drop(taker.send(Kept { ends, guest }));
     }
 }
 
 /// Brings a caller together with a node that waits, and carries until one of them ends.
 pub async fn carry(held: &Held, lobby: &Lobby, (caller, mut ends): (&Arc<Peer>, Ends), to: &NodeName) {
-    let mut met = match meet(held, lobby, caller, to).await {
+    let mut met = match meet(held, lobby, (caller, &mut ends), to).await {
         Ok(met) => met,
         Err(why) => {
             let _ = ends.answer(&Opened::No(why)).await;
@@ -103,41 +75,85 @@ pub async fn carry(held: &Held, lobby: &Lobby, (caller, mut ends): (&Arc<Peer>, 
     relayed.open.fetch_add(1, Ordering::Relaxed);
     relayed.carried.fetch_add(1, Ordering::Relaxed);
     tracing::info!(from = %caller.node(), %to, "carries");
-    let ended = pump(held, (&mut ends, caller), (&mut met.ends, &met.peer)).await;
+    let ended = pump(held, (&mut ends, caller), (&mut met.kept.ends, &met.peer)).await;
     tracing::info!(from = %caller.node(), %to, ended, "carried");
     relayed.open.fetch_sub(1, Ordering::Relaxed);
 }
 
 struct Met {
     peer: Arc<Peer>,
-    ends: Ends,
+    kept: Kept,
     _seat: Seat,
 }
 
-async fn meet(held: &Held, lobby: &Lobby, caller: &Arc<Peer>, to: &NodeName) -> Result<Met, Declined> {
+async fn meet(
+    held: &Held,
+    lobby: &Lobby,
+    (caller, ends): (&Arc<Peer>, &mut Ends),
+    to: &NodeName,
+) -> Result<Met, Declined> {
+    // Nobody waits for itself: a node that did would have two connections here for each that it needs.
+    if caller.node() == to {
+        return Err(Declined::NotWaiting);
+    }
     let seat = held.door.sit(caller.node()).ok_or(Declined::TooMany)?;
     let end = Instant::now() + COMES;
-    loop {
-        let waiting = match lobby.take(to) {
-            Found::Waiting(waiting) => waiting,
-            Found::Soon(arrived) => {
-                timeout_at(end, arrived.notified()).await.map_err(|_| Declined::NotWaiting)?;
+    let meeting = async {
+        loop {
+            let waiting = match lobby.take(to, caller.node()) {
+                Found::Waiting(waiting) => waiting,
+                Found::Soon(turn) => in_turn(turn, end, let_go(held, caller, ends)).await?,
+                Found::Nothing => return None,
+            };
+            // By what is known now: it may have waited long.
+            if held.rule.load().standing.check(&waiting.peer, clock::now()).is_err() {
                 continue;
             }
-            Found::Nothing => return Err(Declined::NotWaiting),
-        };
-        // By what is known now: it may have waited long.
-        if held.rule.load().standing.check(&waiting.peer, clock::now()).is_err() {
-            continue;
+            let peer = Arc::clone(&waiting.peer);
+            if let Some(kept) = wake(waiting, let_go(held, caller, ends)).await {
+                return Some((peer, kept));
+            }
         }
-        let (give, given) = oneshot::channel();
-        if waiting.wanted.send(give).is_err() {
-            continue;
-        }
-        let Ok(Ok(mut ends)) = timeout(WAKE, given).await else { continue };
-        if matches!(timeout(WAKE, ends.answer(&Opened::Yes)).await, Ok(Ok(()))) {
-            return Ok(Met { peer: waiting.peer, ends, _seat: seat });
-        }
+    };
+    let met = timeout_at(end + WAKE, meeting).await.ok().flatten();
+    met.map(|(peer, kept)| Met { peer, kept, _seat: seat }).ok_or(Declined::NotWaiting)
+}
+
+/// The next connection, if it comes in time and the caller is not let go before.
+async fn in_turn(
+    mut turn: oneshot::Receiver<Waiting>,
+    end: Instant,
+    let_go: impl Future<Output = ()>,
+) -> Option<Waiting> {
+    tokio::select! {
+        biased;
+        waiting = &mut turn => return waiting.ok(),
+        () = tokio::time::sleep_until(end) => {}
+        () = let_go => {}
+    }
+    // One that came at the last moment is woken all the same: it would take it for a failure of this relay.
+    turn.close();
+    turn.try_recv().ok()
+}
+
+/// Tells a node that it is wanted, and has its connection then.
+async fn wake(waiting: Waiting, let_go: impl Future<Output = ()>) -> Option<Kept> {
+    let (give, given) = oneshot::channel();
+    waiting.wanted.send(give).ok()?;
+    let mut kept = timeout(WAKE, given).await.ok()?.ok()?;
+    tokio::select! {
+        biased;
+        answered = timeout(WAKE, kept.ends.answer(&Opened::Yes)) => answered.ok()?.ok()?,
+        () = let_go => return None,
+    }
+    Some(kept)
+}
+
+/// When the caller hangs up, or is taken back. It has nothing to say before it is answered: whatever comes ends it.
+async fn let_go(held: &Held, caller: &Peer, ends: &mut Ends) {
+    tokio::select! {
+        _ = ends.frames.next() => {}
+        () = held.taken_back([caller]) => {}
     }
 }
 
@@ -161,85 +177,41 @@ async fn pump(
     }
 }
 
+/// What comes before the next frame, and what takes one, may be as slow as a stream may.
 async fn pass<R, W>(from: &mut Frames<R>, to: &mut W, count: &impl Fn(usize)) -> Result<(), NoFrame>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     loop {
-        let mut left = match from.next().await? {
+        let mut left = match within(IDLE, from.next()).await? {
             (Kind::Data, length) => length,
             (kind @ Kind::Still, _) => {
-                sign(to, kind).await?;
+                within(IDLE, sign(to, kind)).await?;
                 continue;
             }
-            (kind @ Kind::End, _) => return sign(to, kind).await,
+            (kind @ Kind::End, _) => return within(IDLE, sign(to, kind)).await,
             (Kind::Broken | Kind::Hello | Kind::News | Kind::Open | Kind::Opened, _) => return Err(NoFrame::Over),
         };
         while left > 0 {
             let mut room = Room::take();
             let most = room.body().get_mut(..left.min(DATA)).unwrap_or_default();
-            let read = from.some(most).await?;
+            let read = within(SILENT, from.some(most)).await?;
             let head = header(Kind::Data, read)?;
             if let Some(start) = room.first_chunk_mut::<HEADER>() {
                 *start = head;
             }
-            to.write_all(room.get(..HEADER + read).unwrap_or_default()).await?;
-            to.flush().await?;
+            let write = async {
+                to.write_all(room.get(..HEADER + read).unwrap_or_default()).await?;
+                Ok(to.flush().await?)
+            };
+            within(IDLE, write).await?;
             count(read);
             left = left.saturating_sub(read);
         }
     }
 }
 
-impl Lobby {
-    /// Nothing if it is full, or the peer is not a node itself.
-    fn enter(&self, peer: &Arc<Peer>) -> Option<oneshot::Receiver<oneshot::Sender<Ends>>> {
-        let (mut nodes, now) = (self.nodes(), Instant::now());
-        nodes.retain(|_, queue| queue.is_of_use(now));
-        let in_all: usize = nodes.values().map(|queue| queue.waiting.len()).sum();
-        if peer.principal().kind() != PrincipalKind::Node || in_all >= WAITING {
-            return None;
-        }
-        let new = || Queue { waiting: VecDeque::new(), arrived: Arc::default(), last: now };
-        let own = nodes.entry(peer.node().clone()).or_insert_with(new);
-        if own.waiting.len() >= WAITING_OF_ONE {
-            return None;
-        }
-        let (wanted, receiver) = oneshot::channel();
-        own.waiting.push_back(Waiting { peer: Arc::clone(peer), wanted });
-        own.arrived.notify_one();
-        Some(receiver)
-    }
-
-    /// This node carries no more: whoever waits is let go.
-    pub fn close(&self) {
-        self.nodes().clear();
-    }
-
-    /// The one that came last is the likeliest to be there.
-    fn take(&self, node: &NodeName) -> Found {
-        let (mut nodes, now) = (self.nodes(), Instant::now());
-        let Some(queue) = nodes.get_mut(node) else { return Found::Nothing };
-        match (queue.is_of_use(now), queue.waiting.pop_back()) {
-            (_, Some(waiting)) => Found::Waiting(waiting),
-            (true, None) => Found::Soon(Arc::clone(&queue.arrived)),
-            (false, None) => Found::Nothing,
-        }
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, HashMap<NodeName, Queue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Queue {
-    /// After those that are gone are forgotten.
-    fn is_of_use(&mut self, now: Instant) -> bool {
-        self.waiting.retain(|one| !one.wanted.is_closed());
-        if !self.waiting.is_empty() {
-            self.last = now;
-        }
-        now.duration_since(self.last) < LATELY
-    }
+async fn within<T>(time: Duration, work: impl Future<Output = Result<T, NoFrame>>) -> Result<T, NoFrame> {
+    timeout(time, work).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
 }

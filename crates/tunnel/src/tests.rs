@@ -9,5 +9,6 @@ mod closing;
 mod crowding;
 mod calling;
 mod relaying;
+mod meeting;
 mod seeing;
 mod entering;

@@ -23,6 +23,8 @@ struct Fact {
     tls_failed: Option<Instant>,
     quic_failed: Option<Instant>,
     crowded: Option<Instant>,
+    /// As a relay, however well it is reached itself.
+    brought_nobody: Option<Instant>,
     round_trip: Option<(Duration, Instant)>,
     used: Option<(By, &'static str)>,
     head: u64,
@@ -86,6 +88,19 @@ impl Facts {
         failed.is_some_and(|at| at.elapsed() < LATELY)
     }
 
+    /// Could it not be reached lately, or did it bring nobody? They are called over TLS alone.
+    pub fn is_bad_relay(&self, relay: &NodeName) -> bool {
+        let brought_nobody = self.facts().get(relay).and_then(|fact| fact.brought_nobody);
+        brought_nobody.is_some_and(|at| at.elapsed() < LATELY) || self.failed_lately(relay, By::Tls)
+    }
+
+    /// A relay that was reached, and said nothing, or yes and then nothing.
+    pub fn brought_nobody(&self, relay: &NodeName, why: &str) {
+        let mut facts = self.facts();
+        let fact = facts.entry(relay.clone()).or_default();
+        (fact.brought_nobody, fact.problem) = (Some(Instant::now()), Some(why.to_owned()));
+    }
+
     pub fn failed(&self, node: &NodeName, by: By, why: &str) {
         let mut facts = self.facts();
         // Names that nobody ever answered under can be made up.
@@ -131,6 +146,7 @@ impl Facts {
     pub fn reached_through(&self, node: &NodeName, relay: &NodeName, way: (Duration, u64)) -> Counted {
         let counted = self.reached(node, By::Tls, way);
         let mut facts = self.facts();
+        facts.entry(relay.clone()).or_default().brought_nobody = None;
         let fact = facts.entry(node.clone()).or_default();
         fact.through = Some(relay.clone());
         fact.used = Some((By::Tls, "it has no address: a relay carries to it"));

@@ -80,8 +80,7 @@ impl Ring {
 
     async fn by_any_relay(&self, inner: &Inner, key: &Key) -> Result<Call, Vec<Try>> {
         let mut relays = inner.held.relays_to(&key.1);
-        // They are called over TLS alone.
-        relays.sort_by_cached_key(|(relay, _)| inner.facts.failed_lately(relay, By::Tls));
+        relays.sort_by_cached_key(|(relay, _)| inner.facts.is_bad_relay(relay));
         let mut tries = Vec::new();
         for (relay, address) in relays {
             match self.through(inner, key, (&relay, &address)).await {
@@ -106,14 +105,20 @@ impl Ring {
     ) -> Result<Call, String> {
         let begun = Instant::now();
         let (mut ends, via) = self.at_relay(inner, relay, address).await?;
-        match ends.ask(&Open::Through(key.1.clone())).await.map_err(|why| plain(&why.to_string()))? {
+        // One that is silent, or brings nobody after a yes, would else be the first again for the next call.
+        let failed = |why: &dyn std::error::Error| {
+            let why = plain(&why.to_string());
+            inner.facts.brought_nobody(relay, &format!("as a relay to `{}`: {why}", key.1));
+            why
+        };
+        match ends.ask(&Open::Through(key.1.clone())).await.map_err(|why| failed(&why))? {
             Opened::Yes => {}
             Opened::No(why) => return Err(why.to_string()),
         }
         let config = inner.held.client(&key.0).map_err(|why| why.to_string())?;
         let below = Through::new(ends, Arc::clone(&inner.held), Arc::clone(&via));
         let shaking = Box::pin(tls::call(&inner.held, config, Box::new(below)));
-        let (ends, met) = shaking.await.map_err(|why| plain(&why.to_string()))?;
+        let (ends, met) = shaking.await.map_err(|why| failed(&why))?;
         let (head, shared, (peer, until)) = (met.head, met.shared, known(inner, key, met)?);
         let counted = Arc::new(inner.facts.reached_through(&key.1, relay, (begun.elapsed(), head)));
         Ok(Call { line: Line::Tls(Box::new(ends)), peer, via: Some(via), until, shared, counted })

@@ -13,11 +13,12 @@ use super::cutting::{Shared, lines};
 use super::scene::node;
 use super::town::{BOTH, House, alpha_and_beta, echoed, name, service, until, within};
 use crate::frame::DATA;
-use crate::line::{quic, tls};
+use crate::line::{quic, settle, tls};
 
 /// A connection of `from`, held by nobody but the test.
 pub async fn by_tls(from: &House, to: &House) -> tls::Ends {
     let socket = TcpStream::connect(to.address).await.unwrap();
+    settle(&socket).unwrap();
     let config = from.held.client(&from.own).unwrap();
     tls::call(&from.held, config, Box::new(socket)).await.unwrap().0
 }

@@ -17,19 +17,19 @@ use crate::door::CARRIED_OF_ONE;
 use crate::held::Targets;
 
 /// `nas` has a wiki and no address, `beta` calls it, `relay-1` and `relay-2` carry.
-struct Bay {
-    org: Org,
-    nas: House,
-    beta: House,
-    relays: Vec<House>,
+pub struct Bay {
+    pub org: Org,
+    pub nas: House,
+    pub beta: House,
+    pub relays: Vec<House>,
     /// The way to each relay.
     ways: Vec<Middle>,
     waits: JoinHandle<()>,
 }
 
 impl Bay {
-    async fn open(count: usize) -> Self {
-        let names = ["nas", "beta", "relay-1", "relay-2", "relay-3", "relay-4"];
+    pub async fn open(count: usize) -> Self {
+        let names = ["nas", "beta", "relay-1", "relay-2", "relay-3", "relay-4", "mallory"];
         let org = Org::new(&names);
         let mut relays = Vec::new();
         for name in names.iter().skip(2).take(count) {
@@ -57,14 +57,27 @@ impl Bay {
         bay
     }
 
+    /// The node waits nowhere any more; relays expect it to come back.
+    pub async fn leave(&self) {
+        self.waits.abort();
+        let waiting = |relay: &House| relay.held.meter.relayed.view().waiting;
+        until("nobody waits", || self.relays.iter().all(|relay| waiting(relay) == 0)).await;
+    }
+
+    pub async fn open_and_leave(count: usize) -> Self {
+        let bay = Self::open(count).await;
+        bay.leave().await;
+        bay
+    }
+
     /// The relays at which the node waits first.
-    fn first_three(&self) -> Vec<usize> {
+    pub fn first_three(&self) -> Vec<usize> {
         let order = self.nas.held.targets.load().relays_of(&node("nas"));
         let place = |name: &NodeName| self.relays.iter().position(|relay| relay.held.node == *name).unwrap();
         order.iter().take(3).map(|(name, _)| place(name)).collect()
     }
 
-    async fn until_waited_at(&self, relay: usize) {
+    pub async fn until_waited_at(&self, relay: usize) {
         until("it waits at the relay", || self.relays[relay].held.meter.relayed.view().waiting > 0).await;
     }
 }
@@ -199,9 +212,7 @@ async fn a_node_that_carries_for_nobody_says_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_carried_to_a_node_that_does_not_wait() {
-    let bay = Bay::open(1).await;
-    bay.waits.abort();
-    until("nobody waits", || bay.relays[0].held.meter.relayed.view().waiting == 0).await;
+    let bay = Bay::open_and_leave(1).await;
     let refused = within(bay.beta.call("wiki")).await.err().unwrap().to_string();
     assert!(refused.contains("does not wait there"), "{refused}");
 }
