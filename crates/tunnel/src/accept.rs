@@ -141,13 +141,13 @@ async fn shake_hands<L: TooMany>(
             turned_away(held, (&met.peer, met.claims.as_ref()), (Some(from), by.word()));
             // Whoever is not believed stays a stranger, and is only told why.
             let standing = match &met.peer {
-                Ok(peer) => match knock.let_in(peer.node(), by) {
-                    Some(guest) => Ok(guest),
-                    None => {
+                Ok(peer) => {
+                    let guest = knock.let_in(peer.node(), by);
+                    if guest.is_none() {
                         line.is_one_too_many();
-                        return None;
                     }
-                },
+                    Ok(guest?)
+                }
                 Err(_) => Err(knock),
             };
             Some((line, met, standing))

@@ -160,7 +160,9 @@ async fn admit(
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
     let listener = listener(held, &subject.service).ok_or(Refused::NotHere)?;
     // A service that takes its time holds up no other.
-    turn.take().map(Turn::pass);
+    if let Some(turn) = turn.take() {
+        turn.pass();
+    }
     let mut service = tokio::select! {
         why = ticket.cut() => return Err(why.into()),
         service = reach(&listener) => service?,
