@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use identity::principal::NodeName;
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use crate::bounds::{Bounds, CONNECTIONS, CONNECTIONS_OF_ONE, STREAMS, STREAMS_OF_ONE};
 use crate::choose::By;
+use crate::long::Long;
 
 /// Of one address: machines behind one address, or one that has just come back, want many at once.
 pub const OF_ONE_ADDRESS: usize = 256;
@@ -28,37 +29,16 @@ pub const QUIC_OF_ONE: usize = 64;
 pub const CARRIED: usize = 1_024;
 pub const CARRIED_OF_ONE: usize = CARRIED / 4;
 
-/// Words of more bytes than that are long, and so many say long ones at once: others wait. Each may keep as many as a whole
-/// `Hello` and `News` have.
-pub const SHORT: usize = 64 << 10;
-pub const LONG_AT_ONCE: usize = 16;
-
 #[derive(Debug)]
 pub struct Door {
     pub bounds: Bounds,
     inside: Mutex<Inside>,
-    long: Semaphore,
+    pub long: Long,
 }
 
 impl Default for Door {
     fn default() -> Self {
         Self::new(Bounds::default())
-    }
-}
-
-/// For the long words of one that shows who it is: taken with the first of them, and kept for those that follow.
-#[derive(Debug)]
-pub struct Room<'a> {
-    long: &'a Semaphore,
-    taken: Option<SemaphorePermit<'a>>,
-}
-
-impl Room<'_> {
-    pub async fn enter(&mut self) {
-        if self.taken.is_none() {
-            // It is never closed.
-            self.taken = self.long.acquire().await.ok();
-        }
     }
 }
 
@@ -153,7 +133,7 @@ struct Taken {
 
 impl Door {
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, inside: Mutex::default(), long: Semaphore::new(LONG_AT_ONCE) }
+        Self { bounds, inside: Mutex::default(), long: Long::default() }
     }
 
     /// Nothing: whoever it is has to go.
@@ -207,10 +187,6 @@ impl Door {
     /// A peer that a relay brought. It did not knock here.
     pub fn let_in_by_relay(self: &Arc<Self>, node: &NodeName) -> Option<Guest> {
         Some(Guest { _taken: self.take(node, Of::Carried)? })
-    }
-
-    pub const fn room(&self) -> Room<'_> {
-        Room { long: &self.long, taken: None }
     }
 
     fn take(self: &Arc<Self>, node: &NodeName, of: Of) -> Option<Taken> {

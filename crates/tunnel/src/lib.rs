@@ -20,6 +20,7 @@ pub mod live;
 pub mod limit;
 pub mod log;
 pub mod bounds;
+pub mod long;
 pub mod door;
 pub mod callers;
 pub mod held;

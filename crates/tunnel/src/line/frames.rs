@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::Instant;
 
-use crate::door::{Room, SHORT};
 use crate::frame::{self, BadFrame, HEADER, Kind};
+use crate::long::{Room, SHORT};
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoFrame {

@@ -20,9 +20,9 @@ use wire::known::{BadKnowledge, Known};
 use wire::peer::{Hello, News, SCHEMA};
 
 use super::frames::{Frames, NoFrame, say_frame};
-use crate::door::Room;
 use crate::frame::Kind;
 use crate::held::Held;
+use crate::long::Room;
 use crate::orders::{Meeting, Word};
 use crate::standing::Standing;
 
@@ -76,7 +76,8 @@ where
         (standing.hello_frame().map_err(NoFrame::from)?.ok_or(Unmet::NothingToShow)?, standing.knows())
     };
     // What was read is kept until the other one is judged.
-    let mut room = held.door.room();
+    let svid = shown.chain.first().map(AsRef::as_ref).unwrap_or_default();
+    let mut room = held.door.long.room(shown.side, svid);
     // At once: whoever waited for the other to read first could wait for ever.
     let heard = frames.long_words::<Hello>(Kind::Hello, &mut room);
     let both = async { tokio::try_join!(say_frame(to, &frame), heard) };

@@ -10,6 +10,7 @@ use identity::certificate::Validity;
 use identity::time::Seconds;
 use identity::verifier::Side;
 use manifest::stored::{Caller, Transport};
+use pki_types::CertificateDer;
 use quinn::{Endpoint, RecvStream, SendStream};
 use tokio::io::{AsyncWriteExt as _, duplex, split};
 use tokio::runtime::Handle;
@@ -22,22 +23,29 @@ use super::town::{House, Serves, alpha_and_beta, echo, name, until, wanted, with
 use crate::bounds::CONNECTIONS_OF_ONE;
 use crate::choose::By;
 use crate::dial::NoStream;
-use crate::door::{Guest, LONG_AT_ONCE, QUIC_OF_ONE, SHORT};
+use crate::door::{Guest, QUIC_OF_ONE};
 use crate::frame::{Kind, header};
 use crate::held::Held;
 use crate::line::frames::Frames;
 use crate::line::meet::{Shown, Unmet, meet};
 use crate::line::quic::{self, STREAMS_AT_FIRST, UNSAID};
+use crate::long::{LONG_AT_ONCE, LONG_OF_ONE, SHORT};
 
 /// Says that it has a `Hello` of so many bytes, and sends half of them.
-fn half_a_hello(held: &Arc<Held>, length: usize, sent: &Arc<AtomicUsize>) -> JoinHandle<()> {
+fn half_a_hello(
+    held: &Arc<Held>,
+    (svid, side): (usize, Side),
+    length: usize,
+    sent: &Arc<AtomicUsize>,
+) -> JoinHandle<()> {
     let (held, sent) = (Arc::clone(held), Arc::clone(sent));
     let (here, there) = duplex(1 << 12);
     tokio::spawn(async move {
         let (mut hears, mut says) = split(there);
         let (from, mut to) = split(here);
         let mut frames = Frames::new(from);
-        let shown = Shown { chain: &[], side: Side::Client };
+        let chain = [CertificateDer::from(svid.to_be_bytes().to_vec())];
+        let shown = Shown { chain: &chain, side };
         let speak = async {
             says.write_all(&header(Kind::Hello, length).unwrap()).await.unwrap();
             says.write_all(&vec![b' '; length / 2]).await.unwrap();
@@ -67,16 +75,33 @@ async fn what_is_said_to_everybody_is_kept_once() {
 async fn only_a_few_at_once_make_a_node_keep_long_words() {
     let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
     let sent = Arc::<AtomicUsize>::default();
-    let all: Vec<_> = (0..LONG_AT_ONCE * 2).map(|_| half_a_hello(&alpha.held, 1 << 20, &sent)).collect();
+    let all: Vec<_> =
+        (0..LONG_AT_ONCE * 2).map(|n| half_a_hello(&alpha.held, (n, Side::Client), 1 << 20, &sent)).collect();
     until("as many as may are heard", || sent.load(Ordering::Relaxed) == LONG_AT_ONCE).await;
     // Who is short is heard meanwhile.
     let short = Arc::<AtomicUsize>::default();
-    let one = half_a_hello(&alpha.held, SHORT, &short);
+    let one = half_a_hello(&alpha.held, (0, Side::Client), SHORT, &short);
     until("it is heard", || short.load(Ordering::Relaxed) == 1).await;
+    // And who is called by this node.
+    let two = half_a_hello(&alpha.held, (0, Side::Server), 1 << 20, &short);
+    until("it is heard, too", || short.load(Ordering::Relaxed) == 2).await;
     assert_eq!(sent.load(Ordering::Relaxed), LONG_AT_ONCE);
     all[0].abort();
     until("the next is heard", || sent.load(Ordering::Relaxed) > LONG_AT_ONCE).await;
-    all.iter().chain([&one]).for_each(JoinHandle::abort);
+    all.iter().chain([&one, &two]).for_each(JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn who_says_long_words_many_times_at_once_leaves_room_to_others() {
+    let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
+    let [own, other] = [(); 2].map(|()| Arc::<AtomicUsize>::default());
+    let hello = |svid, sent| half_a_hello(&alpha.held, (svid, Side::Client), 1 << 20, sent);
+    let mut all: Vec<_> = (0..LONG_AT_ONCE).map(|_| hello(1, &own)).collect();
+    until("some are heard", || own.load(Ordering::Relaxed) == LONG_OF_ONE).await;
+    all.push(hello(2, &other));
+    until("another is heard", || other.load(Ordering::Relaxed) == 1).await;
+    assert_eq!(own.load(Ordering::Relaxed), LONG_OF_ONE);
+    all.iter().for_each(JoinHandle::abort);
 }
 
 /// `beta` has so many connections to `alpha` by this transport; `gamma` has none.

@@ -17,6 +17,7 @@ use super::relaying::Bay;
 use super::scene::node;
 use super::town::{House, echoed, until, within};
 use crate::attend::attend;
+use crate::choose::By;
 use crate::door::Guest;
 use crate::frame::{DATA, Kind, header};
 use crate::held::Held;
@@ -74,7 +75,7 @@ async fn whoever_stands_in_line_many_times_has_every_second_turn() {
 /// Connections that the door has left for that node.
 fn left(house: &House, of: &str) -> usize {
     let knock = || house.held.door.knock(IpAddr::from([10, 0, 0, 1]), Instant::now());
-    let guests: Vec<Guest> = std::iter::from_fn(|| knock()?.let_in(&node(of))).collect();
+    let guests: Vec<Guest> = std::iter::from_fn(|| knock()?.let_in(&node(of), By::Tls)).collect();
     guests.len()
 }
 
