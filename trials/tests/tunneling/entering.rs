@@ -9,15 +9,14 @@ use super::{Harbor, PAGE};
 
 /// SOCKS with passwords and the resolver are at their ports or nowhere: at such as nobody else has.
 fn shared() -> String {
-    let socks = TcpListener::bind("127.0.0.1:0").unwrap();
-    let resolver = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (free, names) = (socks.local_addr().unwrap(), resolver.local_addr().unwrap());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let [.., a, b] = std::process::id().to_be_bytes();
     format!(
         "    tunnel:
       socks: {{at: \"{free}\", password: true}}
       forward:
         \"127.0.0.1:1091\": {{service: wiki, user: ann}}
-      resolver: \"{names}\""
+      resolver: \"127.3.{a}.{b}:5300\""
     )
 }
 

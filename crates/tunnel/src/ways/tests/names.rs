@@ -179,8 +179,10 @@ async fn a_name_whose_address_somebody_else_has_does_not_resolve() {
 /// The system was told once where to ask, and asks there whoever answers.
 #[tokio::test]
 async fn a_resolver_whose_port_somebody_else_has_is_nowhere() {
-    let squatter = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let at = squatter.local_addr().unwrap();
+    // An address of this process alone, and a port that is given to nobody: it has to be free later.
+    let [.., a, b] = std::process::id().to_be_bytes();
+    let at = SocketAddr::from(([127, 3, a, b], 5_300));
+    let squatter = UdpSocket::bind(at).await.unwrap();
     let mut house = House::new().await;
     house.running.policy.resolver = Some(at.to_string().parse().unwrap());
     let listens = house.settle().await;
