@@ -98,6 +98,8 @@ async fn wait(
     (relay, address): (NodeName, HostPort),
     (room, failures): (Arc<Semaphore>, Arc<AtomicU32>),
 ) {
+    // In a row, of this one connection: where a relay is not there yet, all of them fail at once.
+    let mut in_a_row = 0;
     loop {
         let mut waiting = pin!(dialer.wait_at(&relay, &address));
         let waited = if let Ok(waited) = timeout(SETTLED, &mut waiting).await {
@@ -108,6 +110,7 @@ async fn wait(
         };
         match waited {
             Ok(through) => {
+                in_a_row = 0;
                 let (held, room) = (Arc::clone(&held), Arc::clone(&room));
                 let (tell, is_met) = oneshot::channel();
                 let woken = Woken { is_met: tell, failures: Arc::clone(&failures) };
@@ -123,8 +126,9 @@ async fn wait(
             }
             Err(why) => {
                 tracing::debug!(%relay, why, "cannot wait at a relay");
-                let before = failures.fetch_add(1, Relaxed);
-                tokio::time::sleep(pause(before)).await;
+                failures.fetch_add(1, Relaxed);
+                tokio::time::sleep(pause(in_a_row)).await;
+                in_a_row = in_a_row.saturating_add(1);
             }
         }
     }

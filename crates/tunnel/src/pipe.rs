@@ -98,14 +98,15 @@ struct Progress<'a> {
 }
 
 pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
+    // From now on also the end of this process is none of the stream: the kernel breaks off what is open then.
+    let _ = socket.set_zero_linger();
     // A new rule that came while the service was asked: not a byte passes.
     if let Some(why) = terms.ticket.is_cut() {
         let end = End::Cut(why);
+        terms.ticket.is_seen_no_more();
         hang_up(&end, socket);
         return Carried { end, sent: 0, received: 0, free: None };
     }
-    // From now on also the end of this process is none of the stream: the kernel breaks off what is open then.
-    let _ = socket.set_zero_linger();
     let row = Arc::clone(&terms.row);
     let progress = Progress::new(&row, terms.way);
     row.opened();

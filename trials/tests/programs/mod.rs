@@ -116,6 +116,10 @@ services:
             let beta = self.tunnel("beta")["listens"].clone();
             said.listens.iter().all(|place| beta.get(place).is_some())
         });
+        if said.by == "relay" {
+            let waiting = || self.facts(&["here", "status"])["tunnel"]["now"]["relayed"]["waiting"].as_u64();
+            until("`alpha` waits at the relay", || waiting() > Some(0));
+        }
         let (service, _) = self.services[0];
         let ask = self.place.node_command("beta", &["doctor", service, "--json"]);
         until("`alpha` is within reach", || {

@@ -74,7 +74,7 @@ fn whoever_is_cut_off_by_a_killed_tunnel_does_not_take_it_for_an_end() {
         harbor.offer(transport, &services);
         for dies in ["alpha", "beta"] {
             let open = Open::new(&harbor, &kept);
-            assert!(harbor.opened_by(transport) > 0);
+            until("it is written down", || harbor.opened_by(transport) > 0);
             let (stop, socks) = (Arc::<AtomicBool>::default(), harbor.socks("ann"));
             // The load goes on meanwhile, whatever it gets.
             let load: Vec<_> = (0..4)

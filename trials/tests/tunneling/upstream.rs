@@ -90,7 +90,7 @@ fn a_program_is_told_what_is_wrong_with_a_service_and_nothing_stays_behind() {
         drop(silent);
 
         assert_eq!(hangs.join().unwrap(), Err(6), "{transport}");
-        assert!(harbor.opened_by(transport) > 0);
+        until("it is written down", || harbor.opened_by(transport) > 0);
         harbor.all_is_given_back();
     }
     serve(TcpListener::bind(down).unwrap(), |mut stream| {
