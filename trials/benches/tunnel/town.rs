@@ -66,7 +66,7 @@ impl Town {
     pub fn swapped(&self) -> Option<f64> {
         let log = std::fs::read_to_string(self.place.path("alpha.log")).ok()?;
         let line = log.lines().find(|line| line.contains("cut what is no longer allowed"))?;
-        let (whole, rest) = line.split_once('.')?;
+        let (whole, rest) = line.trim_start_matches("tunnel: ").split_once('.')?;
         let at: Timestamp = format!("{whole}Z").parse().ok()?;
         let fraction: f64 = format!("0.{}", rest.split_once('Z')?.0).parse().ok()?;
         Some(at.unix() as f64 + fraction)
