@@ -1,6 +1,8 @@
 //! The service that all ways lead to, a process of its own: the first byte of a connection says what is wanted of it.
 
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -9,6 +11,11 @@ use tokio::net::{TcpListener, TcpStream};
 pub const SINK: u8 = b'S';
 /// Sends back what comes.
 pub const ECHO: u8 = b'E';
+/// Says when connections were broken off since the last time it was asked: seconds since 1970, as a JSON list.
+pub const BROKEN: u8 = b'B';
+
+/// When connections of `ECHO` were broken off.
+static BROKE: Mutex<Vec<f64>> = Mutex::new(Vec::new());
 
 /// What bulk streams carry, again and again.
 pub const BLOCK: usize = 128 << 10;
@@ -39,7 +46,19 @@ pub async fn serve(at: SocketAddr) {
 async fn answer(mut socket: TcpStream) -> std::io::Result<()> {
     match socket.read_u8().await? {
         SINK => sink(socket).await,
-        ECHO => echo(socket).await,
+        ECHO => {
+            let ended = echo(socket).await;
+            if ended.is_err() {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                BROKE.lock().unwrap_or_else(PoisonError::into_inner).push(now.as_secs_f64());
+            }
+            ended
+        }
+        BROKEN => {
+            let broke = std::mem::take(&mut *BROKE.lock().unwrap_or_else(PoisonError::into_inner));
+            socket.write_all(serde_json::json!(broke).to_string().as_bytes()).await?;
+            socket.shutdown().await
+        }
         _ => Ok(()),
     }
 }
