@@ -61,7 +61,8 @@ fn a_key_that_others_can_read_is_refused_with_the_line_that_makes_it_private() {
 #[test]
 fn a_key_that_is_half_there_is_named_and_nothing_is_done_with_it() {
     let place = scene();
-    for (path, words) in keys(&place) {
+    // One of an SVID is worth as much as none, and another is asked for: see `tunneling::surviving`.
+    for (path, words) in keys(&place).into_iter().filter(|(path, _)| !path.ends_with("svid.key")) {
         let whole = std::fs::read(&path).unwrap();
         for half in [whole.len() / 2, 0] {
             std::fs::write(&path, &whole[..half]).unwrap();

@@ -72,6 +72,10 @@ fn whoever_is_cut_off_by_a_killed_tunnel_does_not_take_it_for_an_end() {
     let services = [("kept", service(move |stream| keep.lock().unwrap().send(stream).unwrap())), ("echo", echo())];
     for transport in TRANSPORTS {
         harbor.offer(transport, &services);
+        until("all who are at home at `alpha` have a port", || {
+            let listens = harbor.tunnel("alpha")["listens"].clone();
+            services.iter().all(|(name, _)| listens.get(format!("socks/spiffe://harbor/service/{name}")).is_some())
+        });
         for dies in ["alpha", "beta"] {
             let open = Open::new(&harbor, &kept);
             until("it is written down", || harbor.opened_by(transport) > 0);
