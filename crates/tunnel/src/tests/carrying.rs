@@ -12,9 +12,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
 use super::scene::node;
-use super::town::{BOTH, Middle, alpha_and_beta, broke, echoed, name, pair, service, until, wanted, within};
+use super::town::{BOTH, House, Middle, alpha_and_beta, broke, echoed, name, pair, service, until, wanted, within};
 use crate::line::meet::{Shown, prove};
-use crate::live::Way;
+use crate::live::{Ticket, Way};
 use crate::orders::Connection;
 use crate::pipe::{self, End, Far, Terms};
 
@@ -233,14 +233,19 @@ async fn a_service_can_ask_who_calls() {
     }
 }
 
-#[tokio::test]
-async fn whoever_called_is_told_no_longer_than_the_service_has_the_connection() {
-    let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
-    let (held, chain) = (&alpha.held, alpha.held.chain_of(&alpha.own).unwrap());
+/// A place in the book for the house's own node, as if it called itself.
+fn at_home(house: &House) -> Ticket {
+    let (held, chain) = (&house.held, house.held.chain_of(&house.own).unwrap());
     let standing = &held.rule.load().standing;
     let svid = prove(held, Shown { chain: &chain, side: Side::Client }).unwrap();
     let peer = standing.recognize(&svid, &standing.hello().unwrap().presented, clock::now()).unwrap();
-    let ticket = held.book.enter(Arc::new(peer), name("wiki"), Way::In);
+    held.book.enter(Arc::new(peer), name("wiki"), Way::In)
+}
+
+#[tokio::test]
+async fn whoever_called_is_told_no_longer_than_the_service_has_the_connection() {
+    let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
+    let (held, ticket) = (&alpha.held, at_home(&alpha));
     let at = |text: &str| text.parse::<SocketAddr>().unwrap();
     ticket.is_seen_as(at("127.0.0.1:4000"), at("127.0.0.1:80"));
     // As a service sees it that listens for both versions.
@@ -254,11 +259,7 @@ async fn whoever_called_is_told_no_longer_than_the_service_has_the_connection() 
 #[tokio::test]
 async fn a_stream_that_carries_nothing_for_too_long_ends() {
     let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
-    let (held, chain) = (&alpha.held, alpha.held.chain_of(&alpha.own).unwrap());
-    let standing = &held.rule.load().standing;
-    let svid = prove(held, Shown { chain: &chain, side: Side::Client }).unwrap();
-    let peer = standing.recognize(&svid, &standing.hello().unwrap().presented, clock::now()).unwrap();
-    let ticket = held.book.enter(Arc::new(peer), name("wiki"), Way::In);
+    let (held, ticket) = (&alpha.held, at_home(&alpha));
     let row = held.meter.row(&name("wiki"), &alpha.own, true);
     let mut terms = Terms { ticket, row, way: Way::In, idle: Duration::from_secs(1) };
     let ((mut program, near), (mut service, far)) = (pair().await, pair().await);
