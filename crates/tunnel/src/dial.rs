@@ -464,7 +464,7 @@ impl Stream {
         let _ = crate::line::settle(&socket);
         match self.0 {
             Kind::Here { held, admitted } => {
-                admitted.carry(&held, Far::Here(socket)).await;
+                admitted.carry(&held, Far::Here(socket.into())).await;
             }
             Kind::There(there) => there.carry(socket).await,
         }

@@ -16,6 +16,7 @@ pub mod choose;
 
 // What is kept count of, and what is shared.
 pub mod meter;
+pub mod socket;
 pub mod live;
 pub mod limit;
 pub mod log;

@@ -15,6 +15,7 @@ use org::peer::Peer;
 use tokio::sync::watch;
 
 use crate::orders::{Caller, Connection};
+use crate::socket::Breaker;
 use crate::standing::{Denied, Rule};
 
 #[derive(Debug, Default)]
@@ -40,7 +41,17 @@ struct Entry {
     since: Timestamp,
     /// While the service has it.
     seen_as: Option<Ends>,
+    sockets: Sockets,
     cut: watch::Sender<Option<Denied>>,
+}
+
+/// What a stream goes over, while it is carried.
+#[derive(Debug, Clone, Default)]
+pub struct Sockets {
+    /// A program's.
+    pub near: Option<Breaker>,
+    /// To the other node, if it carries nothing else.
+    pub far: Option<Breaker>,
 }
 
 /// Of the connection to a service, as the service sees them.
@@ -86,27 +97,39 @@ impl Book {
     pub fn enter(self: &Arc<Self>, peer: Arc<Peer>, service: Name, way: Way) -> Ticket {
         let (sender, cut) = watch::channel(None);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let entry = Entry { peer, service, way, since: clock::now(), seen_as: None, cut: sender };
+        let entry =
+            Entry { peer, service, way, since: clock::now(), seen_as: None, sockets: Sockets::default(), cut: sender };
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).insert(number, entry);
         Ticket { number, book: Arc::clone(self), cut }
     }
 
-    /// Ends what the rule no longer allows; what it allows is not touched.
+    /// Ends what the rule no longer allows; what it allows is not touched. When it returns, no program has a connection any
+    /// more that it must not have: nobody who carries has to do anything for that.
     pub fn sweep(&self, rule: &Rule) -> Vec<CutOff> {
-        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut cut = Vec::new();
-        for entry in streams.values() {
+        let (cut, sockets) = self.take_out(rule);
+        // Services first.
+        sockets.iter().filter_map(|stream| stream.near.as_ref()).for_each(Breaker::break_off);
+        sockets.iter().filter_map(|stream| stream.far.as_ref()).for_each(Breaker::break_off);
+        cut
+    }
+
+    fn take_out(&self, rule: &Rule) -> (Vec<CutOff>, Vec<Sockets>) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = (Vec::new(), Vec::new());
+        for entry in streams.values_mut() {
             let stays = match entry.way {
                 Way::In => rule.may_stay(&entry.peer, &entry.service),
                 Way::Out => entry.peer.endures(&rule.standing.known.head.head).map_err(Denied::Ended),
             };
             if let Err(why) = stays {
+                // Whoever carries it must know why before it finds that it is broken.
                 entry.cut.send_replace(Some(why.clone()));
                 let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
-                cut.push(CutOff { principal, node, service: entry.service.clone(), way: entry.way, why });
+                out.0.push(CutOff { principal, node, service: entry.service.clone(), way: entry.way, why });
+                out.1.push(std::mem::take(&mut entry.sockets));
             }
         }
-        cut
+        out
     }
 
     /// Who calls a service here, by what the service sees.
@@ -128,19 +151,25 @@ impl Book {
 impl Ticket {
     /// Where the service sees the call come from, and at which of its own addresses.
     pub fn is_seen_as(&self, far: SocketAddr, near: SocketAddr) {
-        self.see(Some(Ends { far: canonical(far), near: canonical(near) }));
+        let ends = Ends { far: canonical(far), near: canonical(near) };
+        self.change(|entry| entry.seen_as = Some(ends));
     }
 
-    /// Before the service's socket is closed: its address may be anybody's then.
-    pub fn is_seen_no_more(&self) {
-        self.see(None);
+    /// From now on a new rule breaks them off.
+    pub fn goes_over(&self, sockets: Sockets) {
+        self.change(|entry| entry.sockets = sockets);
     }
 
-    fn see(&self, ends: Option<Ends>) {
+    /// Before the sockets are closed, or used again: whose they are then is nobody's business here. Says why a new rule has
+    /// ended the stream by now: then somebody else may be about to break them off.
+    pub fn lets_go(&self) -> Option<Denied> {
+        self.change(|entry| (entry.seen_as, entry.sockets) = (None, Sockets::default()));
+        self.is_cut()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Entry)) {
         let mut streams = self.book.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = streams.get_mut(&self.number) {
-            entry.seen_as = ends;
-        }
+        streams.get_mut(&self.number).map(change);
     }
 
     /// Why a new rule has ended it by now.

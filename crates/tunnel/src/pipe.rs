@@ -5,22 +5,20 @@
 
 mod far;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use rustix::net::sockopt;
-use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::line::{quic, tls};
-use crate::live::{Ticket, Way};
+use crate::live::{Sockets, Ticket, Way};
 use crate::meter::Row;
 use crate::room::Room;
+use crate::socket::{Breaker, Socket};
 use crate::standing::Denied;
 use far::{Incoming, Outgoing};
 
@@ -35,7 +33,18 @@ const SILENT: Duration = Duration::from_secs(15);
 pub enum Far {
     Tls(Box<tls::Ends>),
     Quic(quic::Ends),
-    Here(TcpStream),
+    Here(Socket),
+}
+
+impl Far {
+    /// Over QUIC a stream is one of many on its connection, and through a relay there is none to the other node.
+    fn breaker(&self) -> Option<Breaker> {
+        match self {
+            Self::Tls(ends) => ends.breaker.clone(),
+            Self::Quic(_) => None,
+            Self::Here(other) => Some(other.breaker()),
+        }
+    }
 }
 
 /// What holds for one stream.
@@ -97,14 +106,14 @@ struct Progress<'a> {
     heard_end: AtomicBool,
 }
 
-pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
-    // From now on also the end of this process is none of the stream: the kernel breaks off what is open then.
-    let _ = socket.set_zero_linger();
+pub async fn carry(socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
+    let socket = Socket::from(socket);
+    socket.breaks_when_dropped();
+    terms.ticket.goes_over(Sockets { near: Some(socket.breaker()), far: far.breaker() });
     // A new rule that came while the service was asked: not a byte passes.
     if let Some(why) = terms.ticket.is_cut() {
         let end = End::Cut(why);
-        terms.ticket.is_seen_no_more();
-        hang_up(&end, socket);
+        terms.ticket.lets_go();
         return Carried { end, sent: 0, received: 0, free: None };
     }
     let row = Arc::clone(&terms.row);
@@ -114,16 +123,14 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
         Far::Tls(mut ends) => {
             let whole = AtomicBool::new(true);
             let (mut to, mut from) = far::tls(&mut ends, &whole);
-            let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
-            terms.ticket.is_seen_no_more();
+            let end = both_ways(&socket, (&mut to, &mut from), &progress, terms).await;
             hang_up(&end, socket);
             let free = end_line(&end, ends, whole.into_inner()).await;
             (end, free)
         }
         Far::Quic(mut ends) => {
             let (mut to, mut from) = far::quic(&mut ends);
-            let end = both_ways(&mut socket, (&mut to, &mut from), &progress, terms).await;
-            terms.ticket.is_seen_no_more();
+            let end = both_ways(&socket, (&mut to, &mut from), &progress, terms).await;
             hang_up(&end, socket);
             match end {
                 // What was written is on its way only as long as somebody holds the connection.
@@ -133,11 +140,10 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
             }
             (end, None)
         }
-        Far::Here(mut other) => {
-            let _ = other.set_zero_linger();
-            let (from, to) = other.split();
-            let end = both_ways(&mut socket, (&mut far::Plain(to), &mut far::Plain(from)), &progress, terms).await;
-            terms.ticket.is_seen_no_more();
+        Far::Here(other) => {
+            other.breaks_when_dropped();
+            let (mut to, mut from) = (far::Plain(&other), far::Plain(&other));
+            let end = both_ways(&socket, (&mut to, &mut from), &progress, terms).await;
             hang_up(&end, socket);
             hang_up(&end, other);
             (end, None)
@@ -153,9 +159,9 @@ pub async fn carry(mut socket: TcpStream, far: Far, terms: &mut Terms) -> Carrie
 
 /// A program takes an orderly end for all that there is; so one that broke off must not look like it. It does not, unless
 /// that is said: see above.
-fn hang_up(end: &End, socket: TcpStream) {
+fn hang_up(end: &End, socket: Socket) {
     if matches!(end, End::Whole) {
-        let _ = sockopt::set_socket_linger(&socket, None);
+        socket.ends_when_dropped();
     }
     drop(socket);
 }
@@ -164,8 +170,8 @@ fn hang_up(end: &End, socket: TcpStream) {
 async fn end_line(end: &End, mut ends: Box<tls::Ends>, whole: bool) -> Option<Box<tls::Ends>> {
     match end {
         End::Whole => return whole.then_some(ends),
-        // What the service said before and the other side did not take yet is not for it any more.
-        End::Cut(_) if ends.is_direct => ends.break_off(),
+        // The one who cut it broke it off: what the service said before and the other side did not take yet is not for it.
+        End::Cut(_) if ends.breaker.is_some() => {}
         End::Near(_) | End::Idle | End::Cut(_) => {
             if whole {
                 far::tell_broken(&mut ends).await;
@@ -177,24 +183,27 @@ async fn end_line(end: &End, mut ends: Box<tls::Ends>, whole: bool) -> Option<Bo
     None
 }
 
+/// Until it is over, in one way or another. The sockets are nobody else's then.
 async fn both_ways<O: Outgoing, I: Incoming>(
-    socket: &mut TcpStream,
+    socket: &Socket,
     (to, from): (&mut O, &mut I),
     progress: &Progress<'_>,
     terms: &mut Terms,
 ) -> End {
-    let (near, to_near) = socket.split();
     let ended = tokio::select! {
-        why = terms.ticket.cut() => return End::Cut(why),
-        ended = send(near, to, progress) => ended,
-        ended = receive(from, to_near, progress) => ended,
-        () = idle(progress, terms.idle) => return End::Idle,
+        // What is cut is broken off, too: why comes first.
+        biased;
+        why = terms.ticket.cut() => Err(End::Cut(why)),
+        ended = send(socket, to, progress) => ended,
+        ended = receive(from, socket, progress) => ended,
+        () = idle(progress, terms.idle) => Err(End::Idle),
     };
-    ended.err().unwrap_or(End::Whole)
+    let cut = terms.ticket.lets_go();
+    cut.map(End::Cut).or(ended.err()).unwrap_or(End::Whole)
 }
 
 /// From the program to the other node. Returns when both directions are at their end.
-async fn send<O: Outgoing>(near: ReadHalf<'_>, to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
+async fn send<O: Outgoing>(near: &Socket, to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
     let ended = send_all(near, to, progress).await;
     if let Err(End::Far(_) | End::Broken) = &ended {
         // The other direction carries what it said before, and ends by itself.
@@ -203,7 +212,7 @@ async fn send<O: Outgoing>(near: ReadHalf<'_>, to: &mut O, progress: &Progress<'
     ended
 }
 
-async fn send_all<O: Outgoing>(mut near: ReadHalf<'_>, to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
+async fn send_all<O: Outgoing>(near: &Socket, to: &mut O, progress: &Progress<'_>) -> Result<(), End> {
     loop {
         tokio::select! {
             ready = near.readable() => ready.map_err(End::Near)?,
@@ -213,7 +222,7 @@ async fn send_all<O: Outgoing>(mut near: ReadHalf<'_>, to: &mut O, progress: &Pr
             }
         }
         let mut room = Room::take();
-        while let Some(count) = read_now(&mut near, room.body()).await.map_err(End::Near)? {
+        while let Some(count) = read_now(near, room.body()).await.map_err(End::Near)? {
             if count == 0 {
                 drop(room);
                 return finish(to, progress).await;
@@ -225,10 +234,10 @@ async fn send_all<O: Outgoing>(mut near: ReadHalf<'_>, to: &mut O, progress: &Pr
 }
 
 /// What is there, or nothing if nothing is: so that no buffer is kept for what may come.
-async fn read_now(near: &mut ReadHalf<'_>, room: &mut [u8]) -> std::io::Result<Option<usize>> {
+async fn read_now(near: &Socket, room: &mut [u8]) -> std::io::Result<Option<usize>> {
     std::future::poll_fn(|context| {
         let mut read = ReadBuf::new(room);
-        std::task::Poll::Ready(match Pin::new(&mut *near).poll_read(context, &mut read) {
+        std::task::Poll::Ready(match near.poll_read(context, &mut read) {
             std::task::Poll::Pending => Ok(None),
             std::task::Poll::Ready(Ok(())) => Ok(Some(read.filled().len())),
             std::task::Poll::Ready(Err(why)) => Err(why),
@@ -254,7 +263,7 @@ async fn finish<O: Outgoing>(to: &mut O, progress: &Progress<'_>) -> Result<(), 
 }
 
 /// From the other node to the program. Returns when both directions are at their end.
-async fn receive<I: Incoming>(from: &mut I, mut near: WriteHalf<'_>, progress: &Progress<'_>) -> Result<(), End> {
+async fn receive<I: Incoming>(from: &mut I, mut near: &Socket, progress: &Progress<'_>) -> Result<(), End> {
     loop {
         match from.pass(&mut near, progress).await {
             Ok(true) => {}

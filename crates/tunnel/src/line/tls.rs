@@ -20,27 +20,22 @@ use super::through::Through;
 use super::{BEAT, HANDSHAKE, OPENED};
 use crate::frame::Kind;
 use crate::held::Held;
+use crate::socket::{Breaker, Socket};
 
 /// What TLS goes over: a socket, or a way through a relay.
 pub trait Below: AsyncRead + AsyncWrite + Unpin + Send + Sync {
-    /// The socket to the other node itself; through a relay there is none.
-    fn socket(&self) -> Option<&TcpStream>;
+    /// Of the socket to the other node itself; through a relay there is none.
+    fn breaker(&self) -> Option<Breaker>;
 }
 
-impl Below for TcpStream {
-    fn socket(&self) -> Option<&TcpStream> {
-        Some(self)
-    }
-}
-
-impl Below for Ahead<TcpStream> {
-    fn socket(&self) -> Option<&TcpStream> {
-        Some(self.below())
+impl Below for Ahead<Socket> {
+    fn breaker(&self) -> Option<Breaker> {
+        Some(self.below().breaker())
     }
 }
 
 impl Below for Through {
-    fn socket(&self) -> Option<&TcpStream> {
+    fn breaker(&self) -> Option<Breaker> {
         None
     }
 }
@@ -49,15 +44,15 @@ type Inner = TlsStream<Box<dyn Below>>;
 
 /// A socket, read in large parts: TLS asks for small ones.
 pub fn over(socket: TcpStream) -> Box<dyn Below> {
-    Box::new(Ahead::new(socket))
+    Box::new(Ahead::new(Socket::from(socket)))
 }
 
 /// Both directions, apart.
 pub struct Ends {
     pub frames: Frames<ReadHalf<Inner>>,
     pub to: WriteHalf<Inner>,
-    /// Nobody is in between.
-    pub is_direct: bool,
+    /// If nobody is in between.
+    pub breaker: Option<Breaker>,
 }
 
 impl fmt::Debug for Ends {
@@ -118,11 +113,11 @@ async fn introduce(held: &Held, stream: Inner, side: Side) -> Result<(Ends, Met)
         return Err(NoLine::OtherProtocol);
     }
     let chain = chain_of(stream.get_ref().1);
-    let is_direct = stream.get_ref().0.socket().is_some();
+    let breaker = stream.get_ref().0.breaker();
     let (from, mut to) = tokio::io::split(stream);
     let mut frames = Frames::new(from);
     let met = meet(held, (&mut frames, &mut to), Shown { chain: &chain, side }).await?;
-    Ok((Ends { frames, to, is_direct }, met))
+    Ok((Ends { frames, to, breaker }, met))
 }
 
 fn chain_of(state: &CommonState) -> Vec<CertificateDer<'static>> {
@@ -130,14 +125,6 @@ fn chain_of(state: &CommonState) -> Vec<CertificateDer<'static>> {
 }
 
 impl Ends {
-    /// Ends the connection at once: what was written and has not left yet never does.
-    pub fn break_off(self) {
-        let stream = self.frames.into_inner().unsplit(self.to);
-        if let Some(socket) = stream.get_ref().0.socket() {
-            let _ = socket.set_zero_linger();
-        }
-    }
-
     pub async fn ask(&mut self, open: &Open) -> Result<Opened, NoFrame> {
         timeout(OPENED, self.ask_and_wait(open)).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use quinn::{ReadError, RecvStream, SendStream, WriteError};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
 use super::{End, Progress, SILENT};
@@ -15,6 +14,7 @@ use crate::frame::{DATA, HEADER, Kind, header};
 use crate::line::frames::{NoFrame, sign};
 use crate::line::{quic, tls};
 use crate::room::Room;
+use crate::socket::Socket;
 
 pub trait Outgoing {
     /// Does it say that it lives while it has nothing to say?
@@ -27,7 +27,7 @@ pub trait Outgoing {
 
 pub trait Incoming {
     /// Passes on what comes next; false at the end.
-    async fn pass(&mut self, near: &mut WriteHalf<'_>, progress: &Progress<'_>) -> Result<bool, End>;
+    async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, End>;
     /// After the end: returns only if something is wrong.
     async fn listen(&mut self) -> Result<(), End>;
 }
@@ -94,7 +94,7 @@ impl TlsIn<'_> {
 }
 
 impl Incoming for TlsIn<'_> {
-    async fn pass(&mut self, near: &mut WriteHalf<'_>, progress: &Progress<'_>) -> Result<bool, End> {
+    async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, End> {
         let mut left = match self.next().await? {
             (Kind::Data, length) => length,
             (Kind::Still, _) => 0,
@@ -176,7 +176,7 @@ impl Outgoing for QuicOut<'_> {
 }
 
 impl Incoming for QuicIn<'_> {
-    async fn pass(&mut self, near: &mut WriteHalf<'_>, progress: &Progress<'_>) -> Result<bool, End> {
+    async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, End> {
         let mut chunks: [Bytes; CHUNKS] = std::array::from_fn(|_| Bytes::new());
         match self.0.read_chunks(&mut chunks).await {
             Ok(Some(count)) => {
@@ -198,7 +198,7 @@ impl Incoming for QuicIn<'_> {
 }
 
 /// What arrived goes out together: a packet holds little, and a system call costs as much as many of them.
-async fn write_chunks(near: &mut WriteHalf<'_>, chunks: &mut [Bytes]) -> std::io::Result<()> {
+async fn write_chunks(near: &mut &Socket, chunks: &mut [Bytes]) -> std::io::Result<()> {
     while chunks.iter().any(|chunk| !chunk.is_empty()) {
         let slices: [IoSlice<'_>; CHUNKS] =
             std::array::from_fn(|n| IoSlice::new(chunks.get(n).map_or(&[], AsRef::as_ref)));
@@ -217,9 +217,9 @@ async fn write_chunks(near: &mut WriteHalf<'_>, chunks: &mut [Bytes]) -> std::io
 
 // ---- a service of this node ----
 
-pub struct Plain<T>(pub T);
+pub struct Plain<'a>(pub &'a Socket);
 
-impl Outgoing for Plain<WriteHalf<'_>> {
+impl Outgoing for Plain<'_> {
     const BEATS: bool = false;
 
     async fn send(&mut self, room: &mut Room, count: usize) -> Result<(), End> {
@@ -235,11 +235,11 @@ impl Outgoing for Plain<WriteHalf<'_>> {
     }
 }
 
-impl Incoming for Plain<ReadHalf<'_>> {
-    async fn pass(&mut self, near: &mut WriteHalf<'_>, progress: &Progress<'_>) -> Result<bool, End> {
+impl Incoming for Plain<'_> {
+    async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, End> {
         self.0.readable().await.map_err(far)?;
         let mut room = Room::take();
-        let read = super::read_now(&mut self.0, room.body()).await.map_err(far)?;
+        let read = super::read_now(self.0, room.body()).await.map_err(far)?;
         let Some(count) = read else { return Ok(true) };
         near.write_all(room.body().get(..count).unwrap_or_default()).await.map_err(End::Near)?;
         progress.came_in(count);

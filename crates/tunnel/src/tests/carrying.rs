@@ -251,7 +251,7 @@ async fn whoever_called_is_told_no_longer_than_the_service_has_the_connection() 
     // As a service sees it that listens for both versions.
     let mapped = Connection::Between { far: at("[::ffff:127.0.0.1]:4000"), near: at("[::ffff:127.0.0.1]:80") };
     assert!(held.book.caller(mapped).is_some());
-    ticket.is_seen_no_more();
+    ticket.lets_go();
     assert_eq!(held.book.caller(mapped), None);
     assert_eq!(held.book.caller(Connection::From(at("127.0.0.1:4000"))), None);
 }
@@ -263,7 +263,7 @@ async fn a_stream_that_carries_nothing_for_too_long_ends() {
     let row = held.meter.row(&name("wiki"), &alpha.own, true);
     let mut terms = Terms { ticket, row, way: Way::In, idle: Duration::from_secs(1) };
     let ((mut program, near), (mut service, far)) = (pair().await, pair().await);
-    let carried = tokio::spawn(async move { pipe::carry(near, Far::Here(far), &mut terms).await });
+    let carried = tokio::spawn(async move { pipe::carry(near, Far::Here(far.into()), &mut terms).await });
     for _ in 0..5 {
         program.write_all(b"x").await.unwrap();
         service.read_exact(&mut [0]).await.unwrap();

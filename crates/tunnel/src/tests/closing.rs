@@ -20,7 +20,7 @@ pub async fn by_tls(from: &House, to: &House) -> tls::Ends {
     let socket = TcpStream::connect(to.address).await.unwrap();
     settle(&socket).unwrap();
     let config = from.held.client(&from.own).unwrap();
-    tls::call(&from.held, config, Box::new(socket)).await.unwrap().0
+    tls::call(&from.held, config, tls::over(socket)).await.unwrap().0
 }
 
 pub async fn by_quic(from: &House, to: &House, window: u32) -> (Endpoint, quic::Line) {

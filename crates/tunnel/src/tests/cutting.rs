@@ -1,6 +1,6 @@
 //! A change of access cuts what it forbids, at once, and touches nothing else; under load, too.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -76,6 +76,36 @@ impl Write for Shared {
 pub fn lines(written: &Mutex<Vec<u8>>) -> Vec<serde_json::Value> {
     let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// One thread runs all that carries, and it does nothing else meanwhile.
+#[tokio::test]
+async fn a_service_has_lost_whom_a_new_table_forbids_before_anybody_who_carries_is_asked() {
+    for transport in BOTH {
+        let (_org, mut alpha, mut beta) = alpha_and_beta(transport).await;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        alpha.offer("news", listener.local_addr().unwrap(), may(&["beta"]));
+        beta.aim("news", "alpha", alpha.address);
+        let (mut programs, mut taken) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            programs.push(beta.call("news").await.unwrap());
+            let (socket, _) = listener.accept().unwrap();
+            socket.set_nonblocking(true).unwrap();
+            taken.push(socket);
+        }
+        let read = |socket: &mut std::net::TcpStream| Read::read(socket, &mut [0; 8]).map_err(|why| why.kind());
+        for socket in &mut taken {
+            assert_eq!(read(socket), Err(ErrorKind::WouldBlock));
+        }
+        alpha.allow("news", Vec::new());
+        for socket in &mut taken {
+            assert_eq!(read(socket), Err(ErrorKind::ConnectionReset), "{transport:?}");
+        }
+        for mut program in programs {
+            broke(&mut program).await;
+        }
+        until("nothing is open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+    }
 }
 
 #[tokio::test]

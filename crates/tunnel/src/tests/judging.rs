@@ -277,7 +277,7 @@ async fn whoever_names_no_protocol_is_not_heard() {
     let mut config = (*beta.held.client(&beta.own).unwrap()).clone();
     config.alpn_protocols.clear();
     let socket = tokio::net::TcpStream::connect(alpha.address).await.unwrap();
-    let called = crate::line::tls::call(&beta.held, Arc::new(config), Box::new(socket)).await;
+    let called = crate::line::tls::call(&beta.held, Arc::new(config), crate::line::tls::over(socket)).await;
     assert!(called.is_err());
     until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("other_protocol") == Some(&1))
         .await;
