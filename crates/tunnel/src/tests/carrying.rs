@@ -234,7 +234,7 @@ async fn a_service_can_ask_who_calls() {
 }
 
 /// A place in the book for the house's own node, as if it called itself.
-fn at_home(house: &House) -> Ticket {
+pub fn at_home(house: &House) -> Ticket {
     let (held, chain) = (&house.held, house.held.chain_of(&house.own).unwrap());
     let standing = &held.rule.load().standing;
     let svid = prove(held, Shown { chain: &chain, side: Side::Client }).unwrap();

@@ -12,11 +12,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wire::peer::{Declined, Open, Opened};
 
+use super::carrying::at_home;
 use super::closing::by_tls;
 use super::scene::{Org, node};
-use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, name, service, until, within};
+use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, name, pair, service, until, within};
 use crate::dial::NoStream;
 use crate::frame::{DATA, Kind};
+use crate::live::Sockets;
+use crate::socket::Socket;
+use crate::standing::Denied;
 
 fn may(nodes: &[&str]) -> Vec<Caller> {
     nodes.iter().map(|name| Caller::Node(node(name))).collect()
@@ -106,6 +110,25 @@ async fn a_service_has_lost_whom_a_new_table_forbids_before_anybody_who_carries_
         }
         until("nothing is open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
     }
+}
+
+/// A connection between nodes carries one stream after the other: the next may be one that is allowed.
+#[tokio::test]
+async fn what_a_stream_has_let_go_of_is_not_broken_off_and_what_may_be_is_told() {
+    let (_org, mut alpha, _beta) = alpha_and_beta(Transport::Tls).await;
+    let (before, after) = (at_home(&alpha), at_home(&alpha));
+    let ((mut kept, one), (mut lost, other)) = (pair().await, pair().await);
+    let (one, other) = (Socket::from(one), Socket::from(other));
+    before.goes_over(Sockets { near: None, far: Some(one.breaker()) });
+    after.goes_over(Sockets { near: None, far: Some(other.breaker()) });
+    assert_eq!(before.lets_go(), None);
+    alpha.allow("wiki", Vec::new());
+    assert_eq!(after.lets_go(), Some(Denied::NotAllowed));
+    broke(&mut lost).await;
+    (&one).write_all(b"ahoy").await.unwrap();
+    let mut told = [0; 4];
+    within(kept.read_exact(&mut told)).await.unwrap();
+    assert_eq!(&told, b"ahoy");
 }
 
 #[tokio::test]
