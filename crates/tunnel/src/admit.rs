@@ -161,7 +161,7 @@ async fn admit(
     let listener = listener(held, &subject.service).ok_or(Refused::NotHere)?;
     // A service that takes its time holds up no other.
     if let Some(turn) = turn.take() {
-        turn.pass();
+        turn.pass(|| held.door.widen(&subject.node));
     }
     let mut service = tokio::select! {
         why = ticket.cut() => return Err(why.into()),

@@ -25,6 +25,9 @@ const ADDRESSES: usize = 16_384;
 /// Connections of one node over QUIC: each carries many streams, so callers have one for each who calls there, and come over
 /// TLS when that is one too many.
 pub const QUIC_OF_ONE: usize = 64;
+/// Of these, such that may have sent much that nobody has read yet.
+pub const WIDE: usize = 64;
+pub const WIDE_OF_ONE: usize = WIDE / 8;
 /// Connections that came by relays, of nodes that are believed. There, too, one leaves some to others.
 pub const CARRIED: usize = 1_024;
 pub const CARRIED_OF_ONE: usize = CARRIED / 4;
@@ -48,7 +51,7 @@ struct Inside {
     /// Oldest first: those that do not finish are there.
     strangers: VecDeque<(u64, oneshot::Sender<()>)>,
     addresses: HashMap<IpAddr, Address>,
-    shares: [Share; 5],
+    shares: [Share; 6],
 }
 
 /// Of what there is so much for all, and less for one node.
@@ -56,6 +59,7 @@ struct Inside {
 enum Of {
     Connections,
     Quic,
+    Wide,
     Carried,
     Streams,
     /// Those over TLS, and streams.
@@ -67,6 +71,7 @@ impl Of {
         match self {
             Self::Connections => (CONNECTIONS, CONNECTIONS_OF_ONE),
             Self::Quic => (CONNECTIONS, QUIC_OF_ONE),
+            Self::Wide => (WIDE, WIDE_OF_ONE),
             Self::Carried => (CARRIED, CARRIED_OF_ONE),
             Self::Streams => (STREAMS, STREAMS_OF_ONE),
             Self::Sockets => (bounds.sockets, bounds.sockets_of_one),
@@ -114,6 +119,12 @@ pub struct Knock {
 /// A connection of a peer on this node.
 #[derive(Debug)]
 pub struct Guest {
+    _taken: Taken,
+}
+
+/// Room for much that nobody has read yet.
+#[derive(Debug)]
+pub struct Wide {
     _taken: Taken,
 }
 
@@ -184,6 +195,11 @@ impl Door {
         Some(Seat { _taken: self.take(node, Of::Streams)? })
     }
 
+    /// For a connection over QUIC on which something is allowed.
+    pub fn widen(self: &Arc<Self>, node: &NodeName) -> Option<Wide> {
+        Some(Wide { _taken: self.take(node, Of::Wide)? })
+    }
+
     /// A peer that a relay brought. It did not knock here.
     pub fn let_in_by_relay(self: &Arc<Self>, node: &NodeName) -> Option<Guest> {
         Some(Guest { _taken: self.take(node, Of::Carried)? })
@@ -214,10 +230,11 @@ impl Door {
 
 impl Inside {
     const fn share(&mut self, of: Of) -> &mut Share {
-        let [connections, quic, carried, streams, sockets] = &mut self.shares;
+        let [connections, quic, wide, carried, streams, sockets] = &mut self.shares;
         match of {
             Of::Connections => connections,
             Of::Quic => quic,
+            Of::Wide => wide,
             Of::Carried => carried,
             Of::Streams => streams,
             Of::Sockets => sockets,

@@ -1,8 +1,8 @@
 //! A connection over QUIC: its first stream carries the words about who is there; each further one is a stream of its own.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use identity::verifier::Side;
@@ -20,6 +20,7 @@ use super::meet::{Met, Shown, meet};
 use super::tls::NoLine;
 use super::{HANDSHAKE, OPENED, SILENCE};
 use crate::bounds::STREAMS_OF_ONE;
+use crate::door::Wide;
 use crate::frame::Kind;
 use crate::held::Held;
 
@@ -27,10 +28,10 @@ use crate::held::Held;
 pub const ANSWER: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const IDLE_MILLISECONDS: u32 = 15_000;
-/// What a peer may have sent on all its streams together that no service has read yet, once one of them is allowed. A stream
-/// has a window of its own.
+/// What a peer may have sent on all its streams together that no service has read yet, once one of them is allowed, and if its
+/// node has not too many such connections. A stream has a window of its own.
 const WINDOW: u32 = 16 << 20;
-/// And before: enough for long words, which are read as they come.
+/// And else: enough for long words, which are read as they come, and to go on with.
 const WINDOW_AT_FIRST: u32 = 512 << 10;
 /// The same for what was sent to it, and has not arrived; before, as little.
 const SENT: u32 = 10_000_000;
@@ -54,7 +55,7 @@ pub struct Line {
     pub connection: Connection,
     pub since: Instant,
     unsaid: Arc<Semaphore>,
-    is_wide: Arc<AtomicBool>,
+    wide: Arc<Mutex<Option<Wide>>>,
     streams: AtomicU32,
     /// It stays open as long as the connection is of use; what comes on it after the words is not kept.
     _words: SendStream,
@@ -65,15 +66,19 @@ pub struct Line {
 pub struct Turn {
     _place: OwnedSemaphorePermit,
     connection: Connection,
-    is_wide: Arc<AtomicBool>,
+    wide: Arc<Mutex<Option<Wide>>>,
 }
 
 impl Turn {
-    /// It is allowed, and counted as what it is from now on.
-    pub fn pass(self) {
-        if !self.is_wide.swap(true, Relaxed) {
-            self.connection.set_receive_window(VarInt::from_u32(WINDOW));
-            self.connection.set_send_window(u64::from(SENT));
+    /// It is allowed, and counted as what it is from now on. Its connection has room for much, if there is some.
+    pub fn pass(self, room: impl FnOnce() -> Option<Wide>) {
+        let mut wide = self.wide.lock().unwrap_or_else(PoisonError::into_inner);
+        if wide.is_none() {
+            *wide = room();
+            if wide.is_some() {
+                self.connection.set_receive_window(VarInt::from_u32(WINDOW));
+                self.connection.set_send_window(u64::from(SENT));
+            }
         }
     }
 }
@@ -148,7 +153,7 @@ async fn introduce(
         connection,
         since: Instant::now(),
         unsaid: Arc::new(Semaphore::new(UNSAID)),
-        is_wide: Arc::default(),
+        wide: Arc::default(),
         streams: AtomicU32::new(STREAMS_AT_FIRST),
         _words: to,
     };
@@ -188,7 +193,7 @@ impl Line {
             _ = self.connection.closed() => return None,
         };
         let (to, from) = self.connection.accept_bi().await.ok()?;
-        let turn = Turn { _place: place, connection: self.connection.clone(), is_wide: Arc::clone(&self.is_wide) };
+        let turn = Turn { _place: place, connection: self.connection.clone(), wide: Arc::clone(&self.wide) };
         Some((Ends { to, from }, turn))
     }
 

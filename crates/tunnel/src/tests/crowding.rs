@@ -23,12 +23,12 @@ use super::town::{House, Serves, alpha_and_beta, echo, name, until, wanted, with
 use crate::bounds::CONNECTIONS_OF_ONE;
 use crate::choose::By;
 use crate::dial::NoStream;
-use crate::door::{Guest, QUIC_OF_ONE};
+use crate::door::{Guest, QUIC_OF_ONE, WIDE_OF_ONE};
 use crate::frame::{Kind, header};
 use crate::held::Held;
 use crate::line::frames::Frames;
 use crate::line::meet::{Shown, Unmet, meet};
-use crate::line::quic::{self, STREAMS_AT_FIRST, UNSAID};
+use crate::line::quic::{self, Line, STREAMS_AT_FIRST, UNSAID};
 use crate::long::{LONG_AT_ONCE, LONG_OF_ONE, SHORT};
 
 /// Says that it has a `Hello` of so many bytes, and sends half of them.
@@ -205,6 +205,25 @@ async fn a_connection_whose_streams_are_in_use_may_have_more() {
         open.push(ends);
     }
     assert_eq!(alpha.held.book.open(), open.len());
+}
+
+/// What is sent there and read by nobody stays in memory, on as many connections as a node opens.
+#[tokio::test]
+async fn a_node_has_room_for_much_that_nobody_reads_on_a_few_connections() {
+    let (_org, alpha, beta) = alpha_and_beta(Transport::Quic).await;
+    let mut lines = Vec::new();
+    for _ in 0..=WIDE_OF_ONE {
+        let (endpoint, line) = by_quic(&beta, &alpha, 1 << 20).await;
+        let (opened, _ends) = line.ask(&Open::Service(name("wiki"))).await.unwrap();
+        assert_eq!(opened, Opened::Yes, "it is carried all the same");
+        lines.push((endpoint, line));
+    }
+    let has_room = |line: &Line| line.connection.stats().frame_rx.max_data > 0;
+    until("those that have room are told", || lines[..WIDE_OF_ONE].iter().all(|(_, line)| has_room(line))).await;
+    assert!(!has_room(&lines[WIDE_OF_ONE].1));
+    assert!(alpha.held.door.widen(&node("beta")).is_none() && alpha.held.door.widen(&node("gamma")).is_some());
+    drop(lines);
+    until("it is given back", || alpha.held.door.widen(&node("beta")).is_some()).await;
 }
 
 /// Else everybody could leave a megabyte there, for ever.
