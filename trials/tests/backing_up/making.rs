@@ -109,7 +109,9 @@ fn what_is_in_it_is_what_was_there_and_no_locks_or_sockets() {
     std::fs::write(place.org().join("gateway/serve.toml"), "# mine\n").unwrap();
     let _gateway = place.serve();
     let spare = |domain: &str| place.org().join(format!("gateway/{domain}-issuer.spare.key"));
-    until("it has drawn the keys that it keeps ready", || ["identity", "endpoint"].iter().all(|one| spare(one).exists()));
+    until("it has drawn the keys that it keeps ready", || {
+        ["identity", "endpoint"].iter().all(|one| spare(one).exists())
+    });
     let backup = back_up(&place, "backup");
     let home = place.path("restored");
     succeeded(&restore(&place, &backup, &home, &[]));

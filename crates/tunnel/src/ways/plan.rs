@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use identity::principal::HostPort;
+use identity::principal::{HostPort, Principal};
 use manifest::stored::{Socks, Target};
 
 use super::desk::Desk;
@@ -39,9 +39,14 @@ impl Plan {
             plan.add(Place::Resolver, on_loopback(wished).map(Wish::exactly));
             plan.add_services(desk, targets);
         }
-        for (nth, principal) in (1..).zip(desk.home()) {
-            if let Some(socks) = socks {
-                plan.add(Place::SocksOf(principal.clone()), socks.follower(nth));
+        if let Some(socks) = socks {
+            let follows =
+                |(nth, principal): (u16, &Principal)| (Place::SocksOf(principal.clone()), socks.follower(nth));
+            // Those who had a port have it again before somebody new takes it.
+            let (had, new): (Vec<_>, Vec<_>) =
+                (1..).zip(desk.home()).map(follows).partition(|(place, _)| running.ports.contains_key(place));
+            for (place, wish) in had.into_iter().chain(new) {
+                plan.add(place, wish);
             }
         }
         plan
@@ -153,6 +158,19 @@ mod tests {
         ];
         assert_eq!(names(&found), expected);
         assert_eq!(found.failed, BTreeMap::new());
+    }
+
+    #[test]
+    fn who_had_a_port_is_asked_before_who_is_new() {
+        let mut running = running("127.0.0.1:1080", &[], None);
+        let place = |of: &str| Place::SocksOf(format!("spiffe://harbor/{of}").parse().unwrap());
+        running.ports.insert(place("user/alice"), "127.0.0.1:1081".parse().unwrap());
+        let found = plan(&running);
+        let expected: Vec<Place> = vec![Place::Socks, place("user/alice"), place("node/laptop")];
+        assert_eq!(found.wishes.iter().map(|(place, _)| place.clone()).collect::<Vec<_>>(), expected);
+        // Which it is in the order stays: what was free is found at the same place by all who look.
+        let free = found.wishes.iter().map(|(_, wish)| wish.tries(None, OrgId([1; 32]))[0].port());
+        assert_eq!(free.collect::<Vec<_>>(), [1080, 1082, 1081]);
     }
 
     #[test]
