@@ -25,7 +25,7 @@ async fn serve<O: Opens>(hall: &Hall<O>, who: &Principal, wanted: &Wanted, socke
     // There are no words for it on this way if nothing is opened: a reset, so that nobody takes it for an empty answer.
     let _ = socket.set_zero_linger();
     match hall.open(who, wanted).await {
-        Ok(stream) => stream.carry(socket).await,
+        Ok((stream, _part)) => stream.carry(socket).await,
         Err(why) => log_unopened(from, who, wanted, &why),
     }
 }

@@ -15,6 +15,7 @@ pub mod desk;
 pub mod plan;
 
 // What is done.
+mod places;
 pub mod opens;
 mod socks5;
 mod forward;
@@ -30,7 +31,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::id::OrgId;
 use identity::principal::{HostPort, Principal};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -41,6 +42,7 @@ use crate::orders::{Place, Running};
 use addresses::Addresses;
 use desk::{Desk, Door, Here};
 use opens::{Opens, Unopened};
+use places::{Part, Places};
 use plan::Plan;
 use ports::Wish;
 use socks_words::Reply;
@@ -130,15 +132,18 @@ struct Hall<O> {
     /// What names are answered with: addresses at which this process listens, and never another's.
     named: ArcSwap<Addresses>,
     meter: Arc<Meter>,
-    room: Arc<Semaphore>,
+    places: Places,
 }
 
 impl<O: Opens> Hall<O> {
-    async fn open(&self, who: &Principal, wanted: &Wanted) -> Result<O::Stream, Unopened> {
+    async fn open(&self, who: &Principal, wanted: &Wanted) -> Result<(O::Stream, Part), Unopened> {
+        let crowded = || Unopened { reply: Reply::Failed, why: "it has as many open as one may have".to_owned() };
+        let part = self.places.of(who).ok_or_else(crowded)?;
         // In a place of its own, which is given back before the stream begins: there may be thousands that are idle.
         let opening = Box::pin(self.opens.open(who, wanted));
         let late = || Unopened { reply: Reply::TimedOut, why: "it took too long".to_owned() };
-        timeout(OPENING, opening).await.unwrap_or_else(|_| Err(late()))
+        let stream = timeout(OPENING, opening).await.unwrap_or_else(|_| Err(late()))?;
+        Ok((stream, part))
     }
 }
 
@@ -159,8 +164,8 @@ enum Leads {
 impl<O: Opens> Listeners<O> {
     /// For so many programs in all.
     fn new(opens: O, meter: Arc<Meter>, most: usize) -> Self {
-        let room = Arc::new(Semaphore::new(most));
-        let hall = Hall { opens, desk: ArcSwapOption::empty(), named: ArcSwap::default(), meter, room };
+        let (desk, places) = (ArcSwapOption::empty(), Places::new(most));
+        let hall = Hall { opens, desk, named: ArcSwap::default(), meter, places };
         Self { hall: Arc::new(hall), settled: Mutex::default() }
     }
 
@@ -316,14 +321,14 @@ async fn accept<O: Opens>(listener: TcpListener, hall: Arc<Hall<O>>, leads: Lead
                 continue;
             }
         };
-        let Ok(room) = Arc::clone(&hall.room).try_acquire_owned() else {
+        let Some(place) = hall.places.enter() else {
             hall.meter.failed_to_shake_hands("too_many_programs");
             continue;
         };
         let (hall, leads) = (Arc::clone(&hall), leads.clone());
         tokio::spawn(async move {
             lead(&hall, leads, socket, from).await;
-            drop(room);
+            drop(place);
         });
     }
 }

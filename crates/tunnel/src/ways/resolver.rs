@@ -68,7 +68,7 @@ async fn serve_tcp<O: Opens>(listener: TcpListener, hall: Arc<Hall<O>>) {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let Ok(room) = Arc::clone(&hall.room).try_acquire_owned() else {
+        let Some(place) = hall.places.enter() else {
             hall.meter.failed_to_shake_hands("too_many_programs");
             continue;
         };
@@ -77,7 +77,7 @@ async fn serve_tcp<O: Opens>(listener: TcpListener, hall: Arc<Hall<O>>) {
             if let Err(why) = converse(&hall, socket).await {
                 tracing::debug!("{from} asks no more: {why}");
             }
-            drop(room);
+            drop(place);
         });
     }
 }

@@ -73,7 +73,7 @@ pub(super) async fn serve<O: Opens>(hall: &Hall<O>, door: Door<'_>, mut socket: 
         }
     };
     match hall.open(&who, &wanted).await {
-        Ok(stream) => {
+        Ok((stream, _part)) => {
             if socket.write_all(&Reply::Open.bytes()).await.is_ok() {
                 stream.carry(socket).await;
             }
