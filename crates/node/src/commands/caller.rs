@@ -32,7 +32,7 @@ impl Caller {
         let doing = "could not tell who calls";
         let scope = common.scope(doing)?;
         let Some(agent) = Remote::find(&scope).await else {
-            return Err(Failure::failed(doing, "the agent does not run").hint(common.start()));
+            return Err(Failure::failed(doing, "the agent does not run").hint(common.start(&scope)));
         };
         let (far, near) = (self.far, self.near);
         let connection = near.map_or(Connection::From(far), |near| Connection::Between { far, near });

@@ -51,11 +51,11 @@ impl Doctor {
         };
         let mut patients = Vec::new();
         for scope in scopes.as_deref().unwrap_or_default() {
-            let mut patient = examine(scope, common.program()).await;
+            let mut patient = examine(scope, common.program(scope)).await;
             if let Some(service) = &self.service {
                 // What has nothing to do with it, and is fine, is left out.
                 patient.findings.retain(|finding| finding.mark == Mark::Wrong || concerns(finding));
-                patient.findings.extend(service::look(scope, service, common.program()).await);
+                patient.findings.extend(service::look(scope, service, common.program(scope)).await);
             }
             patients.push(patient);
         }

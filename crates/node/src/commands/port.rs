@@ -45,7 +45,7 @@ impl Port {
         let scope = common.scope(doing)?;
         let Some(status) = Status::from_agent(&scope) else {
             let why = "the agent does not run, so nothing listens";
-            return Err(Failure::failed(doing, why).hint(common.start()));
+            return Err(Failure::failed(doing, why).hint(common.start(&scope)));
         };
         let tunnel = &status.tunnel;
         let Some(what) = &self.what else {
@@ -58,7 +58,7 @@ impl Port {
         };
         let found = find(tunnel, what, self.user.map(|user| Principal::user(&status.org, &user)));
         if found.is_empty() {
-            return Err(nothing(doing, (tunnel, common.program()), what));
+            return Err(nothing(doing, (tunnel, common.program(&scope)), what));
         }
         show(common.json, &found, || found.iter().map(|told| told.port.to_string()).collect::<Vec<_>>().join("\n"));
         Ok(())

@@ -7,6 +7,7 @@ use identity::principal::OrgName;
 
 use crate::program::Program;
 use crate::report::Failure;
+use crate::store::gateway::GatewayFolder;
 use crate::store::scope::Scope;
 
 const SYSTEM_ROOT: &str = "/var/lib/freehold";
@@ -43,13 +44,19 @@ impl Common {
     }
 
     /// What is typed about the node that is meant.
-    pub const fn program(&self) -> Program {
-        if self.inside.is_some() { Program::Gateway } else { Program::Node }
+    pub fn program(&self, scope: &Scope) -> Program {
+        if self.inside.is_some() {
+            Program::Gateway
+        } else if GatewayFolder::of_member(scope).was_granted() {
+            Program::NodeAsGateway
+        } else {
+            Program::Node
+        }
     }
 
     /// How its agent is started.
-    pub fn start(&self) -> String {
-        format!("start it: {}", self.program().agent())
+    pub fn start(&self, scope: &Scope) -> String {
+        format!("start it: {}", self.program(scope).agent())
     }
 
     pub fn root(&self) -> PathBuf {
@@ -102,7 +109,9 @@ pub fn name_of(scope: &Scope) -> String {
 /// For a scope in which there is no member yet, or none any more.
 pub fn unjoined(doing: &str, program: Program) -> Failure {
     match program {
-        Program::Node => Failure::failed(doing, "no join has finished here").hint("run freehold-node join again"),
+        Program::Node | Program::NodeAsGateway => {
+            Failure::failed(doing, "no join has finished here").hint("run freehold-node join again")
+        }
         Program::Gateway => {
             Failure::failed(doing, "what the founding wrote about this node is gone").hint(program.anew())
         }

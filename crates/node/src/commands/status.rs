@@ -43,11 +43,11 @@ impl Status {
         }
         let status = match NodeStatus::from_agent(&scope) {
             Some(status) => status,
-            None if scope.node().map_err(failed)?.is_none() => return Err(unjoined(doing, common.program())),
+            None if scope.node().map_err(failed)?.is_none() => return Err(unjoined(doing, common.program(&scope))),
             None => NodeStatus::from_disk(&scope).map_err(failed)?,
         };
         let told = Told { status, survival: Lasting::from_disk(&scope).map_err(failed)? };
-        show(common.json, &told, || in_words(&told, common.program()));
+        show(common.json, &told, || in_words(&told, common.program(&scope)));
         Ok(())
     }
 }

@@ -108,10 +108,11 @@ async fn find_agent(scope: &Scope) -> Result<Option<Remote>, Failure> {
 
 impl Sync {
     pub async fn run(mut self, common: &Common) -> Result<(), Failure> {
-        let (scope, program) = (common.scope(DOING)?, common.program());
+        let scope = common.scope(DOING)?;
+        let program = common.program(&scope);
         self.from = self.from.map(Source::absolute).transpose().map_err(|why| Failure::new(DOING, &why))?;
         if let Some(remote) = find_agent(&scope).await? {
-            return self.ask(common, &Hand::There(remote)).await;
+            return self.ask((common, program), &Hand::There(remote)).await;
         }
         if self.dry_run {
             return self.weigh(common, &scope).await;
@@ -122,7 +123,7 @@ impl Sync {
             .map_err(|why| ended(&why, program))?;
         let hand = Hand::Here(ready.desk());
         let stopped = tokio::select! {
-            done = self.ask(common, &hand) => return done,
+            done = self.ask((common, program), &hand) => return done,
             ran = ready.run(never) => return Err(ran.map_or_else(|why| ended(&why, program), |()| gone(program))),
             stopped = stop.wait_for(|stop| *stop) => stopped.is_ok(),
         };
@@ -138,15 +139,14 @@ impl Sync {
     /// Nobody has hold of the scope, so it is looked at from outside.
     async fn weigh(&self, common: &Common, scope: &Scope) -> Result<(), Failure> {
         let lock = scope.lock().map_err(|why| Failure::new(DOING, &why))?;
-        let _lock = lock.ok_or_else(|| ended(&AgentError::AlreadyRunning, common.program()))?;
+        let _lock = lock.ok_or_else(|| ended(&AgentError::AlreadyRunning, common.program(scope)))?;
         let preview =
             weigh(scope, self.from.as_ref(), self.errand().urge()).await.map_err(|why| Failure::new(DOING, &why))?;
         tell_preview(common, &preview);
         Ok(())
     }
 
-    async fn ask(&self, common: &Common, hand: &Hand) -> Result<(), Failure> {
-        let program = common.program();
+    async fn ask(&self, (common, program): (&Common, Program), hand: &Hand) -> Result<(), Failure> {
         let answer = hand.send(self.errand()).await.ok_or_else(|| gone(program))?;
         if let Some(preview) = &answer.preview {
             tell_preview(common, preview);
@@ -186,7 +186,7 @@ impl Sync {
             // The operators want to know how it went, and nobody stays to tell them.
             let _ = tokio::time::timeout(GOODBYE, desk.send(Errand::default())).await;
         }
-        finish(common, status)
+        finish((common, program), status)
     }
 }
 
@@ -233,9 +233,8 @@ fn roots_gone_back(status: &Status) -> Option<(&'static str, &Refused)> {
     domains.into_iter().find_map(|(domain, told)| Some((domain, told.refused.as_ref()?)))
 }
 
-fn finish(common: &Common, status: Status) -> Result<(), Failure> {
-    let hint =
-        format!("try it again: {}, with more time: --commit-timeout 20m", common.program().command("sync --now"));
+fn finish((common, program): (&Common, Program), status: Status) -> Result<(), Failure> {
+    let hint = format!("try it again: {}, with more time: --commit-timeout 20m", program.command("sync --now"));
     let roots = roots_gone_back(&status).map(|(domain, refused)| {
         let doing = format!("went back from new `{domain}` roots at {}", refused.at);
         Failure::failed(doing, refused.why.clone()).exit(Exit::TakenBack).hint(hint.clone())

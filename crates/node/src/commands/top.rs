@@ -32,7 +32,7 @@ impl Top {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not watch the tunnel";
         let scope = common.scope(doing)?;
-        let down = || Failure::failed(doing, "the agent does not run").hint(common.start());
+        let down = || Failure::failed(doing, "the agent does not run").hint(common.start(&scope));
         let agent = Remote::find(&scope).await.ok_or_else(down)?;
         let on_screen = std::io::stdout().is_terminal() && !common.json;
         let once = self.once || !on_screen && !common.json;

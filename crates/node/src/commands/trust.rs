@@ -106,7 +106,7 @@ fn member(scope: &Scope, doing: &str, program: Program) -> Result<(NodeFile, Kno
 fn look(common: &Common) -> Result<(), Failure> {
     let doing = "could not tell which roots are trusted";
     let scope = common.scope(doing)?;
-    let (node, known) = member(&scope, doing, common.program())?;
+    let (node, known) = member(&scope, doing, common.program(&scope))?;
     let failed = |why: ScopeError| Failure::new(doing, &why);
     let both = Both::open(&scope, &known, known.now(clock::now())).map_err(failed)?;
     let paths = node.trust.clone().unwrap_or_default();
@@ -177,7 +177,7 @@ impl Paths {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not say where the roots are read";
         let scope = common.scope(doing)?;
-        let (mut node, known) = member(&scope, doing, common.program())?;
+        let (mut node, known) = member(&scope, doing, common.program(&scope))?;
         let failed = |why: ScopeError| Failure::new(doing, &why);
         let before = node.trust.clone().unwrap_or_default();
         let wanted = wanted_paths(self.endpoint.as_deref(), self.identity.as_deref(), doing)?;

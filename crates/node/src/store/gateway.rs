@@ -118,6 +118,11 @@ impl GatewayFolder {
         }
     }
 
+    /// Has the machine ever been given what a gateway needs?
+    pub fn was_granted(&self) -> bool {
+        self.path("gateway.json").exists()
+    }
+
     /// Nothing if another process holds it.
     pub fn lock(&self) -> Result<Option<Lock>, ScopeError> {
         Ok(Lock::take(&self.path("lock"))?)
