@@ -1,6 +1,6 @@
 //! A second machine becomes a gateway: keys made there, mandate signed here.
 
-use trials::place::{below, mode, refused, stderr, succeeded, text, until};
+use trials::place::{below, mode, refused, stderr, stdout, succeeded, text, until};
 
 use super::Two;
 
@@ -45,6 +45,20 @@ fn no_operators_key_and_no_secret_of_the_gateway_leaves_its_machine() {
         assert!(!text.contains("PRIVATE KEY"), "{file}");
         assert!(!text.contains(&identity::text::base64(&voice)), "{file}");
     }
+}
+
+/// Its agent is inside, and none runs beside it.
+#[test]
+fn who_asks_for_a_gateways_agent_is_told_what_has_it() {
+    let (two, _laptop) = Two::joined();
+    let start = || stdout(&two.place.node("vps", &["status"], ""));
+    assert!(start().contains("start it: freehold-node run\n"), "{}", start());
+    two.request();
+    succeeded(&two.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
+    two.install();
+    assert!(start().contains("start it: freehold-node gateway serve\n"), "{}", start());
+    let told = two.place.node("vps", &["port"], "");
+    assert!(stderr(&told).contains("start it: freehold-node gateway serve"), "{}", stderr(&told));
 }
 
 #[test]
