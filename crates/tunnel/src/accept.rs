@@ -126,13 +126,16 @@ impl TooMany for quic::Line {
     }
 }
 
+/// As what it is counted: whoever is not believed stays a stranger.
+type Standing = Result<Guest, Knock>;
+
 /// A stranger that takes long makes room for others.
 async fn shake_hands<L: TooMany>(
     held: &Held,
     (from, by): (SocketAddr, By),
     mut knock: Knock,
     receiving: impl Future<Output = Result<(L, Met), NoLine>>,
-) -> Option<(L, Met, Result<Guest, Knock>)> {
+) -> Option<(L, Met, Standing)> {
     let received = tokio::select! {
         () = knock.evicted() => {
             held.meter.failed_to_shake_hands("made_room");
@@ -284,14 +287,16 @@ pub async fn serve_quic(held: Arc<Held>, socket: UdpSocket, mut stop: watch::Rec
 async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
     let from = incoming.remote_address();
     let received = Box::pin(shake_hands(&held, (from, By::Quic), knock, quic::receive(&held, incoming))).await;
-    let Some((line, met, _standing)) = received else { return };
+    let Some((line, met, standing)) = received else { return };
+    // Whoever carries one of its streams to the end counts as it.
+    let standing = Arc::new(standing);
     let _present = present(&held, &met, By::Quic.word());
     let met = Arc::new(met);
     let why = if let Ok(peer) = &met.peer {
-        serve_line(&held, &line, (peer, &met), from).await
+        serve_line(&held, (&line, &standing), (peer, &met), from).await
     } else {
         if let Ok(Some(stream)) = timeout(OPENED, line.next()).await {
-            serve_stream(held, Arc::clone(&met), stream, from).await;
+            serve_stream((held, standing), Arc::clone(&met), stream, from).await;
         }
         "not believed"
     };
@@ -301,7 +306,7 @@ async fn let_in_by_quic(held: Arc<Held>, incoming: Incoming, knock: Knock) {
 /// Until it is over, carries nothing for long, or its peer is taken back.
 async fn serve_line(
     held: &Arc<Held>,
-    line: &quic::Line,
+    (line, standing): (&quic::Line, &Arc<Standing>),
     (peer, met): (&Peer, &Arc<Met>),
     from: SocketAddr,
 ) -> &'static str {
@@ -315,7 +320,8 @@ async fn serve_line(
                     streams.detach_all();
                     return "over";
                 };
-                streams.spawn(serve_stream(Arc::clone(held), Arc::clone(met), stream, from));
+                let counted = (Arc::clone(held), Arc::clone(standing));
+                streams.spawn(serve_stream(counted, Arc::clone(met), stream, from));
                 line.make_room(streams.len());
             }
             Some(_) = streams.join_next() => {}
@@ -331,7 +337,12 @@ async fn serve_line(
 }
 
 /// Small until it is known what the stream is for: others begin as many as they like.
-async fn serve_stream(held: Arc<Held>, met: Arc<Met>, (ends, turn): (quic::Ends, Turn), from: SocketAddr) {
+async fn serve_stream(
+    (held, _standing): (Arc<Held>, Arc<Standing>),
+    met: Arc<Met>,
+    (ends, turn): (quic::Ends, Turn),
+    from: SocketAddr,
+) {
     let Some((open, ends)) = ends.asked().await else { return };
     let origin = Origin { transport: By::Quic.word(), from: Some(from) };
     Box::pin(serve_open(&held, &met, (ends, turn), (open, origin))).await;

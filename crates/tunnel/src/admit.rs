@@ -11,7 +11,6 @@ use manifest::stored::Listener;
 use org::peer::{NotAPeer, Peer};
 use org::report::plain;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::peer::{Declined, Open};
 
@@ -20,11 +19,12 @@ use crate::door::Seat;
 use crate::held::Held;
 use crate::line::connect;
 use crate::line::frames::NoFrame;
-use crate::line::quic::Turn;
-use crate::live::Way;
+use crate::line::quic::{Room, Turn};
+use crate::live::{Sockets, Way};
 use crate::log::{Carried, Event, Subject};
 use crate::pipe::{self, End, Far, Terms};
 use crate::proxy_header;
+use crate::socket::Socket;
 use crate::standing::Denied;
 
 /// A service on the own machine answers at once, or not at all.
@@ -48,12 +48,13 @@ pub enum Answer {
 /// A stream whose service has accepted.
 #[derive(Debug)]
 pub struct Admitted {
-    pub service: TcpStream,
+    pub service: Socket,
     subject: Subject,
     terms: Terms,
     since: Instant,
     _seat: Seat,
     _present: Option<Present>,
+    _room: Option<Room>,
 }
 
 /// By which way a peer came.
@@ -160,37 +161,38 @@ async fn admit(
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
     let listener = listener(held, &subject.service).ok_or(Refused::NotHere)?;
     // A service that takes its time holds up no other.
-    if let Some(turn) = turn.take() {
-        turn.pass(|| held.door.widen(&subject.node));
-    }
-    let mut service = tokio::select! {
+    let room = turn.take().map(|turn| turn.pass(|| held.door.widen(&subject.node)));
+    let service = tokio::select! {
         why = ticket.cut() => return Err(why.into()),
         service = reach(&listener) => service?,
     };
+    // From now on whoever puts a new rule ends it.
+    service.breaks_when_dropped();
+    ticket.goes_over(Sockets { near: Some(service.breaker()), far: None });
     // The service may have taken its time, and the operators may have spoken since.
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
     let down = |why| Refused::Down { at: listener.addr.to_string(), why };
-    let (own, destination) = (service.local_addr().map_err(down)?, service.peer_addr().map_err(down)?);
+    let (own, destination) = service.addresses().map_err(down)?;
     ticket.is_seen_as(own, destination);
     if listener.tells_caller {
         let header = proxy_header::v2(from, destination, &subject.who, &subject.node);
-        service.write_all(&header).await.map_err(down)?;
+        (&service).write_all(&header).await.map_err(down)?;
     }
     let row = held.meter.row(&subject.service, &subject.who, true);
     let terms = Terms { ticket, row, way: Way::In, idle: pipe::IDLE };
     let is_caller = subject.transport != HERE;
     let present = is_caller.then(|| held.callers.opened(&subject.node, subject.transport));
-    Ok(Admitted { service, subject, terms, since, _seat: seat, _present: present })
+    Ok(Admitted { service, subject, terms, since, _seat: seat, _present: present, _room: room })
 }
 
 fn listener(held: &Held, service: &Name) -> Option<Listener> {
     held.running.load().as_ref().and_then(|running| running.services.get(service).cloned())
 }
 
-async fn reach(listener: &Listener) -> Result<TcpStream, Refused> {
+async fn reach(listener: &Listener) -> Result<Socket, Refused> {
     let at = || listener.addr.to_string();
     let connected = timeout(CONNECT, connect(&listener.addr)).await.map_err(|_| Refused::Silent { at: at() })?;
-    connected.map_err(|why| Refused::Down { at: at(), why })
+    connected.map(Socket::from).map_err(|why| Refused::Down { at: at(), why })
 }
 
 impl Admitted {
@@ -208,7 +210,7 @@ impl Admitted {
 
     /// Carries the stream to its end; gives the connection back if it can carry another.
     pub async fn carry(self, held: &Held, far: Far) -> Option<Box<crate::line::tls::Ends>> {
-        let Self { service, subject, mut terms, since, _seat, _present } = self;
+        let Self { service, subject, mut terms, since, _seat, _present, _room } = self;
         held.log.say((Event::Opened, None), &subject, held.rule.load().standing.head(), None);
         let carried = pipe::carry(service, far, &mut terms).await;
         note_end(held, &subject, &carried, since);

@@ -480,7 +480,7 @@ impl There {
             (Line::Tls(ends), _) => (Far::Tls(ends), None),
             (Line::Quic(_), None) => return,
         };
-        let mut carried = pipe::carry(socket, far, &mut terms).await;
+        let mut carried = pipe::carry(socket.into(), far, &mut terms).await;
         note_end(&dialer.0.held, &subject, &carried, since);
         if let Some(ends) = carried.free.take() {
             let call = Call { line: Line::Tls(ends), peer, via, until, shared, counted };

@@ -127,6 +127,8 @@ impl Book {
                 let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
                 out.0.push(CutOff { principal, node, service: entry.service.clone(), way: entry.way, why });
                 out.1.push(std::mem::take(&mut entry.sockets));
+                // What is broken off may be anybody's address at once.
+                entry.seen_as = None;
             }
         }
         out
@@ -163,13 +165,17 @@ impl Ticket {
     /// Before the sockets are closed, or used again: whose they are then is nobody's business here. Says why a new rule has
     /// ended the stream by now: then somebody else may be about to break them off.
     pub fn lets_go(&self) -> Option<Denied> {
-        self.change(|entry| (entry.seen_as, entry.sockets) = (None, Sockets::default()));
-        self.is_cut()
+        self.change(|entry| {
+            (entry.seen_as, entry.sockets) = (None, Sockets::default());
+            entry.cut.borrow().clone()
+        })
+        .flatten()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Entry)) {
+    /// Nothing if it is not in the book, which it is as long as there is a ticket.
+    fn change<T>(&self, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let mut streams = self.book.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        streams.get_mut(&self.number).map(change);
+        streams.get_mut(&self.number).map(change)
     }
 
     /// Why a new rule has ended it by now.

@@ -5,12 +5,13 @@
 
 mod far;
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use quinn::ConnectionError;
 use tokio::io::{AsyncWriteExt as _, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -26,7 +27,7 @@ use far::{Incoming, Outgoing};
 pub const IDLE: Duration = Duration::from_hours(1);
 /// Over TLS, a side that has nothing to say says so this often, and one that is not heard of for so long is gone.
 const BEAT: Duration = Duration::from_secs(5);
-const SILENT: Duration = Duration::from_secs(15);
+pub const SILENT: Duration = Duration::from_secs(15);
 
 /// The other node, or a service on this one.
 #[derive(Debug)]
@@ -106,8 +107,7 @@ struct Progress<'a> {
     heard_end: AtomicBool,
 }
 
-pub async fn carry(socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
-    let socket = Socket::from(socket);
+pub async fn carry(socket: Socket, far: Far, terms: &mut Terms) -> Carried {
     socket.breaks_when_dropped();
     terms.ticket.goes_over(Sockets { near: Some(socket.breaker()), far: far.breaker() });
     // A new rule that came while the service was asked: not a byte passes.
@@ -123,14 +123,15 @@ pub async fn carry(socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
         Far::Tls(mut ends) => {
             let whole = AtomicBool::new(true);
             let (mut to, mut from) = far::tls(&mut ends, &whole);
-            let end = both_ways(&socket, (&mut to, &mut from), &progress, terms).await;
+            let end = both_ways(&socket, (&mut to, &mut from), &progress, (terms, pending())).await;
             hang_up(&end, socket);
             let free = end_line(&end, ends, whole.into_inner()).await;
             (end, free)
         }
         Far::Quic(mut ends) => {
+            let connection = ends.connection.clone();
             let (mut to, mut from) = far::quic(&mut ends);
-            let end = both_ways(&socket, (&mut to, &mut from), &progress, terms).await;
+            let end = both_ways(&socket, (&mut to, &mut from), &progress, (terms, connection.closed())).await;
             hang_up(&end, socket);
             match end {
                 // What was written is on its way only as long as somebody holds the connection.
@@ -143,7 +144,7 @@ pub async fn carry(socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
         Far::Here(other) => {
             other.breaks_when_dropped();
             let (mut to, mut from) = (far::Plain(&other), far::Plain(&other));
-            let end = both_ways(&socket, (&mut to, &mut from), &progress, terms).await;
+            let end = both_ways(&socket, (&mut to, &mut from), &progress, (terms, pending())).await;
             hang_up(&end, socket);
             hang_up(&end, other);
             (end, None)
@@ -188,7 +189,7 @@ async fn both_ways<O: Outgoing, I: Incoming>(
     socket: &Socket,
     (to, from): (&mut O, &mut I),
     progress: &Progress<'_>,
-    terms: &mut Terms,
+    (terms, closed): (&mut Terms, impl Future<Output = ConnectionError>),
 ) -> End {
     let ended = tokio::select! {
         // What is cut is broken off, too: why comes first.
@@ -197,6 +198,7 @@ async fn both_ways<O: Outgoing, I: Incoming>(
         ended = send(socket, to, progress) => ended,
         ended = receive(from, socket, progress) => ended,
         () = idle(progress, terms.idle) => Err(End::Idle),
+        why = left_behind(closed, progress) => Err(End::Far(why.to_string())),
     };
     let cut = terms.ticket.lets_go();
     cut.map(End::Cut).or(ended.err()).unwrap_or(End::Whole)
@@ -256,7 +258,7 @@ async fn finish<O: Outgoing>(to: &mut O, progress: &Progress<'_>) -> Result<(), 
             to.beat().await?;
         } else {
             // The other direction returns when it is at its end.
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         }
     }
     Ok(())
@@ -283,6 +285,18 @@ async fn receive<I: Incoming>(from: &mut I, mut near: &Socket, progress: &Progre
         Ok(()) | Err(_) => {}
     }
     if progress.sent_end.load(Relaxed) { Ok(()) } else { from.listen().await }
+}
+
+/// Where the transport says that the other node is gone. What it said before is passed on for as long as somebody takes it.
+async fn left_behind<W>(closed: impl Future<Output = W>, progress: &Progress<'_>) -> W {
+    let why = closed.await;
+    loop {
+        let before = progress.moved.load(Relaxed);
+        tokio::time::sleep(SILENT).await;
+        if progress.moved.load(Relaxed) == before {
+            return why;
+        }
+    }
 }
 
 async fn idle(progress: &Progress<'_>, most: Duration) {

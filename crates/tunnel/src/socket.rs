@@ -1,6 +1,7 @@
 //! A socket that somebody else than who carries its bytes can break off: whoever enforces a new rule waits for nobody.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,7 +22,10 @@ pub struct Breaker(Arc<TcpStream>);
 impl Breaker {
     /// At once, also for what was written and has not left yet. Both ends find a connection that broke, not one that ended.
     pub fn break_off(&self) {
-        let _ = connect_unspec(&*self.0);
+        if connect_unspec(&*self.0).is_err() {
+            // With whoever lets go of it last, then.
+            let _ = self.0.set_zero_linger();
+        }
     }
 }
 
@@ -44,6 +48,11 @@ impl Socket {
     /// What was written still leaves, and then comes the end.
     pub fn ends_when_dropped(&self) {
         let _ = sockopt::set_socket_linger(&*self.0, None);
+    }
+
+    /// The own address, and that of the other end.
+    pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.0.local_addr()?, self.0.peer_addr()?))
     }
 
     pub async fn readable(&self) -> io::Result<()> {

@@ -55,31 +55,38 @@ pub struct Line {
     pub connection: Connection,
     pub since: Instant,
     unsaid: Arc<Semaphore>,
-    wide: Arc<Mutex<Option<Wide>>>,
+    room: Room,
     streams: AtomicU32,
     /// It stays open as long as the connection is of use; what comes on it after the words is not kept.
     _words: SendStream,
 }
+
+/// What there is room for on a connection. Whoever carries one of its streams holds it: what was sent there and nobody has read is
+/// kept as long as one of them is there, also when the connection is over.
+#[derive(Debug, Clone, Default)]
+pub struct Room(Arc<Mutex<Option<Wide>>>);
 
 /// The place of a stream of which nobody knows yet what it is for.
 #[derive(Debug)]
 pub struct Turn {
     _place: OwnedSemaphorePermit,
     connection: Connection,
-    wide: Arc<Mutex<Option<Wide>>>,
+    room: Room,
 }
 
 impl Turn {
     /// It is allowed, and counted as what it is from now on. Its connection has room for much, if there is some.
-    pub fn pass(self, room: impl FnOnce() -> Option<Wide>) {
-        let mut wide = self.wide.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn pass(self, more: impl FnOnce() -> Option<Wide>) -> Room {
+        let mut wide = self.room.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wide.is_none() {
-            *wide = room();
+            *wide = more();
             if wide.is_some() {
                 self.connection.set_receive_window(VarInt::from_u32(WINDOW));
                 self.connection.set_send_window(u64::from(SENT));
             }
         }
+        drop(wide);
+        self.room
     }
 }
 
@@ -88,6 +95,7 @@ impl Turn {
 pub struct Ends {
     pub to: SendStream,
     pub from: RecvStream,
+    pub connection: Connection,
 }
 
 pub fn transport() -> TransportConfig {
@@ -153,7 +161,7 @@ async fn introduce(
         connection,
         since: Instant::now(),
         unsaid: Arc::new(Semaphore::new(UNSAID)),
-        wide: Arc::default(),
+        room: Room::default(),
         streams: AtomicU32::new(STREAMS_AT_FIRST),
         _words: to,
     };
@@ -167,7 +175,7 @@ impl Line {
             say(&mut to, Kind::Open, open).await?;
             let mut frames = Frames::new(from);
             let opened = frames.words(Kind::Opened).await?;
-            Ok((opened, Ends { to, from: frames.into_inner() }))
+            Ok((opened, Ends { to, from: frames.into_inner(), connection: self.connection.clone() }))
         };
         tokio::select! {
             opened = timeout(OPENED, asked) => opened.map_err(|_| gone())?,
@@ -193,8 +201,8 @@ impl Line {
             _ = self.connection.closed() => return None,
         };
         let (to, from) = self.connection.accept_bi().await.ok()?;
-        let turn = Turn { _place: place, connection: self.connection.clone(), wide: Arc::clone(&self.wide) };
-        Some((Ends { to, from }, turn))
+        let turn = Turn { _place: place, connection: self.connection.clone(), room: self.room.clone() };
+        Some((Ends { to, from, connection: self.connection.clone() }, turn))
     }
 
     /// So many streams are at work, in use or not: when half of those that there may be are in use, there may be twice as many.
@@ -227,7 +235,7 @@ impl Ends {
     pub async fn asked(self) -> Option<(Open, Self)> {
         let mut frames = Frames::new(self.from);
         let open = timeout(OPENED, frames.words(Kind::Open)).await.ok()?.ok()?;
-        Some((open, Self { to: self.to, from: frames.into_inner() }))
+        Some((open, Self { to: self.to, from: frames.into_inner(), connection: self.connection }))
     }
 
     pub async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {

@@ -1,6 +1,6 @@
 //! The other end of a stream: in frames over TLS, as it is over QUIC and to a service of this node.
 
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -133,10 +133,15 @@ fn out_of_turn() -> End {
     End::Far("it sent something else than what was to come".to_owned())
 }
 
+/// A process that is gone says nothing more: the kernel does, or TLS misses its last word.
+fn is_broken(why: &std::io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof)
+}
+
 /// One that breaks off without a word is heard of by the kernel alone.
 fn far(why: impl Into<NoFrame>) -> End {
     match why.into() {
-        NoFrame::Io(why) if why.kind() == std::io::ErrorKind::ConnectionReset => End::Broken,
+        NoFrame::Io(why) if is_broken(&why) => End::Broken,
         why => End::Far(why.to_string()),
     }
 }

@@ -263,7 +263,7 @@ async fn a_stream_that_carries_nothing_for_too_long_ends() {
     let row = held.meter.row(&name("wiki"), &alpha.own, true);
     let mut terms = Terms { ticket, row, way: Way::In, idle: Duration::from_secs(1) };
     let ((mut program, near), (mut service, far)) = (pair().await, pair().await);
-    let carried = tokio::spawn(async move { pipe::carry(near, Far::Here(far.into()), &mut terms).await });
+    let carried = tokio::spawn(async move { pipe::carry(near.into(), Far::Here(far.into()), &mut terms).await });
     for _ in 0..5 {
         program.write_all(b"x").await.unwrap();
         service.read_exact(&mut [0]).await.unwrap();

@@ -12,8 +12,10 @@ use wire::peer::{Open, Opened};
 use super::cutting::{Shared, lines};
 use super::scene::node;
 use super::town::{BOTH, House, alpha_and_beta, echoed, name, service, until, within};
+use crate::door::WIDE_OF_ONE;
 use crate::frame::DATA;
 use crate::line::{quic, settle, tls};
+use crate::pipe::SILENT;
 
 /// A connection of `from`, held by nobody but the test.
 pub async fn by_tls(from: &House, to: &House) -> tls::Ends {
@@ -129,4 +131,29 @@ async fn a_connection_over_quic_without_streams_is_not_kept_for_ever() {
     tokio::time::pause();
     let why = within(used.connection.closed()).await.to_string();
     assert!(why.contains("unused"), "{why}");
+}
+
+/// Else everything that a node sends to such a service would stay, on one connection after the other.
+#[tokio::test]
+async fn what_a_service_does_not_take_is_forgotten_when_its_caller_is_gone() {
+    let (_org, mut alpha, beta) = alpha_and_beta(Transport::Quic).await;
+    let deaf = service(|socket| async move {
+        std::future::pending::<()>().await;
+        drop(socket);
+    });
+    alpha.offer("deaf", deaf.await, vec![Caller::Node(node("beta"))]);
+    let (_endpoint, line) = by_quic(&beta, &alpha, 1 << 20).await;
+    let (opened, mut ends) = line.ask(&Open::Service(name("deaf"))).await.unwrap();
+    assert_eq!(opened, Opened::Yes);
+    let pours = async { while ends.to.write_all(&vec![1; 1 << 16]).await.is_ok() {} };
+    assert!(tokio::time::timeout(Duration::from_secs(2), pours).await.is_err(), "it takes no end of it");
+    let room = || (0..WIDE_OF_ONE).map_while(|_| alpha.held.door.widen(&node("beta"))).collect::<Vec<_>>().len();
+    line.connection.close(0_u32.into(), b"");
+    drop(line);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((alpha.held.book.open(), room()), (1, WIDE_OF_ONE - 1), "it may still take it");
+    tokio::time::pause();
+    tokio::time::sleep(SILENT * 2).await;
+    tokio::time::resume();
+    until("it is over", || (alpha.held.book.open(), room()) == (0, WIDE_OF_ONE)).await;
 }

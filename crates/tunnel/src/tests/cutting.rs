@@ -19,6 +19,7 @@ use super::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, name, pair, 
 use crate::dial::NoStream;
 use crate::frame::{DATA, Kind};
 use crate::live::Sockets;
+use crate::orders::Connection;
 use crate::socket::Socket;
 use crate::standing::Denied;
 
@@ -101,10 +102,14 @@ async fn a_service_has_lost_whom_a_new_table_forbids_before_anybody_who_carries_
         for socket in &mut taken {
             assert_eq!(read(socket), Err(ErrorKind::WouldBlock));
         }
+        let (far, near) = (taken[0].peer_addr().unwrap(), taken[0].local_addr().unwrap());
+        let asked = |alpha: &House| alpha.held.book.caller(Connection::Between { far, near });
+        assert!(asked(&alpha).is_some());
         alpha.allow("news", Vec::new());
         for socket in &mut taken {
             assert_eq!(read(socket), Err(ErrorKind::ConnectionReset), "{transport:?}");
         }
+        assert_eq!(asked(&alpha), None, "anybody may have that address by now");
         for mut program in programs {
             broke(&mut program).await;
         }
