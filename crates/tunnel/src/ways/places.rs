@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use identity::principal::Principal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// So many are never one's alone; where there are few, a quarter.
+const LEFT: usize = 256;
+
 #[derive(Debug)]
 pub struct Places {
     all: Arc<Semaphore>,
@@ -25,14 +28,13 @@ pub struct Part {
 
 impl Places {
     pub fn new(most: usize) -> Self {
-        Self { all: Arc::new(Semaphore::new(most)), of_one: most.div_ceil(4) * 3, by: Arc::default() }
+        Self { all: Arc::new(Semaphore::new(most)), of_one: most - LEFT.min(most / 4), by: Arc::default() }
     }
 
     pub fn enter(&self) -> Option<Place> {
         Arc::clone(&self.all).try_acquire_owned().ok()
     }
 
-    /// Three quarters: what one leaves to others is enough for them, and one alone hardly misses it.
     pub fn of(&self, who: &Principal) -> Option<Part> {
         let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
         let count = by.entry(who.clone()).or_default();
@@ -75,6 +77,7 @@ mod tests {
 
     #[test]
     fn where_there_are_few_one_has_at_least_one() {
+        assert_eq!(Places::new(16_384).of_one, 16_128);
         assert!(Places::new(1).of(&"spiffe://harbor/user/ann".parse().unwrap()).is_some());
         let places = Places::new(2);
         let all: Vec<Place> = std::iter::from_fn(|| places.enter()).collect();
