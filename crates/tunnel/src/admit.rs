@@ -166,17 +166,18 @@ async fn admit(
         why = ticket.cut() => return Err(why.into()),
         service = reach(&listener) => service?,
     };
+    let down = |why| Refused::Down { at: listener.addr.to_string(), why };
+    let (own, destination) = service.addresses().map_err(down)?;
     // From now on whoever puts a new rule ends it.
     service.breaks_when_dropped();
     ticket.goes_over(Sockets { near: Some(service.breaker()), far: None });
+    ticket.is_seen_as(own, destination);
     // The service may have taken its time, and the operators may have spoken since.
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
-    let down = |why| Refused::Down { at: listener.addr.to_string(), why };
-    let (own, destination) = service.addresses().map_err(down)?;
-    ticket.is_seen_as(own, destination);
     if listener.tells_caller {
         let header = proxy_header::v2(from, destination, &subject.who, &subject.node);
-        (&service).write_all(&header).await.map_err(down)?;
+        let broken = |why| ticket.is_cut().map_or_else(|| down(why), Refused::from);
+        (&service).write_all(&header).await.map_err(broken)?;
     }
     let row = held.meter.row(&subject.service, &subject.who, true);
     let terms = Terms { ticket, row, way: Way::In, idle: pipe::IDLE };

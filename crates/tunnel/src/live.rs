@@ -154,10 +154,14 @@ impl Ticket {
     /// Where the service sees the call come from, and at which of its own addresses.
     pub fn is_seen_as(&self, far: SocketAddr, near: SocketAddr) {
         let ends = Ends { far: canonical(far), near: canonical(near) };
-        self.change(|entry| entry.seen_as = Some(ends));
+        self.change(|entry| {
+            if entry.cut.borrow().is_none() {
+                entry.seen_as = Some(ends);
+            }
+        });
     }
 
-    /// From now on a new rule breaks them off.
+    /// From now on a new rule breaks them off; one that was put before has spoken already.
     pub fn goes_over(&self, sockets: Sockets) {
         self.change(|entry| entry.sockets = sockets);
     }
