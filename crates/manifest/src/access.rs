@@ -366,20 +366,23 @@ pub fn matrix(fleet: &Fleet) -> Matrix {
     Matrix { services: fleet.services.keys().cloned().collect(), rows }
 }
 
+const YES: &str = "yes";
+
 impl fmt::Display for Matrix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.rows.iter().map(|row| row.who.to_string().len()).max().unwrap_or(0);
-        write!(f, "{:first$}", "")?;
-        for service in &self.services {
-            write!(f, "  {service}")?;
-        }
-        for row in &self.rows {
-            let mut line = format!("{:first$}", row.who.to_string());
+        let line = |who: &str, cell: &dyn Fn(&Name) -> String| {
+            let mut line = format!("{who:first$}");
             for service in &self.services {
-                let mark = if row.may_call.contains(service) { "yes" } else { "." };
-                let _ = write!(line, "  {mark:width$}", width = service.as_str().len());
+                // A name may be shorter than what stands below it.
+                let _ = write!(line, "  {:width$}", cell(service), width = service.as_str().len().max(YES.len()));
             }
-            write!(f, "\n{}", line.trim_end())?;
+            line.trim_end().to_owned()
+        };
+        f.write_str(&line("", &ToString::to_string))?;
+        for row in &self.rows {
+            let mark = |service: &Name| if row.may_call.contains(service) { YES } else { "." }.to_owned();
+            write!(f, "\n{}", line(&row.who.to_string(), &mark))?;
         }
         Ok(())
     }

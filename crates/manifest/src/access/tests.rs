@@ -107,6 +107,21 @@ every node     yes    .     .";
     assert_eq!(format!("\n{}", matrix(&harbor())), expected);
 }
 
+#[test]
+fn the_matrix_lines_up_under_short_names() {
+    let services: Vec<Name> = ["a", "db", "wiki"].map(read).into();
+    let row = |who: &str, may_call: &[&str]| Row {
+        who: Subject::User(read(who)),
+        may_call: may_call.iter().copied().map(read).collect(),
+    };
+    let shown = Matrix { services, rows: vec![row("ann", &["a", "wiki"]), row("bob", &["db"])] }.to_string();
+    let expected = "
+          a    db   wiki
+user/ann  yes  .    yes
+user/bob  .    yes  .";
+    assert_eq!(format!("\n{shown}"), expected);
+}
+
 /// What the node where a service listens would say. Nothing if it listens nowhere.
 fn enforced(compiled: &Compiled, service: &Name) -> Vec<Access> {
     let manifest = |leaf: &Leaf| Manifest::read(&compiled.manifests[&leaf.manifest()], leaf.manifest()).unwrap();

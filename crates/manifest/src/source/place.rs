@@ -32,6 +32,8 @@ pub(crate) struct Notes<'a> {
     lines: Vec<Vec<usize>>,
     complaints: Vec<Complaint>,
     errors: usize,
+    /// Something was said that nobody heard: its key is unknown.
+    unheard: bool,
     unshown: usize,
     walked: Walked,
 }
@@ -87,6 +89,7 @@ impl<'a> Notes<'a> {
             lines: files.iter().map(starts).collect(),
             complaints: Vec::new(),
             errors: 0,
+            unheard: false,
             unshown: 0,
             walked: Walked::default(),
         }
@@ -110,6 +113,15 @@ impl<'a> Notes<'a> {
 
     pub(crate) const fn has_errors(&self) -> bool {
         self.errors > 0
+    }
+
+    pub(crate) const fn not_heard(&mut self) {
+        self.unheard = true;
+    }
+
+    /// What seems to be missing may stand under a key that is misspelled.
+    pub(crate) const fn has_heard_all(&self) -> bool {
+        !self.unheard
     }
 
     /// There is so much to say that guessing what was meant would take too long.

@@ -17,13 +17,16 @@ pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     let reach = Reach::of(fleet);
     disjoint_classes(notes, spots);
     nodes_outside_classes(notes, spots);
-    relays(notes, fleet, spots);
     addresses(notes, fleet, spots);
     listeners(notes, fleet, spots);
-    reachable(notes, fleet, spots, &reach);
-    tunnels::check(notes, fleet, spots, &reach);
-    operators(notes, fleet, spots);
+    tunnels::ports(notes, fleet, spots);
     patterns(notes, fleet, spots);
+    if notes.has_heard_all() {
+        relays(notes, fleet, spots);
+        reachable(notes, fleet, spots, &reach);
+        tunnels::forwards(notes, fleet, spots, &reach);
+        operators(notes, fleet, spots);
+    }
     // While something is wrong, what seems to have no effect may only be misspelled.
     if !notes.has_errors() {
         without_effect(notes, fleet, spots, &reach);

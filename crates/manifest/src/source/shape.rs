@@ -22,7 +22,7 @@ pub(crate) fn check(notes: &mut Notes<'_>, shape: &Shape, subject: Subject<'_>) 
     let Subject { node, at, path, about } = subject;
     match (shape, &node.value) {
         (Shape::Map(..) | Shape::MapOrNames(..), Value::Nothing) => {}
-        (Shape::Section(section), Value::Nothing) => missing(notes, section, &[], subject),
+        (Shape::Section(section), Value::Nothing) => missing(notes, section, (&[], &[]), subject),
         (_, Value::Nothing) => {
             let draft = error(at, format!("`{path}` says nothing"));
             notes.push(draft.hint(format!("give {}, or leave it out", wanted(shape))));
@@ -62,6 +62,7 @@ pub(crate) fn check(notes: &mut Notes<'_>, shape: &Shape, subject: Subject<'_>) 
 }
 
 fn keys(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], subject: Subject<'_>) {
+    let mut meant = Vec::new();
     for entry in entries {
         let prefix = if subject.path.is_empty() { String::new() } else { format!("{}.", subject.path) };
         let path = format!("{prefix}{}", short(&entry.key));
@@ -70,10 +71,10 @@ fn keys(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], subject: Su
                 let at = spot(entry, &key.shape);
                 check(notes, &key.shape, Subject { node: &entry.value, at, path: &path, about: key.about });
             }
-            None => unknown(notes, section, entry, subject.path),
+            None => meant.extend(unknown(notes, section, entry, subject.path)),
         }
     }
-    missing(notes, section, entries, subject);
+    missing(notes, section, (entries, &meant), subject);
 }
 
 /// Where to point when this value is wrong as a whole.
@@ -84,20 +85,24 @@ const fn spot(entry: &Entry, shape: &Shape) -> Spot {
     }
 }
 
-fn unknown(notes: &mut Notes<'_>, section: &Section, entry: &Entry, path: &str) {
+/// Says which key was meant, if that can be guessed.
+fn unknown(notes: &mut Notes<'_>, section: &Section, entry: &Entry, path: &str) -> Option<&'static str> {
+    notes.not_heard();
     let whose = if path.is_empty() { "a fleet".to_owned() } else { format!("`{path}`") };
     let draft = error(entry.at, format!("{whose} has no key `{}`", short(&entry.key)));
     let elsewhere = section.elsewhere.iter().find(|(key, _)| *key == entry.key).map(|(_, why)| (*why).to_owned());
     let known = section.keys().map(|key| key.name);
     let near = if notes.is_crowded() { None } else { meant(&entry.key, known) };
-    let near = near.map(|near| format!("did you mean `{near}`?"));
+    let asked = near.map(|near| format!("did you mean `{near}`?"));
     let all: Vec<_> = section.keys().map(|key| key.name).collect();
-    notes.push(draft.hint(format!("{} has: {}", section.what, all.join(", "))).maybe_hint(elsewhere.or(near)));
+    notes.push(draft.hint(format!("{} has: {}", section.what, all.join(", "))).maybe_hint(elsewhere.or(asked)));
+    near
 }
 
-fn missing(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], subject: Subject<'_>) {
+/// Keys that are not there, and not among those that were meant by others.
+fn missing(notes: &mut Notes<'_>, section: &Section, (entries, meant): (&[Entry], &[&str]), subject: Subject<'_>) {
     let Subject { at, path, .. } = subject;
-    let there = |name: &str| entries.iter().any(|entry| entry.key == name);
+    let there = |name: &str| meant.contains(&name) || entries.iter().any(|entry| entry.key == name);
     for key in section.keys().filter(|key| key.needed && !there(key.name)) {
         notes.push(error(at, format!("`{path}` has no `{}`", key.name)).hint(key.about));
     }

@@ -13,7 +13,8 @@ use super::tunnel::{ForwardTold, Told};
 use crate::fleet::{At, Fleet, MachineSpec};
 use crate::stored::{Forward, Socks};
 
-pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &Reach<'_>) {
+/// Whoever a forward asks for may call the service, and is at home there.
+pub(crate) fn forwards(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &Reach<'_>) {
     let mut shut = Shut::default();
     for (at, spec, told) in machines(fleet, spots) {
         for (address, forward) in &spec.policy.tunnel.forward {
@@ -23,7 +24,6 @@ pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: 
         }
     }
     shut.tell(notes, fleet);
-    ports(notes, fleet, spots);
 }
 
 /// What is not wrong, but hardly meant. Told once, however many machines it concerns.
@@ -148,7 +148,7 @@ impl<'f> Shut<'f> {
         }
         for ((at, service), user) in self.user {
             let draft = error(at, format!("the user `{user}` may not call `{service}`"));
-            notes.push(draft.hint(cure(service, &format!("`{user}`"))));
+            notes.push(draft.hint(format!("{}, or remove the forward", cure(service, &format!("`{user}`")))));
         }
         for ((at, user), machines) in self.not_home {
             let draft = error(at, format!("the user `{user}` is not at home on {}", several(&machines)));
@@ -171,7 +171,7 @@ fn several(machines: &[&At]) -> String {
 type Wanted<'f> = BTreeMap<u16, BTreeMap<&'f Host, (String, Spot)>>;
 
 /// Two that want one port of a machine, of whom one is its tunnel's.
-fn ports(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+pub(crate) fn ports(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     let mut services: BTreeMap<&At, Vec<(&Name, &HostPort)>> = BTreeMap::new();
     for (name, service) in &fleet.services {
         for at in &service.at {

@@ -1,6 +1,6 @@
 //! Types, keys and forms: each message, whole.
 
-use super::scene::{broken, same, with};
+use super::scene::{WELL, broken, same, told_of, with};
 
 #[test]
 fn a_key_that_is_unknown_is_named_with_the_one_that_was_meant() {
@@ -8,17 +8,32 @@ fn a_key_that_is_unknown_is_named_with_the_one_that_was_meant() {
     same(
         &told,
         "
-fleet.yaml:6:3: error: `services.wiki` has no `addr`
-  6 |   wiki: {at: gw, adress: '127.0.0.1:80', groups: pages}
-    |   ^^^^
-  hint: Where it listens on them, as the node itself reaches it.
-
 fleet.yaml:6:18: error: `services.wiki` has no key `adress`
   6 |   wiki: {at: gw, adress: '127.0.0.1:80', groups: pages}
     |                  ^^^^^^
   hint: did you mean `addr`?
 ",
     );
+}
+
+#[test]
+fn what_only_follows_from_a_misspelled_key_is_not_told() {
+    let forward = "nodes:\n  desk2: {tunnel: {forward: {'127.0.0.1:1': {service: wiki, user: bob}}}}\nusers: {bob: {roles: staff, nodes: desk2}}\n";
+    let fleet = WELL.replace("groups: pages}", "group: pages}");
+    let told = told_of(&[("fleet.yaml", &fleet), ("a.yaml", forward)]);
+    same(
+        &told,
+        "
+fleet.yaml:6:40: error: `services.wiki` has no key `group`
+  6 |   wiki: {at: gw, addr: '127.0.0.1:80', group: pages}
+    |                                        ^^^^^
+  hint: did you mean `groups`?
+",
+    );
+    let told = broken("{roles: [operator, staff], nodes: desk}", "{role: [operator, staff], nodes: desk}");
+    assert!(told.contains("has no key `role`") && !told.contains("nobody is an operator"), "{told}");
+    let told = broken("gw: {address:", "gw: {addres:");
+    assert!(told.contains("has no key `addres`") && !told.contains("nobody can reach"), "{told}");
 }
 
 #[test]

@@ -171,7 +171,7 @@ more.yaml:3:63: error: the user `ann` is not at home on `b`
 more.yaml:4:51: error: the user `bob` may not call `wiki`
   4 |   c: {tunnel: {forward: {'127.0.0.1:1': {service: wiki, user: bob}}}}
     |                                                   ^^^^
-  hint: give `bob` a role that allows `pages`
+  hint: give `bob` a role that allows `pages`, or remove the forward
 ",
     );
 }
