@@ -81,15 +81,15 @@ impl Supervisor {
     /// Until the agent is gone.
     pub async fn run(mut self) {
         loop {
-            if self.orders.is_none() {
+            let Some(orders) = &self.orders else {
                 match self.wishes.recv().await {
                     Some(wish) => self.take_idle(wish),
                     None => return,
                 }
                 continue;
-            }
+            };
             let began = Instant::now();
-            let end = match child::start() {
+            let end = match child::start(&orders.org) {
                 Ok(Started { run, socket, lines, log }) => {
                     let lines = self.keep_log(lines);
                     let log = tokio::task::spawn_blocking(move || child::copy_log(log, std::io::stderr()));
