@@ -82,7 +82,7 @@ pub fn choose(wanted: Transport, measured: Measured) -> Choice {
         (Transport::Auto, true, false) => (By::Quic, "TLS failed lately"),
         (Transport::Auto, false, true) => (By::Tls, "QUIC failed lately"),
         (Transport::Auto, true, true) | (Transport::Auto, false, false) => match measured.round_trip() {
-            None => (By::Tls, "nothing is known of the way yet"),
+            None => (By::Tls, "nothing was known of the way before"),
             Some(near) if near < LONG => (By::Tls, "it is near"),
             Some(_) => (By::Quic, "it is far away"),
         },

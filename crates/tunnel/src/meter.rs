@@ -17,6 +17,8 @@ const REASONS: usize = 64;
 pub struct Meter {
     rows: Mutex<HashMap<Key, Arc<Row>>>,
     failed: Mutex<BTreeMap<&'static str, u64>>,
+    /// Programs of this machine that were sent away.
+    programs: Mutex<BTreeMap<&'static str, u64>>,
     handshakes: AtomicU64,
     calls: AtomicU64,
     pub relayed: RelayMeter,
@@ -68,6 +70,15 @@ impl Meter {
 
     pub fn failed_to_shake_hands(&self, why: &'static str) {
         add(&mut self.failed.lock().unwrap_or_else(PoisonError::into_inner), why);
+    }
+
+    /// A program of this machine, and no peer.
+    pub fn sent_away(&self, why: &'static str) {
+        add(&mut self.programs.lock().unwrap_or_else(PoisonError::into_inner), why);
+    }
+
+    pub fn programs(&self) -> BTreeMap<String, u64> {
+        owned(&self.programs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub fn handshakes(&self) -> Handshakes {

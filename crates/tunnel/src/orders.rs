@@ -227,6 +227,9 @@ pub struct View {
     /// Bytes and connections that were carried for others.
     pub relayed: Relayed,
     pub handshakes: Handshakes,
+    /// Programs of this machine that were sent away, by what was wrong: names, passwords, or too many at once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, u64>,
     /// What keeps the process from the file system.
     pub sandbox: String,
     /// Rows that are not told: there are too many.
@@ -324,7 +327,7 @@ pub struct Handshakes {
     /// With those that were called.
     #[serde(default)]
     pub called: u64,
-    /// Of either kind.
+    /// With peers of either kind.
     pub failed: BTreeMap<String, u64>,
 }
 

@@ -232,6 +232,7 @@ impl Process {
             services: self.held.meter.counts(),
             relayed: self.held.meter.relayed.view(),
             handshakes: self.held.meter.handshakes(),
+            programs: self.held.meter.programs(),
             sandbox: self.sandbox.clone(),
             left_out: 0,
             fewer: self.held.door.bounds.told(),

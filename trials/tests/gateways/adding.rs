@@ -52,11 +52,11 @@ fn no_operators_key_and_no_secret_of_the_gateway_leaves_its_machine() {
 fn who_asks_for_a_gateways_agent_is_told_what_has_it() {
     let (two, _laptop) = Two::joined();
     let start = || stdout(&two.place.node("vps", &["status"], ""));
-    assert!(start().contains("start it: freehold-node run\n"), "{}", start());
+    assert!(start().contains("start it: freehold-node run --root "), "{}", start());
     two.request();
     succeeded(&two.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
     two.install();
-    assert!(start().contains("start it: freehold-node gateway serve\n"), "{}", start());
+    assert!(start().contains("start it: freehold-node gateway serve --root "), "{}", start());
     let told = two.place.node("vps", &["port"], "");
     assert!(stderr(&told).contains("start it: freehold-node gateway serve"), "{}", stderr(&told));
 }

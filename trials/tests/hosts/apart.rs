@@ -14,7 +14,7 @@ fn a_service_on_the_loopback_of_another_host_is_reached_by_name_and_without_any_
     let way = town.way("beta", "alpha");
     assert!(way["through"].is_null(), "{way}");
     let why =
-        if way["transport"] == "tls" { "nothing is known of the way yet" } else { "the other one did not answer" };
+        if way["transport"] == "tls" { "nothing was known of the way before" } else { "the other one did not answer" };
     assert_eq!(way["why"], why, "{way}");
     // Nothing but the tunnel leads there.
     let direct = town.lan.within("beta", || TcpStream::connect(format!("{alpha}:8080")));

@@ -39,7 +39,7 @@ fn what_is_lost_over_udp_goes_over_tcp_and_the_other_way_round() {
     for caller in callers {
         town.reads(caller);
     }
-    let unknown = "nothing is known of the way yet";
+    let unknown = "nothing was known of the way before";
     let fleet = "the fleet says so";
     let other = "the other one did not answer";
     assert_eq!(ways(&town), [way("tls", unknown), way("tls", other), way("tls", fleet)]);

@@ -318,7 +318,7 @@ impl Engine {
             (Outcome::WentBack, Some(failed)) => {
                 tracing::error!(digest = %failed.item.digest, why = %failed.why, obeyed, "went back");
             }
-            (Outcome::OnTrial, _) => tracing::warn!(digest = obeyed, "on trial"),
+            (Outcome::OnTrial, _) => tracing::info!(digest = obeyed, "on trial"),
             (Outcome::Confirmed, _) => tracing::info!(digest = obeyed, "confirmed"),
             (Outcome::Swapped, _) => tracing::info!(digest = obeyed, "swapped in place"),
             (Outcome::Withdrawn, _) => tracing::warn!(digest = obeyed, "what was on trial was withdrawn"),

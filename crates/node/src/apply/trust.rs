@@ -375,7 +375,7 @@ impl<D: InDomain> Trusting<D> {
         let (next, outcome) = self.standing.clone().step(event, now);
         self.write(next, now)?;
         match outcome {
-            Outcome::OnTrial => tracing::warn!(domain = D::DOMAIN.word(), "new roots are on trial"),
+            Outcome::OnTrial => tracing::info!(domain = D::DOMAIN.word(), "new roots are on trial"),
             Outcome::Withdrawn => tracing::warn!(domain = D::DOMAIN.word(), "roots on trial were withdrawn"),
             _ => {}
         }

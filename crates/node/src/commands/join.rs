@@ -398,15 +398,9 @@ fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Res
         let name = format!("{}\n", name_of(scope));
         file::write(path, name.as_bytes(), Access::Private).map_err(|why| Failure::new(doing, &why))?;
     }
-    let scope_word = common.scope.as_ref().map(|name| format!(" --as {name}")).unwrap_or_default();
     show(common.json, &status, || {
-        format!(
-            "`{}` is a member of `{}` as {}\nkeep it so: freehold-node run{scope_word}{}",
-            status.name,
-            status.org,
-            status.spiffe_id,
-            common.root.as_ref().map(|root| format!(" --root {}", root.display())).unwrap_or_default()
-        )
+        let (name, org, id) = (&status.name, &status.org, &status.spiffe_id);
+        format!("`{name}` is a member of `{org}` as {id}\nkeep it so: {}", common.agent(scope))
     });
     Ok(())
 }

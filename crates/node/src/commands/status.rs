@@ -11,7 +11,6 @@ use crate::apply::view::ApplyView;
 use crate::commands::join::in_words as told;
 use crate::commands::roots::{Common, unjoined};
 use crate::commands::streams;
-use crate::program::Program;
 use crate::report::{Failure, show};
 use crate::store::scope::ScopeError;
 
@@ -47,7 +46,7 @@ impl Status {
             None => NodeStatus::from_disk(&scope).map_err(failed)?,
         };
         let told = Told { status, survival: Lasting::from_disk(&scope).map_err(failed)? };
-        show(common.json, &told, || in_words(&told, common.program(&scope)));
+        show(common.json, &told, || in_words(&told, &common.start(&scope)));
         Ok(())
     }
 }
@@ -83,7 +82,7 @@ pub fn short(digest: Digest) -> String {
     digest.to_string().chars().take(12).collect()
 }
 
-fn in_words(told: &Told, program: Program) -> String {
+fn in_words(told: &Told, start: &str) -> String {
     let status = &told.status;
     let gateways: Vec<_> = status.gateways.iter().map(ToString::to_string).collect();
     let mut lines = vec![
@@ -98,7 +97,7 @@ fn in_words(told: &Told, program: Program) -> String {
     match (status.running, status.last_check_in) {
         (true, Some(at)) => lines.push(format!("agent     running, checked in at {at}")),
         (true, None) => lines.push("agent     running, has not checked in yet".to_owned()),
-        (false, _) => lines.push(format!("agent     not running; start it: {}", program.agent())),
+        (false, _) => lines.push(format!("agent     not running; {start}")),
     }
     lines.extend(told.survival.iter().flat_map(Lasting::in_words));
     lines.extend(status.trust.iter().flat_map(|told| {

@@ -2,7 +2,7 @@
 
 use tunnel::orders::{CallerView, Count, PeerView, View};
 
-use crate::agent::tunnel::view::{State, TunnelView};
+use crate::agent::tunnel::view::{State, TunnelView, told};
 
 /// For `status`.
 pub fn in_words(tunnel: &TunnelView) -> Vec<String> {
@@ -21,10 +21,10 @@ pub fn in_words(tunnel: &TunnelView) -> Vec<String> {
         lines.push(format!("          started again {} times{last}", tunnel.restarts));
     }
     for (place, at) in &tunnel.listens {
-        lines.push(format!("listens   {} at {at}", String::from(place.clone())));
+        lines.push(format!("listens   {} at {at}", told(place, &tunnel.forwards)));
     }
     for (place, why) in &tunnel.failed {
-        lines.push(format!("problem   cannot listen for {}: {why}", String::from(place.clone())));
+        lines.push(format!("problem   cannot listen for {}: {why}", told(place, &tunnel.forwards)));
     }
     lines.extend(tunnel.troubles.iter().map(|(about, why)| format!("problem   {about}: {why}")));
     if let Some(now) = &tunnel.now {
@@ -66,13 +66,16 @@ fn sum(now: &View) -> String {
     let streams: u64 = now.services.iter().map(|count| count.streams).sum();
     let refused: u64 = now.services.iter().map(refusals).sum();
     let failed: u64 = now.handshakes.failed.values().sum();
+    let programs: u64 = now.programs.values().sum();
+    let programs =
+        if programs > 0 { format!("; {programs} programs of this machine sent away") } else { String::new() };
     let relayed = if now.relayed.carried + now.relayed.waiting > 0 {
         format!(", {} relayed ({}), {} wait", now.relayed.carried, size(now.relayed.bytes), now.relayed.waiting)
     } else {
         String::new()
     };
     format!(
-        "streams   {open} open, {streams} in all, {refused} refused; {} handshakes with callers, {} with called, {failed} failed{relayed}; {} rules of head {}",
+        "streams   {open} open, {streams} in all, {refused} refused; {} handshakes with callers, {} with called, {failed} failed{programs}{relayed}; {} rules of head {}",
         now.handshakes.done, now.handshakes.called, now.rules, now.head
     )
 }
@@ -94,7 +97,34 @@ pub fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tunnel::orders::Place;
+
     use super::*;
+
+    #[test]
+    fn programs_are_told_apart_from_peers() {
+        let mut now = View::default();
+        now.handshakes.failed.insert("not_believed".to_owned(), 2);
+        assert!(sum(&now).contains("2 failed; 0 rules"), "{}", sum(&now));
+        now.programs.insert("socks_name".to_owned(), 9);
+        assert!(sum(&now).contains("2 failed; 9 programs of this machine sent away; 0 rules"), "{}", sum(&now));
+    }
+
+    #[test]
+    fn a_forward_is_told_with_what_it_leads_to() {
+        let wished: identity::principal::HostPort = "127.0.0.1:8000".parse().unwrap();
+        let forward = |user: Option<&str>| manifest::stored::Forward {
+            service: "wiki".parse().unwrap(),
+            user: user.map(|user| user.parse().unwrap()),
+        };
+        let mut tunnel = TunnelView { state: State::Running, ..TunnelView::default() };
+        tunnel.listens.insert(Place::Forward(wished.clone()), "127.0.0.1:8000".parse().unwrap());
+        for (user, told) in [(None, "(to `wiki`)"), (Some("ann"), "(to `wiki` for `ann`)")] {
+            tunnel.forwards.insert(wished.clone(), forward(user));
+            let line = format!("listens   forward/127.0.0.1:8000 {told} at 127.0.0.1:8000");
+            assert!(in_words(&tunnel).contains(&line), "{:?}", in_words(&tunnel));
+        }
+    }
 
     #[test]
     fn sizes_have_a_unit() {

@@ -8,7 +8,7 @@ use ground::clock;
 use tunnel::orders::{Count, View};
 
 use crate::agent::socket::Remote;
-use crate::agent::status::Status;
+use crate::agent::tunnel::view::TunnelView;
 use crate::commands::roots::Common;
 use crate::commands::streams::{caller, left_out, peer, refusals, size};
 use crate::report::{Failure, show};
@@ -20,8 +20,8 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[J";
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   freehold-node top                 until Ctrl-C
-  freehold-node top --once
-  freehold-node top --json | jq     a line each second")]
+  freehold-node top --once          after a second, since a rate takes two looks
+  freehold-node top --json | jq     a line each second; `sent` and `received` count since the tunnel began")]
 pub struct Top {
     /// Show it once, and end
     #[arg(long)]
@@ -41,6 +41,11 @@ impl Top {
         loop {
             tick.tick().await;
             let status = agent.status().await.ok_or_else(down)?;
+            // There is no rate yet.
+            if once && !common.json && before.is_none() && status.tunnel.now.is_some() {
+                before = status.tunnel.now;
+                continue;
+            }
             if common.json && !once {
                 let line = serde_json::to_string(&status.tunnel).map_err(|why| Failure::new(doing, &why))?;
                 // Whoever reads may have gone away.
@@ -52,7 +57,8 @@ impl Top {
                     // Whoever reads may have gone away.
                     let _ = write!(std::io::stdout(), "{CLEAR}");
                 }
-                show(common.json, &status.tunnel, || in_words(&status, before.as_ref()));
+                let who = format!("{} of {}", status.name, status.org);
+                show(common.json, &status.tunnel, || in_words(&who, &status.tunnel, before.as_ref()));
             }
             if once {
                 return Ok(());
@@ -62,21 +68,25 @@ impl Top {
     }
 }
 
-fn in_words(status: &Status, before: Option<&View>) -> String {
-    let Some(now) = &status.tunnel.now else {
-        let why = status.tunnel.problem.clone().unwrap_or_else(|| "there is nothing to carry".to_owned());
-        return format!("{} of {}: no tunnel runs: {why}", status.name, status.org);
+fn in_words(who: &str, tunnel: &TunnelView, before: Option<&View>) -> String {
+    let Some(now) = &tunnel.now else {
+        let why = tunnel.problem.clone().unwrap_or_else(|| "there is nothing to carry".to_owned());
+        return format!("{who}: no tunnel runs: {why}");
     };
-    let mut lines = vec![format!("{} of {}, {}, head {}", status.name, status.org, clock::now(), now.head)];
+    let mut lines = vec![format!("{who}, {}, head {}", clock::now(), now.head)];
     lines.extend(now.peers.iter().map(peer));
     lines.extend(now.callers.iter().map(caller));
     lines.push(format!(
         "{:<3} {:<24} {:<40} {:>6} {:>9} {:>12} {:>12} {:>8}",
         "", "SERVICE", "PRINCIPAL", "OPEN", "STREAMS", "SENT/s", "RECEIVED/s", "REFUSED"
     ));
-    let mut rows: Vec<(&Count, u64, u64)> = now.services.iter().map(|count| rates(count, before)).collect();
-    rows.sort_by_key(|(count, sent, received)| std::cmp::Reverse((sent + received, count.open, count.streams)));
-    lines.extend(rows.iter().map(|(count, sent, received)| {
+    let mut rows: Vec<(&Count, Option<(u64, u64)>)> =
+        now.services.iter().map(|count| (count, before.map(|before| rates(count, before)))).collect();
+    rows.sort_by_key(|(count, rates)| {
+        std::cmp::Reverse((rates.map(|(sent, received)| sent + received), count.open, count.streams))
+    });
+    let told = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), size);
+    lines.extend(rows.iter().map(|(count, rates)| {
         let way = if count.incoming { "in" } else { "out" };
         format!(
             "{way:<3} {:<24} {:<40} {:>6} {:>9} {:>12} {:>12} {:>8}",
@@ -84,8 +94,8 @@ fn in_words(status: &Status, before: Option<&View>) -> String {
             count.principal.to_string(),
             count.open,
             count.streams,
-            size(*sent),
-            size(*received),
+            told(rates.map(|(sent, _)| sent)),
+            told(rates.map(|(_, received)| received)),
             refusals(count)
         )
     }));
@@ -93,13 +103,39 @@ fn in_words(status: &Status, before: Option<&View>) -> String {
     lines.join("\n")
 }
 
-/// What was carried since the last look; all of it at the first.
-fn rates<'a>(count: &'a Count, before: Option<&View>) -> (&'a Count, u64, u64) {
+/// What was carried since the last look.
+fn rates(count: &Count, before: &View) -> (u64, u64) {
     let same = |other: &&Count| {
         (&other.service, &other.principal, other.incoming) == (&count.service, &count.principal, count.incoming)
     };
-    let last = before.and_then(|view| view.services.iter().find(same));
+    let last = before.services.iter().find(same);
     let (sent, received) = last.map_or((0, 0), |last| (last.sent, last.received));
     // A process that began anew counts anew.
-    (count, count.sent.saturating_sub(sent), count.received.saturating_sub(received))
+    (count.sent.saturating_sub(sent), count.received.saturating_sub(received))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn view(sent: u64, received: u64) -> View {
+        let (service, principal) = ("wiki".parse().unwrap(), "spiffe://harbor/user/ann".parse().unwrap());
+        let refused = BTreeMap::new();
+        let count = Count { service, principal, incoming: false, open: 1, streams: 3, sent, received, refused };
+        View { services: vec![count], ..View::default() }
+    }
+
+    #[test]
+    fn what_was_carried_before_the_first_look_is_no_rate() {
+        let (now, before) = (view(5 << 20, 7 << 20), view(5 << 20, (7 << 20) - 1536));
+        let row = |before: Option<&View>| {
+            let told =
+                in_words("alpha of harbor", &TunnelView { now: Some(now.clone()), ..TunnelView::default() }, before);
+            told.lines().last().unwrap().split_whitespace().skip(5).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(row(None), ["-", "-", "0"]);
+        assert_eq!(row(Some(&before)), ["0", "B", "1.5", "KiB", "0"]);
+    }
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use clap::Subcommand;
+use identity::principal::OrgName;
 use rustix::fs::FileType;
 use tokio::runtime::Builder;
 use tunnel::{process, sandbox};
@@ -20,14 +21,23 @@ pub enum TunnelCommand {
 the agent copies what is logged on standard error, marked `tunnel:`. It gives up what it does not need first: new privileges, core files, and every file but those by which names are
 resolved. It ends when the agent does. To see how it is: freehold-node status, freehold-node top"
     )]
-    Run,
+    Run {
+        /// For which org it is: so that `ps` shows it
+        #[arg(value_name = "ORG")]
+        org: Option<OrgName>,
+    },
 }
+
+/// What `ps` and `top` call it, in at most 15 bytes.
+const COMM: &str = "freehold-tunnel";
 
 impl TunnelCommand {
     /// Makes its own threads, since it confines itself before there is a second one.
     pub fn run(&self) -> Result<(), Failure> {
         let doing = "the tunnel stopped";
-        let Self::Run = self;
+        let Self::Run { org: _ } = self;
+        // The file that was started has no name of ours. It is not needed for anything.
+        let _ = std::fs::write("/proc/self/comm", COMM);
         let (control, log) = handed().map_err(|why| {
             Failure::new("could not run the tunnel", &why).hint("the agent starts it: freehold-node run")
         })?;

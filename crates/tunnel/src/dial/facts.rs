@@ -26,6 +26,8 @@ struct Fact {
     /// As a relay, however well it is reached itself.
     brought_nobody: Option<Instant>,
     round_trip: Option<(Duration, Instant)>,
+    /// Over what it did last, also if nothing was carried.
+    answered: Option<By>,
     used: Option<(By, &'static str)>,
     head: u64,
     through: Option<NodeName>,
@@ -139,6 +141,7 @@ impl Facts {
             fact.problem = None;
         }
         (fact.round_trip, fact.head) = (Some((round_trip, Instant::now())), head);
+        fact.answered = Some(by);
         Counted::new(&fact.connections)
     }
 
@@ -151,6 +154,11 @@ impl Facts {
         fact.through = Some(relay.clone());
         fact.used = Some((By::Tls, "it has no address: a relay carries to it"));
         counted
+    }
+
+    /// A relay that was reached to carry to others, or to be waited at.
+    pub fn is_relay(&self, relay: &NodeName) {
+        self.facts().entry(relay.clone()).or_default().used.get_or_insert((By::Tls, "as a relay"));
     }
 
     /// What carries streams to it now, and why.
@@ -169,12 +177,17 @@ impl Facts {
         let facts = self.facts();
         let view = |(node, fact): (&NodeName, &Fact)| PeerView {
             node: node.clone(),
-            transport: match fact.used {
-                Some((By::Tls, _)) => Transport::Tls,
-                Some((By::Quic, _)) => Transport::Quic,
+            transport: match fact.used.map(|(by, _)| by).or(fact.answered) {
+                Some(By::Tls) => Transport::Tls,
+                Some(By::Quic) => Transport::Quic,
                 None => Transport::Auto,
             },
-            why: fact.used.map_or("it was not reached yet", |(_, why)| why).to_owned(),
+            why: match (fact.used, fact.answered) {
+                (Some((_, why)), _) => why,
+                (None, Some(_)) => "it was only tried",
+                (None, None) => "it was not reached yet",
+            }
+            .to_owned(),
             through: fact.through.clone(),
             connections: fact.connections.load(Ordering::Relaxed),
             streams: fact.streams.load(Ordering::Relaxed),
@@ -189,5 +202,32 @@ impl Facts {
 
     fn facts(&self) -> MutexGuard<'_, HashMap<NodeName, Fact>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(facts: &Facts, node: &str) -> (Transport, String) {
+        let view = facts.views().into_iter().find(|view| view.node.as_str() == node).unwrap();
+        (view.transport, view.why)
+    }
+
+    #[test]
+    fn a_relay_that_was_reached_is_told_so() {
+        let facts = Facts::default();
+        let [nas, vm] = ["nas", "vm"].map(|name| name.parse::<NodeName>().unwrap());
+        facts.failed(&vm, By::Tls, "it did not answer");
+        assert_eq!(told(&facts, "vm"), (Transport::Auto, "it was not reached yet".to_owned()));
+        let way = (Duration::from_micros(167), 3);
+        let _to_relay = facts.reached(&vm, By::Tls, way);
+        assert_eq!(told(&facts, "vm"), (Transport::Tls, "it was only tried".to_owned()));
+        facts.is_relay(&vm);
+        let _to_nas = facts.reached_through(&nas, &vm, way);
+        assert_eq!(told(&facts, "vm"), (Transport::Tls, "as a relay".to_owned()));
+        assert_eq!(told(&facts, "nas").1, "it has no address: a relay carries to it");
+        facts.used(&vm, By::Quic, Choice { first: By::Quic, why: "it is far away" });
+        assert_eq!(told(&facts, "vm"), (Transport::Quic, "it is far away".to_owned()));
     }
 }

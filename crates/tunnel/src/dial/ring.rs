@@ -135,6 +135,7 @@ impl Ring {
         let dial = async { self.dial(inner, (&key, address), By::Tls).await.map_err(|why| vec![why]) };
         let call = self.turns.take((&key, inner.facts.failed_lately(relay, By::Tls)), Box::pin(dial)).await;
         let call = call.map_err(|tries| tries.into_iter().map(|one| one.why).collect::<Vec<_>>().join("; "))?;
+        inner.facts.is_relay(relay);
         match call.line {
             Line::Tls(ends) => Ok((*ends, call.peer)),
             Line::Quic(_) => Err("the relay was reached by QUIC".to_owned()),

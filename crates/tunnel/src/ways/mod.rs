@@ -322,7 +322,7 @@ async fn accept<O: Opens>(listener: TcpListener, hall: Arc<Hall<O>>, leads: Lead
             }
         };
         let Some(place) = hall.places.enter() else {
-            hall.meter.failed_to_shake_hands("too_many_programs");
+            hall.meter.sent_away("too_many_programs");
             continue;
         };
         let (hall, leads) = (Arc::clone(&hall), leads.clone());

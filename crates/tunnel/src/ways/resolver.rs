@@ -69,7 +69,7 @@ async fn serve_tcp<O: Opens>(listener: TcpListener, hall: Arc<Hall<O>>) {
             continue;
         };
         let Some(place) = hall.places.enter() else {
-            hall.meter.failed_to_shake_hands("too_many_programs");
+            hall.meter.sent_away("too_many_programs");
             continue;
         };
         let hall = Arc::clone(&hall);

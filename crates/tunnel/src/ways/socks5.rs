@@ -59,7 +59,7 @@ pub(super) async fn serve<O: Opens>(hall: &Hall<O>, door: Door<'_>, mut socket: 
         Ok(Ok(asked)) => asked,
         Ok(Err(why)) => {
             if let Some(word) = why.word() {
-                hall.meter.failed_to_shake_hands(word);
+                hall.meter.sent_away(word);
                 tracing::info!("sent away a program at {from}: {why}");
             }
             // It may be gone already.
@@ -67,7 +67,7 @@ pub(super) async fn serve<O: Opens>(hall: &Hall<O>, door: Door<'_>, mut socket: 
             return;
         }
         Err(_) => {
-            hall.meter.failed_to_shake_hands("socks_slow");
+            hall.meter.sent_away("socks_slow");
             tracing::info!("sent away a program at {from}: it did not say in time what it wants");
             return;
         }

@@ -127,7 +127,8 @@ impl House {
     }
 
     fn refused(&self, why: &str) -> u64 {
-        self.meter().handshakes().failed.get(why).copied().unwrap_or(0)
+        assert_eq!(self.meter().handshakes().failed, BTreeMap::new(), "programs are no peers");
+        self.meter().programs().get(why).copied().unwrap_or(0)
     }
 
     fn last_asked(&self) -> (Principal, Wanted) {

@@ -155,7 +155,7 @@ impl Attended {
             }
             Word::Heard(news) => supervisor.hearing.take(*news),
             Word::Met(meeting) => supervisor.meet(*meeting),
-            Word::Listens { at, failed } => supervisor.listens(at, failed),
+            Word::Listens { at, failed } => supervisor.listens((at, failed), self.due.is_some()),
             Word::Shown { number, answer } => {
                 if let Some(asked) = self.questions.remove(&number) {
                     let _ = asked.send(*answer);

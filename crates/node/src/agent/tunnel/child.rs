@@ -1,11 +1,14 @@
 //! Starting the tunnel's process: this very program, without privileges, with nothing but its socket and pipes for what it logs.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use identity::principal::OrgName;
 use rustix::process::{Pid, Signal};
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -83,15 +86,16 @@ impl Drop for Run {
     }
 }
 
-/// Ends when it is dropped, or its socket is.
-pub fn start() -> io::Result<Started> {
+/// Ends when it is dropped, or its socket is. `ps` shows which org it is for.
+pub fn start(org: &OrgName) -> io::Result<Started> {
     let (lines, says) = io::pipe()?;
     let (log, logs) = io::pipe()?;
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let mut command = Command::new(OURSELVES);
     command
-        .args(["tunnel", "run"])
+        .arg0(own_name(std::env::args_os().next().as_deref()))
+        .args(["tunnel", "run", org.as_str()])
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| name == "FREEHOLD_LOG"))
         .current_dir("/")
@@ -113,6 +117,11 @@ pub fn start() -> io::Result<Started> {
         _ => why,
     })?;
     Ok(Started { run: Run::new(child), socket: UnixStream::from_std(ours)?, lines, log })
+}
+
+/// How this program was called, without the folder.
+fn own_name(called: Option<&OsStr>) -> &OsStr {
+    called.and_then(|called| Path::new(called).file_name()).unwrap_or_else(|| OsStr::new("freehold-node"))
 }
 
 /// Copies what it logs into the agent's own log, until it is gone. Each line is marked, cut and plain: whoever took the process
@@ -171,6 +180,17 @@ mod tests {
     use std::process::Stdio;
 
     use super::*;
+
+    #[test]
+    fn it_is_shown_under_the_name_of_this_program() {
+        for (called, shown) in [
+            (Some("/usr/local/bin/freehold"), "freehold"),
+            (Some("freehold-node"), "freehold-node"),
+            (None, "freehold-node"),
+        ] {
+            assert_eq!(own_name(called.map(OsStr::new)), shown);
+        }
+    }
 
     fn copied(log: &str) -> String {
         let mut out = Vec::new();

@@ -53,9 +53,18 @@ pub struct Supervisor {
     orders: Option<Box<Orders>>,
     /// By these orders; made when it says where it listens.
     wished: Option<Wished>,
-    /// Where it listens, and what failed, until that is written down.
-    said: Option<(BTreeMap<Place, SocketAddr>, BTreeMap<Place, String>)>,
+    /// Until that is written down.
+    said: Option<Said>,
     pause: Duration,
+}
+
+/// Where it listens, and what failed.
+#[derive(Debug)]
+struct Said {
+    at: BTreeMap<Place, SocketAddr>,
+    failed: BTreeMap<Place, String>,
+    /// It had not heard the last orders then, or was not through with them.
+    is_behind: bool,
 }
 
 impl Supervisor {
@@ -72,15 +81,15 @@ impl Supervisor {
     /// Until the agent is gone.
     pub async fn run(mut self) {
         loop {
-            if self.orders.is_none() {
+            let Some(orders) = &self.orders else {
                 match self.wishes.recv().await {
                     Some(wish) => self.take_idle(wish),
                     None => return,
                 }
                 continue;
-            }
+            };
             let began = Instant::now();
-            let end = match child::start() {
+            let end = match child::start(&orders.org) {
                 Ok(Started { run, socket, lines, log }) => {
                     let lines = self.keep_log(lines);
                     let log = tokio::task::spawn_blocking(move || child::copy_log(log, std::io::stderr()));
@@ -178,6 +187,9 @@ impl Supervisor {
     pub(super) fn follow(&mut self, orders: Option<Box<Orders>>) {
         self.orders = orders;
         self.wished = None;
+        if let Some(said) = &mut self.said {
+            said.is_behind = true;
+        }
         self.meetings.judge_anew();
         let gaps = self.orders().map(|orders| orders.gaps.clone()).unwrap_or_default();
         self.show(|view| {
@@ -213,18 +225,25 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn listens(&mut self, at: BTreeMap<Place, SocketAddr>, failed: BTreeMap<Place, String>) {
-        self.said = Some((at, failed));
+    pub(super) fn listens(
+        &mut self,
+        (at, failed): (BTreeMap<Place, SocketAddr>, BTreeMap<Place, String>),
+        is_behind: bool,
+    ) {
+        self.said = Some(Said { at, failed, is_behind });
         self.meetings.write_soon();
     }
 
     /// All that it said since the last time, in files that are written once for all of it.
     pub(super) fn write_down(&mut self) {
-        if let (Some((at, failed)), Some(orders)) = (self.said.take(), &self.orders) {
+        if let (Some(Said { at, failed, is_behind }), Some(orders)) = (self.said.take(), &self.orders) {
             let (said, wished) = (at.len(), self.wished.get_or_insert_with(|| Wished::by(orders)));
             let (at, failed) = wished.believe(at, failed);
-            if at.len() < said {
-                tracing::warn!(said, believed = at.len(), "the tunnel says that it listens where it should not");
+            let believed = at.len();
+            if believed < said && is_behind {
+                tracing::info!(ends = said - believed, "the tunnel is about to listen no more where it need not");
+            } else if believed < said {
+                tracing::warn!(said, believed, "the tunnel says that it listens where it should not");
             }
             let forwards = orders.run.policy.forward.clone();
             self.note_ports(&at);

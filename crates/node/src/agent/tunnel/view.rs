@@ -44,6 +44,26 @@ impl TunnelView {
     }
 }
 
+/// A place, with what it leads to.
+pub fn told(place: &Place, forwards: &BTreeMap<HostPort, Forward>) -> String {
+    let name = String::from(place.clone());
+    let forward = match place {
+        Place::Forward(wished) => forwards.get(wished),
+        Place::PeersTls
+        | Place::PeersQuic
+        | Place::Socks
+        | Place::SocksOf(_)
+        | Place::Service(_)
+        | Place::ServiceAt(..)
+        | Place::Resolver => None,
+    };
+    match forward {
+        None => name,
+        Some(Forward { service, user: None }) => format!("{name} (to `{service}`)"),
+        Some(Forward { service, user: Some(user) }) => format!("{name} (to `{service}` for `{user}`)"),
+    }
+}
+
 /// Trouble that came, or is over; logged when it changes.
 pub fn note(view: &Mutex<TunnelView>, about: &str, trouble: Option<String>) {
     let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);

@@ -292,6 +292,22 @@ async fn nobody_is_sent_where_the_tunnel_should_not_listen() {
     assert!(matches!(scene.end().await, End::Dismissed));
 }
 
+/// Else an ordinary publish would look like an intrusion in the log.
+#[tokio::test]
+async fn what_was_said_before_the_last_orders_were_obeyed_is_no_lie() {
+    let (_root, scope) = scene::scope();
+    let ((_wishes, to_do), (heard, _news)) = (mpsc::channel(1), mpsc::channel(1));
+    let mut supervisor = Supervisor::new(scope, (to_do, heard), (Arc::default(), Arc::default()));
+    let is_behind = |supervisor: &Supervisor| supervisor.said.as_ref().map(|said| said.is_behind);
+    supervisor.follow(Some(Box::new(orders())));
+    supervisor.listens((BTreeMap::new(), BTreeMap::new()), true);
+    assert_eq!(is_behind(&supervisor), Some(true), "it was not through with them");
+    supervisor.listens((BTreeMap::new(), BTreeMap::new()), false);
+    assert_eq!(is_behind(&supervisor), Some(false));
+    supervisor.follow(Some(Box::new(orders())));
+    assert_eq!(is_behind(&supervisor), Some(true), "it had not heard them");
+}
+
 #[tokio::test]
 async fn what_cannot_be_written_down_is_told_and_ends_nothing() {
     let (root, scope) = scene::scope();
