@@ -129,8 +129,10 @@ pub async fn carry(socket: TcpStream, far: Far, terms: &mut Terms) -> Carried {
             (end, free)
         }
         Far::Quic(mut ends) => {
-            let (mut to, mut from) = far::quic(&mut ends);
-            let end = both_ways(&socket, (&mut to, &mut from), &progress, terms).await;
+            let end = {
+                let (mut to, mut from) = far::quic(&mut ends);
+                both_ways(&socket, (&mut to, &mut from), &progress, terms).await
+            };
             hang_up(&end, socket);
             match end {
                 // What was written is on its way only as long as somebody holds the connection.
