@@ -4,6 +4,7 @@ mod facts;
 mod stock;
 mod turns;
 mod ring;
+mod probe;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use ground::clock;
 use identity::principal::{HostPort, Name, NodeName, Principal};
 use identity::verifier::Side;
-use manifest::stored::{Place, Transport};
+use manifest::stored::Place;
 use org::report::plain;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -26,7 +27,7 @@ use crate::line::{OPENED, SILENCE};
 use crate::live::Way as Direction;
 use crate::log::{Event, Subject};
 use crate::names::Wanted;
-use crate::orders::{PeerView, Way};
+use crate::orders::PeerView;
 use crate::pipe::{self, Far, Terms};
 use crate::standing::Denied;
 use facts::Facts;
@@ -151,57 +152,6 @@ impl Dialer {
         };
         self.count(who, service, &why);
         Err(NoStream::Declined { node, why })
-    }
-
-    /// Tries every way to a service, over both transports, and opens nothing.
-    pub async fn reach(&self, who: &Principal, wanted: &Wanted) -> Result<Vec<Way>, NoStream> {
-        let mut ways = Vec::new();
-        for (node, address) in self.places(who, wanted)? {
-            if address.is_none() && node != self.0.held.node {
-                ways.extend(self.probe_relays(who, &node).await);
-                continue;
-            }
-            for by in [By::Tls, By::Quic] {
-                let transport = if by == By::Tls { Transport::Tls } else { Transport::Quic };
-                let outcome = self.probe((who, &node, address.as_ref()), by).await;
-                ways.push(Way { node: node.clone(), transport, through: None, outcome });
-            }
-        }
-        Ok(ways)
-    }
-
-    async fn probe(
-        &self,
-        (who, node, address): (&Principal, &NodeName, Option<&HostPort>),
-        by: By,
-    ) -> Result<String, String> {
-        if *node == self.0.held.node {
-            return Ok("it is this node".to_owned());
-        }
-        let Some(address) = address else {
-            return Err(NO_ADDRESS.to_owned());
-        };
-        let begun = Instant::now();
-        let key = (who.clone(), node.clone());
-        let call = self.0.ring.dial(&self.0, (&key, address), by).await.map_err(|why| why.why)?;
-        probed(call, begun).await
-    }
-
-    async fn probe_relays(&self, who: &Principal, node: &NodeName) -> Vec<Way> {
-        let (key, mut ways) = ((who.clone(), node.clone()), Vec::new());
-        for (relay, address) in &self.0.held.relays_to(node) {
-            let begun = Instant::now();
-            let outcome = match self.0.ring.through(&self.0, &key, (relay, address)).await {
-                Ok(call) => probed(call, begun).await,
-                Err(why) => Err(why),
-            };
-            ways.push(Way { node: node.clone(), transport: Transport::Tls, through: Some(relay.clone()), outcome });
-        }
-        if ways.is_empty() {
-            let outcome = Err(NO_ADDRESS.to_owned());
-            ways.push(Way { node: node.clone(), transport: Transport::Auto, through: None, outcome });
-        }
-        ways
     }
 
     /// Waits at a relay until somebody wants this node.
@@ -370,18 +320,6 @@ impl Dialer {
             Answer::No(why) => Err(why),
             Answer::Yes | Answer::Keep | Answer::Through(_) => Err(Declined::ServiceDown),
         }
-    }
-}
-
-async fn probed(mut call: Call, begun: Instant) -> Result<String, String> {
-    let opened = match &mut call.line {
-        Line::Tls(ends) => ends.ask(&Open::Probe).await,
-        Line::Quic(line) => line.ask(&Open::Probe).await.map(|(opened, _)| opened),
-    };
-    match opened {
-        Ok(Opened::Yes) => Ok(format!("answered after {} ms", begun.elapsed().as_millis())),
-        Ok(Opened::No(why)) => Err(format!("it declined: {why}")),
-        Err(why) => Err(plain(&why.to_string())),
     }
 }
 

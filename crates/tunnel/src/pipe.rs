@@ -130,8 +130,10 @@ pub async fn carry(socket: Socket, far: Far, terms: &mut Terms) -> Carried {
         }
         Far::Quic(mut ends) => {
             let connection = ends.connection.clone();
-            let (mut to, mut from) = far::quic(&mut ends);
-            let end = both_ways(&socket, (&mut to, &mut from), &progress, (terms, connection.closed())).await;
+            let end = {
+                let (mut to, mut from) = far::quic(&mut ends);
+                both_ways(&socket, (&mut to, &mut from), &progress, (terms, connection.closed())).await
+            };
             hang_up(&end, socket);
             match end {
                 // What was written is on its way only as long as somebody holds the connection.

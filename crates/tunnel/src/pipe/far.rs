@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use quinn::{ReadError, RecvStream, SendStream, WriteError};
+use quinn::{ReadError, RecvStream, SendStream, StoppedError, VarInt, WriteError};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
@@ -152,10 +152,17 @@ fn far(why: impl Into<NoFrame>) -> End {
 const CHUNKS: usize = 32;
 
 pub struct QuicOut<'a>(&'a mut SendStream);
-pub struct QuicIn<'a>(&'a mut RecvStream);
+pub struct QuicIn<'a, S> {
+    from: &'a mut RecvStream,
+    /// When the other side takes no more of what is sent to it.
+    stopped: Option<S>,
+}
 
-pub fn quic(ends: &mut quic::Ends) -> (QuicOut<'_>, QuicIn<'_>) {
-    (QuicOut(&mut ends.to), QuicIn(&mut ends.from))
+type Stopped = Result<Option<VarInt>, StoppedError>;
+
+pub fn quic(ends: &mut quic::Ends) -> (QuicOut<'_>, QuicIn<'_, impl Future<Output = Stopped>>) {
+    let stopped = Some(ends.to.stopped());
+    (QuicOut(&mut ends.to), QuicIn { from: &mut ends.from, stopped })
 }
 
 impl Outgoing for QuicOut<'_> {
@@ -180,10 +187,10 @@ impl Outgoing for QuicOut<'_> {
     }
 }
 
-impl Incoming for QuicIn<'_> {
+impl<S: Future<Output = Stopped>> Incoming for QuicIn<'_, S> {
     async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, End> {
         let mut chunks: [Bytes; CHUNKS] = std::array::from_fn(|_| Bytes::new());
-        match self.0.read_chunks(&mut chunks).await {
+        match self.from.read_chunks(&mut chunks).await {
             Ok(Some(count)) => {
                 let chunks = chunks.get_mut(..count).unwrap_or_default();
                 let bytes = chunks.iter().map(Bytes::len).sum();
@@ -198,6 +205,12 @@ impl Incoming for QuicIn<'_> {
     }
 
     async fn listen(&mut self) -> Result<(), End> {
+        // Without it, one that ended its side before it was gone is heard of only when there is something to send.
+        if let Some(stopped) = self.stopped.take()
+            && !matches!(stopped.await, Ok(None))
+        {
+            return Err(End::Broken);
+        }
         std::future::pending().await
     }
 }
