@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use identity::principal::{HostPort, Principal};
+use identity::principal::{HostPort, Kind};
 use manifest::stored::{Socks, Target};
 
 use super::desk::Desk;
@@ -40,11 +40,12 @@ impl Plan {
             plan.add_services(desk, targets);
         }
         if let Some(socks) = socks {
-            let follows =
-                |(nth, principal): (u16, &Principal)| (Place::SocksOf(principal.clone()), socks.follower(nth));
+            // Only users have passwords: where one is asked for, nobody gets in at another's port.
+            let all = !matches!(running.policy.socks, Socks::At { password: true, .. });
+            let home = (1..).zip(desk.home()).filter(|(_, principal)| all || principal.kind() == Kind::User);
+            let places = home.map(|(nth, principal)| (Place::SocksOf(principal.clone()), socks.follower(nth)));
             // Those who had a port have it again before somebody new takes it.
-            let (had, new): (Vec<_>, Vec<_>) =
-                (1..).zip(desk.home()).map(follows).partition(|(place, _)| running.ports.contains_key(place));
+            let (had, new): (Vec<_>, Vec<_>) = places.partition(|(place, _)| running.ports.contains_key(place));
             for (place, wish) in had.into_iter().chain(new) {
                 plan.add(place, wish);
             }
@@ -171,6 +172,13 @@ mod tests {
         // Which it is in the order stays: what was free is found at the same place by all who look.
         let free = found.wishes.iter().map(|(_, wish)| wish.tries(None, OrgId([1; 32]))[0].port());
         assert_eq!(free.collect::<Vec<_>>(), [1080, 1082, 1081]);
+    }
+
+    #[test]
+    fn where_passwords_are_asked_for_those_who_have_none_have_no_port() {
+        let mut running = running("127.0.0.1:1080", &[], None);
+        running.policy.socks = Socks::At { addr: "127.0.0.1:1080".parse().unwrap(), password: true };
+        assert_eq!(names(&plan(&running)), ["socks", "socks/spiffe://harbor/user/alice"]);
     }
 
     #[test]
