@@ -88,6 +88,21 @@ impl Common {
         self.org.clone().map_or_else(|| self.orgs(), |org| vec![org])
     }
 
+    /// The same, about the org that a fleet belongs to, unless one was named.
+    #[must_use]
+    pub fn about(&self, org: &OrgName) -> Self {
+        let here = self.orgs().contains(org).then(|| org.clone());
+        Self { org: self.org.clone().or(here), ..self.clone() }
+    }
+
+    /// A name that was given is that of an org in this home, if there are any.
+    pub fn check_named(&self, doing: &str) -> Result<Option<&OrgName>, Failure> {
+        if self.org.is_some() && !self.orgs().is_empty() {
+            self.org(doing)?;
+        }
+        Ok(self.org.as_ref())
+    }
+
     /// The one org that is meant.
     pub fn org(&self, doing: &str) -> Result<OrgName, Failure> {
         let orgs = self.orgs();
@@ -471,3 +486,6 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Refused),
     }
 }
+
+#[cfg(test)]
+mod tests;
