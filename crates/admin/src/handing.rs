@@ -51,6 +51,9 @@ pub struct Handed {
     /// There is an agent to bring.
     #[serde(skip)]
     released: bool,
+    /// The only name that the machine can take.
+    #[serde(skip)]
+    name: Option<String>,
 }
 
 const OUTSIDE: &str = "freehold-node must be there already: no gateway has an address that a plain download reaches. If a web \
@@ -97,6 +100,7 @@ impl Handing {
             file: self.out.as_ref().map(|out| out.display().to_string()),
             installs: line.installs(),
             released: line.kit.is_some(),
+            name: line.name.map(str::to_owned),
         })
     }
 
@@ -152,7 +156,40 @@ impl Handed {
                 eprintln!("{before}\n{at}:\n{after}");
                 println!("{}", text.trim_end());
             }
-            (None, _) => println!("{before}\n{at}: what is in `{}`\n{after}", self.file.as_deref().unwrap_or_default()),
+            (None, _) => {
+                let how = use_file(self.format, self.file.as_deref().unwrap_or_default(), self.name.as_deref());
+                println!("{before}\n{at}: {how}\n{after}");
+            }
         }
+    }
+}
+
+/// What to do with a file that holds it.
+fn use_file(format: Format, file: &str, name: Option<&str>) -> String {
+    let what = format!("what is in `{file}`");
+    match format {
+        Format::Line => format!("{what}, in a root shell"),
+        Format::Powershell => format!("{what}, in an administrator's PowerShell"),
+        Format::CloudInit => format!("{what}, as its user data"),
+        Format::Env => format!("{what}, as the environment of `freehold-node join`"),
+        Format::Qr => format!("{what}, before its camera"),
+        Format::File => {
+            let name = name.map(|name| format!(" --name {name}")).unwrap_or_default();
+            let there = file.rsplit('/').next().unwrap_or(file);
+            format!("bring `{file}` there, then\n\n  freehold-node join{name} < {there}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_a_code_says_how_to_join_with_it() {
+        let told = |name| use_file(Format::File, "/home/ann/code", name);
+        assert_eq!(told(None), "bring `/home/ann/code` there, then\n\n  freehold-node join < code");
+        assert!(told(Some("web-1")).ends_with("\n  freehold-node join --name web-1 < code"));
+        assert_eq!(use_file(Format::Line, "line", None), "what is in `line`, in a root shell");
     }
 }

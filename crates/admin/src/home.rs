@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
-use ground::sealed::SealError;
 use identity::head::BadHead;
 use identity::id::OrgId;
 use identity::key::PublicKey;
@@ -18,7 +17,7 @@ use node::store::gateway::GatewayFolder;
 use operate::agent::words::Material;
 use operate::desk::DeskError;
 use operate::folder::OperatorFolder;
-use operate::keys::{self, KeyError, SignerKeys};
+use operate::keys::{self, SignerKeys};
 use operate::remote::RemoteDesk;
 use operate::session::{OperateError, Session};
 use operate::timely::{ClockDoubt, Reliance};
@@ -26,6 +25,7 @@ use wire::connect::{CallError, Gateway as Peer};
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
+use crate::secrets::{key_failure, without_passphrase};
 use crate::words::see;
 
 /// So long a command waits for others that have the gateway's folder open.
@@ -86,6 +86,21 @@ impl Common {
     /// The org that was named, there or not; else every one.
     pub fn chosen(&self) -> Vec<OrgName> {
         self.org.clone().map_or_else(|| self.orgs(), |org| vec![org])
+    }
+
+    /// The same, about the org that a fleet belongs to, unless one was named.
+    #[must_use]
+    pub fn about(&self, org: &OrgName) -> Self {
+        let here = self.orgs().contains(org).then(|| org.clone());
+        Self { org: self.org.clone().or(here), ..self.clone() }
+    }
+
+    /// A name that was given is that of an org in this home, if there are any.
+    pub fn check_named(&self, doing: &str) -> Result<Option<&OrgName>, Failure> {
+        if self.org.is_some() && !self.orgs().is_empty() {
+            self.org(doing)?;
+        }
+        Ok(self.org.as_ref())
     }
 
     /// The one org that is meant.
@@ -173,7 +188,9 @@ impl Common {
             None => Passphrase::ask_new("passphrase for the private keys of the org"),
         };
         let hint = "give it with --passphrase-file FILE; or type --unprotected to keep the keys unencrypted";
-        passphrase.map(Some).map_err(|why| Failure::new(doing, &why).hint(hint).exit(Exit::Usage))
+        passphrase
+            .map(Some)
+            .map_err(|why| Failure::new(doing, &why).hint(without_passphrase(&why, hint)).exit(Exit::Usage))
     }
 
     /// A session to look at things.
@@ -420,30 +437,6 @@ fn warn_of_recoveries(session: &Session<AnyDesk>) {
     }
 }
 
-fn key_failure(folder: &OperatorFolder, doing: &str, why: &KeyError) -> Failure {
-    let failure = Failure::new(doing, why);
-    match why {
-        KeyError::Passphrase(_) => failure.hint(
-            "give the passphrase with --passphrase-file FILE, run this at a terminal, or unlock first: freehold unlock",
-        ),
-        KeyError::Seal(SealError::WrongPassphrase) => failure.hint("nothing was done: try again"),
-        KeyError::Seal(SealError::Unreadable) => failure.hint(format!(
-            "the key files are in `{}`: put a good copy of the one that is damaged in its place",
-            folder.path("signers").display()
-        )),
-        KeyError::NoKey => failure.hint("run this where the signers' key files are: --home DIR"),
-        KeyError::Token { source, .. } => match source.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        },
-        KeyError::File(_)
-        | KeyError::Seal(_)
-        | KeyError::NotAKey(_)
-        | KeyError::BadTokenFile { .. }
-        | KeyError::Sign(_) => failure,
-    }
-}
-
 /// An operator's failure, with the gateway's refusal or the connection's fate brought to light.
 pub fn failure(doing: &str, why: &OperateError) -> Failure {
     match why {
@@ -493,3 +486,6 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Refused),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! `freehold`: founds an org and operates it.
 
+mod secrets;
 mod home;
 mod config;
 mod local;

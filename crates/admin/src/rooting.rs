@@ -20,6 +20,7 @@ use operate::session::Session;
 use pki_types::CertificateDer;
 
 use crate::home::{Common, failure};
+use crate::secrets::without_passphrase;
 
 /// A folder with root keys, and the passphrase that was typed for it.
 struct Keyring<'a> {
@@ -170,7 +171,9 @@ fn failed(doing: &str, why: &RootError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
         RootError::NotHere(..) => failure.hint("say where the root keys are: --roots DIR; or run this where they are"),
-        RootError::Passphrase(_) => failure.hint("give it with --passphrase-file FILE, or run this at a terminal"),
+        RootError::Passphrase(why) => {
+            failure.hint(without_passphrase(why, "give it with --passphrase-file FILE, or run this at a terminal"))
+        }
         _ => failure,
     }
 }

@@ -14,6 +14,7 @@ use crate::backup::check::{self, CheckError, OpenInvite, Report};
 use crate::backup::make::{self, MakeError};
 use crate::backup::restore::{self, Half, RestoreError};
 use crate::home::Common;
+use crate::secrets::without_passphrase;
 use crate::words::{or_dash, table};
 
 #[derive(Debug, Subcommand)]
@@ -63,11 +64,8 @@ impl BackupPassphrase {
             None => ask("passphrase of the backup (not the one of the keys)"),
         };
         given.map_err(|why| {
-            let hint = match &why {
-                NoPassphrase::Differ | NoPassphrase::Empty => "nothing was done: type it again",
-                _ => "give it with --backup-passphrase-file FILE, or run this at a terminal",
-            };
-            Failure::new(doing, &why).hint(hint).exit(Exit::Usage)
+            let otherwise = "give it with --backup-passphrase-file FILE, or run this at a terminal";
+            Failure::new(doing, &why).hint(without_passphrase(&why, otherwise)).exit(Exit::Usage)
         })
     }
 }

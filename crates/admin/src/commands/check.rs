@@ -20,7 +20,8 @@ use crate::home::Common;
   freehold check infra/fleet
   freehold check --json | jq -r '.complaints[] | \"\\(.file):\\(.line) \\(.message)\"'
 
-It changes nothing, and needs neither passphrase nor gateway. If orgs are in this home, the fleet must be of one of them.
+It changes nothing, and needs neither passphrase nor gateway. If orgs are in this home, the fleet must be of one of them;
+with --org, of that one.
 Exit code 0 if the fleet could be published, with or without warnings; else 1.")]
 pub struct Check {
     /// The fleet's folder
@@ -40,8 +41,12 @@ impl Check {
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
         let doing = "could not check the fleet";
         let folder = FleetFolder::find(self.dir.as_deref()).map_err(|why| fleet_failure(doing, &why))?;
+        let named = common.check_named(doing)?;
         let read = folder.read(&known(common)).map_err(|why| fleet_failure(doing, &why))?;
         let (fleet, complaints) = match read {
+            Ok((fleet, _)) if named.is_some_and(|named| *named != fleet.org.name) => {
+                return Err(other_org(doing, &fleet));
+            }
             Ok((fleet, warnings)) => (Some(fleet), warnings),
             Err(complaints) => (None, complaints),
         };
@@ -68,7 +73,9 @@ impl Check {
 /// The fleet in this folder, for commands that go on from it. What is wrong with it is told where errors go.
 pub fn read_fleet(common: &Common, dir: Option<&Path>, doing: &str) -> Result<(FleetFolder, Fleet), Failure> {
     let folder = FleetFolder::find(dir).map_err(|why| fleet_failure(doing, &why))?;
+    let named = common.check_named(doing)?;
     match folder.read(&known(common)).map_err(|why| fleet_failure(doing, &why))? {
+        Ok((fleet, _)) if named.is_some_and(|named| *named != fleet.org.name) => Err(other_org(doing, &fleet)),
         Ok((fleet, _)) => Ok((folder, fleet)),
         Err(complaints) => {
             for complaint in &complaints {
@@ -103,6 +110,12 @@ pub fn fleet_failure(doing: &str, why: &FleetError) -> Failure {
         FleetError::Unreadable { .. } | FleetError::File(_) => "look at who may read and write there",
     };
     Failure::new(doing, why).hint(hint)
+}
+
+/// Nothing of the org that was named is known here, but its name.
+fn other_org(doing: &str, fleet: &Fleet) -> Failure {
+    Failure::failed(doing, format!("the fleet is that of another org: `{}`", fleet.org.name))
+        .hint("name that one with --org, or the folder of the right fleet")
 }
 
 fn not_well(complaints: &[Complaint]) -> Failure {

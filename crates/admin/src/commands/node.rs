@@ -257,7 +257,9 @@ impl Revoke {
         let (name, revoked) = (node.name.to_string(), pending.is_none());
         let result = RevokedTold { name, revoked, head, confirmed, waiting_for: waiting, pending };
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || format!("revoked `{}` (head {head})\n{}", node.name, receipts.in_words()))
+            told(result.pending.as_ref(), || {
+                format!("revoked `{}` (head {head})\n{}", node.name, receipts.in_words(head))
+            })
         });
         Ok(())
     }

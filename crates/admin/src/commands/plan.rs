@@ -17,7 +17,8 @@ use crate::planning;
   freehold plan --save-members members.json && freehold compile --members members.json --out compiled
 
 Per node what it gains and loses against what is published, then the same in a few words for all. Whoever is to sign what another
-operator made compares the members' map: the same commit and the same members give the same one.")]
+operator made compares the members' map: the same commit and the same members give the same one. If there are several orgs here, it
+is about the one that the fleet names.")]
 pub struct Plan {
     /// The fleet's folder [default: ./fleet if it is there, else here]
     #[arg(value_name = "DIR")]
@@ -31,6 +32,7 @@ impl Plan {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not plan";
         let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
+        let common = &common.about(&fleet.org.name);
         let mut session = common.session(doing).await?;
         let prepared = session.plan_fleet(&fleet, planning::progress("checking admissions:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;

@@ -31,7 +31,8 @@ use crate::words::confirm;
   freehold publish --to /srv/www/harbor   and writes files for any web server, bucket or USB stick
 
 Ends with 0 only if no node rolled back or refused; with 4 if one did. A node that is offline gets it when it is back.
-Where several operators must agree, it leaves a file for the others, and `freehold send` makes it so.")]
+Where several operators must agree, it leaves a file for the others, and `freehold send` makes it so.
+If there are several orgs here, it goes to the one that the fleet names, and with --org to that one or to none.")]
 pub struct Publish {
     /// The fleet's folder [default: ./fleet if it is there, else here]
     #[arg(value_name = "DIR")]
@@ -67,6 +68,7 @@ impl Publish {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not publish the fleet";
         let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
+        let common = &common.about(&fleet.org.name);
         let git = planning::git_state(folder.root(), self.dirty, doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let prepared = session.plan_fleet(&fleet, planning::progress("checking admissions:")).await;

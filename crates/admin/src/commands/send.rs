@@ -83,7 +83,7 @@ impl Send {
                 lines.push(watching::counts(&fates));
             }
             if followed {
-                lines.push(receipts.in_words());
+                lines.push(receipts.in_words(version));
             }
             lines.join("\n")
         });

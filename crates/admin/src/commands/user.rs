@@ -244,7 +244,9 @@ impl Revoke {
             pending,
         };
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || format!("revoked `{principal}` (head {head})\n{}", receipts.in_words()))
+            told(result.pending.as_ref(), || {
+                format!("revoked `{principal}` (head {head})\n{}", receipts.in_words(head))
+            })
         });
         Ok(())
     }

@@ -158,12 +158,17 @@ impl Receipts {
         receipts
     }
 
-    pub fn in_words(&self) -> String {
+    /// At the end, when nobody waits any longer.
+    pub fn in_words(&self, head: u64) -> String {
         let all = self.confirmed.len() + self.waiting.len();
         let told = format!("refused at the gateways; confirmed by {} of {all} nodes", self.confirmed.len());
         match self.waiting.as_slice() {
             [] => told,
-            waiting => format!("{told}: waiting for {}", listed(waiting)),
+            waiting @ [first, ..] => format!(
+                "{told}, not yet by {}\nno longer waited for: each learns of it from the first gateway or node that it \
+                 meets; see whether it reports head {head}: freehold node show {first}",
+                listed(waiting)
+            ),
         }
     }
 }

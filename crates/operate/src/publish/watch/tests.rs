@@ -126,8 +126,9 @@ fn receipts_count_nodes_that_have_the_head_on_their_disk() {
     let reports: Reports = [(scene.key.digest(), Heard { report, received_at: SINCE })].into();
     let members = || [("web-1".parse().unwrap(), scene.key.digest()), ("web-2".parse().unwrap(), OTHER)];
     assert_eq!(
-        Receipts::of(7, members(), &reports).in_words(),
-        "refused at the gateways; confirmed by 1 of 2 nodes: waiting for `web-2`"
+        Receipts::of(7, members(), &reports).in_words(7),
+        "refused at the gateways; confirmed by 1 of 2 nodes, not yet by `web-2`\nno longer waited for: each learns of it \
+         from the first gateway or node that it meets; see whether it reports head 7: freehold node show web-2"
     );
     assert_eq!(Receipts::of(8, members(), &reports).confirmed, Vec::<NodeName>::new());
 }
