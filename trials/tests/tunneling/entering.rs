@@ -45,7 +45,7 @@ fn on_a_shared_machine_a_password_says_for_whom_a_program_asks() {
     }
     // The forward needs no password: whoever reaches the port asks for `ann`.
     let forward = stdout(&place.node("beta", &["port", "wiki"], ""));
-    let forward = forward.lines().next().unwrap();
+    let forward = forward.trim();
     let mut command = Command::new("curl");
     command.args(["-sS", "-m", "30", &format!("http://127.0.0.1:{forward}/")]);
     let page = output(command);

@@ -82,6 +82,10 @@ fn the_tunnel_has_no_privileges_and_ends_with_its_agent() {
     assert!(sandbox.ends_with("; no sockets of this machine; no other processes"), "{sandbox}");
     // It leads a group of its own, which is killed with it.
     assert_eq!(line(&status, "NSpgid:").split(' ').next_back(), line(&status, "NSpid:").split(' ').next_back());
+    // `ps` shows what it is, and for which org.
+    let shown = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", pid.as_raw_nonzero())).unwrap();
+    assert_eq!(shown("comm"), "freehold-tunnel\n");
+    assert_eq!(shown("cmdline"), "freehold-node\0tunnel\0run\0harbor\0");
     // What it logs passes through the agent's hands.
     let log = std::fs::read_to_string(harbor.scene.place.path("alpha.log")).unwrap();
     let (its_own, agents): (Vec<_>, Vec<_>) = log.lines().partition(|line| line.starts_with("tunnel: "));

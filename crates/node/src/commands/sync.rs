@@ -109,10 +109,11 @@ async fn find_agent(scope: &Scope) -> Result<Option<Remote>, Failure> {
 impl Sync {
     pub async fn run(mut self, common: &Common) -> Result<(), Failure> {
         let scope = common.scope(DOING)?;
-        let program = common.program(&scope);
+        let typed = Typed { program: common.program(&scope), agent: common.agent(&scope) };
+        let program = typed.program;
         self.from = self.from.map(Source::absolute).transpose().map_err(|why| Failure::new(DOING, &why))?;
         if let Some(remote) = find_agent(&scope).await? {
-            return self.ask((common, program), &Hand::There(remote)).await;
+            return self.ask((common, &typed), &Hand::There(remote)).await;
         }
         if self.dry_run {
             return self.weigh(common, &scope).await;
@@ -123,13 +124,13 @@ impl Sync {
             .map_err(|why| ended(&why, program))?;
         let hand = Hand::Here(ready.desk());
         let stopped = tokio::select! {
-            done = self.ask((common, program), &hand) => return done,
-            ran = ready.run(never) => return Err(ran.map_or_else(|why| ended(&why, program), |()| gone(program))),
+            done = self.ask((common, &typed), &hand) => return done,
+            ran = ready.run(never) => return Err(ran.map_or_else(|why| ended(&why, program), |()| gone(&typed))),
             stopped = stop.wait_for(|stop| *stop) => stopped.is_ok(),
         };
         let on_trial = stopped && hand.status().await.is_some_and(|status| status.applied.trial.is_some());
         let failure = Failure::failed(DOING, "it was interrupted");
-        Err(if on_trial { failure.hint(still_on_trial(program)) } else { failure })
+        Err(if on_trial { failure.hint(still_on_trial(&typed)) } else { failure })
     }
 
     fn errand(&self) -> Errand {
@@ -146,8 +147,8 @@ impl Sync {
         Ok(())
     }
 
-    async fn ask(&self, (common, program): (&Common, Program), hand: &Hand) -> Result<(), Failure> {
-        let answer = hand.send(self.errand()).await.ok_or_else(|| gone(program))?;
+    async fn ask(&self, (common, typed): (&Common, &Typed), hand: &Hand) -> Result<(), Failure> {
+        let answer = hand.send(self.errand()).await.ok_or_else(|| gone(typed))?;
         if let Some(preview) = &answer.preview {
             tell_preview(common, preview);
             return Ok(());
@@ -160,7 +161,9 @@ impl Sync {
             return Err(failure.hint("operators see it in the watch of freehold publish"));
         }
         if let Some(why) = failed.as_ref().filter(|_| status.applied.trial.is_none() || self.dry_run) {
-            return Err(Failure::failed(DOING, why).hint(format!("what is wrong here: {}", program.command("doctor"))));
+            return Err(
+                Failure::failed(DOING, why).hint(format!("what is wrong here: {}", typed.program.command("doctor")))
+            );
         }
         if self.from.is_some() && status.applied.trial.as_ref().is_some_and(|trial| trial.needs_gateway) {
             eprintln!("{TREE_ALONE}");
@@ -169,7 +172,7 @@ impl Sync {
         while let Some(trial) = &status.applied.trial {
             countdown.show(trial);
             tokio::time::sleep(LOOK_EVERY).await;
-            status = hand.status().await.ok_or_else(|| gone(program))?;
+            status = hand.status().await.ok_or_else(|| gone(typed))?;
         }
         drop(countdown);
         let mut told = false;
@@ -178,7 +181,7 @@ impl Sync {
                 eprintln!("new `{domain}` roots are on trial: a gateway has to be reached under them, or they go back");
             }
             tokio::time::sleep(LOOK_EVERY).await;
-            status = hand.status().await.ok_or_else(|| gone(program))?;
+            status = hand.status().await.ok_or_else(|| gone(typed))?;
         }
         if let Hand::Here(desk) = hand
             && failed.is_none()
@@ -186,23 +189,29 @@ impl Sync {
             // The operators want to know how it went, and nobody stays to tell them.
             let _ = tokio::time::timeout(GOODBYE, desk.send(Errand::default())).await;
         }
-        finish((common, program), status)
+        finish((common, typed.program), status)
     }
 }
 
 const TREE_ALONE: &str = "a tree alone cannot confirm this: the node has to reach a gateway under the new state, or it \
                           goes back (the fleet says otherwise with `apply: {confirm: offline}`)";
 
-fn still_on_trial(program: Program) -> String {
+/// What a person types next.
+struct Typed {
+    program: Program,
+    /// To start the agent.
+    agent: String,
+}
+
+fn still_on_trial(Typed { program, agent }: &Typed) -> String {
     format!(
-        "something is on trial here, and nothing takes it back while no agent runs: {}, or {} again",
-        program.agent(),
+        "something is on trial here, and nothing takes it back while no agent runs: {agent}, or {} again",
         program.command("sync")
     )
 }
 
-fn gone(program: Program) -> Failure {
-    let (status, agent) = (program.command("status"), program.agent());
+fn gone(Typed { program, agent }: &Typed) -> Failure {
+    let status = program.command("status");
     Failure::failed(DOING, "the agent ended, or is of an older version that cannot be asked")
         .hint(format!("how things stand: {status}; start the agent again: {agent}"))
 }

@@ -38,18 +38,29 @@ struct Fact {
 
 /// Counts as long as it is held.
 #[derive(Debug)]
-pub struct Counted(Arc<AtomicUsize>);
+pub struct Counted {
+    at: Arc<AtomicUsize>,
+    /// At the relay in between, too.
+    through: Option<Arc<AtomicUsize>>,
+}
 
 impl Counted {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
+        Self { at: Arc::clone(count), through: None }
+    }
+
+    fn goes_through(&mut self, relay: &Arc<AtomicUsize>) {
+        relay.fetch_add(1, Ordering::Relaxed);
+        self.through = Some(Arc::clone(relay));
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        for count in std::iter::once(&self.at).chain(&self.through) {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -147,9 +158,11 @@ impl Facts {
 
     /// The same, by a relay.
     pub fn reached_through(&self, node: &NodeName, relay: &NodeName, way: (Duration, u64)) -> Counted {
-        let counted = self.reached(node, By::Tls, way);
+        let mut counted = self.reached(node, By::Tls, way);
         let mut facts = self.facts();
-        facts.entry(relay.clone()).or_default().brought_nobody = None;
+        let between = facts.entry(relay.clone()).or_default();
+        between.brought_nobody = None;
+        counted.goes_through(&between.connections);
         let fact = facts.entry(node.clone()).or_default();
         fact.through = Some(relay.clone());
         fact.used = Some((By::Tls, "it has no address: a relay carries to it"));
@@ -221,10 +234,14 @@ mod tests {
         facts.failed(&vm, By::Tls, "it did not answer");
         assert_eq!(told(&facts, "vm"), (Transport::Auto, "it was not reached yet".to_owned()));
         let way = (Duration::from_micros(167), 3);
-        let _to_relay = facts.reached(&vm, By::Tls, way);
+        drop(facts.reached(&vm, By::Tls, way));
         assert_eq!(told(&facts, "vm"), (Transport::Tls, "it was only tried".to_owned()));
         facts.is_relay(&vm);
-        let _to_nas = facts.reached_through(&nas, &vm, way);
+        let connections = || facts.views().iter().map(|view| view.connections).collect::<Vec<_>>();
+        let to_nas = facts.reached_through(&nas, &vm, way);
+        assert_eq!(connections(), [1, 1]);
+        drop(to_nas);
+        assert_eq!(connections(), [0, 0]);
         assert_eq!(told(&facts, "vm"), (Transport::Tls, "as a relay".to_owned()));
         assert_eq!(told(&facts, "nas").1, "it has no address: a relay carries to it");
         facts.used(&vm, By::Quic, Choice { first: By::Quic, why: "it is far away" });
