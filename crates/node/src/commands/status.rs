@@ -98,6 +98,9 @@ fn in_words(told: &Told, program: Program) -> String {
     match (status.running, status.last_check_in) {
         (true, Some(at)) => lines.push(format!("agent     running, checked in at {at}")),
         (true, None) => lines.push("agent     running, has not checked in yet".to_owned()),
+        (false, _) if status.state == "revoked" => {
+            lines.push(format!("agent     not running; operators revoked this machine; {}", program.replaced()));
+        }
         (false, _) => lines.push(format!("agent     not running; start it: {}", program.agent())),
     }
     lines.extend(told.survival.iter().flat_map(Lasting::in_words));
