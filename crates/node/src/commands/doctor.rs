@@ -34,7 +34,8 @@ use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
   freehold-node doctor wiki         why can't I reach the service `wiki`?
   freehold-node doctor --json | jq '.orgs[].findings[] | select(.mark != \"ok\")'
 
-It changes nothing. A service is called once, without a byte, for somebody here who may. Exit code 0 if nothing is wrong, else 1; what is marked `soon` is not wrong yet.")]
+It changes nothing. The service is called once, without a byte, for somebody here who may. Exit code 0 if nothing is wrong,
+else 1; what is marked `soon` is not wrong yet.")]
 pub struct Doctor {
     /// Look at what it takes to reach this service from here
     #[arg(value_name = "SERVICE")]

@@ -180,6 +180,10 @@ fn way(tried: &Way, one_works: bool) -> Finding {
         Err(why) => why,
     };
     let cure = match (&tried.through, tried.transport) {
+        // The relay did its part.
+        (Some(_), _) if *why == Declined::NotWaiting.to_string() => {
+            format!("does the agent of `{node}` run? There: freehold-node doctor")
+        }
         (Some(relay), _) => {
             format!("does the agent of `{node}` run, and that of `{relay}`? On each of them: freehold-node doctor")
         }
@@ -206,7 +210,7 @@ fn call(called: &Called, (own, who, program): (&NodeFile, &Principal, Program), 
         Called::Declined { node, why } => (node, why),
         Called::NoWay => {
             let found = format!("a call of {who} was tried, and no way leads to `{service}`");
-            return Finding::wrong(subject, found, "what the ways above need");
+            return Finding::wrong(subject, found, "mend one of the ways above");
         }
         Called::Late => {
             let found = format!("a call of {who} was tried, and nothing came of it in time");
@@ -322,9 +326,12 @@ mod tests {
         let alone = way(&tls, false);
         assert_eq!((alone.mark, alone.subject), (Mark::Wrong, "peer"));
         assert!(cure(&alone).contains("open its port"), "{alone:?}");
-        let relayed = way(&tried(Some("quay"), Transport::Tls, Err("it does not wait there")), false);
-        assert_eq!((relayed.mark, relayed.subject), (Mark::Wrong, "relay"));
-        assert!(!cure(&relayed).contains("port") && cure(&relayed).contains("the agent of `alpha`"), "{relayed:?}");
+        for (why, blames_relay) in [("refused", true), (&Declined::NotWaiting.to_string(), false)] {
+            let relayed = way(&tried(Some("quay"), Transport::Tls, Err(why)), false);
+            assert_eq!((relayed.mark, relayed.subject), (Mark::Wrong, "relay"));
+            assert!(!cure(&relayed).contains("port") && cure(&relayed).contains("the agent of `alpha`"), "{relayed:?}");
+            assert_eq!(cure(&relayed).contains("quay"), blames_relay, "{relayed:?}");
+        }
     }
 
     #[test]
