@@ -16,7 +16,7 @@ use manifest::stored::{Access, Listener, Transport, TunnelPolicy};
 use org::peer::Presented;
 use serde::{Deserialize, Serialize};
 use wire::known::KnownFile;
-use wire::peer::News;
+use wire::peer::{Declined, News};
 use zeroize::Zeroize;
 
 /// What an order may be long at most: tables of a large fleet.
@@ -163,6 +163,8 @@ pub enum Question {
     Caller(Connection),
     /// Can this service be reached, and by which way?
     Reach { service: Name, who: Option<Principal> },
+    /// Does it take a call of somebody here? It is begun, and ended without a byte.
+    Call { service: Name, who: Principal },
 }
 
 /// A connection that a service here accepted, as the service sees it.
@@ -210,6 +212,7 @@ pub enum Answer {
     View(View),
     Caller(Option<Caller>),
     Reach(Vec<Way>),
+    Call(Called),
 }
 
 /// What is going on.
@@ -350,6 +353,24 @@ pub struct Way {
     pub through: Option<NodeName>,
     /// What was found; an error says what failed.
     pub outcome: Result<String, String>,
+}
+
+/// What came of a call that was only to be tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Called {
+    /// The service on that node took it, over `tls` or `quic`; `here` if it is this node.
+    Taken { node: NodeName, by: String },
+    /// That node said no.
+    Declined { node: NodeName, why: Declined },
+    /// No node that has the service was reached.
+    NoWay,
+    /// Nothing came of it in time.
+    Late,
+    /// It is on the nodes of a class, and none of them was named.
+    WhichOne { class: Name },
+    /// Nobody was called: this node itself does not let it out.
+    Kept(String),
 }
 
 /// Whoever is at home here, by what `Speak` brought.

@@ -217,6 +217,14 @@ impl Process {
                 });
                 return;
             }
+            Question::Call { service, who } => {
+                let (dialer, words) = (self.dialer.clone(), self.words.clone());
+                tokio::spawn(async move {
+                    let called = dialer.try_call(&who, &Wanted { service, node: None }).await;
+                    let _ = words.send(Word::Shown { number, answer: Box::new(Answer::Call(called)) }).await;
+                });
+                return;
+            }
         };
         self.say(Word::Shown { number, answer: Box::new(answer) }).await;
     }

@@ -45,6 +45,11 @@ impl Told {
         worst.unwrap_or_else(|| panic!("no `{subject}` in {self:?}")).to_owned()
     }
 
+    /// How many have this mark.
+    pub fn count(&self, mark: &str) -> usize {
+        self.findings.iter().filter(|finding| finding["mark"] == mark).count()
+    }
+
     pub fn has(&self, mark: &str, subject: &str, found: &str, cure: &str) {
         let fits = |finding: &&Value| {
             let text = |field: &str| finding[field].as_str().unwrap_or_default();

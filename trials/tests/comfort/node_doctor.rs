@@ -70,7 +70,12 @@ fn a_revoked_machine_learns_what_is_left_to_do() {
     assert_eq!(agent.end().0, Some(3));
     let told = doctor(&place, "web-1");
     told.has("WRONG", "membership", "operators revoked `web-1`", "freehold-node leave --local");
-    told.has("WRONG", "gateway", "did not accept this machine's certificate", "freehold node show");
+    // What follows from it is left out: nothing else helps.
+    assert_eq!(told.count("wrong"), 1, "{told:?}");
+    let status = stdout(&place.node("web-1", &["status"], ""));
+    assert!(status.contains("not running; operators revoked this machine; join as a new machine"), "{status}");
+    let told = Told::by(place.node_command("web-1", &["doctor", "wiki", "--json"]));
+    assert_eq!(told.count("wrong"), 1, "{told:?}");
 }
 
 #[test]
@@ -100,6 +105,11 @@ fn damage_to_each_file_is_told_with_its_cure() {
     doctor(&place, "web-1").has("WRONG", "membership", "is not finished", "run the line of the invite again");
     std::fs::remove_dir_all(place.scope("web-1")).unwrap();
     doctor(&place, "web-1").has("WRONG", "membership", "no org was joined", "freehold-node join");
+    let lagoon = || Told::by(place.node_command("web-1", &["doctor", "wiki", "--org", "lagoon", "--json"]));
+    lagoon().has("WRONG", "membership", "no org `lagoon` was joined under", "freehold-node join");
+    std::fs::create_dir_all(place.scope("web-1")).unwrap();
+    lagoon().has("WRONG", "membership", "joined were harbor", "--org harbor");
+    assert_eq!(lagoon().count("wrong"), 1);
 }
 
 #[test]

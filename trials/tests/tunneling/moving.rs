@@ -31,6 +31,22 @@ fn a_user_who_moves_away_and_back_is_no_second_machine() {
     }
 }
 
+/// The relay is there, and the node is not: no port is to blame.
+#[test]
+fn a_doctor_says_who_is_missing_behind_a_relay() {
+    let harbor = Harbor::new();
+    harbor.edit(&format!("  alpha:\n    address: \"127.0.0.1:{}\"\n", harbor.ports[1].port), "  alpha:\n");
+    harbor.reads();
+    harbor.alpha.kill();
+    let doctor = || harbor.scene.place.node("beta", &["doctor", "wiki"], "");
+    until("the relay knows that it is gone", || stdout(&doctor()).contains("the wanted node does not wait there"));
+    let told = doctor();
+    let said = stdout(&told);
+    assert_eq!(told.status.code(), Some(1), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("WRONG  relay ")), "{said}");
+    assert!(said.contains("does the agent of `alpha` run?") && !said.contains("port "), "{said}");
+}
+
 #[test]
 fn a_node_that_loses_its_address_is_reached_by_the_relay() {
     let harbor = Harbor::new();

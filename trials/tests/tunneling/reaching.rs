@@ -1,10 +1,11 @@
 //! Found, served, joined, published: then a page is read by name, by whoever may.
 
+use std::net::TcpStream;
 use std::process::Stdio;
 
-use trials::place::{Running, json, output, stderr, stdout, succeeded, until};
+use trials::place::{Place, Running, json, output, stderr, stdout, succeeded, until};
 
-use super::{Harbor, PAGE, curl_by};
+use super::{Harbor, PAGE, Wiki, curl_by};
 
 #[test]
 fn a_page_is_read_by_name_from_another_node_and_by_nobody_without_the_role() {
@@ -35,13 +36,41 @@ fn a_page_is_read_by_name_from_another_node_and_by_nobody_without_the_role() {
     // Nothing is wrong, and every way was tried.
     let doctor = json(&place.node("beta", &["doctor", "wiki", "--json"], ""));
     let findings = doctor["orgs"][0]["findings"].as_array().unwrap();
-    for subject in ["clock", "svid", "head", "gateway", "name", "table", "tunnel", "peer"] {
+    for subject in ["clock", "svid", "head", "gateway", "name", "table", "tunnel", "peer", "service"] {
         assert!(findings.iter().any(|finding| finding["subject"] == subject && finding["mark"] == "ok"), "{doctor}");
     }
     let here = stdout(&place.node("alpha", &["doctor", "wiki"], ""));
     assert!(here.contains("`wiki` accepts connections"), "{here}");
     let unknown = place.node("beta", &["doctor", "wikki"], "");
     assert!(!unknown.status.success() && stdout(&unknown).contains("what may be called: wiki"), "{}", stdout(&unknown));
+    assert!(stdout(&unknown).contains("freehold access --matrix"), "{}", stdout(&unknown));
+}
+
+#[test]
+fn a_doctor_where_it_is_called_from_says_what_is_wrong_where_it_is() {
+    let mut harbor = Harbor::new();
+    let doctor = |place: &Place| {
+        let told = place.node("beta", &["doctor", "wiki"], "");
+        (told.status.code(), stdout(&told))
+    };
+    until("it is well", || doctor(&harbor.scene.place).0 == Some(0));
+    let (_, told) = doctor(&harbor.scene.place);
+    assert!(told.contains("`wiki` on `alpha` took a call of spiffe://harbor/user/ann"), "{told}");
+    // The wiki ends with the next connection that nobody keeps.
+    let wiki = std::mem::replace(&mut harbor.wiki, Wiki::new());
+    let at = wiki.at;
+    drop(wiki);
+    until("the wiki is down", || TcpStream::connect(at).is_err());
+    let (code, told) = doctor(&harbor.scene.place);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("`alpha` declined it: the service does not accept connections there"), "{told}");
+    assert!(told.contains("on `alpha`: freehold-node doctor wiki"), "{told}");
+    let ways = |told: &str, mark| told.lines().filter(|line| line.starts_with(mark) && line.contains(" peer ")).count();
+    assert_eq!(ways(&told, "ok"), 2, "{told}");
+    harbor.alpha.kill();
+    let (code, told) = doctor(&harbor.scene.place);
+    assert_eq!((code, ways(&told, "WRONG")), (Some(1), 2), "{told}");
+    assert!(told.contains("no way leads to `wiki`") && told.contains("does the agent of `alpha` run?"), "{told}");
 }
 
 #[test]

@@ -69,8 +69,8 @@ const DOCTOR: &str = "Examples:
   freehold here doctor
   freehold here doctor wiki         why can't I reach the service `wiki`?
 
-It changes nothing. Exit code 0 if nothing is wrong, else 1; what is marked `soon` is not wrong yet. The gateway itself
-has a doctor of its own: freehold doctor";
+It changes nothing. The service is called once, without a byte, for somebody here who may. Exit code 0 if nothing is wrong,
+else 1; what is marked `soon` is not wrong yet. The gateway itself has a doctor of its own: freehold doctor";
 const SYNC: &str = "Examples:
   freehold here sync                          take what is published, wait until it is confirmed or went back
   freehold here sync --dry-run                show what would change here

@@ -27,6 +27,11 @@ pub enum Request {
         service: Name,
         who: Option<Principal>,
     },
+    /// Does this service take a call of somebody here?
+    Call {
+        service: Name,
+        who: Principal,
+    },
 }
 
 /// Asks for news at once, and takes them.

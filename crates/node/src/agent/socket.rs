@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
-use tunnel::orders::{Caller, Connection, Question, Way};
+use tunnel::orders::{Called, Caller, Connection, Question, Way};
 
 use crate::agent::errand::{Answer, Desk, Errand, Request};
 use crate::agent::status::Status;
@@ -83,6 +83,9 @@ async fn entertain(mut stream: UnixStream, desk: Desk) {
         Some(Request::Reach { service, who }) => {
             serde_json::to_vec(&desk.tunnel.reach(Question::Reach { service, who }).await)
         }
+        Some(Request::Call { service, who }) => {
+            serde_json::to_vec(&desk.tunnel.call(Question::Call { service, who }).await)
+        }
         None => serde_json::to_vec(&desk.whole_status().await),
     };
     let _ = stream.write_all(&json.unwrap_or_default()).await;
@@ -130,6 +133,11 @@ impl Remote {
     pub async fn reach(&self, service: Name, who: Option<Principal>) -> Option<Vec<Way>> {
         let request = Request::Reach { service, who };
         self.exchange::<Option<Vec<Way>>>(Some(&request), REACH_TIME).await.flatten()
+    }
+
+    /// Nothing if no tunnel runs, or if the agent is older than this question.
+    pub async fn call(&self, service: Name, who: Principal) -> Option<Called> {
+        self.exchange::<Option<Called>>(Some(&Request::Call { service, who }), REACH_TIME).await.flatten()
     }
 
     async fn exchange<T: DeserializeOwned>(&self, line: Option<&impl Serialize>, time: Duration) -> Option<T> {

@@ -20,7 +20,7 @@ use crate::agent::status::Status;
 use crate::apply::trust::Trusting;
 use crate::apply::view;
 use crate::ask::trust::{Both, identity_roots, is_lost};
-use crate::commands::roots::Common;
+use crate::commands::roots::{Common, name_of};
 use crate::doctor::standing::Who;
 use crate::doctor::{Finding, Mark, Patient, files, reach, service, standing, tell};
 use crate::program::Program;
@@ -34,7 +34,8 @@ use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
   freehold-node doctor wiki         why can't I reach the service `wiki`?
   freehold-node doctor --json | jq '.orgs[].findings[] | select(.mark != \"ok\")'
 
-It changes nothing. Exit code 0 if nothing is wrong, else 1; what is marked `soon` is not wrong yet.")]
+It changes nothing. The service is called once, without a byte, for somebody here who may. Exit code 0 if nothing is wrong,
+else 1; what is marked `soon` is not wrong yet.")]
 pub struct Doctor {
     /// Look at what it takes to reach this service from here
     #[arg(value_name = "SERVICE")]
@@ -46,7 +47,13 @@ impl Doctor {
         let root = common.root();
         let scopes = match (common.is_inside(), common.wanted()) {
             (Some(scope), _) => Ok(vec![scope.clone()]),
-            (None, Some(org)) => Ok(vec![Scope::at(&root, org)]),
+            (None, Some(org)) => match Scope::at(&root, org) {
+                scope if is_missing(&scope) => {
+                    let finding = not_joined(org, &root);
+                    return tell(common.json, &[Patient { name: org.to_string(), findings: vec![finding] }]);
+                }
+                scope => Ok(vec![scope]),
+            },
             (None, None) => all_below(&root),
         };
         let mut patients = Vec::new();
@@ -55,7 +62,9 @@ impl Doctor {
             if let Some(service) = &self.service {
                 // What has nothing to do with it, and is fine, is left out.
                 patient.findings.retain(|finding| finding.mark == Mark::Wrong || concerns(finding));
-                patient.findings.extend(service::look(scope, service, common.program(scope)).await);
+                if !is_revoked(scope) {
+                    patient.findings.extend(service::look(scope, service, common.program(scope)).await);
+                }
             }
             patients.push(patient);
         }
@@ -66,17 +75,29 @@ impl Doctor {
                     format!("cannot read `{}`: {why}", root.display()),
                     "run this as the user of the agent, or as root; or say where: --root DIR",
                 ),
-                _ => Finding::wrong(
-                    "membership",
-                    format!("no org was joined under `{}`", root.display()),
-                    "join: freehold-node join; or say where it was: --root DIR",
-                ),
+                _ => Finding::wrong("membership", format!("no org was joined under `{}`", root.display()), NOWHERE),
             };
             patients.push(Patient { name: root.display().to_string(), findings: vec![finding] });
         }
         tell(common.json, &patients)
     }
 }
+
+fn is_missing(scope: &Scope) -> bool {
+    std::fs::metadata(&scope.folder).is_err_and(|why| why.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn not_joined(wanted: &OrgName, root: &Path) -> Finding {
+    let found = format!("no org `{wanted}` was joined under `{}`", root.display());
+    let joined: Vec<_> = all_below(root).unwrap_or_default().iter().map(name_of).collect();
+    if joined.is_empty() {
+        return Finding::wrong("membership", format!("{found}, nor another"), NOWHERE);
+    }
+    let cure = format!("say which: --org {}", joined.join(", or --org "));
+    Finding::wrong("membership", format!("{found}; joined were {}", joined.join(", ")), cure)
+}
+
+const NOWHERE: &str = "join: freehold-node join; or say where it was: --root DIR";
 
 /// Does it bear on whether a service can be reached?
 fn concerns(finding: &Finding) -> bool {
@@ -110,6 +131,13 @@ async fn examine(scope: &Scope, program: Program) -> Patient {
         findings.insert(1, standing::clock(now, None, None));
         return Patient { name, findings };
     };
+    let newest = newest(scope, &known, svid.as_ref().ok().and_then(Option::as_ref));
+    let newest = Some((newest.0.as_str(), newest.1));
+    // What else is wrong follows from it, and nothing helps.
+    if is_revoked(scope) {
+        findings.insert(1, standing::clock(now, newest, None));
+        return Patient { name, findings };
+    }
     findings.push(standing::svid(now, svid.as_ref().map(Option::as_ref), program.agent()));
     findings.push(standing::head(now, &known.head.head, Who::Node));
     findings.push(standing::mandate(now, known.head.head.mandates.iter(), Who::Node));
@@ -119,8 +147,7 @@ async fn examine(scope: &Scope, program: Program) -> Patient {
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
     let date = gateways((scope, program), &node, &known, (good, now), &mut findings).await;
-    let newest = newest(scope, &known, svid.as_ref().ok().and_then(Option::as_ref));
-    findings.insert(1, standing::clock(now, Some((newest.0.as_str(), newest.1)), date));
+    findings.insert(1, standing::clock(now, newest, date));
     Patient { name, findings }
 }
 
@@ -164,11 +191,10 @@ fn membership(
             return Finding::wrong(subject, "a join was begun here and is not finished", cure);
         }
     };
-    let key = match scope.node_key() {
-        Ok(key) => key.public().digest(),
-        Err(why) => return damaged(&why),
-    };
-    if known.head.head.revocations.node_keys.contains(&key) {
+    if let Err(why) = scope.node_key() {
+        return damaged(&why);
+    }
+    if is_revoked(scope) {
         return Finding::wrong(
             subject,
             format!("operators revoked `{}`: its key never returns", node.name),
@@ -183,6 +209,14 @@ fn membership(
         format!("{} has not come back with its SVID yet", node.principal()),
         format!("start the agent: {}", program.agent()),
     )
+}
+
+/// Did the operators take back its key, by what is known here?
+fn is_revoked(scope: &Scope) -> bool {
+    let (Ok(Some(known)), Ok(key)) = (scope.known(), scope.node_key()) else {
+        return false;
+    };
+    known.head.head.revocations.node_keys.contains(&key.public().digest())
 }
 
 fn agent(scope: &Scope, program: Program) -> Finding {

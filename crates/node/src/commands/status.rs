@@ -11,6 +11,7 @@ use crate::apply::view::ApplyView;
 use crate::commands::join::in_words as told;
 use crate::commands::roots::{Common, unjoined};
 use crate::commands::streams;
+use crate::program::Program;
 use crate::report::{Failure, show};
 use crate::store::scope::ScopeError;
 
@@ -46,7 +47,7 @@ impl Status {
             None => NodeStatus::from_disk(&scope).map_err(failed)?,
         };
         let told = Told { status, survival: Lasting::from_disk(&scope).map_err(failed)? };
-        show(common.json, &told, || in_words(&told, &common.start(&scope)));
+        show(common.json, &told, || in_words(&told, (common.program(&scope), &common.start(&scope))));
         Ok(())
     }
 }
@@ -82,7 +83,7 @@ pub fn short(digest: Digest) -> String {
     digest.to_string().chars().take(12).collect()
 }
 
-fn in_words(told: &Told, start: &str) -> String {
+fn in_words(told: &Told, (program, start): (Program, &str)) -> String {
     let status = &told.status;
     let gateways: Vec<_> = status.gateways.iter().map(ToString::to_string).collect();
     let mut lines = vec![
@@ -97,6 +98,9 @@ fn in_words(told: &Told, start: &str) -> String {
     match (status.running, status.last_check_in) {
         (true, Some(at)) => lines.push(format!("agent     running, checked in at {at}")),
         (true, None) => lines.push("agent     running, has not checked in yet".to_owned()),
+        (false, _) if status.state == "revoked" => {
+            lines.push(format!("agent     not running; operators revoked this machine; {}", program.replaced()));
+        }
         (false, _) => lines.push(format!("agent     not running; {start}")),
     }
     lines.extend(told.survival.iter().flat_map(Lasting::in_words));

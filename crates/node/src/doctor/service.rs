@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use identity::principal::{HostPort, Name, Principal};
-use manifest::stored::{Manifest, Target};
+use manifest::stored::{Manifest, Target, Transport};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tunnel::orders::Way;
+use tunnel::orders::{Called, Way};
+use wire::peer::Declined;
 
 use crate::agent::socket::Remote;
 use crate::agent::tunnel::view::{State, TunnelView};
@@ -16,6 +17,7 @@ use crate::program::Program;
 use crate::store::scope::{NodeFile, Scope};
 
 const KNOCK_TIME: Duration = Duration::from_secs(3);
+const ASK: &str = "an operator sees who may call what: freehold access --matrix";
 
 /// One line for each thing that it takes, in the order in which it is needed.
 pub async fn look(scope: &Scope, service: &Name, program: Program) -> Vec<Finding> {
@@ -39,21 +41,43 @@ pub async fn look(scope: &Scope, service: &Name, program: Program) -> Vec<Findin
     };
     findings.push(process(status.map(|status| status.tunnel).as_ref(), program));
     if let Some(target) = manifest.access.targets.get(service) {
-        let who = caller(&node, target);
-        let ways = match &agent {
-            Some(agent) => agent.reach(service.clone(), who).await,
-            None => None,
+        let is_here = manifest.runs.services.contains_key(service);
+        let (ways, called) = match (&agent, caller(&node, target)) {
+            (Some(agent), Some(who)) => tried(agent, (&node, who, program), service, is_here).await,
+            (None, _) | (_, None) => (Vec::new(), None),
         };
-        match ways {
-            Some(ways) if !ways.is_empty() => findings.extend(ways.iter().map(way)),
-            _ => findings.extend(knock(target).await),
+        // Nobody could try it.
+        if ways.is_empty() && called.is_none() {
+            findings.extend(knock(target).await);
         }
+        findings.extend(ways);
         findings.extend(relays(&manifest, target));
+        findings.extend(called);
     }
     if let Some(listener) = manifest.runs.services.get(service) {
         findings.push(listening(service, &listener.addr).await);
     }
     findings
+}
+
+/// Every way there, and what became of a call. What is on this node is looked at by itself.
+async fn tried(
+    agent: &Remote,
+    (node, who, program): (&NodeFile, Principal, Program),
+    service: &Name,
+    is_here: bool,
+) -> (Vec<Finding>, Option<Finding>) {
+    let calling = async { if is_here { None } else { agent.call(service.clone(), who.clone()).await } };
+    let (ways, called) = tokio::join!(agent.reach(service.clone(), Some(who.clone())), calling);
+    let ways = match &called {
+        // What keeps it from being tried is told once.
+        Some(Called::Kept(_) | Called::WhichOne { .. }) => Vec::new(),
+        _ => ways.unwrap_or_default(),
+    };
+    let one_works = matches!(called, Some(Called::Taken { .. } | Called::Declined { .. }))
+        || ways.iter().any(|way| way.outcome.is_ok());
+    let ways = ways.iter().map(|tried| way(tried, one_works)).collect();
+    (ways, called.map(|called| call(&called, (node, &who, program), service)))
 }
 
 fn name(node: &NodeFile, manifest: &Manifest, service: &Name) -> Finding {
@@ -69,7 +93,8 @@ fn name(node: &NodeFile, manifest: &Manifest, service: &Name) -> Finding {
                 manifest.access.targets.keys().chain(manifest.runs.services.keys()).map(Name::to_string).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let found = format!("nobody here may call a service `{service}`; what may be called: {known}");
-            Finding::wrong("name", found, format!("an operator looks why: freehold access {service}; then publishes"))
+            let cure = format!("is the name right? {ASK}; then publishes");
+            Finding::wrong("name", found, cure)
         }
     }
 }
@@ -90,7 +115,7 @@ fn table(node: &NodeFile, service: &Name, target: &Target) -> Finding {
     let own = target.node.then(|| node.principal());
     let who: Vec<_> = own.iter().chain(&target.callers).map(ToString::to_string).collect();
     if who.is_empty() {
-        let cure = format!("an operator gives a role to somebody at home here: freehold access {service}");
+        let cure = format!("an operator gives a role to somebody at home here; {ASK}");
         return Finding::wrong("table", format!("nobody at home here may call `{service}`"), cure);
     }
     Finding::ok("table", format!("{} may call it from here", who.join(", ")))
@@ -101,7 +126,7 @@ fn callers(manifest: &Manifest, service: &Name) -> Finding {
         0 => Finding::wrong(
             "table",
             format!("nobody may call `{service}`"),
-            format!("an operator says who, in the fleet: freehold access {service}"),
+            format!("an operator says who, in the fleet; {ASK}"),
         ),
         rows => Finding::ok("table", format!("{rows} rows say who may call it here")),
     }
@@ -135,29 +160,95 @@ fn process(tunnel: Option<&TunnelView>, program: Program) -> Finding {
             let why = why.clone().unwrap_or_else(|| "it ended".to_owned());
             Finding::wrong(subject, why, "it is started again by itself; the agent's log says more")
         }
-        (State::Off, _) => {
-            Finding::wrong(subject, "it does not run: nothing is to be carried", program.command("sync"))
-        }
+        (State::Off, _) => Finding::wrong(
+            subject,
+            "it does not run: the fleet gives this node nothing to carry, no service, no user and nothing to call",
+            "operators declare it in the fleet, and publish: freehold publish",
+        ),
     }
 }
 
-/// A way that the tunnel tried.
-fn way(tried: &Way) -> Finding {
+/// A way that the tunnel tried. One is enough.
+fn way(tried: &Way, one_works: bool) -> Finding {
     let subject = if tried.through.is_some() { "relay" } else { "peer" };
+    let node = &tried.node;
     let transport = format!("{:?}", tried.transport).to_lowercase();
     let through = tried.through.as_ref().map(|relay| format!(" by the relay `{relay}`")).unwrap_or_default();
-    match &tried.outcome {
-        Ok(found) => Finding::ok(subject, format!("`{}` over {transport}{through}: {found}", tried.node)),
-        Err(why) => {
-            let found = format!("`{}` over {transport}{through}: {why}", tried.node);
-            // One way is enough.
-            Finding::soon(
-                subject,
-                found,
-                "open the port on every way there, or look at the other node: freehold-node doctor",
+    let at = format!("`{node}` over {transport}{through}");
+    let why = match &tried.outcome {
+        Ok(found) => return Finding::ok(subject, format!("{at}: {found}")),
+        Err(why) => why,
+    };
+    let cure = match (&tried.through, tried.transport) {
+        // The relay did its part.
+        (Some(_), _) if *why == Declined::NotWaiting.to_string() => {
+            format!("does the agent of `{node}` run? There: freehold-node doctor")
+        }
+        (Some(relay), _) => {
+            format!("does the agent of `{node}` run, and that of `{relay}`? On each of them: freehold-node doctor")
+        }
+        // It did not come to a way.
+        (None, Transport::Auto) => "see the other lines here".to_owned(),
+        (None, Transport::Tls | Transport::Quic) => {
+            format!("does the agent of `{node}` run? There: freehold-node doctor; and open its port on every way there")
+        }
+    };
+    if one_works {
+        Finding::soon(subject, format!("{at}: {why}"), cure)
+    } else {
+        Finding::wrong(subject, format!("{at}: {why}"), cure)
+    }
+}
+
+/// What became of a call that was begun for somebody here.
+fn call(called: &Called, (own, who, program): (&NodeFile, &Principal, Program), service: &Name) -> Finding {
+    let subject = "service";
+    let (node, why) = match called {
+        Called::Taken { node, by } => {
+            return Finding::ok(subject, format!("`{service}` on `{node}` took a call of {who} over {by}"));
+        }
+        Called::Declined { node, why } => (node, why),
+        Called::NoWay => {
+            let found = format!("a call of {who} was tried, and no way leads to `{service}`");
+            return Finding::wrong(subject, found, "mend one of the ways above");
+        }
+        Called::Late => {
+            let found = format!("a call of {who} was tried, and nothing came of it in time");
+            return Finding::wrong(subject, found, format!("look where it is: freehold-node doctor {service}"));
+        }
+        Called::WhichOne { class } => {
+            let found = format!("it is on each node of class `{class}`, and none of them was called");
+            let cure = format!("name one where you call it: {service}.NODE.{}.internal", own.org);
+            return Finding::soon(subject, found, cure);
+        }
+        Called::Kept(why) => {
+            let cure =
+                format!("what is missing comes with {}; see {}", program.command("sync"), program.command("status"));
+            return Finding::wrong(subject, format!("no call was tried: {why}"), cure);
+        }
+    };
+    let there = format!("on `{node}`: freehold-node doctor {service}");
+    let cure = match why {
+        Declined::ServiceDown | Declined::ServiceSilent => {
+            format!(
+                "on `{node}`, start the program that is `{service}` at the addr that the fleet gives it; then {there}"
             )
         }
-    }
+        Declined::NotAllowed => {
+            let who = if *who == own.principal() { who.to_string() } else { format!("{who}@{}", own.name) };
+            format!(
+                "an operator looks why: freehold access {who} {service}; if they may, `{node}` has no news yet: {there}"
+            )
+        }
+        Declined::NotBelieved { .. } | Declined::TooOld => {
+            format!("the two nodes know different things: freehold-node sync on both; then {there}")
+        }
+        Declined::Stale => format!("an operator renews the head: freehold refresh; if they did, {there}"),
+        Declined::TooMany => format!("end some that are open, see {}; or try later", program.command("top")),
+        Declined::Stopping => "try again in a minute".to_owned(),
+        Declined::NoRelay | Declined::NotWaiting => there,
+    };
+    Finding::wrong(subject, format!("a call of {who} was tried, and `{node}` declined it: {why}"), cure)
 }
 
 /// With the agent down: does anything answer where the service's nodes should be?
@@ -209,5 +300,81 @@ async fn connect(at: &HostPort) -> Result<(), String> {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(why)) => Err(why.to_string()),
         Err(_) => Err("no answer".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Mark;
+    use crate::scene::founding;
+
+    fn tried(through: Option<&str>, transport: Transport, outcome: Result<&str, &str>) -> Way {
+        let through = through.map(|relay| relay.parse().unwrap());
+        let outcome = outcome.map(str::to_owned).map_err(str::to_owned);
+        Way { node: "alpha".parse().unwrap(), transport, through, outcome }
+    }
+
+    fn cure(finding: &Finding) -> &str {
+        finding.cure.as_deref().unwrap()
+    }
+
+    #[test]
+    fn a_way_that_fails_is_wrong_unless_another_one_works() {
+        let (tls, quic) = (tried(None, Transport::Tls, Err("refused")), tried(None, Transport::Quic, Ok("answered")));
+        assert_eq!((way(&tls, true).mark, way(&quic, true).mark), (Mark::Soon, Mark::Ok));
+        let alone = way(&tls, false);
+        assert_eq!((alone.mark, alone.subject), (Mark::Wrong, "peer"));
+        assert!(cure(&alone).contains("open its port"), "{alone:?}");
+        for (why, blames_relay) in [("refused", true), (&Declined::NotWaiting.to_string(), false)] {
+            let relayed = way(&tried(Some("quay"), Transport::Tls, Err(why)), false);
+            assert_eq!((relayed.mark, relayed.subject), (Mark::Wrong, "relay"));
+            assert!(!cure(&relayed).contains("port") && cure(&relayed).contains("the agent of `alpha`"), "{relayed:?}");
+            assert_eq!(cure(&relayed).contains("quay"), blames_relay, "{relayed:?}");
+        }
+    }
+
+    #[test]
+    fn what_became_of_a_call_is_told_with_a_cure_that_fits() {
+        let own = NodeFile {
+            schema: 1,
+            org: "harbor".parse().unwrap(),
+            org_id: founding().id,
+            name: "beta".parse().unwrap(),
+            invite: None,
+            gateways: Vec::new(),
+            joined: true,
+            trust: None,
+        };
+        let (ann, service) = ("spiffe://harbor/user/ann".parse().unwrap(), "wiki".parse().unwrap());
+        let told = |called, who| call(&called, (&own, who, Program::Node), &service);
+        let declined = |why| Called::Declined { node: "alpha".parse().unwrap(), why };
+        let taken = Called::Taken { node: "alpha".parse().unwrap(), by: "tls".to_owned() };
+        assert_eq!(told(taken, &ann).mark, Mark::Ok);
+        for (called, found, cured) in [
+            (declined(Declined::ServiceDown), "`alpha` declined it: the service does not accept", "start the program"),
+            (declined(Declined::ServiceSilent), "did not answer in time", "on `alpha`: freehold-node doctor wiki"),
+            (declined(Declined::NotAllowed), "does not allow", "freehold access spiffe://harbor/user/ann@beta wiki"),
+            (Called::NoWay, "no way leads to `wiki`", "the ways above"),
+            (Called::Late, "nothing came of it in time", "freehold-node doctor wiki"),
+            (Called::Kept("she is not at home".to_owned()), "no call was tried", "freehold-node sync"),
+        ] {
+            let told = told(called, &ann);
+            assert_eq!((told.mark, told.subject), (Mark::Wrong, "service"));
+            assert!(told.found.contains(found) && cure(&told).contains(cured), "{told:?}");
+        }
+        let itself = own.principal();
+        let node = told(declined(Declined::NotAllowed), &itself);
+        assert!(cure(&node).contains("freehold access spiffe://harbor/node/beta wiki"), "{node:?}");
+        let one_of_many = told(Called::WhichOne { class: "web".parse().unwrap() }, &ann);
+        assert_eq!(one_of_many.mark, Mark::Soon);
+        assert!(cure(&one_of_many).contains("wiki.NODE.harbor.internal"), "{one_of_many:?}");
+    }
+
+    #[test]
+    fn a_node_with_nothing_to_carry_is_not_told_to_sync() {
+        let off = process(Some(&TunnelView::default()), Program::Node);
+        assert_eq!(off.mark, Mark::Wrong);
+        assert!(off.found.contains("nothing to carry") && !cure(&off).contains("sync"), "{off:?}");
     }
 }

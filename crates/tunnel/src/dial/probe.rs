@@ -1,19 +1,52 @@
-//! Tries each way to a service, for whoever asks why it is not reached.
+//! Tries each way to a service, and a call to it, for whoever asks why it is not reached.
 
-use std::time::Instant;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 use identity::principal::{HostPort, NodeName, Principal};
 use manifest::stored::Transport;
 use org::report::plain;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use wire::peer::{Open, Opened};
 
 use super::stock::{Call, Line};
-use super::{Dialer, NO_ADDRESS, NoStream};
+use super::{Dialer, Kind, NO_ADDRESS, NoStream, Stream};
 use crate::choose::By;
 use crate::names::Wanted;
-use crate::orders::Way;
+use crate::orders::{Called, Way};
+
+/// For all tries of a call together.
+const CALLING: Duration = Duration::from_secs(30);
+/// A service that is not called for anything may take so long to hang up.
+const HANGS_UP: Duration = Duration::from_secs(2);
 
 impl Dialer {
+    /// Calls a service as a program would, and hangs up: the other node judges it, and the service there takes it or not.
+    pub async fn try_call(&self, who: &Principal, wanted: &Wanted) -> Called {
+        let stream = match timeout(CALLING, self.open(who, wanted)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(NoStream::Declined { node, why })) => return Called::Declined { node, why },
+            Ok(Err(NoStream::NoWay { .. })) => return Called::NoWay,
+            Ok(Err(NoStream::WhichOne { class, .. })) => return Called::WhichOne { class },
+            Ok(Err(
+                why @ (NoStream::NotAtHome(_)
+                | NoStream::NotATarget(_)
+                | NoStream::NotAllowed { .. }
+                | NoStream::NotThere { .. }),
+            )) => return Called::Kept(why.to_string()),
+            Err(_) => return Called::Late,
+        };
+        let node = match &stream.0 {
+            Kind::There(there) => there.subject.node.clone(),
+            Kind::Here { .. } => self.0.held.node.clone(),
+        };
+        let by = stream.transport().to_owned();
+        // The service may take its time, and nobody waits for that.
+        tokio::spawn(stream.hang_up());
+        Called::Taken { node, by }
+    }
+
     /// Tries every way to a service, over both transports, and opens nothing.
     pub async fn reach(&self, who: &Principal, wanted: &Wanted) -> Result<Vec<Way>, NoStream> {
         let mut ways = Vec::new();
@@ -64,6 +97,26 @@ impl Dialer {
         }
         ways
     }
+}
+
+impl Stream {
+    /// Ends it without a byte, and in good order: many services complain of a connection that breaks.
+    async fn hang_up(self) {
+        match (self.0, gone().await) {
+            (Kind::There(mut there), Ok(program)) => {
+                there.terms.idle = HANGS_UP;
+                there.carry(program).await;
+            }
+            (Kind::There(_), Err(_)) | (Kind::Here { .. }, _) => {}
+        }
+    }
+}
+
+/// The socket of a program that connected and hung up at once.
+async fn gone() -> std::io::Result<TcpStream> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let (ours, _) = tokio::try_join!(TcpStream::connect(listener.local_addr()?), listener.accept())?;
+    Ok(ours)
 }
 
 async fn probed(mut call: Call, begun: Instant) -> Result<String, String> {

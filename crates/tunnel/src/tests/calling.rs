@@ -13,6 +13,7 @@ use super::town::{
 };
 use crate::dial::NoStream;
 use crate::line::SILENCE;
+use crate::orders::Called;
 
 /// One call from its beginning to its very end.
 pub async fn whole_call(from: &House) {
@@ -171,6 +172,8 @@ async fn a_place_that_is_a_class_has_to_be_named_and_another_place_is_tried() {
     allow(vec![Dial { at: class, address: None }]);
     let found = beta.call("wiki").await.unwrap_err();
     assert!(matches!(found, NoStream::WhichOne { .. }), "{found}");
+    let called = beta.dialer.try_call(&beta.own, &wanted("wiki")).await;
+    assert_eq!(called, Called::WhichOne { class: name("web") });
     let one = crate::names::Wanted { node: Some(node("web-1")), ..wanted("wiki") };
     let found = beta.dialer.open(&beta.own, &one).await.unwrap_err();
     assert!(matches!(found, NoStream::NoWay { .. }), "{found}");
@@ -214,6 +217,49 @@ async fn every_way_to_a_service_is_tried() {
     let ways = beta.dialer.reach(&beta.own, &wanted("wiki")).await.unwrap();
     let found: Vec<_> = ways.iter().map(|way| (way.transport, way.outcome.is_ok())).collect();
     assert_eq!(found, [(Transport::Tls, true), (Transport::Quic, false)]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_only_tried_tells_what_the_other_side_did_with_it() {
+    for (transport, by) in [(Transport::Tls, "tls"), (Transport::Quic, "quic")] {
+        let (org, mut alpha, mut beta) = alpha_and_beta(transport).await;
+        let tried = async |beta: &House, service| within(beta.dialer.try_call(&beta.own, &wanted(service))).await;
+        let taken = Called::Taken { node: node("alpha"), by: by.to_owned() };
+        for _ in 0..2 {
+            assert_eq!(tried(&beta, "wiki").await, taken);
+        }
+        until("nothing stays open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+        let count = beta.held.meter.counts().remove(0);
+        assert_eq!((count.streams, count.sent, count.received), (2, 0, 0));
+        assert_eq!(alpha.held.meter.handshakes().done, 1, "the connection is as good as before");
+
+        let closed = pair().await.0.local_addr().unwrap();
+        let declined = |why| Called::Declined { node: node("alpha"), why };
+        alpha.offer("down", closed, vec![Caller::AnyNode]);
+        beta.aim("down", "alpha", alpha.address);
+        assert_eq!(tried(&beta, "down").await, declined(Declined::ServiceDown));
+        alpha.allow("wiki", Vec::new());
+        assert_eq!(tried(&beta, "wiki").await, declined(Declined::NotAllowed));
+        beta.aim("lost", "gamma", closed);
+        assert_eq!(tried(&beta, "lost").await, Called::NoWay);
+        let ann = org.principal("user", "ann");
+        let kept = within(beta.dialer.try_call(&ann, &wanted("wiki"))).await;
+        assert!(matches!(&kept, Called::Kept(why) if why.contains("not at home")), "{kept:?}");
+    }
+}
+
+/// It neither reads nor hangs up.
+#[tokio::test]
+async fn a_service_that_does_not_hang_up_holds_no_call_that_is_only_tried() {
+    for transport in BOTH {
+        let (_org, mut alpha, mut beta) = alpha_and_beta(transport).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        alpha.offer("mute", listener.local_addr().unwrap(), vec![Caller::AnyNode]);
+        beta.aim("mute", "alpha", alpha.address);
+        let called = within(beta.dialer.try_call(&beta.own, &wanted("mute"))).await;
+        assert!(matches!(called, Called::Taken { .. }), "{called:?}");
+        until("nothing stays open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+    }
 }
 
 /// It takes connections, and never says a word.

@@ -19,7 +19,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tunnel::orders::{Answer, Caller, Connection, Question, Way};
+use tunnel::orders::{Answer, Called, Caller, Connection, Question, Way};
 use wire::known::Known;
 use wire::peer::News;
 
@@ -106,6 +106,14 @@ impl TunnelDesk {
     pub async fn reach(&self, question: Question) -> Option<Vec<Way>> {
         match self.ask(question, REACH_TIME).await {
             Some(Answer::Reach(ways)) => Some(ways),
+            _ => None,
+        }
+    }
+
+    /// Nothing if the process does not run.
+    pub async fn call(&self, question: Question) -> Option<Called> {
+        match self.ask(question, REACH_TIME).await {
+            Some(Answer::Call(called)) => Some(called),
             _ => None,
         }
     }
