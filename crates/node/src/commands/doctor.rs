@@ -119,8 +119,12 @@ fn all_below(root: &Path) -> std::io::Result<Vec<Scope>> {
 
 async fn examine(scope: &Scope, program: Program) -> Patient {
     let now = clock::now();
-    let name = scope.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (node, known) = (scope.node(), scope.known());
+    let name = match (&node, program) {
+        // Inside a gateway every scope's folder has the same name.
+        (Ok(Some(node)), Program::Gateway) => node.org.to_string(),
+        _ => name_of(scope),
+    };
     let svid = match &node {
         Ok(Some(node)) => scope.seat(&node.principal()).look(),
         _ => Ok(None),

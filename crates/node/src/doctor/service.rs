@@ -1,8 +1,9 @@
 //! Whether a service can be reached from here: its name, who may call it, the tunnel, every way there, and the service.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use identity::principal::{HostPort, Name, Principal};
+use identity::principal::{HostPort, Name, NodeName, Principal};
 use manifest::stored::{Manifest, Target, Transport};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -51,7 +52,7 @@ pub async fn look(scope: &Scope, service: &Name, program: Program) -> Vec<Findin
             findings.extend(knock(target).await);
         }
         findings.extend(ways);
-        findings.extend(relays(&manifest, target));
+        findings.extend(relays((manifest.runs.relay, &manifest.access.relays), target));
         findings.extend(called);
     }
     if let Some(listener) = manifest.runs.services.get(service) {
@@ -269,9 +270,11 @@ async fn knock(target: &Target) -> Vec<Finding> {
     findings
 }
 
-fn relays(manifest: &Manifest, target: &Target) -> Option<Finding> {
+fn relays((is_one, others): (bool, &BTreeMap<NodeName, HostPort>), target: &Target) -> Option<Finding> {
     let needs_one = target.places.iter().any(|dial| dial.address.is_none());
-    let relays: Vec<_> = manifest.access.relays.iter().map(|(name, at)| format!("`{name}` at {at}")).collect();
+    let others = others.iter().map(|(name, at)| format!("`{name}` at {at}"));
+    let own = is_one.then(|| "this node itself".to_owned());
+    let relays: Vec<_> = own.into_iter().chain(others).collect();
     match (needs_one, relays.is_empty()) {
         (false, _) => None,
         (true, false) => {
@@ -305,6 +308,8 @@ async fn connect(at: &HostPort) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use manifest::stored::{Dial, Place};
+
     use super::*;
     use crate::doctor::Mark;
     use crate::scene::founding;
@@ -332,6 +337,17 @@ mod tests {
             assert!(!cure(&relayed).contains("port") && cure(&relayed).contains("the agent of `alpha`"), "{relayed:?}");
             assert_eq!(cure(&relayed).contains("quay"), blames_relay, "{relayed:?}");
         }
+    }
+
+    #[test]
+    fn who_is_a_relay_itself_lacks_none() {
+        let place = Dial { at: Place::Node("alpha".parse().unwrap()), address: None };
+        let target = Target { places: vec![place], node: true, callers: Vec::new(), port: None };
+        let mark = |is_one: bool, others: &[&str]| {
+            let others = others.iter().map(|name| (name.parse().unwrap(), "192.0.2.1:7444".parse().unwrap())).collect();
+            relays((is_one, &others), &target).unwrap().mark
+        };
+        assert_eq!((mark(true, &[]), mark(false, &["quay"]), mark(false, &[])), (Mark::Ok, Mark::Ok, Mark::Wrong));
     }
 
     #[test]
