@@ -227,8 +227,8 @@ async fn a_call_that_is_only_tried_tells_what_the_other_side_did_with_it() {
         let taken = Called::Taken { node: node("alpha"), by: by.to_owned() };
         for _ in 0..2 {
             assert_eq!(tried(&beta, "wiki").await, taken);
+            until("nothing stays open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
         }
-        until("nothing stays open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
         let count = beta.held.meter.counts().remove(0);
         assert_eq!((count.streams, count.sent, count.received), (2, 0, 0));
         assert_eq!(alpha.held.meter.handshakes().done, 1, "the connection is as good as before");
