@@ -7,7 +7,7 @@ use identity::principal::Principal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// So many are never one's alone; where there are few, a quarter.
-const LEFT: usize = 256;
+const LEFT: usize = 64;
 
 #[derive(Debug)]
 pub struct Places {
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn where_there_are_few_one_has_at_least_one() {
-        assert_eq!(Places::new(16_384).of_one, 16_128);
+        assert_eq!(Places::new(16_384).of_one, 16_320);
         assert!(Places::new(1).of(&"spiffe://harbor/user/ann".parse().unwrap()).is_some());
         let places = Places::new(2);
         let all: Vec<Place> = std::iter::from_fn(|| places.enter()).collect();
