@@ -19,7 +19,7 @@ use crate::door::Seat;
 use crate::held::Held;
 use crate::line::connect;
 use crate::line::frames::NoFrame;
-use crate::line::quic::{Room, Turn};
+use crate::line::quic::{Turn, Width};
 use crate::live::{Sockets, Way};
 use crate::log::{Carried, Event, Subject};
 use crate::pipe::{self, End, Far, Terms};
@@ -54,7 +54,7 @@ pub struct Admitted {
     since: Instant,
     _seat: Seat,
     _present: Option<Present>,
-    _room: Option<Room>,
+    _width: Option<Width>,
 }
 
 /// By which way a peer came.
@@ -161,7 +161,7 @@ async fn admit(
     held.rule.load().may_open(peer, &subject.service, clock::now())?;
     let listener = listener(held, &subject.service).ok_or(Refused::NotHere)?;
     // A service that takes its time holds up no other.
-    let room = turn.take().map(|turn| turn.pass(|| held.door.widen(&subject.node)));
+    let width = turn.take().map(|turn| turn.pass(|| held.door.widen(&subject.node)));
     let service = tokio::select! {
         why = ticket.cut() => return Err(why.into()),
         service = reach(&listener) => service?,
@@ -183,7 +183,7 @@ async fn admit(
     let terms = Terms { ticket, row, way: Way::In, idle: pipe::IDLE };
     let is_caller = subject.transport != HERE;
     let present = is_caller.then(|| held.callers.opened(&subject.node, subject.transport));
-    Ok(Admitted { service, subject, terms, since, _seat: seat, _present: present, _room: room })
+    Ok(Admitted { service, subject, terms, since, _seat: seat, _present: present, _width: width })
 }
 
 fn listener(held: &Held, service: &Name) -> Option<Listener> {
@@ -211,7 +211,7 @@ impl Admitted {
 
     /// Carries the stream to its end; gives the connection back if it can carry another.
     pub async fn carry(self, held: &Held, far: Far) -> Option<Box<crate::line::tls::Ends>> {
-        let Self { service, subject, mut terms, since, _seat, _present, _room } = self;
+        let Self { service, subject, mut terms, since, _seat, _present, _width } = self;
         held.log.say((Event::Opened, None), &subject, held.rule.load().standing.head(), None);
         let carried = pipe::carry(service, far, &mut terms).await;
         note_end(held, &subject, &carried, since);

@@ -25,7 +25,7 @@ const ADDRESSES: usize = 16_384;
 /// Connections of one node over QUIC: each carries many streams, so callers have one for each who calls there, and come over
 /// TLS when that is one too many.
 pub const QUIC_OF_ONE: usize = 64;
-/// Of these, such that may have sent much that nobody has read yet.
+/// Connections over QUIC that may have sent much that nobody has read yet: of all nodes, and of one.
 pub const WIDE: usize = 64;
 pub const WIDE_OF_ONE: usize = WIDE / 8;
 /// Connections that came by relays, of nodes that are believed. There, too, one leaves some to others.

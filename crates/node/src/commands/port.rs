@@ -182,7 +182,7 @@ fn no_way(tunnel: &TunnelView, what: &Name, manifest: Option<&Manifest>, program
         let known: Vec<_> = manifest.access.targets.keys().map(ToString::to_string).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let why = format!("nobody here may call a service `{what}`; what may be called: {known}");
-        return Failure::failed(DOING, why).hint(format!("an operator looks why: freehold access {what}"));
+        return Failure::failed(DOING, why).hint("an operator looks why: freehold access --matrix");
     }
     let failure = Failure::failed(DOING, format!("no local port leads to `{what}`"));
     let forward = "the fleet declares a forward for it";

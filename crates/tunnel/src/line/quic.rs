@@ -55,29 +55,29 @@ pub struct Line {
     pub connection: Connection,
     pub since: Instant,
     unsaid: Arc<Semaphore>,
-    room: Room,
+    width: Width,
     streams: AtomicU32,
     /// It stays open as long as the connection is of use; what comes on it after the words is not kept.
     _words: SendStream,
 }
 
-/// What there is room for on a connection. Whoever carries one of its streams holds it: what was sent there and nobody has read is
+/// How much may be under way on a connection. Whoever carries one of its streams holds it: what was sent there and nobody has read is
 /// kept as long as one of them is there, also when the connection is over.
 #[derive(Debug, Clone, Default)]
-pub struct Room(Arc<Mutex<Option<Wide>>>);
+pub struct Width(Arc<Mutex<Option<Wide>>>);
 
 /// The place of a stream of which nobody knows yet what it is for.
 #[derive(Debug)]
 pub struct Turn {
     _place: OwnedSemaphorePermit,
     connection: Connection,
-    room: Room,
+    width: Width,
 }
 
 impl Turn {
     /// It is allowed, and counted as what it is from now on. Its connection has room for much, if there is some.
-    pub fn pass(self, more: impl FnOnce() -> Option<Wide>) -> Room {
-        let mut wide = self.room.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn pass(self, more: impl FnOnce() -> Option<Wide>) -> Width {
+        let mut wide = self.width.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wide.is_none() {
             *wide = more();
             if wide.is_some() {
@@ -86,7 +86,7 @@ impl Turn {
             }
         }
         drop(wide);
-        self.room
+        self.width
     }
 }
 
@@ -161,7 +161,7 @@ async fn introduce(
         connection,
         since: Instant::now(),
         unsaid: Arc::new(Semaphore::new(UNSAID)),
-        room: Room::default(),
+        width: Width::default(),
         streams: AtomicU32::new(STREAMS_AT_FIRST),
         _words: to,
     };
@@ -201,7 +201,7 @@ impl Line {
             _ = self.connection.closed() => return None,
         };
         let (to, from) = self.connection.accept_bi().await.ok()?;
-        let turn = Turn { _place: place, connection: self.connection.clone(), room: self.room.clone() };
+        let turn = Turn { _place: place, connection: self.connection.clone(), width: self.width.clone() };
         Some((Ends { to, from, connection: self.connection.clone() }, turn))
     }
 
