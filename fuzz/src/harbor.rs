@@ -80,6 +80,9 @@ pub fn head(version: u64, signers: &SignerSet, revocations: Revocations) -> Head
         fresh_until: NOW + Seconds::DAY.times(30),
         members: None,
         members_floor: 0,
+        previous: Vec::new(),
+        recent: Vec::new(),
+        record: std::collections::BTreeMap::new(),
         mandates: GATEWAYS.map(mandate).to_vec(),
         placements: Vec::new(),
         revocations,
@@ -97,7 +100,7 @@ pub fn bundle() -> BundleBody {
 }
 
 pub fn invite(id: InviteId, uses: [u32; 2]) -> Invite {
-    let right = |(gateway, uses)| Right { gateway: node(gateway), uses: Uses::Limited(uses) };
+    let right = |(gateway, uses)| Right { gateway: node(gateway), voice: None, uses: Uses::Limited(uses) };
     Invite {
         id,
         label: "rack 3".to_owned(),
@@ -142,6 +145,7 @@ pub fn claim(n: u8, name: &str) -> Claim {
         roles: BTreeSet::new(),
         host: None,
         replaces: None,
+        until: None,
     }
 }
 

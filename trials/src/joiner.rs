@@ -103,6 +103,7 @@ impl Joiner {
             roles: BTreeSet::new(),
             host: None,
             replaces: None,
+            until: None,
         }
     }
 

@@ -1,6 +1,9 @@
 //! The head: the one signed object that says what is true now, and the only thing that a node ratchets.
 
 pub mod lines;
+pub mod revoked;
+
+pub use revoked::{Lines, Revocations};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::bundle::Domain;
 use crate::envelope::{BadEnvelope, Envelope, Payload};
 use crate::glob::NameGlob;
-use crate::id::{Digest, InviteId, KeyId, Serial};
+use crate::id::{Digest, InviteId, KeyId};
 use crate::key::PublicKey;
 use crate::principal::{Address, Author, Host, Kind, NodeName, Principal};
 use crate::signers::{SignerSet, SignersRef};
@@ -21,6 +24,12 @@ use crate::time::{Seconds, Timestamp};
 #[serde(deny_unknown_fields)]
 pub struct Head {
     pub version: u64,
+    /// The head that it follows, then rivals that it takes in, at most `MOST_PREVIOUS`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub previous: Vec<Digest>,
+    /// Older heads by whose maps members may still show themselves, at most `MOST_RECENT`; emptied if keys were stolen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recent: Vec<Digest>,
     pub reverts: Option<u64>,
     pub issued_at: Timestamp,
     pub fresh_until: Timestamp,
@@ -28,6 +37,9 @@ pub struct Head {
     pub members: Option<Digest>,
     pub members_floor: u64,
     pub mandates: Vec<Mandate>,
+    /// How far each gateway's chain is settled by this head: what lies before has a leaf, a revocation, or waits.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub record: BTreeMap<PublicKey, Recorded>,
     /// Users and services that a node may hold an SVID for.
     pub placements: Vec<Placement>,
     pub revocations: Revocations,
@@ -41,6 +53,20 @@ pub struct Head {
     /// Which state of the fleet's folder the members' map was compiled from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetRef>,
+}
+
+/// More rivals than this are taken in by the heads that follow.
+pub const MOST_PREVIOUS: usize = 8;
+pub const MOST_RECENT: usize = 32;
+/// So long an older head's map is still shown by.
+pub const RECENT: Seconds = Seconds::DAY.times(60);
+
+/// The last entry of a chain that a head has settled: its digest fixes all before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    pub seq: u64,
+    pub digest: Digest,
 }
 
 /// A state of the fleet's folder, as git names it.
@@ -177,20 +203,6 @@ impl TrustState {
     }
 }
 
-/// Everything that was ever taken back. Cumulative: it only grows.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Revocations {
-    /// Digests of node keys.
-    pub node_keys: BTreeSet<Digest>,
-    pub issuing_keys: BTreeSet<KeyId>,
-    pub serials: BTreeSet<Serial>,
-    pub principals: BTreeSet<Principal>,
-    pub invites: BTreeSet<InviteCut>,
-    /// Authors of the ledger: what they signed beyond the cut is void.
-    pub authors: BTreeSet<Cut>,
-}
-
 /// The ledger's epoch. It changes only when operators deliberately went back to an older copy of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -237,30 +249,6 @@ pub struct Cut {
 pub struct InviteCut {
     pub invite: InviteId,
     pub seen: Vec<Cut>,
-}
-
-impl Revocations {
-    pub fn includes(&self, older: &Self) -> bool {
-        self.node_keys.is_superset(&older.node_keys)
-            && self.issuing_keys.is_superset(&older.issuing_keys)
-            && self.serials.is_superset(&older.serials)
-            && self.principals.is_superset(&older.principals)
-            && self.invites.is_superset(&older.invites)
-            && self.authors.is_superset(&older.authors)
-    }
-
-    pub fn absorb(&mut self, other: &Self) {
-        self.node_keys.extend(&other.node_keys);
-        self.issuing_keys.extend(&other.issuing_keys);
-        self.serials.extend(&other.serials);
-        self.principals.extend(other.principals.iter().cloned());
-        self.invites.extend(other.invites.iter().cloned());
-        self.authors.extend(other.authors.iter().cloned());
-    }
-
-    pub fn invite_is_revoked(&self, invite: InviteId) -> bool {
-        self.invites.iter().any(|cut| cut.invite == invite)
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

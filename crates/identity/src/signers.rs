@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::{BadEnvelope, Envelope, Payload};
-use crate::id::{Digest, OrgId};
+use crate::id::{Digest, Hasher, OrgId};
 use crate::key::PublicKey;
 use crate::principal::SignerName;
 use crate::time::Timestamp;
@@ -93,7 +93,8 @@ impl Quorum {
 pub struct SignerSet {
     pub org: OrgId,
     pub version: u64,
-    /// The digest of the object that brought it: the founding record's for version 1.
+    /// Of version 1 the founding record's digest; of a later one a digest over org, version, keys and threshold, so that
+    /// several successions may lead to one set.
     pub id: Digest,
     pub quorum: Quorum,
 }
@@ -103,8 +104,15 @@ pub struct SignerSet {
 #[serde(deny_unknown_fields)]
 pub struct Succession {
     pub version: u64,
+    /// The set that it follows, by its id.
     pub previous: Digest,
+    /// Rivals of that set, whose thresholds signed it, too: it follows them all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Digest>,
     pub quorum: Quorum,
+    /// The head that stands in until the new set has signed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Digest>,
 }
 
 impl Payload for Succession {
@@ -120,6 +128,12 @@ pub struct Recovery {
     pub version: u64,
     pub previous: Digest,
     pub quorum: Quorum,
+    /// The head that stands in until the new set has signed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Digest>,
+    /// It ends a freeze: the set that follows two rivals, or the one of them that stays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub settles: bool,
     pub at: Timestamp,
 }
 
@@ -189,6 +203,11 @@ impl SignerSet {
         Ok((Self { org: self.org, version, id: envelope.digest(), quorum }, word))
     }
 
+    /// A later set than the first.
+    pub fn later(org: OrgId, version: u64, quorum: Quorum) -> Self {
+        Self { org, version, id: id_of(org, version, &quorum), quorum }
+    }
+
     /// Walks from this set as far as `chain` leads; the chain must pass through `floor`. Up to there, whoever gave
     /// the floor vouches for recoveries; beyond it each must have been waited for here.
     pub fn walk(
@@ -219,6 +238,23 @@ impl SignerSet {
     }
 }
 
+/// In whatever order the keys were listed.
+fn id_of(org: OrgId, version: u64, quorum: &Quorum) -> Digest {
+    let mut signers: Vec<(String, &str)> =
+        quorum.signers.iter().map(|signer| (signer.key.to_string(), signer.name.as_str())).collect();
+    signers.sort_unstable();
+    let mut hasher = Hasher::new();
+    hasher.add(b"freehold signer set v1\0");
+    hasher.add(&org.0);
+    hasher.add(&version.to_be_bytes());
+    hasher.add(&u64::try_from(quorum.threshold).unwrap_or(u64::MAX).to_be_bytes());
+    for (key, name) in signers {
+        // Neither contains a line break.
+        hasher.add(format!("{key} {name}\n").as_bytes());
+    }
+    hasher.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,7 +277,7 @@ mod tests {
     }
     fn recovery(of: &SignerSet, quorum: Quorum, by: &[u8]) -> Envelope {
         let at = Timestamp::from_unix(1_800_000_000);
-        let body = Recovery { version: of.version + 1, previous: of.id, quorum, at };
+        let body = Recovery { version: of.version + 1, previous: of.id, quorum, head: None, settles: false, at };
         let mut envelope = Envelope::seal(Some(ORG), &body).unwrap();
         for n in by {
             envelope.sign(&key(*n)).unwrap();
@@ -252,7 +288,7 @@ mod tests {
         SignerSet { org: ORG, version: 1, id: Digest([1; 32]), quorum: quorum(2, &[1, 2, 3]) }
     }
     fn successor(of: &SignerSet, quorum: Quorum, by: &[u8]) -> Envelope {
-        let body = Succession { version: of.version + 1, previous: of.id, quorum };
+        let body = Succession { version: of.version + 1, previous: of.id, also: Vec::new(), quorum, head: None };
         let mut envelope = Envelope::seal(Some(ORG), &body).unwrap();
         for n in by {
             envelope.sign(&key(*n)).unwrap();

@@ -1,10 +1,8 @@
 //! What a pending object would do, in words that are read from its bytes alone.
 
-use std::collections::BTreeSet;
-
 use identity::bundle::BundleBody;
 use identity::envelope::{BadEnvelope, Payload as _};
-use identity::head::{FleetRef, Head, Mandate, Revocations, TrustLine, TrustState};
+use identity::head::{FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState};
 use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
 use org::entry::{Action, Cause};
@@ -305,14 +303,15 @@ fn mandate_words(mandate: &Mandate) -> String {
 }
 
 fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
-    fn added<T: Ord + ToString>(what: &str, old: &BTreeSet<T>, new: &BTreeSet<T>) -> Vec<String> {
-        new.difference(old).map(|one| format!("revokes the {what} {}", one.to_string())).collect()
+    fn added<T: Ord + ToString>(what: &str, old: &Lines<T>, new: &Lines<T>) -> Vec<String> {
+        new.beyond(old).map(|one| format!("revokes the {what} {}", one.to_string())).collect()
     }
     let mut lines = added("node key", &old.node_keys, &new.node_keys);
     lines.extend(added("issuing key", &old.issuing_keys, &new.issuing_keys));
     lines.extend(added("certificate", &old.serials, &new.serials));
     lines.extend(added("principal", &old.principals, &new.principals));
-    for cut in new.invites.difference(&old.invites) {
+    lines.extend(added("voice", &old.voices, &new.voices));
+    for cut in new.invites.beyond(&old.invites) {
         lines.push(format!("revokes the invite {}", cut.invite));
         let gateways = cut.seen.iter().filter(|at| matches!(at.author, Author::Gateway(_)));
         let kept: Vec<_> = gateways.map(|at| format!("{} up to entry {}", at.author, at.seq)).collect();
@@ -323,7 +322,7 @@ fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
         });
     }
     let cut = |cut: &identity::head::Cut| format!("voids what {} wrote after entry {}", cut.author, cut.seq);
-    lines.extend(new.authors.difference(&old.authors).map(cut));
+    lines.extend(new.authors.beyond(&old.authors).map(cut));
     lines
 }
 

@@ -121,7 +121,11 @@ impl<D: Desk> Session<D> {
             ))),
             Uses::Limited(all) => Ok(Uses::Limited(all / count + u32::from(nth < all % count))),
         };
-        (0..).zip(gateways).map(|(nth, gateway)| Ok(Right { gateway, uses: share(nth)? })).collect()
+        let voice = |gateway: &NodeName| {
+            self.mandates().iter().find(|mandate| mandate.gateway == *gateway).map(|mandate| mandate.voice)
+        };
+        let right = |(nth, gateway): (u32, NodeName)| Ok(Right { voice: voice(&gateway), gateway, uses: share(nth)? });
+        (0..).zip(gateways).map(right).collect()
     }
 
     /// Where an invite can be used: at gateways that have a right to it, and nowhere else.

@@ -17,7 +17,7 @@ use crate::session::{Made, OperateError, Session};
 /// A recovery, signed by as many recovery keys as are given.
 pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope, OperateError> {
     let set = &known.signers;
-    let body = Recovery { version: set.version + 1, previous: set.id, quorum, at };
+    let body = Recovery { version: set.version + 1, previous: set.id, quorum, head: None, settles: false, at };
     let mut envelope = Envelope::seal(Some(known.org()), &body)?;
     for key in keys {
         envelope.sign(key).map_err(crate::keys::KeyError::from)?;

@@ -77,7 +77,13 @@ impl<D: Desk> Session<D> {
         self.publish(keys, |session, now| {
             let known = &session.known.signers;
             let quorum = changed(&known.quorum, change, threshold)?;
-            let body = Succession { version: known.version + 1, previous: known.id, quorum: quorum.clone() };
+            let body = Succession {
+                version: known.version + 1,
+                previous: known.id,
+                also: Vec::new(),
+                quorum: quorum.clone(),
+                head: None,
+            };
             let signers = session.seal(&body)?;
             let next = SignersRef { version: body.version, id: signers.digest() };
             let head: Head = session.next_head(now, |head| head.signers = next);

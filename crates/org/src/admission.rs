@@ -34,6 +34,9 @@ pub struct Claim {
     /// The node key that this one takes the place of. That key signs the claim, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<PublicKey>,
+    /// Until when the signers' word lets it in, if nothing else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 impl Payload for Claim {

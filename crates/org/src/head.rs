@@ -116,7 +116,7 @@ impl State {
             let gateways = self.voices.entry(mandate.voice).or_default();
             add_first(gateways.entry(mandate.gateway.clone()).or_default(), signed);
         }
-        for key in &head.revocations.node_keys {
+        for key in head.revocations.node_keys.iter() {
             self.end(signed, *key);
         }
         let (place, digest) = ((head.version, opened.digest), opened.digest);

@@ -125,6 +125,9 @@ impl fmt::Display for InviteKind {
 #[serde(deny_unknown_fields)]
 pub struct Right {
     pub gateway: NodeName,
+    /// The chain in which its uses are spent: a gateway that begins a new one has the rights that are signed anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voice: Option<PublicKey>,
     pub uses: Uses,
 }
 

@@ -37,6 +37,9 @@ pub mod effect;
 pub mod fold;
 pub mod derived;
 
+// The ledger's rules, each asked in one place.
+pub mod ledger;
+
 // Questions to the state.
 pub mod renew;
 pub mod survival;

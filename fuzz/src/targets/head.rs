@@ -19,6 +19,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         principals: ["spiffe://harbor/user/ann".parse().expect("a principal")].into(),
         invites: [InviteCut { invite: INVITE, seen: vec![cut("signer/ann", 4), cut("node/gw-1", 2)] }].into(),
         authors: [cut("node/gw-2", 1)].into(),
+        ..Revocations::default()
     };
     let mut full = head(2, HARBOR.signers(), revocations);
     full.reverts = Some(1);

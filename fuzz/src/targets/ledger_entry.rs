@@ -117,7 +117,7 @@ fn takes_back() -> Vec<u8> {
     let mut story = Story::new();
     let signers = HARBOR.signers().clone();
     let (node_key, name) = (public("node-1").digest(), "web-1".parse().expect("a name"));
-    let mut revocations = Revocations { node_keys: BTreeSet::from([node_key]), ..Revocations::default() };
+    let mut revocations = Revocations { node_keys: [node_key].into(), ..Revocations::default() };
     let second = story.object(&head(2, &signers, revocations.clone()), "ann ben");
     story.entry("ann", Action::HeadPublish { head: second, cause: Cause::NodeRevoke { name, node_key } });
     revocations.invites.insert(InviteCut { invite: INVITE, seen: HARBOR.state.frontier.cuts() });
@@ -129,7 +129,7 @@ fn takes_back() -> Vec<u8> {
 fn succeeds() -> Vec<u8> {
     let mut story = Story::new();
     let previous = HARBOR.signers().id;
-    let next = Succession { version: 2, previous, quorum: quorum(1, &["ann", "cat"]) };
+    let next = Succession { version: 2, previous, also: Vec::new(), quorum: quorum(1, &["ann", "cat"]), head: None };
     let signers = story.object(&next, "ann ben");
     let mut second = head(2, HARBOR.signers(), Revocations::default());
     second.signers = SignersRef { version: 2, id: signers.digest() };
@@ -145,7 +145,7 @@ fn succeeds() -> Vec<u8> {
 fn recovers() -> Vec<u8> {
     let mut story = Story::new();
     let previous = HARBOR.signers().id;
-    let next = Recovery { version: 2, previous, quorum: quorum(1, &["cat"]), at: NOW };
+    let next = Recovery { version: 2, previous, quorum: quorum(1, &["cat"]), head: None, settles: false, at: NOW };
     let recovery = story.object(&next, "safe");
     story.entry("gw-1", Action::RecoveryBegin { recovery: recovery.clone() });
     let mut second = head(2, HARBOR.signers(), Revocations::default());

@@ -73,7 +73,7 @@ fn a_joiner_believes_no_signers_but_those_that_the_founding_leads_to() {
     let stage = Stage::new();
     let (eve, known) = (random::ed25519().unwrap(), stage.thief.known());
     let quorum = Quorum::new(1, vec![Signer { name: "eve".parse().unwrap(), key: eve.public() }]).unwrap();
-    let succession = Succession { version: 2, previous: known.signers.id, quorum };
+    let succession = Succession { version: 2, previous: known.signers.id, also: Vec::new(), quorum, head: None };
     let own_chain = stage.thief.seal(&succession, &eve);
     let mut head = known.head.head.clone();
     (head.signers.version, head.signers.id) = (2, own_chain.digest());

@@ -38,7 +38,7 @@ impl Desk {
             label: "forged".to_owned(),
             signers: 1,
             key: Some(self.stranger.public()),
-            rights: vec![Right { gateway: self.gateway.clone(), uses: Uses::Unlimited }],
+            rights: vec![Right { gateway: self.gateway.clone(), voice: None, uses: Uses::Unlimited }],
             created_at: clock::now(),
             expires_at: clock::now() + Seconds::DAY,
             names: vec!["*".parse().unwrap()],
@@ -156,7 +156,7 @@ fn an_entry_whose_inside_does_not_hold_is_refused_with_all_that_came_with_it() {
     );
     let known = desk.thief.known();
     let quorum = Quorum::new(1, vec![Signer { name: "eve".parse().unwrap(), key: stranger.public() }]).unwrap();
-    let succession = Succession { version: 2, previous: known.signers.id, quorum };
+    let succession = Succession { version: 2, previous: known.signers.id, also: Vec::new(), quorum, head: None };
     let signers = desk.thief.seal(&succession, stranger);
     let head = desk.thief.head(|head| head.version += 1);
     desk.check(vec![desk.entry(Action::SignersInstall { signers, head })], "is not signed by the threshold", "a coup");

@@ -315,6 +315,9 @@ impl Founder<'_> {
             fresh_until: self.now + FRESH,
             members: None,
             members_floor: 0,
+            previous: Vec::new(),
+            recent: Vec::new(),
+            record: std::collections::BTreeMap::new(),
             mandates: vec![self.mandate(keys)],
             placements: vec![Placement {
                 principal: Principal::user(&self.plan.org, &self.plan.user),
@@ -336,6 +339,7 @@ impl Founder<'_> {
             authority: ClaimAuthority::Signers,
             host: None,
             replaces: None,
+            until: None,
             node_key: node_key.public(),
             seal_key: scope.seal_key()?,
             name: self.plan.node.clone(),

@@ -203,7 +203,7 @@ impl<'a> Desk<'a> {
                 continue;
             };
             let head: Option<Head> = head.peek(Some(self.state.org)).ok();
-            let cuts = head.into_iter().flat_map(|head| head.revocations.invites);
+            let cuts = head.iter().flat_map(|head| head.revocations.invites.iter());
             // Whatever the head is said to be for.
             for cut in cuts.filter(|cut| !self.state.revocations.invites.contains(cut)) {
                 let here = cut.seen.iter().filter(|at| at.author == self.voice.author);

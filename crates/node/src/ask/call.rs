@@ -205,7 +205,14 @@ mod tests {
         scope.save_known(&known).unwrap();
         let recovery = |next: &str| {
             let set = &known.signers;
-            let body = Recovery { version: set.version + 1, previous: set.id, quorum: quorum(next), at: NOW };
+            let body = Recovery {
+                version: set.version + 1,
+                previous: set.id,
+                quorum: quorum(next),
+                head: None,
+                settles: false,
+                at: NOW,
+            };
             sealed(&founding, &body, "safe")
         };
         // Each gateway is asked with the same knowledge.

@@ -274,6 +274,7 @@ async fn try_join_at(
         roles: wish.roles.clone(),
         host: wish.host.clone(),
         replaces: wish.replaces,
+        until: None,
     };
     let principal = Principal::node(&known.founding.record.name, &wish.name);
     let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };

@@ -27,7 +27,10 @@ fn world() -> World {
 
 fn recovery(world: &World, quorum: Quorum, by: &[&str]) -> Envelope {
     let known = world.signers("ann");
-    world.sealed(&Recovery { version: known.version + 1, previous: known.id, quorum, at: NOW }, by)
+    world.sealed(
+        &Recovery { version: known.version + 1, previous: known.id, quorum, head: None, settles: false, at: NOW },
+        by,
+    )
 }
 
 /// An entry of a recovered signer, who is in no view yet.

@@ -111,7 +111,7 @@ proptest! {
 fn the_audit_tells_of_every_entry_even_of_a_senseless_one() {
     let mut world = World::new(1, &["ann"]);
     let quorum = world.founding.record.signers.clone();
-    let senseless = Succession { version: 0, previous: world.log[0].digest, quorum };
+    let senseless = Succession { version: 0, previous: world.log[0].digest, also: Vec::new(), quorum, head: None };
     let signers = world.sealed(&senseless, &["ann"]);
     let install = world.with_head("ann", signers, &["ann"]);
     let signed = world.append("ann", install);

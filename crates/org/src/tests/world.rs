@@ -104,6 +104,9 @@ impl World {
             fresh_until: NOW + Seconds::DAY.times(30),
             members: None,
             members_floor: 0,
+            previous: Vec::new(),
+            recent: Vec::new(),
+            record: std::collections::BTreeMap::new(),
             mandates: GATEWAYS.map(mandate).to_vec(),
             placements: Vec::new(),
             revocations: Revocations::default(),
@@ -220,7 +223,7 @@ impl World {
     }
 
     pub fn invite_body(&self, who: &str, n: u8, uses: [u32; 2]) -> Invite {
-        let right = |(gateway, uses)| Right { gateway: node(gateway), uses: Uses::Limited(uses) };
+        let right = |(gateway, uses)| Right { gateway: node(gateway), voice: None, uses: Uses::Limited(uses) };
         Invite {
             id: InviteId([n; 16]),
             label: String::new(),
@@ -278,7 +281,10 @@ impl World {
 
     pub fn succession(&self, who: &str, quorum: Quorum, by: &[&str]) -> Envelope {
         let known = self.signers(who);
-        self.sealed(&Succession { version: known.version + 1, previous: known.id, quorum }, by)
+        self.sealed(
+            &Succession { version: known.version + 1, previous: known.id, also: Vec::new(), quorum, head: None },
+            by,
+        )
     }
 
     /// A new signer set with its first head, signed by the new set's `new`.
@@ -304,7 +310,10 @@ impl World {
     /// What the recovery keys would sign, to replace the newest set that `who` knows.
     pub fn recovery(&self, who: &str, quorum: Quorum) -> Envelope {
         let known = self.signers(who);
-        self.sealed(&Recovery { version: known.version + 1, previous: known.id, quorum, at: NOW }, &["safe"])
+        self.sealed(
+            &Recovery { version: known.version + 1, previous: known.id, quorum, head: None, settles: false, at: NOW },
+            &["safe"],
+        )
     }
 
     /// Somebody new comes, who has heard of nothing.
@@ -349,6 +358,7 @@ impl World {
             roles: BTreeSet::new(),
             host: None,
             replaces: None,
+            until: None,
         }
     }
 

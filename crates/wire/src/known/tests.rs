@@ -11,7 +11,8 @@ use crate::scene::{NOW, head, known, quorum, sealed};
 
 /// The next set on its predecessor's word.
 fn succession(of: &SignerSet, next: &str, by: &str) -> (Envelope, SignerSet) {
-    let body = Succession { version: of.version + 1, previous: of.id, quorum: quorum(next) };
+    let body =
+        Succession { version: of.version + 1, previous: of.id, also: Vec::new(), quorum: quorum(next), head: None };
     let envelope = sealed(Some(of.org), &body, by);
     let (set, _) = of.succeed(&envelope, &quorum("safe")).unwrap();
     (envelope, set)
@@ -19,7 +20,14 @@ fn succession(of: &SignerSet, next: &str, by: &str) -> (Envelope, SignerSet) {
 
 /// The next set on the recovery keys' word.
 fn recovery(of: &SignerSet, next: &str) -> (Envelope, SignerSet) {
-    let body = Recovery { version: of.version + 1, previous: of.id, quorum: quorum(next), at: NOW };
+    let body = Recovery {
+        version: of.version + 1,
+        previous: of.id,
+        quorum: quorum(next),
+        head: None,
+        settles: false,
+        at: NOW,
+    };
     let envelope = sealed(Some(of.org), &body, "safe");
     let (set, _) = of.succeed(&envelope, &quorum("safe")).unwrap();
     (envelope, set)

@@ -1,0 +1,125 @@
+//! Does what operators signed count now? By the set in force, its head, and what was taken back; nobody's dates.
+
+use identity::envelope::{BadEnvelope, Envelope, Payload};
+use identity::head::Revocations;
+use identity::id::Digest;
+use identity::signers::SignerSet;
+use identity::time::{Seconds, Timestamp};
+
+use crate::admission::Claim;
+use crate::approve::{Decision, Verdict, Waiver};
+use crate::invite::Invite;
+use crate::ledger::ground::Ground;
+use crate::suspend::Suspension;
+
+/// What operators sign beside heads.
+pub trait Object: Payload {
+    /// How many keys of the set must have signed.
+    fn needs(&self, set: &SignerSet) -> usize;
+    /// From then on it is over.
+    fn until(&self) -> Option<Timestamp>;
+    fn is_revoked(&self, revoked: &Revocations) -> bool;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotCounted {
+    #[error("no head is in force here")]
+    NoHead,
+    #[error("{found} of the {needed} signers that it needs have signed, of those in force")]
+    NotSigned { found: usize, needed: usize },
+    #[error("it was over at {until}")]
+    Over { until: Timestamp },
+    #[error("it does not say until when it counts")]
+    NoEnd,
+    #[error("it was revoked")]
+    Revoked,
+    #[error(transparent)]
+    Unreadable(#[from] BadEnvelope),
+}
+
+pub fn counts<T: Object>(envelope: &Envelope, ground: &Ground) -> Result<T, NotCounted> {
+    counts_within(envelope, ground, Seconds(0))
+}
+
+/// The same for what may have been over for a while when the head was made.
+pub fn counts_within<T: Object>(envelope: &Envelope, ground: &Ground, late: Seconds) -> Result<T, NotCounted> {
+    let object: T = envelope.peek(Some(ground.org))?;
+    let head = ground.head().ok_or(NotCounted::NoHead)?;
+    let (found, needed) = (signers_of(envelope, ground), object.needs(&ground.set));
+    if found < needed.max(1) {
+        return Err(NotCounted::NotSigned { found, needed });
+    }
+    let until = object.until().ok_or(NotCounted::NoEnd)?;
+    if head.issued_at >= until + late {
+        return Err(NotCounted::Over { until });
+    }
+    if object.is_revoked(&ground.revoked) { Err(NotCounted::Revoked) } else { Ok(object) }
+}
+
+/// How many keys of the set in force have signed.
+pub fn signers_of(envelope: &Envelope, ground: &Ground) -> usize {
+    envelope.signers_among(&ground.set.quorum.keys()).len()
+}
+
+/// One signer of the set in force says no; a no outranks every yes.
+pub fn says_no(envelope: &Envelope, about: Digest, ground: &Ground) -> bool {
+    let decision: Result<Decision, _> = envelope.peek(Some(ground.org));
+    let no = decision.is_ok_and(|decision| decision.about == about && decision.verdict == Verdict::Deny);
+    no && signers_of(envelope, ground) > 0
+}
+
+/// As many signers as the invite asks for say yes to this very claim.
+pub fn says_yes(envelope: &Envelope, about: Digest, approvers: u8, ground: &Ground) -> bool {
+    let decision: Result<Decision, _> = envelope.peek(Some(ground.org));
+    let yes = decision.is_ok_and(|decision| decision.about == about && decision.verdict == Verdict::Approve);
+    yes && signers_of(envelope, ground) >= usize::from(approvers.max(1))
+}
+
+impl Object for Invite {
+    fn needs(&self, set: &SignerSet) -> usize {
+        set.quorum.threshold()
+    }
+    fn until(&self) -> Option<Timestamp> {
+        Some(self.expires_at)
+    }
+    fn is_revoked(&self, revoked: &Revocations) -> bool {
+        revoked.invite_is_revoked(self.id)
+    }
+}
+
+impl Object for Waiver {
+    fn needs(&self, set: &SignerSet) -> usize {
+        set.quorum.threshold()
+    }
+    fn until(&self) -> Option<Timestamp> {
+        Some(self.until)
+    }
+    fn is_revoked(&self, _: &Revocations) -> bool {
+        false
+    }
+}
+
+/// A claim that the signers themselves let in.
+impl Object for Claim {
+    fn needs(&self, set: &SignerSet) -> usize {
+        set.quorum.threshold()
+    }
+    fn until(&self) -> Option<Timestamp> {
+        self.until
+    }
+    fn is_revoked(&self, revoked: &Revocations) -> bool {
+        revoked.node_keys.contains(&self.node_key.digest())
+    }
+}
+
+impl Object for Suspension {
+    fn needs(&self, _: &SignerSet) -> usize {
+        1
+    }
+    fn until(&self) -> Option<Timestamp> {
+        Some(self.until)
+    }
+    fn is_revoked(&self, _: &Revocations) -> bool {
+        false
+    }
+}

@@ -1,0 +1,258 @@
+//! The next head, as an honest tool makes it from its own fold: what its maker owes to everybody who will follow it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::head::{Head, InviteCut, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded};
+use identity::id::{Digest, InviteId};
+use identity::key::PublicKey;
+use identity::members::{Doubled, Leaf, MembersMap, NodeLeaf};
+use identity::principal::NodeName;
+use identity::time::{Seconds, Timestamp};
+
+use crate::invite::Invite;
+use crate::ledger::chain::Chain;
+use crate::ledger::evidence::Evidence;
+use crate::ledger::fold::{Leaves, State};
+use crate::ledger::ground::Ground;
+use crate::ledger::replica::Replica;
+use crate::ledger::signers::Frozen;
+use crate::state::HeadRecord;
+
+/// What is to change; nothing: only the record and the time.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    pub revoke_keys: Vec<Digest>,
+    pub revoke_invites: Vec<InviteId>,
+    /// Gateways whose voices end.
+    pub close: Vec<PublicKey>,
+    pub mandate: Vec<Mandate>,
+    /// Admissions that are listed although they wait, by the entry's digest.
+    pub list: Vec<Digest>,
+    pub drop: Vec<NodeName>,
+    /// Follow this head instead of the one in force, and take no rival in: so operators go round a bad one.
+    pub around: Option<Digest>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    pub head: Head,
+    pub leaves: Leaves,
+    /// What becomes of each admission that the record passes.
+    pub passed: BTreeMap<Digest, Fate>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Leaf,
+    Revoked,
+    Waits,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotDrafted {
+    #[error("two signer sets claim one place: nothing is signed until that is settled")]
+    Frozen(Box<Frozen>),
+    #[error("no head is in force here to follow")]
+    NoHead,
+    #[error("the members' map of the head in force is not here")]
+    NoMap,
+    #[error("no number is left under this signer set: change the signers")]
+    Exhausted,
+    #[error(transparent)]
+    Doubled(#[from] Doubled),
+}
+
+pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
+    let ground = replica.ground(now).map_err(|frozen| NotDrafted::Frozen(Box::new(frozen)))?;
+    let state = replica.fold(&ground);
+    let around = wish.around.and_then(|digest| replica.heads.get(&digest));
+    let top = around.or(ground.head.as_ref()).ok_or(NotDrafted::NoHead)?;
+    let rivals: Vec<&HeadRecord> =
+        if around.is_some() { Vec::new() } else { ground.rivals.iter().take(MOST_PREVIOUS - 1).collect() };
+    let desk = Desk { replica, ground: &ground, state: &state, top, rivals };
+    desk.draft(now, wish)
+}
+
+/// What lies before the maker.
+struct Desk<'a> {
+    replica: &'a Replica,
+    ground: &'a Ground,
+    state: &'a State,
+    top: &'a HeadRecord,
+    rivals: Vec<&'a HeadRecord>,
+}
+
+impl Desk<'_> {
+    fn draft(&self, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
+        let mut head = self.top.head.clone();
+        head.version = self.next_version()?;
+        head.signers = self.ground.set.as_ref();
+        head.previous = std::iter::once(self.top.digest).chain(self.rivals.iter().map(|rival| rival.digest)).collect();
+        head.reverts = None;
+        let span = self.top.head.fresh_until.since(self.top.head.issued_at);
+        // A slow clock dates nothing back.
+        let dated = self.rivals.iter().map(|rival| rival.head.issued_at).chain([self.top.head.issued_at]);
+        head.issued_at = dated.max().map_or(now, |latest| latest.max(now));
+        head.fresh_until = head.issued_at + span;
+        head.recent = self.recent(head.issued_at);
+        head.trust = self.ground.trust();
+        self.take_back(&mut head, wish, span);
+        self.mandate(&mut head, wish);
+        let leaves = self.leaves(&head, wish)?;
+        self.end_losers(&mut head, &leaves, span);
+        let listed = self.listed_by(&head.recent);
+        head.revocations.node_keys.drop_over(head.issued_at, |key| listed.contains(key));
+        head.record = self.record(&head);
+        let map: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
+        head.members = Some(MembersMap::of(&map)?.root());
+        let passed = self.passed(&head, &leaves);
+        Ok(Draft { head, leaves, passed })
+    }
+
+    fn next_version(&self) -> Result<u64, NotDrafted> {
+        let same_set = self.top.head.signers == self.ground.set.as_ref();
+        match self.top.head.version.checked_add(1) {
+            Some(next) => Ok(next),
+            None if same_set => Err(NotDrafted::Exhausted),
+            // Under another set the order begins anew.
+            None => Ok(1),
+        }
+    }
+
+    /// Heads whose maps are here and whose time is not over.
+    fn recent(&self, issued_at: Timestamp) -> Vec<Digest> {
+        let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
+        let counts = |digest: &Digest| {
+            let record = self.replica.heads.get(digest);
+            let young = |record: &HeadRecord| issued_at.since(record.head.issued_at) <= RECENT;
+            record.is_some_and(|record| young(record) && self.map_of(record).is_some())
+        };
+        heads.filter(counts).take(MOST_RECENT).collect()
+    }
+
+    fn map_of(&self, record: &HeadRecord) -> Option<&Leaves> {
+        self.replica.maps.get(&record.head.members?)
+    }
+
+    /// Everything that the ground has, and what is to be revoked now.
+    fn take_back(&self, head: &mut Head, wish: &Wish, span: Seconds) {
+        head.revocations = self.ground.revoked.clone();
+        let until = self.longest(head.issued_at, span);
+        for key in &wish.revoke_keys {
+            head.revocations.node_keys.insert_until(*key, until);
+        }
+        head.revocations
+            .invites
+            .extend(wish.revoke_invites.iter().map(|id| InviteCut { invite: *id, seen: Vec::new() }));
+        head.revocations.voices.extend(wish.close.iter().copied());
+    }
+
+    /// From then on nothing that is known here could let a key in again.
+    fn longest(&self, issued_at: Timestamp, span: Seconds) -> Timestamp {
+        let org = self.replica.org;
+        let invites = self.replica.objects.values().filter_map(|object| object.peek::<Invite>(Some(org)).ok());
+        let last = invites.map(|invite| invite.expires_at + span).max();
+        last.map_or(issued_at + RECENT, |last| last.max(issued_at + RECENT))
+    }
+
+    fn mandate(&self, head: &mut Head, wish: &Wish) {
+        head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
+        head.mandates.extend(wish.mandate.iter().cloned());
+        // A voice that was closed never returns, whichever head names it.
+        let closed = &head.revocations.voices;
+        head.mandates.retain(|mandate| !closed.contains(&mandate.voice));
+    }
+
+    /// Whom the followed head lists, then rivals, then the fold; last, whom the operators choose.
+    fn leaves(&self, head: &Head, wish: &Wish) -> Result<Leaves, NotDrafted> {
+        let none = Leaves::new();
+        let own = match (self.top.head.members, self.map_of(self.top)) {
+            (None, _) => &none,
+            (Some(_), Some(leaves)) => leaves,
+            (Some(_), None) => return Err(NotDrafted::NoMap),
+        };
+        let lives = |key: &Digest| !head.revocations.node_keys.contains(key) && !self.state.left.contains(key);
+        let mut leaves = Leaves::new();
+        let add = |leaves: &mut Leaves, leaf: &NodeLeaf| {
+            let taken = leaves.contains_key(&leaf.name) || leaves.values().any(|it| it.node_key == leaf.node_key);
+            if lives(&leaf.node_key) && !wish.drop.contains(&leaf.name) && !taken {
+                leaves.insert(leaf.name.clone(), leaf.clone());
+            }
+        };
+        let rivals = self.rivals.iter().filter_map(|rival| self.map_of(rival)).flat_map(BTreeMap::values);
+        own.values().chain(rivals).for_each(|leaf| add(&mut leaves, leaf));
+        if wish.around.is_none() {
+            for (name, it) in &self.state.members {
+                add(&mut leaves, &leaf(name, it.key, it.admission));
+            }
+        }
+        for evidence in wish.list.iter().filter_map(|digest| self.evidence(*digest)) {
+            if lives(&evidence.key()) {
+                leaves.retain(|_, it| it.node_key != evidence.key());
+                leaves.insert(evidence.claim.name.clone(), leaf(&evidence.claim.name, evidence.key(), evidence.digest));
+            }
+        }
+        Ok(leaves)
+    }
+
+    fn evidence(&self, digest: Digest) -> Option<Evidence> {
+        let signed = self.replica.chains.values().find_map(|entries| entries.get(&digest))?;
+        Evidence::of(self.replica.org, signed).ok()
+    }
+
+    /// Whoever's key loses its last leaf gets a line.
+    fn end_losers(&self, head: &mut Head, leaves: &Leaves, span: Seconds) {
+        let until = self.longest(head.issued_at, span);
+        let kept: BTreeSet<Digest> = leaves.values().map(|leaf| leaf.node_key).collect();
+        let before = self.rivals.iter().copied().chain([self.top]).filter_map(|record| self.map_of(record));
+        let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
+        for key in before.union(&self.listed_by(&head.recent)).filter(|key| !kept.contains(key)) {
+            if !head.revocations.node_keys.contains(key) {
+                head.revocations.node_keys.insert_until(*key, until);
+            }
+        }
+    }
+
+    fn listed_by(&self, heads: &[Digest]) -> BTreeSet<Digest> {
+        let records = heads.iter().filter_map(|digest| self.replica.heads.get(digest));
+        let leaves = records.filter_map(|record| self.map_of(record)).flat_map(BTreeMap::values);
+        leaves.map(|leaf| leaf.node_key).collect()
+    }
+
+    /// Not below any head that it follows, and as far as each chain links here.
+    fn record(&self, head: &Head) -> BTreeMap<PublicKey, Recorded> {
+        let mut record = self.top.head.record.clone();
+        for mandate in &head.mandates {
+            let known = record.get(&mandate.voice).copied();
+            let chain = self.replica.chains.get(&mandate.voice).map(|entries| Chain::of(entries, known));
+            if let Some(end) = chain.and_then(|chain| chain.end(known)) {
+                record.insert(mandate.voice, end);
+            }
+        }
+        record
+    }
+
+    fn passed(&self, head: &Head, leaves: &Leaves) -> BTreeMap<Digest, Fate> {
+        let mut passed = BTreeMap::new();
+        for (voice, entries) in &self.replica.chains {
+            let from = self.top.head.record.get(voice).map_or(0, |it| it.seq);
+            let recorded = Chain::of(entries, head.record.get(voice).copied()).recorded;
+            for signed in recorded.into_iter().filter(|signed| signed.entry.seq > from) {
+                let Ok(evidence) = Evidence::of(self.replica.org, signed) else { continue };
+                let listed = leaves.get(&evidence.claim.name).is_some_and(|leaf| leaf.node_key == evidence.key());
+                let fate = match listed {
+                    true => Fate::Leaf,
+                    false if head.revocations.node_keys.contains(&evidence.key()) => Fate::Revoked,
+                    false => Fate::Waits,
+                };
+                passed.insert(signed.digest, fate);
+            }
+        }
+        passed
+    }
+}
+
+/// Its manifest is the fleet's to say.
+fn leaf(name: &NodeName, node_key: Digest, admission: Digest) -> NodeLeaf {
+    NodeLeaf { name: name.clone(), node_key, admission, manifest: Digest([0; 32]) }
+}

@@ -1,0 +1,103 @@
+//! An admission as it is shown: what the machine claimed, and what let it in. That it hangs together is checked here,
+//! once; whether it counts is the judge's to say.
+
+use identity::envelope::{BadEnvelope, Envelope};
+use identity::id::{Digest, OrgId};
+use identity::key::PublicKey;
+
+use crate::admission::{Claim, ClaimAuthority};
+use crate::invite::{Invite, InviteKind};
+use crate::ledger::entry::{Action, SignedEntry};
+
+/// Built only by reading: the claim is signed by whoever must have signed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// Of the admission.
+    pub digest: Digest,
+    pub voice: PublicKey,
+    pub claim: Claim,
+    /// Digest of the claim's envelope.
+    pub claimed: Digest,
+    pub signed_claim: Envelope,
+    pub invite: Option<(Envelope, Invite)>,
+    pub approval: Option<Envelope>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadEvidence {
+    #[error(transparent)]
+    Envelope(#[from] BadEnvelope),
+    #[error("the node key is not P-256")]
+    NotANodeKey,
+    #[error("the invite's kind and key do not fit each other")]
+    BadInvite,
+    #[error("it names no authority that fits its claim")]
+    NoAuthority,
+    #[error("it is no admission")]
+    NotAnAdmission,
+}
+
+/// The parts of an admission, unread.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    pub digest: Digest,
+    pub voice: PublicKey,
+    pub claim: &'a Envelope,
+    pub invite: Option<&'a Envelope>,
+    pub approval: Option<&'a Envelope>,
+}
+
+impl Evidence {
+    pub fn of(org: OrgId, signed: &SignedEntry) -> Result<Self, BadEvidence> {
+        let Action::NodeAdmit { claim, invite, approval } = &signed.entry.action else {
+            return Err(BadEvidence::NotAnAdmission);
+        };
+        let (digest, voice) = (signed.digest, signed.entry.voice);
+        Self::read(org, Parts { digest, voice, claim, invite: invite.as_ref(), approval: approval.as_ref() })
+    }
+
+    pub fn read(org: OrgId, parts: Parts<'_>) -> Result<Self, BadEvidence> {
+        let claim: Claim = parts.claim.peek(Some(org))?;
+        if !matches!(claim.node_key, PublicKey::P256(_)) {
+            return Err(BadEvidence::NotANodeKey);
+        }
+        let invite = match (claim.authority, parts.invite) {
+            (ClaimAuthority::Invite(_) | ClaimAuthority::Pattern, Some(envelope)) => {
+                Some((envelope.clone(), read_invite(org, &claim, envelope)?))
+            }
+            (ClaimAuthority::Signers, None) => None,
+            (ClaimAuthority::Invite(_) | ClaimAuthority::Pattern, None) | (ClaimAuthority::Signers, Some(_)) => {
+                return Err(BadEvidence::NoAuthority);
+            }
+        };
+        let second = invite.as_ref().and_then(|(_, invite)| invite.second_key());
+        let keys: Vec<PublicKey> = std::iter::once(claim.node_key).chain(second).chain(claim.replaces).collect();
+        let claim: Claim = parts.claim.open_signed_by(Some(org), &keys)?;
+        Ok(Self {
+            digest: parts.digest,
+            voice: parts.voice,
+            claim,
+            claimed: parts.claim.digest(),
+            signed_claim: parts.claim.clone(),
+            invite,
+            approval: parts.approval.cloned(),
+        })
+    }
+
+    pub fn key(&self) -> Digest {
+        self.claim.node_key.digest()
+    }
+}
+
+fn read_invite(org: OrgId, claim: &Claim, envelope: &Envelope) -> Result<Invite, BadEvidence> {
+    let invite: Invite = envelope.peek(Some(org))?;
+    let named = match claim.authority {
+        ClaimAuthority::Invite(id) => id == invite.id && invite.kind.is_proven(),
+        ClaimAuthority::Pattern => invite.kind == InviteKind::Pattern,
+        ClaimAuthority::Signers => false,
+    };
+    if !invite.is_well_formed() {
+        return Err(BadEvidence::BadInvite);
+    }
+    if named { Ok(invite) } else { Err(BadEvidence::NoAuthority) }
+}

@@ -1,0 +1,312 @@
+//! From a ground and the chains that are here to who is a member, and who waits and why. Pure.
+//!
+//! Law: equal heads, objects, entries and sights give equal states, in whatever order they came.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::id::{Digest, OrgId};
+use identity::key::PublicKey;
+use identity::members::NodeLeaf;
+use identity::principal::NodeName;
+use identity::signers::SignersRef;
+
+use crate::admission::Leave;
+use crate::ledger::chain::{Chain, Entries};
+use crate::ledger::entry::{Action, SignedEntry};
+use crate::ledger::evidence::{BadEvidence, Evidence};
+use crate::ledger::ground::Ground;
+use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
+
+/// Leaves of nodes, by name.
+pub type Leaves = BTreeMap<NodeName, NodeLeaf>;
+
+/// What a replica has beside the ground.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "it borrows a question, which has no form")]
+pub struct Holdings<'a> {
+    /// The map of the head in force. Nothing if the head names one that is not here.
+    pub leaves: Option<&'a Leaves>,
+    pub chains: &'a BTreeMap<PublicKey, Entries>,
+    /// Did a signer of the set in force say no to this claim?
+    pub denied: &'a dyn Fn(Digest) -> bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    pub signers: SignersRef,
+    pub head: Option<Digest>,
+    pub members: BTreeMap<NodeName, Admitted>,
+    /// By the digest of the entry.
+    pub waiting: BTreeMap<Digest, Waiting>,
+    /// Chains that fork, and where.
+    pub forks: BTreeMap<PublicKey, u64>,
+    /// Node keys that said themselves that they leave.
+    pub left: BTreeSet<Digest>,
+    /// Node keys that came back with their SVID.
+    pub joined: BTreeSet<Digest>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    pub key: Digest,
+    pub admission: Digest,
+    pub member: Member,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Unknown if the entry cannot be read.
+    pub claims: Option<(NodeName, Digest)>,
+    pub voice: PublicKey,
+    pub seq: u64,
+    pub why: Why,
+}
+
+/// Why an admission does not count.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    #[error(transparent)]
+    Judged(#[from] NotMember),
+    #[error("another machine was let in under this name, or this one under another: an operator decides")]
+    Contested,
+    #[error("the operators have recorded it, and gave it no place among the members")]
+    Passed,
+    #[error("the members' map of the head in force is not here yet")]
+    NoMap,
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] BadEvidence),
+}
+
+/// One admission of a chain, read.
+struct Claimed<'a> {
+    signed: &'a SignedEntry,
+    evidence: Result<Evidence, BadEvidence>,
+    recorded: bool,
+}
+
+pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
+    let mut state = State {
+        signers: ground.set.as_ref(),
+        head: ground.head.as_ref().map(|record| record.digest),
+        members: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        forks: BTreeMap::new(),
+        left: BTreeSet::new(),
+        joined: BTreeSet::new(),
+    };
+    let mut known = Known::default();
+    let mut claimed = Vec::new();
+    for (voice, entries) in holdings.chains {
+        let record = ground.head().and_then(|head| head.record.get(voice).copied());
+        let chain = Chain::of(entries, record);
+        state.forks.extend(chain.forked_at.map(|seq| (*voice, seq)));
+        known.read(ground, (*voice, entries), &chain, &mut claimed);
+        state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|signed| joined(signed)));
+    }
+    known.denied = Some(holdings.denied);
+    let none = Leaves::new();
+    let leaves = match (ground.head().and_then(|head| head.members), holdings.leaves) {
+        (None, _) => &none,
+        (Some(_), Some(leaves)) => leaves,
+        (Some(_), None) => {
+            state.waiting = claimed.iter().map(|it| (it.signed.digest, it.waits(Why::NoMap))).collect();
+            return state;
+        }
+    };
+    known.names = leaves.values().map(|leaf| (leaf.node_key, leaf.name.clone())).collect();
+    list(&mut state, ground, leaves, &known);
+    admit(&mut state, ground, leaves, (&known, &claimed));
+    state.left = known.left;
+    state
+}
+
+fn joined(signed: &SignedEntry) -> Option<Digest> {
+    match &signed.entry.action {
+        Action::NodeJoin { node_key, .. } => Some(*node_key),
+        Action::NodeAdmit { .. } | Action::NodeLeave { .. } | Action::Take { .. } => None,
+    }
+}
+
+/// Whom the operators' map lists.
+fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) {
+    let Some(by) = state.head else { return };
+    for leaf in leaves.values() {
+        let place = Place::Leaf { leaf, by };
+        let shown = Shown { name: &leaf.name, key: leaf.node_key, place, evidence: None };
+        if let Ok(member) = judge(shown, ground, known) {
+            let admitted = Admitted { key: leaf.node_key, admission: leaf.admission, member };
+            state.members.insert(leaf.name.clone(), admitted);
+        }
+    }
+}
+
+/// Whom gateways let in since.
+fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): (&Known<'_>, &[Claimed<'_>])) {
+    let mut counting: Vec<(&Claimed<'_>, &Evidence, Member)> = Vec::new();
+    for it in claimed {
+        let verdict = match &it.evidence {
+            Err(why) => Err(Why::Unreadable(why.clone())),
+            Ok(evidence) if it.recorded => match leaves.get(&evidence.claim.name) {
+                Some(leaf) if leaf.node_key == evidence.key() => continue,
+                _ if ground.revoked.node_keys.contains(&evidence.key()) => Err(NotMember::Revoked.into()),
+                _ => Err(Why::Passed),
+            },
+            Ok(evidence) => considered(state, ground, leaves, (known, evidence)).map(|member| (evidence, member)),
+        };
+        match verdict {
+            Ok((_, Member::Listed)) => {}
+            Ok((evidence, member)) => counting.push((it, evidence, member)),
+            Err(why) => drop(state.waiting.insert(it.signed.digest, it.waits(why))),
+        }
+    }
+    // Two keys under one name, or two names of one key: all wait. What does not count contests nothing.
+    let (mut keys, mut names): (BTreeMap<_, BTreeSet<_>>, BTreeMap<_, BTreeSet<_>>) = Default::default();
+    for (_, evidence, _) in &counting {
+        keys.entry(&evidence.claim.name).or_default().insert(evidence.key());
+        names.entry(evidence.key()).or_default().insert(&evidence.claim.name);
+    }
+    for (it, evidence, member) in &counting {
+        let alone = keys.get(&evidence.claim.name).is_some_and(|keys| keys.len() == 1)
+            && names.get(&evidence.key()).is_some_and(|names| names.len() == 1);
+        if !alone {
+            state.waiting.insert(it.signed.digest, it.waits(Why::Contested));
+            continue;
+        }
+        let admitted = Admitted { key: evidence.key(), admission: it.signed.digest, member: member.clone() };
+        // A machine whose first reply was lost may have asked elsewhere: the lower digest is shown, whoever has both.
+        let slot = state.members.entry(evidence.claim.name.clone()).or_insert_with(|| admitted.clone());
+        if slot.key != admitted.key || admitted.admission < slot.admission {
+            *slot = admitted;
+        }
+    }
+}
+
+fn considered(
+    state: &State,
+    ground: &Ground,
+    leaves: &Leaves,
+    (known, evidence): (&Known<'_>, &Evidence),
+) -> Result<Member, Why> {
+    let name = &evidence.claim.name;
+    let place = match (state.head, leaves.get(name)) {
+        (Some(by), Some(leaf)) => Place::Leaf { leaf, by },
+        (Some(by), None) if ground.head().is_some_and(|head| head.members.is_some()) => Place::NoLeaf { by },
+        (_, _) => Place::NoMap,
+    };
+    // A machine that is listed may have asked twice: the leaf names the admission that counts.
+    let is_listed = matches!(place, Place::Leaf { leaf, .. } if leaf.node_key == evidence.key());
+    let shown = Shown { name, key: evidence.key(), place, evidence: Some(evidence).filter(|_| !is_listed) };
+    let member = judge(shown, ground, known)?;
+    match &member {
+        // Who holds chains and lacks a part of one does not guess.
+        Member::Invited { unseen } if unseen.contains(&Unseen::Uses) => Err(NotMember::UsesUnknown.into()),
+        Member::Invited { .. } | Member::Listed => Ok(member),
+    }
+}
+
+impl Claimed<'_> {
+    fn waits(&self, why: Why) -> Waiting {
+        let claims = self.evidence.as_ref().ok().map(|evidence| (evidence.claim.name.clone(), evidence.key()));
+        Waiting { claims, voice: self.signed.entry.voice, seq: self.signed.entry.seq, why }
+    }
+}
+
+/// What the chains say, for the judge.
+#[derive(Default)]
+struct Known<'a> {
+    names: BTreeMap<Digest, NodeName>,
+    left: BTreeSet<Digest>,
+    links: BTreeMap<Digest, Link>,
+    /// Of each voice and invite, the node keys in the order of the chain.
+    spent: BTreeMap<(PublicKey, Digest), Vec<Digest>>,
+    /// Voices whose whole chain is here.
+    whole: BTreeSet<PublicKey>,
+    denied: Option<&'a dyn Fn(Digest) -> bool>,
+}
+
+impl Known<'_> {
+    fn read<'c>(
+        &mut self,
+        ground: &Ground,
+        (voice, entries): (PublicKey, &'c Entries),
+        chain: &Chain<'c>,
+        claimed: &mut Vec<Claimed<'c>>,
+    ) {
+        if chain.whole {
+            self.whole.insert(voice);
+        }
+        let settled = ground.head().and_then(|head| head.record.get(&voice)).map_or(0, |record| record.seq);
+        self.links.extend(chain.tail.iter().map(|signed| (signed.digest, Link::Linked)));
+        let tail: BTreeSet<Digest> = chain.tail.iter().map(|signed| signed.digest).collect();
+        let recorded: BTreeSet<Digest> = chain.recorded.iter().map(|signed| signed.digest).collect();
+        let in_order = chain.recorded.iter().chain(&chain.tail).copied();
+        let beside = entries.values().filter(|it| !tail.contains(&it.digest) && !recorded.contains(&it.digest));
+        for signed in in_order.chain(beside) {
+            let linked = tail.contains(&signed.digest) || recorded.contains(&signed.digest);
+            if !linked {
+                let forked = chain.forked_at.is_some_and(|at| signed.entry.seq >= at && signed.entry.seq > settled);
+                self.links.insert(signed.digest, if forked { Link::Forked } else { Link::NotLinked });
+            }
+            match &signed.entry.action {
+                Action::NodeAdmit { .. } => {
+                    let evidence = Evidence::of(ground.org, signed);
+                    if let (true, Ok(evidence)) = (linked, &evidence) {
+                        self.spend(voice, evidence);
+                    }
+                    claimed.push(Claimed { signed, evidence, recorded: recorded.contains(&signed.digest) });
+                }
+                // What was recorded, a head has settled; and a voice that ended says nothing more.
+                Action::NodeLeave { leave } if tail.contains(&signed.digest) && ground.mandate(voice).is_some() => {
+                    self.left.extend(left(ground.org, leave));
+                }
+                Action::NodeLeave { .. } | Action::NodeJoin { .. } | Action::Take { .. } => {}
+            }
+        }
+    }
+
+    fn spend(&mut self, voice: PublicKey, evidence: &Evidence) {
+        let Some((envelope, _)) = &evidence.invite else { return };
+        let keys = self.spent.entry((voice, envelope.digest())).or_default();
+        if !keys.contains(&evidence.key()) {
+            keys.push(evidence.key());
+        }
+    }
+}
+
+/// A machine's own word.
+fn left(org: OrgId, leave: &identity::envelope::Envelope) -> Option<Digest> {
+    let named: Leave = leave.peek(Some(org)).ok()?;
+    let leave: Leave = leave.open_signed_by(Some(org), &[named.node_key]).ok()?;
+    Some(leave.node_key.digest())
+}
+
+impl Facts for Known<'_> {
+    fn name_of(&self, key: Digest) -> Fact<Option<NodeName>> {
+        Fact::Known(self.names.get(&key).cloned())
+    }
+
+    fn has_left(&self, key: Digest) -> Fact<bool> {
+        Fact::Known(self.left.contains(&key))
+    }
+
+    fn link(&self, _: PublicKey, admission: Digest) -> Fact<Link> {
+        Fact::Known(self.links.get(&admission).copied().unwrap_or(Link::NotLinked))
+    }
+
+    fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64> {
+        if !self.whole.contains(&voice) {
+            return Fact::Unknown;
+        }
+        let keys = self.spent.get(&(voice, invite));
+        let before = keys.map_or(0, |keys| keys.iter().take_while(|it| **it != key).count());
+        Fact::Known(u64::try_from(before).unwrap_or(u64::MAX))
+    }
+
+    fn is_denied(&self, claim: Digest) -> Fact<bool> {
+        self.denied.map_or(Fact::Unknown, |denied| Fact::Known(denied(claim)))
+    }
+
+    fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {
+        Fact::Known(None)
+    }
+}

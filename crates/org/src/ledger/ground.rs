@@ -1,0 +1,90 @@
+//! What everything here is judged by: the signer set in force, its head, and what was taken back. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::head::{Head, Mandate, Revocations, SignedHead, TrustLine};
+use identity::id::{Digest, OrgId};
+use identity::key::PublicKey;
+use identity::signers::SignerSet;
+use identity::trust;
+
+use crate::ledger::signers::InForce;
+use crate::state::HeadRecord;
+
+/// Heads as they came, by digest; nothing about them is believed yet.
+pub type Heads = BTreeMap<Digest, HeadRecord>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ground {
+    pub org: OrgId,
+    pub set: SignerSet,
+    /// The head in force. Nothing if the set has signed none that is here, and the one that stands in is not here.
+    pub head: Option<HeadRecord>,
+    /// Lines of all heads of the set in force, and of those that the head in force reaches.
+    pub revoked: Revocations,
+    /// By the set in force, not reached: they only take away.
+    pub rivals: Vec<HeadRecord>,
+    /// The head in force, and all that it reaches through `previous`, as far as they are here.
+    pub reached: BTreeSet<Digest>,
+}
+
+/// Heads are ordered by signer set, then version; of two alike the lower digest is the higher.
+pub fn rank(head: &HeadRecord) -> (u64, u64, std::cmp::Reverse<Digest>) {
+    (head.head.signers.version, head.head.version, std::cmp::Reverse(head.digest))
+}
+
+/// Signed by the threshold of the very set that it names.
+pub fn is_of(record: &HeadRecord, set: &SignerSet) -> bool {
+    record.head.signers == set.as_ref() && SignedHead::open(set, &record.envelope).is_ok()
+}
+
+pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
+    let set = &in_force.set;
+    let own: Vec<&HeadRecord> = heads.values().filter(|record| is_of(record, set)).collect();
+    let newest = own.iter().copied().max_by_key(|record| rank(record));
+    // Until the set has signed a head, the one that its succession names stands in, and no other.
+    let top = newest.or_else(|| in_force.stands_in.and_then(|named| heads.get(&named)));
+    let reached = reach(top, heads);
+    let rivals: Vec<&HeadRecord> = own.into_iter().filter(|record| !reached.contains(&record.digest)).collect();
+    let mut revoked = Revocations::default();
+    for record in reached.iter().filter_map(|digest| heads.get(digest)).chain(rivals.iter().copied()) {
+        revoked.absorb(&record.head.revocations);
+    }
+    let mut rivals: Vec<HeadRecord> = rivals.into_iter().cloned().collect();
+    rivals.sort_by_key(|record| std::cmp::Reverse(rank(record)));
+    Ground { org, set: set.clone(), head: top.cloned(), revoked, rivals, reached }
+}
+
+fn reach(top: Option<&HeadRecord>, heads: &Heads) -> BTreeSet<Digest> {
+    let mut reached = BTreeSet::new();
+    let mut edge: Vec<&HeadRecord> = top.into_iter().collect();
+    while let Some(record) = edge.pop() {
+        if reached.insert(record.digest) {
+            edge.extend(record.head.previous.iter().filter_map(|before| heads.get(before)));
+        }
+    }
+    reached
+}
+
+impl Ground {
+    pub fn head(&self) -> Option<&Head> {
+        self.head.as_ref().map(|record| &record.head)
+    }
+
+    /// Does the map of this head still show who is a member?
+    pub fn shows(&self, head: Digest) -> bool {
+        self.head.as_ref().is_some_and(|own| own.digest == head || own.head.recent.contains(&head))
+    }
+
+    /// The mandate of a voice, unless it was closed.
+    pub fn mandate(&self, voice: PublicKey) -> Option<&Mandate> {
+        let mandate = self.head()?.mandate_for_voice(voice);
+        mandate.filter(|_| !self.revoked.voices.contains(&voice))
+    }
+
+    /// What is so of trust: as the head in force says, and whatever a rival took away.
+    pub fn trust(&self) -> Vec<TrustLine> {
+        let own = self.head().map(|head| head.trust.clone()).unwrap_or_default();
+        self.rivals.iter().fold(own, |lines, rival| trust::heed(&lines, &rival.head.trust, true))
+    }
+}

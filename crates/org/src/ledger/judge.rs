@@ -1,0 +1,303 @@
+//! Who is a member? One answer for fold, peers, gateways and the operator's tool. Decides only.
+//!
+//! By the head in force and what is shown. What the asked one does not know is said, not guessed: a peer holds no chains,
+//! so it cannot tell how often an invite was used.
+
+use std::collections::BTreeSet;
+
+use identity::envelope::Payload as _;
+use identity::head::Head;
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::members::NodeLeaf;
+use identity::principal::{Kind, NodeName};
+
+use crate::admission::Claim;
+use crate::approve::{Decision, Waiver};
+use crate::invite::{Approval, Invite, Uses};
+use crate::ledger::counts::{NotCounted, counts, counts_within, says_yes};
+use crate::ledger::evidence::Evidence;
+use crate::ledger::ground::Ground;
+
+/// What a machine shows of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    pub name: &'a NodeName,
+    /// Digest of its node key.
+    pub key: Digest,
+    pub place: Place<'a>,
+    /// Not needed by whom a leaf names.
+    pub evidence: Option<&'a Evidence>,
+}
+
+/// How the name stands in a map, which was checked.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// In the map of the head with this digest.
+    Leaf { leaf: &'a NodeLeaf, by: Digest },
+    /// It has none in the map of the head with this digest.
+    NoLeaf { by: Digest },
+    /// The head in force has no map.
+    NoMap,
+}
+
+/// What the asked one knows beside the ground.
+pub trait Facts {
+    /// The name that the head in force lists for this key.
+    fn name_of(&self, key: Digest) -> Fact<Option<NodeName>>;
+    /// Did the key say itself that it left?
+    fn has_left(&self, key: Digest) -> Fact<bool>;
+    /// Does the admission link to the record, unforked?
+    fn link(&self, voice: PublicKey, admission: Digest) -> Fact<Link>;
+    /// How many other keys spent the invite in the voice's chain before this one did.
+    fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64>;
+    /// Did a signer of the set in force say no to this claim?
+    fn is_denied(&self, claim: Digest) -> Fact<bool>;
+    /// The key that was seen first under the name.
+    fn pinned(&self, name: &NodeName) -> Fact<Option<Digest>>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fact<T> {
+    Known(T),
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    Linked,
+    Forked,
+    NotLinked,
+}
+
+/// Built only by `judge`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Member {
+    /// The operators' map says so.
+    Listed,
+    /// By an invite, or the signers' word, until the next head. It has what its invite lists by name, not by `*`.
+    Invited { unseen: BTreeSet<Unseen> },
+}
+
+/// What was not looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unseen {
+    Chain,
+    Uses,
+    Denials,
+    OtherNames,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotMember {
+    #[error("no head is in force here")]
+    NoHead,
+    #[error("the key was revoked")]
+    Revoked,
+    #[error("the name `{0}` was ended for good")]
+    NameEnded(NodeName),
+    #[error("its place was shown by a head that does not count any more")]
+    TooOld,
+    #[error("it is not shown that nobody else has the name")]
+    NotShown,
+    #[error("it shows no admission, and no leaf of the members' map names its key")]
+    NoAdmission,
+    #[error("the admission is another machine's")]
+    OtherEvidence,
+    #[error("the operators published this key with another admission")]
+    OtherAdmission,
+    #[error("the operators published the name `{name}` for the key {published}; the key {presented} uses it too")]
+    NameOfAnother { name: NodeName, published: Digest, presented: Digest },
+    #[error("the key {pinned} was seen first under the name `{name}`; now the key {presented} uses it")]
+    PinnedToAnother { name: NodeName, pinned: Digest, presented: Digest },
+    #[error("the operators published this key as `{0}`")]
+    ListedAs(NodeName),
+    #[error("the machine left")]
+    Left,
+    #[error("the gateway that let it in has no mandate for that any more")]
+    NoMandate,
+    #[error("its gateway's chain forks there")]
+    Forked,
+    #[error("it does not link to what the operators have recorded of its gateway's chain")]
+    NotLinked,
+    #[error("the invite that let it in does not count: {0}")]
+    Invite(NotCounted),
+    #[error("the signers' word that let it in does not count: {0}")]
+    Word(NotCounted),
+    #[error("the invite does not reach so far")]
+    BeyondInvite,
+    #[error("all uses of the invite at this gateway were spent")]
+    NoUsesLeft,
+    #[error("how often the invite was used is not known here: a part of its gateway's chain is missing")]
+    UsesUnknown,
+    #[error("a person must approve the claim, and nobody has")]
+    NotApproved,
+    #[error("a signer said no to the claim")]
+    Denied,
+}
+
+impl NotMember {
+    /// Two keys under one name: a person must look.
+    pub const fn is_alarm(&self) -> bool {
+        matches!(self, Self::NameOfAnother { .. } | Self::PinnedToAnother { .. })
+    }
+}
+
+pub fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Member, NotMember> {
+    let head = ground.head.as_ref().ok_or(NotMember::NoHead)?;
+    if ground.revoked.node_keys.contains(&shown.key) {
+        return Err(NotMember::Revoked);
+    }
+    if ground.revoked.principals.iter().any(|it| it.node_name().as_ref() == Some(shown.name)) {
+        return Err(NotMember::NameEnded(shown.name.clone()));
+    }
+    if facts.has_left(shown.key) == Fact::Known(true) {
+        return Err(NotMember::Left);
+    }
+    match shown.place {
+        Place::Leaf { leaf, by } => {
+            if leaf.name != *shown.name {
+                return Err(NotMember::NotShown);
+            }
+            if !ground.shows(by) {
+                return Err(NotMember::TooOld);
+            }
+            if leaf.node_key == shown.key {
+                return listed(shown, leaf, by == head.digest, (ground, facts));
+            }
+            if by != head.digest {
+                return Err(NotMember::TooOld);
+            }
+            if !is_free(leaf.node_key, ground, facts) {
+                let (name, published, presented) = (shown.name.clone(), leaf.node_key, shown.key);
+                return Err(NotMember::NameOfAnother { name, published, presented });
+            }
+        }
+        // That somebody is not there is shown by the newest map only: in an earlier one nobody was there yet.
+        Place::NoLeaf { by } if by != head.digest => return Err(NotMember::TooOld),
+        Place::NoMap if head.head.members.is_some() => return Err(NotMember::NotShown),
+        Place::NoLeaf { .. } | Place::NoMap => {}
+    }
+    invited(shown, &head.head, (ground, facts))
+}
+
+/// A listed name is free when its key is revoked, or left.
+fn is_free(key: Digest, ground: &Ground, facts: &dyn Facts) -> bool {
+    ground.revoked.node_keys.contains(&key) || facts.has_left(key) == Fact::Known(true)
+}
+
+fn listed(
+    shown: Shown<'_>,
+    leaf: &NodeLeaf,
+    newest: bool,
+    (ground, facts): (&Ground, &dyn Facts),
+) -> Result<Member, NotMember> {
+    if shown.evidence.is_some_and(|evidence| evidence.digest != leaf.admission) {
+        return Err(NotMember::OtherAdmission);
+    }
+    // The newest map is the operators' last word; an earlier one may be from before somebody else came.
+    if !newest {
+        check_pin(shown, (ground, facts))?;
+    }
+    Ok(Member::Listed)
+}
+
+fn check_pin(shown: Shown<'_>, (ground, facts): (&Ground, &dyn Facts)) -> Result<(), NotMember> {
+    match facts.pinned(shown.name) {
+        Fact::Known(Some(pinned)) if pinned != shown.key && !is_free(pinned, ground, facts) => {
+            Err(NotMember::PinnedToAnother { name: shown.name.clone(), pinned, presented: shown.key })
+        }
+        Fact::Known(_) | Fact::Unknown => Ok(()),
+    }
+}
+
+/// Beyond the record: everything by the head in force.
+fn invited(shown: Shown<'_>, head: &Head, (ground, facts): (&Ground, &dyn Facts)) -> Result<Member, NotMember> {
+    let evidence = shown.evidence.ok_or(NotMember::NoAdmission)?;
+    if evidence.claim.name != *shown.name || evidence.key() != shown.key {
+        return Err(NotMember::OtherEvidence);
+    }
+    let mut unseen = BTreeSet::new();
+    match facts.name_of(shown.key) {
+        Fact::Known(Some(name)) if name != *shown.name => return Err(NotMember::ListedAs(name)),
+        Fact::Known(_) => {}
+        Fact::Unknown => drop(unseen.insert(Unseen::OtherNames)),
+    }
+    let mandate = ground.mandate(evidence.voice).ok_or(NotMember::NoMandate)?;
+    let covers = mandate.names.iter().any(|glob| glob.matches(shown.name.as_str()));
+    if !covers || !mandate.kinds.contains(&Kind::Node) {
+        return Err(NotMember::NoMandate);
+    }
+    match facts.link(evidence.voice, evidence.digest) {
+        Fact::Known(Link::Linked) => {}
+        Fact::Known(Link::Forked) => return Err(NotMember::Forked),
+        Fact::Known(Link::NotLinked) => return Err(NotMember::NotLinked),
+        Fact::Unknown => drop(unseen.insert(Unseen::Chain)),
+    }
+    match &evidence.invite {
+        None => {
+            counts::<Claim>(&evidence.signed_claim, ground).map_err(NotMember::Word)?;
+        }
+        Some((envelope, _)) => {
+            let fresh = head.fresh_until.since(head.issued_at);
+            let invite: Invite = counts_within(envelope, ground, fresh).map_err(NotMember::Invite)?;
+            invite.check_claim(&evidence.claim).map_err(|_| NotMember::BeyondInvite)?;
+            check_approved(evidence, &invite, (ground, facts), &mut unseen)?;
+            check_uses(evidence, (envelope.digest(), &invite), facts, &mut unseen)?;
+        }
+    }
+    check_pin(shown, (ground, facts))?;
+    Ok(Member::Invited { unseen })
+}
+
+fn check_approved(
+    evidence: &Evidence,
+    invite: &Invite,
+    (ground, facts): (&Ground, &dyn Facts),
+    unseen: &mut BTreeSet<Unseen>,
+) -> Result<(), NotMember> {
+    match facts.is_denied(evidence.claimed) {
+        Fact::Known(true) => return Err(NotMember::Denied),
+        Fact::Known(false) => {}
+        Fact::Unknown if invite.approval == Approval::Human => drop(unseen.insert(Unseen::Denials)),
+        Fact::Unknown => {}
+    }
+    match invite.approval {
+        Approval::None => Ok(()),
+        Approval::Human => {
+            let approval = evidence.approval.as_ref().ok_or(NotMember::NotApproved)?;
+            let said = match approval.kind() {
+                Decision::KIND => says_yes(approval, evidence.claimed, invite.approvers, ground),
+                Waiver::KIND => {
+                    let waiver: Result<Waiver, _> = counts(approval, ground);
+                    waiver.is_ok_and(|waiver| waiver.lets_in(invite, &evidence.claim.name))
+                }
+                _ => false,
+            };
+            if said { Ok(()) } else { Err(NotMember::NotApproved) }
+        }
+    }
+}
+
+/// Each distinct node key in a voice's chain spends one, in the order of the chain.
+fn check_uses(
+    evidence: &Evidence,
+    (digest, invite): (Digest, &Invite),
+    facts: &dyn Facts,
+    unseen: &mut BTreeSet<Unseen>,
+) -> Result<(), NotMember> {
+    let right = invite.rights.iter().find(|right| right.voice == Some(evidence.voice));
+    let most = match right.map(|right| right.uses) {
+        None => return Err(NotMember::NoUsesLeft),
+        Some(Uses::Unlimited) => return Ok(()),
+        Some(Uses::Limited(most)) => most,
+    };
+    match facts.spent_before(evidence.voice, digest, evidence.key()) {
+        Fact::Known(before) if before >= u64::from(most) => Err(NotMember::NoUsesLeft),
+        Fact::Known(_) => Ok(()),
+        Fact::Unknown => {
+            unseen.insert(Unseen::Uses);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The ledger: heads, what operators signed, and what gateways wrote since. The only judges of what counts.
+
+pub mod step;
+pub mod signers;
+pub mod ground;
+pub mod counts;
+pub mod entry;
+pub mod chain;
+pub mod evidence;
+pub mod judge;
+pub mod fold;
+pub mod replica;
+pub mod draft;

@@ -1,0 +1,147 @@
+//! What one replica has: heads, what operators signed, chains, and when it first saw each change of signers.
+//!
+//! It takes everything that hangs together, from whomever; what counts is asked afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::head::Head;
+use identity::id::{Digest, OrgId};
+use identity::key::PublicKey;
+use identity::members::{Leaf, MembersMap};
+use identity::signers::{Recovery, SignerSet, SignersRef, Succession, Word};
+use identity::time::Timestamp;
+
+use crate::founding::Founding;
+use crate::ledger::chain::Entries;
+use crate::ledger::counts::says_no;
+use crate::ledger::entry::{Entry, SignedEntry};
+use crate::ledger::fold::{Holdings, Leaves, State, fold};
+use crate::ledger::ground::{Ground, Heads, ground, is_of};
+use crate::ledger::signers::{Basis, Frozen, Signers, signers};
+use crate::ledger::step::{Sights, Step};
+use crate::state::HeadRecord;
+
+#[derive(Debug, Clone)]
+pub struct Replica {
+    pub org: OrgId,
+    pub basis: Basis,
+    pub steps: BTreeMap<Digest, Step>,
+    pub sights: Sights,
+    pub heads: Heads,
+    /// Invites, waivers, yes and no, by digest, with all signatures that came.
+    pub objects: BTreeMap<Digest, Envelope>,
+    pub chains: BTreeMap<PublicKey, Entries>,
+    /// Maps of heads, by root.
+    pub maps: BTreeMap<Digest, Leaves>,
+}
+
+impl Replica {
+    pub fn new(founding: &Founding, floor: Option<SignersRef>) -> Self {
+        Self {
+            org: founding.id,
+            basis: Basis::of(founding, floor),
+            steps: BTreeMap::new(),
+            sights: Sights::new(),
+            heads: Heads::new(),
+            objects: BTreeMap::new(),
+            chains: BTreeMap::new(),
+            maps: BTreeMap::new(),
+        }
+    }
+
+    /// Takes whatever it is. Signatures on the same bytes add up.
+    pub fn take(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
+        match envelope.kind() {
+            Head::KIND => self.take_head(envelope)?,
+            Succession::KIND | Recovery::KIND => self.take_step(envelope)?,
+            Entry::KIND => {
+                let signed = SignedEntry::open(self.org, envelope.clone())?;
+                self.chains.entry(signed.entry.voice).or_default().insert(signed.digest, signed);
+            }
+            _ => {
+                let known = self.objects.entry(envelope.digest()).or_insert_with(|| envelope.clone());
+                known.merge(envelope);
+            }
+        }
+        self.look(now);
+        Ok(())
+    }
+
+    fn take_head(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
+        let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
+        let record = self.heads.entry(digest);
+        record.or_insert_with(|| HeadRecord { digest, envelope: envelope.clone(), head }).envelope.merge(envelope);
+        Ok(())
+    }
+
+    fn take_step(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
+        let step = Step::read(self.org, envelope)?;
+        self.steps.entry(step.digest).or_insert(step).envelope.merge(envelope);
+        Ok(())
+    }
+
+    /// The leaves of nodes in a map, if they are that map.
+    pub fn take_map(&mut self, leaves: &Leaves) {
+        let all: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
+        if let Ok(map) = MembersMap::of(&all) {
+            self.maps.insert(map.root(), leaves.clone());
+        }
+    }
+
+    /// Steps are seen once enough have signed them and there is a head to stand on.
+    fn look(&mut self, now: Timestamp) {
+        let mut sets: Vec<SignerSet> = vec![self.basis.first.clone()];
+        sets.extend(self.steps.values().map(|step| step.to.clone()));
+        loop {
+            let further: BTreeSet<Digest> = self.seen_steps().flat_map(Step::follows).collect();
+            let fresh = |step: &&Step| {
+                let stands = step.head.is_some_and(|head| self.heads.contains_key(&head))
+                    || self.heads.values().any(|record| is_of(record, &step.to))
+                    || further.contains(&step.to.id);
+                !self.sights.contains_key(&step.digest) && stands && self.is_signed(step, &sets)
+            };
+            let fresh: Vec<Digest> = self.steps.values().filter(fresh).map(|step| step.digest).collect();
+            if fresh.is_empty() {
+                return;
+            }
+            self.sights.extend(fresh.into_iter().map(|digest| (digest, now)));
+        }
+    }
+
+    fn seen_steps(&self) -> impl Iterator<Item = &Step> {
+        self.sights.keys().filter_map(|digest| self.steps.get(digest))
+    }
+
+    /// A delay that began before the keys had signed would be nobody's.
+    fn is_signed(&self, step: &Step, sets: &[SignerSet]) -> bool {
+        match step.word {
+            Word::Recovery => step.is_signed_by(&self.basis.recovery),
+            Word::Signers => {
+                step.follows().all(|id| sets.iter().any(|set| set.id == id && step.is_signed_by(&set.quorum)))
+            }
+        }
+    }
+
+    pub fn signers(&self, now: Timestamp) -> Signers {
+        let steps: Vec<Step> = self.steps.values().cloned().collect();
+        signers(&self.basis, &steps, &self.sights, now)
+    }
+
+    pub fn ground(&self, now: Timestamp) -> Result<Ground, Frozen> {
+        match self.signers(now) {
+            Signers::InForce(in_force) => Ok(ground(self.org, &in_force, &self.heads)),
+            Signers::Frozen(frozen) => Err(frozen),
+        }
+    }
+
+    pub fn state(&self, now: Timestamp) -> Result<State, Frozen> {
+        Ok(self.fold(&self.ground(now)?))
+    }
+
+    pub fn fold(&self, ground: &Ground) -> State {
+        let denied = |claim: Digest| self.objects.values().any(|object| says_no(object, claim, ground));
+        let leaves = ground.head().and_then(|head| head.members).and_then(|root| self.maps.get(&root));
+        fold(ground, Holdings { leaves, chains: &self.chains, denied: &denied })
+    }
+}

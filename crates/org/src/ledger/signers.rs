@@ -1,0 +1,326 @@
+//! Which signer set is in force here: a matter of what was signed, and of when this replica first saw it. Pure.
+//!
+//! Law: the same steps and the same sights give the same answer, in whatever order they came; and no word of an author
+//! about its own past is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::signers::{Quorum, SignerSet, SignersRef, Word};
+use identity::time::{Seconds, Timestamp};
+
+use crate::founding::Founding;
+use crate::ledger::step::{Sights, Step};
+
+/// What the founding record says of it, and what a person settled: a join code, a backup, or by hand on the machine.
+#[derive(Debug, Clone)]
+pub struct Basis {
+    pub first: SignerSet,
+    pub recovery: Quorum,
+    pub delay: Seconds,
+    pub floor: Option<SignersRef>,
+}
+
+impl Basis {
+    pub fn of(founding: &Founding, floor: Option<SignersRef>) -> Self {
+        let record = &founding.record;
+        Self { first: founding.first_signers(), recovery: record.recovery.clone(), delay: record.recovery_delay, floor }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signers {
+    InForce(InForce),
+    /// Two sets claim one place, and both were seen before people could look: nothing new counts here.
+    Frozen(Frozen),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InForce {
+    pub set: SignerSet,
+    /// Since when it is in force here; nothing for the founders' own.
+    pub since: Option<Timestamp>,
+    /// The steps from the first set to this one.
+    pub path: Vec<Digest>,
+    /// The head that stands in until this set has signed one.
+    pub stands_in: Option<Digest>,
+    /// Recoveries of this set that wait, and when each takes effect.
+    pub pending: Vec<(Digest, Timestamp)>,
+    /// Steps that contradict what is settled here: no harm, but somebody should know.
+    pub late: BTreeSet<Digest>,
+    /// The floor was not reached: whoever handed this over withholds steps.
+    pub below_floor: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frozen {
+    /// The last set that nobody contests.
+    pub last: SignerSet,
+    pub rivals: Vec<SignerSet>,
+    pub since: Timestamp,
+    /// Ways out that wait, and when each takes effect.
+    pub pending: Vec<(Digest, Timestamp)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Own,
+    Recovered,
+}
+
+/// A step that could be the next one.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    at: Timestamp,
+    step: &'a Step,
+}
+
+impl Candidate<'_> {
+    const fn rank(&self) -> (Timestamp, Digest) {
+        (self.at, self.step.digest)
+    }
+}
+
+type Candidates<'a> = BTreeMap<(Kind, Digest), Candidate<'a>>;
+
+/// Where the walk stands.
+struct Walk<'a> {
+    basis: &'a Basis,
+    steps: &'a [Step],
+    sights: &'a Sights,
+    now: Timestamp,
+    /// Of each version that the floor settles, the set.
+    settled: BTreeMap<u64, Digest>,
+    at: SignerSet,
+    since: Timestamp,
+    path: Vec<Digest>,
+    stands_in: Option<Digest>,
+    /// Keys that were removed: none returns.
+    gone: Vec<PublicKey>,
+    late: BTreeSet<Digest>,
+}
+
+pub fn signers(basis: &Basis, steps: &[Step], sights: &Sights, now: Timestamp) -> Signers {
+    let mut walk = Walk {
+        basis,
+        steps,
+        sights,
+        now,
+        settled: settled(basis, steps),
+        at: basis.first.clone(),
+        since: Timestamp::from_unix(0),
+        path: Vec::new(),
+        stands_in: None,
+        gone: Vec::new(),
+        late: BTreeSet::new(),
+    };
+    loop {
+        match walk.next() {
+            Next::Step(step, at) => walk.take(step, at),
+            Next::Stay(pending) => return Signers::InForce(walk.rest(pending)),
+            Next::Freeze(frozen) => return Signers::Frozen(frozen),
+        }
+    }
+}
+
+enum Next<'a> {
+    Step(&'a Step, Timestamp),
+    Stay(Vec<(Digest, Timestamp)>),
+    Freeze(Frozen),
+}
+
+impl<'a> Walk<'a> {
+    fn next(&mut self) -> Next<'a> {
+        let all = self.candidates();
+        if let Some(floor) = all.iter().find(|((_, to), _)| self.settled.values().any(|id| id == to)) {
+            let ((_, to), candidate) = floor;
+            // Whoever settled it has waited.
+            let at = candidate.at.min(self.seen(*to)).max(self.since);
+            let step = candidate.step;
+            self.shout_of_others(&all, *to);
+            return Next::Step(step, at);
+        }
+        let own = all.iter().filter(|((kind, _), _)| *kind == Kind::Own).min_by_key(|(_, it)| it.rank());
+        let due = |((kind, _), it): &(&(Kind, Digest), &Candidate<'a>)| *kind == Kind::Recovered && it.at <= self.now;
+        let recovered = all.iter().filter(due).min_by_key(|(_, it)| it.rank());
+        let window = self.basis.delay;
+        let (kind, winner) = match (own, recovered) {
+            // What the set itself signed wins if it is here before that, or within one delay after.
+            (Some((_, own)), Some((_, it))) if own.at > it.at + window => (Kind::Recovered, *it),
+            (Some((_, own)), _) => (Kind::Own, *own),
+            (None, Some((_, it))) => (Kind::Recovered, *it),
+            (None, None) => {
+                let waits = all.values().filter(|it| it.step.word == Word::Recovery);
+                return Next::Stay(waits.map(|it| (it.step.digest, it.at)).collect());
+            }
+        };
+        let rivals = self.rivals(&all, kind, winner);
+        if rivals.is_empty() {
+            self.shout_of_others(&all, winner.step.to.id);
+            return Next::Step(winner.step, winner.at);
+        }
+        self.way_out(winner, &rivals)
+    }
+
+    fn candidates(&mut self) -> Candidates<'a> {
+        let mut all = Candidates::new();
+        for step in self.steps {
+            let Some(seen) = self.sights.get(&step.digest) else { continue };
+            let Some(kind) = self.kind_of(step) else { continue };
+            if self.contradicts_floor(step) {
+                self.late.insert(step.digest);
+                continue;
+            }
+            let at = match kind {
+                Kind::Own => (*seen).max(self.since),
+                // The delay runs while this very set is in force.
+                Kind::Recovered => (*seen).max(self.since) + self.basis.delay,
+            };
+            let candidate = Candidate { at, step };
+            let known = all.entry((kind, step.to.id)).or_insert(candidate);
+            if candidate.rank() < known.rank() {
+                *known = candidate;
+            }
+        }
+        all
+    }
+
+    /// Could it follow the set where the walk stands, and on whose word?
+    fn kind_of(&self, step: &Step) -> Option<Kind> {
+        let one_on = self.at.version.checked_add(1) == Some(step.to.version);
+        let two_on = self.at.version.checked_add(2) == Some(step.to.version);
+        let fits = step.previous == self.at.id && step.also.is_empty() && !step.brings_back(&self.gone);
+        match step.word {
+            Word::Signers if fits && one_on => step.is_signed_by(&self.at.quorum).then_some(Kind::Own),
+            // A way out of a freeze that is none here is a recovery like any other.
+            Word::Recovery if fits && ((one_on && !step.settles) || (two_on && step.settles)) => {
+                step.is_signed_by(&self.basis.recovery).then_some(Kind::Recovered)
+            }
+            Word::Signers | Word::Recovery => None,
+        }
+    }
+
+    fn contradicts_floor(&self, step: &Step) -> bool {
+        self.settled.get(&step.to.version).is_some_and(|id| *id != step.to.id)
+    }
+
+    /// When any step to this set was first seen.
+    fn seen(&self, to: Digest) -> Timestamp {
+        let sights = self.steps.iter().filter(|step| step.to.id == to).filter_map(|step| self.sights.get(&step.digest));
+        sights.min().copied().unwrap_or(self.now)
+    }
+
+    /// Others of the winner's kind that were seen before one delay was over.
+    fn rivals(&self, all: &Candidates<'a>, kind: Kind, winner: Candidate<'a>) -> Vec<&'a Step> {
+        let open = winner.at + self.basis.delay;
+        let rival = |((its, to), it): (&(Kind, Digest), &Candidate<'a>)| {
+            let other = *its == kind && *to != winner.step.to.id && !it.step.settles && !winner.step.settles;
+            (other && self.seen(*to) <= open).then_some(it.step)
+        };
+        all.iter().filter_map(rival).collect()
+    }
+
+    fn way_out(&self, winner: Candidate<'a>, others: &[&'a Step]) -> Next<'a> {
+        let rivals: Vec<&Step> = std::iter::once(winner.step).chain(others.iter().copied()).collect();
+        let first = others.iter().map(|it| self.seen(it.to.id)).min().unwrap_or(winner.at);
+        let since = winner.at.max(first);
+        let mut ways: Vec<(Timestamp, Digest, &'a Step)> =
+            self.steps.iter().filter_map(|step| self.leads_out(step, &rivals, since)).collect();
+        ways.sort_by_key(|(at, digest, _)| (*at, *digest));
+        if let Some((at, _, step)) = ways.first().copied().filter(|(at, ..)| *at <= self.now) {
+            let other = |(_, digest, it): &(Timestamp, Digest, &Step)| {
+                it.to.id != step.to.id && self.sights.get(digest).is_some_and(|seen| *seen <= at + self.basis.delay)
+            };
+            if !ways.iter().any(other) {
+                return Next::Step(step, at);
+            }
+        }
+        let pending = ways.into_iter().map(|(at, digest, _)| (digest, at)).collect();
+        let rivals = rivals.into_iter().map(|step| step.to.clone()).collect();
+        Next::Freeze(Frozen { last: self.at.clone(), rivals, since, pending })
+    }
+
+    /// A set that every rival's threshold signed leads out at once; a recovery after its delay.
+    fn leads_out(&self, step: &'a Step, rivals: &[&Step], since: Timestamp) -> Option<(Timestamp, Digest, &'a Step)> {
+        let seen = *self.sights.get(&step.digest)?;
+        if step.brings_back(&self.gone) {
+            return None;
+        }
+        let two_on = self.at.version.checked_add(2) == Some(step.to.version);
+        let ids = || rivals.iter().map(|it| it.to.id);
+        match step.word {
+            Word::Signers => {
+                let named: BTreeSet<Digest> = std::iter::once(step.previous).chain(step.also.iter().copied()).collect();
+                let all = named == ids().collect() && rivals.iter().all(|it| step.is_signed_by(&it.to.quorum));
+                (two_on && all).then_some((seen.max(since), step.digest, step))
+            }
+            Word::Recovery => {
+                let fits = step.settles && step.previous == self.at.id && (two_on || ids().any(|id| id == step.to.id));
+                let signed = fits && step.is_signed_by(&self.basis.recovery);
+                signed.then(|| (seen.max(since) + self.basis.delay, step.digest, step))
+            }
+        }
+    }
+
+    fn shout_of_others(&mut self, all: &Candidates<'a>, taken: Digest) {
+        let others = all.values().filter(|it| it.step.to.id != taken && it.step.word == Word::Signers);
+        self.late.extend(others.map(|it| it.step.digest));
+    }
+
+    fn take(&mut self, step: &Step, at: Timestamp) {
+        let stays = |key: &PublicKey| step.to.quorum.signers().iter().any(|signer| signer.key == *key);
+        self.gone.extend(self.at.quorum.keys().into_iter().filter(|key| !stays(key)));
+        self.path.push(step.digest);
+        (self.at, self.since, self.stands_in) = (step.to.clone(), at, step.head);
+    }
+
+    fn rest(self, pending: Vec<(Digest, Timestamp)>) -> InForce {
+        InForce {
+            below_floor: self.basis.floor.is_some_and(|floor| floor.version > self.at.version),
+            since: (!self.path.is_empty()).then_some(self.since),
+            set: self.at,
+            path: self.path,
+            stands_in: self.stands_in,
+            pending,
+            late: self.late,
+        }
+    }
+}
+
+/// The sets on the way to the floor, by version: whoever named the floor settled them all.
+fn settled(basis: &Basis, steps: &[Step]) -> BTreeMap<u64, Digest> {
+    let Some(floor) = basis.floor else { return BTreeMap::new() };
+    // By the lowest digest where several ways lead there: from the floor on they are one.
+    let mut reached: BTreeMap<Digest, (SignerSet, Option<Digest>)> = BTreeMap::new();
+    reached.insert(basis.first.id, (basis.first.clone(), None));
+    let mut edge = vec![basis.first.clone()];
+    while let Some(set) = edge.pop() {
+        let mut onward: Vec<&Step> = steps.iter().filter(|step| follows(basis, step, &set)).collect();
+        onward.sort_by_key(|step| step.digest);
+        for step in onward {
+            if step.to.version <= floor.version && !reached.contains_key(&step.to.id) {
+                reached.insert(step.to.id, (step.to.clone(), Some(set.id)));
+                edge.push(step.to.clone());
+            }
+        }
+    }
+    let mut path = BTreeMap::new();
+    let mut at = Some(floor.id);
+    while let Some((set, before)) = at.and_then(|id| reached.get(&id)) {
+        path.insert(set.version, set.id);
+        at = *before;
+    }
+    path
+}
+
+/// Signed by whom it would have to be, were `set` in force.
+fn follows(basis: &Basis, step: &Step, set: &SignerSet) -> bool {
+    let named = step.previous == set.id || step.also.contains(&set.id);
+    let higher = step.to.version > set.version && step.to.version <= set.version.saturating_add(2);
+    let by = match step.word {
+        Word::Signers => &set.quorum,
+        Word::Recovery => &basis.recovery,
+    };
+    named && higher && step.is_signed_by(by)
+}
