@@ -260,6 +260,24 @@ pub enum BadListing {
 }
 
 impl Listing {
+    /// The leaf that the map has under this name, or that it has none: whichever of the two is shown.
+    pub fn leaf_of(&self, root: Digest, name: &NodeName) -> Result<Option<&NodeLeaf>, BadListing> {
+        match self {
+            Self::Own { leaf, .. } => {
+                self.check(root, name, leaf.node_key)?;
+                Ok(Some(leaf))
+            }
+            // Which class covers the name says nothing about whose name it is.
+            Self::Class { absence, .. } | Self::Unlisted { absence } => {
+                if absence.holds(node_key(name), root) {
+                    Ok(None)
+                } else {
+                    Err(BadListing::NotAbsent)
+                }
+            }
+        }
+    }
+
     /// The manifest that the map gives to this node; nothing if it says nothing about it.
     pub fn check(&self, root: Digest, name: &NodeName, key: Digest) -> Result<Option<Digest>, BadListing> {
         match self {

@@ -246,11 +246,8 @@ fn fleet_changes(old: &Head, new: &Head) -> Vec<String> {
             }
         });
     }
-    if new.members_floor != old.members_floor {
-        lines.push(format!(
-            "lets nodes believe no proof of membership that is older than head {} (now {})",
-            new.members_floor, old.members_floor
-        ));
+    if new.recent.is_empty() && old.members.is_some() {
+        lines.push("lets nodes believe no proof of membership that is older than this head".to_owned());
     }
     lines
 }

@@ -2,8 +2,8 @@
 
 use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::{Head, Mandate, SignedHead, TrustLine};
-use identity::id::KeyId;
+use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, SignedHead, TrustLine};
+use identity::id::{Digest, KeyId};
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
 use org::entry::{Action, Cause};
@@ -29,6 +29,9 @@ impl<D: Desk> Session<D> {
         head.issued_at = now;
         head.fresh_until = now + span(&self.known.head.head);
         head.signers = self.known.signers.as_ref();
+        let rivals = self.rivals().into_iter().filter(|(_, now)| *now).map(|(rival, _)| rival.digest);
+        head.previous = std::iter::once(self.known.head.digest).chain(rivals).take(MOST_PREVIOUS).collect();
+        head.recent = recent(&self.known.head, now);
         self.take_shown(&mut head);
         // No node has a higher one: it would never take this.
         head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
@@ -144,6 +147,13 @@ impl<D: Desk> Session<D> {
         })
         .await
     }
+}
+
+/// Heads by whose maps members may still show themselves: this one, and those that it names.
+fn recent(known: &SignedHead, now: Timestamp) -> Vec<Digest> {
+    let counts = known.head.members.is_some() && now.since(known.head.issued_at) <= RECENT;
+    let named = known.head.recent.iter().copied();
+    std::iter::once(known.digest).chain(named).filter(|_| counts).take(MOST_RECENT).collect()
 }
 
 /// How long a head was made to be fresh.

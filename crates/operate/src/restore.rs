@@ -44,7 +44,7 @@ impl<D: Desk> Session<D> {
                 if let Some(earlier) = session.earlier_fleet() {
                     head.reverts = Some(earlier.version);
                     head.members = earlier.members;
-                    head.members_floor = head.version;
+                    head.recent.clear();
                     head.fleet = earlier.fleet;
                     head.placements = earlier.placements;
                 }

@@ -14,11 +14,11 @@ use identity::time::Timestamp;
 use crate::admission::{Admission, Claim};
 use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
+use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
 use crate::renew;
 use crate::state::{HeadRecord, State};
 use crate::suspend::Suspension;
-use crate::vouch::{Ground, Papers, Shown, Sponsor, Unvouched, has_name};
 
 /// An entry, and the moment from which it counts.
 #[derive(Debug, Clone)]
@@ -145,15 +145,15 @@ pub enum NotBelieved {
     #[error("`{0}` waited for an operator's word")]
     Waiting(NodeName),
     #[error("`{name}`: {why}")]
-    Unvouched { name: NodeName, why: Unvouched },
+    Contradicted { name: NodeName, why: NotMember },
 }
 
 impl State {
     /// Would a peer with the head in force have believed the machine of this name?
     pub fn believed(&self, name: &NodeName, leaf: Option<&NodeLeaf>, at: Timestamp) -> Result<(), NotBelieved> {
-        let Some(head) = self.head() else {
+        if self.head().is_none() {
             return Err(NotBelieved::Nobody(name.clone()));
-        };
+        }
         let member = self.holder(name).or_else(|| self.named(name).last());
         let member = member.ok_or_else(|| NotBelieved::Nobody(name.clone()))?;
         renew::check_standing(self, member, at).map_err(|why| match why {
@@ -162,25 +162,8 @@ impl State {
             Refusal::KeyRevoked => NotBelieved::Revoked(name.clone()),
             _ => NotBelieved::Waiting(name.clone()),
         })?;
-        let papers = Papers {
-            name,
-            node_key: member.claim().node_key.digest(),
-            // A machine that asked two gateways has two admissions, and shows the one that was published.
-            admission: leaf
-                .map(|leaf| leaf.admission)
-                .filter(|it| member.was_given(*it))
-                .unwrap_or(member.admission.digest),
-            sponsor: Sponsor::Ledger,
-        };
-        let shown = match (leaf, head.head.members) {
-            (Some(leaf), _) => Shown::Leaf(leaf.clone()),
-            (None, Some(_)) => Shown::NoLeaf,
-            (None, None) => Shown::NoMap,
-        };
-        let left = |key| self.is_gone(key);
-        let ground = Ground { head: &head.head, listed_in: head.head.version, pinned: None, left: &left, now: at };
-        has_name(papers, &shown, ground).map_err(|why| NotBelieved::Unvouched { name: name.clone(), why })?;
-        Ok(())
+        let name = name.clone();
+        self.contradiction(member, leaf).map_or(Ok(()), |why| Err(NotBelieved::Contradicted { name, why }))
     }
 
     /// Who signed a head, and the set that they are of.

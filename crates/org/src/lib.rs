@@ -44,7 +44,6 @@ pub mod ledger;
 pub mod renew;
 pub mod survival;
 pub mod member;
-pub mod vouch;
 pub mod peer;
 pub mod audit;
 pub mod hindsight;

@@ -3,13 +3,16 @@
 //! Neither is enough. A stolen issuing key can make an SVID for any name, bound by any node key; only the admission
 //! says which name that node key has.
 
+use identity::id::Digest;
+use identity::members::NodeLeaf;
 use identity::principal::{Kind, NodeName, Principal};
 use identity::time::Timestamp;
 use identity::verifier::BelievedSvid;
 
+use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
 use crate::renew;
-use crate::state::State;
+use crate::state::{MemberRecord, State};
 
 /// Built only by `recognize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,5 +43,27 @@ impl Member {
     /// Speaks for the node itself, not for a user or service on it.
     pub fn is_the_node(&self) -> bool {
         self.svid.principal.kind() == Kind::Node
+    }
+}
+
+impl State {
+    /// What the operators' map has against a machine that the ledger knows: a name that stands there has that key.
+    pub fn contradiction(&self, member: &MemberRecord, leaf: Option<&NodeLeaf>) -> Option<NotMember> {
+        let (name, key) = (&member.claim().name, member.claim().node_key.digest());
+        let other = |published: Digest| (published != key && !self.is_gone(published)).then_some(published);
+        match leaf {
+            // A machine whose first reply was lost may have two admissions; operators published one of them.
+            Some(leaf) if leaf.node_key == key => {
+                (!member.was_given(leaf.admission)).then_some(NotMember::OtherAdmission)
+            }
+            Some(leaf) if other(leaf.node_key).is_some() => {
+                let (name, published, presented) = (name.clone(), leaf.node_key, key);
+                Some(NotMember::NameOfAnother { name, published, presented })
+            }
+            Some(_) | None => {
+                let holder = self.holder(name).and_then(|holder| other(holder.claim().node_key.digest()));
+                holder.map(|pinned| NotMember::PinnedToAnother { name: name.clone(), pinned, presented: key })
+            }
+        }
     }
 }

@@ -3,20 +3,23 @@
 //! No gateway is asked. The head that the operators signed says who has which name; a machine that joined after it was
 //! published shows its admission, and that nobody else has the name.
 
-use identity::envelope::Envelope;
-use identity::head::{BadHead, Head, SignedHead};
-use identity::id::{Digest, OrgId};
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::head::Head;
+use identity::id::Digest;
 use identity::key::PublicKey;
-use identity::members::{BadListing, Listing};
+use identity::members::{BadListing, Listing, NodeLeaf};
 use identity::principal::{NodeName, Principal};
-use identity::signers::SignerSet;
 use identity::time::Timestamp;
 use identity::untrusted::Untrusted;
 use identity::verifier::{BelievedSvid, ProvenSvid, Standard};
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{Admission, Admitted, BadAdmission};
-use crate::vouch::{Ground, Papers, Shown, Sponsor, Unvouched, Vouched, vouch};
+use crate::admission::Admission;
+use crate::approve::Decision;
+use crate::ledger::counts::NotCounted;
+use crate::ledger::evidence::{BadEvidence, Evidence, Parts};
+use crate::ledger::ground::Ground;
+use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};
 
 /// What a machine shows of itself when it meets another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,9 +37,7 @@ pub struct Presented {
 #[derive(Clone, Copy)]
 pub struct Company<'a> {
     pub standard: Standard<'a>,
-    pub head: &'a SignedHead,
-    /// Every signer set from the first to the one in force.
-    pub signers: &'a [SignerSet],
+    pub ground: &'a Ground,
     /// The key that was first seen here under a name.
     pub pinned: &'a dyn Fn(&NodeName) -> Option<Digest>,
     /// Not before the head was signed, whatever the clock says.
@@ -47,18 +48,27 @@ pub struct Company<'a> {
 pub enum NotAPeer {
     #[error(transparent)]
     Svid(#[from] Untrusted),
-    #[error("the head by which it is shown is not one of this org's")]
-    OtherHead(#[source] BadHead),
+    #[error("the head by which it is shown cannot be read")]
+    Unreadable(#[source] BadEnvelope),
+    #[error("its place was shown by head {found}, which is not known here yet")]
+    FromLater { found: u64 },
+    #[error("its place was shown by head {found}, which does not count any more beside head {known}")]
+    TooOld { found: u64, known: u64 },
     #[error("its place in the members' map does not hold")]
     Listing(#[from] BadListing),
     #[error("its admission does not hold")]
-    Admission(#[from] BadAdmission),
-    #[error("it shows no admission, and no leaf of the members' map names its key")]
-    NoAdmission,
+    Admission(#[from] BadEvidence),
     #[error(transparent)]
-    Unvouched(#[from] Unvouched),
+    NotMember(#[from] NotMember),
     #[error("the head here is past its time, and this key was never met before")]
     Stale,
+}
+
+impl NotAPeer {
+    /// Would another connection, with newer papers, help?
+    pub const fn is_outdated(&self) -> bool {
+        matches!(self, Self::TooOld { .. } | Self::FromLater { .. } | Self::NotMember(NotMember::TooOld))
+    }
 }
 
 /// Built only by `recognize`.
@@ -66,50 +76,66 @@ pub enum NotAPeer {
 pub struct Peer {
     svid: ProvenSvid,
     is: BelievedSvid,
-    shown: Shown,
-    listed_in: u64,
-    admitted: Option<(Admitted, PublicKey)>,
+    stands: Stands,
+    /// By the head with this digest.
+    by: Digest,
+    evidence: Option<Evidence>,
+}
+
+/// How its name stands in the map that it showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stands {
+    Leaf(NodeLeaf),
+    NoLeaf,
+    NoMap,
 }
 
 impl Peer {
     /// Every signature is checked here; `check` asks again without them.
     pub fn recognize(svid: &ProvenSvid, presented: &Presented, company: Company<'_>) -> Result<Self, NotAPeer> {
         let is = svid.believe(company.standard, company.now)?;
-        let by = head_of(&presented.by, company)?;
-        let shown = match (by.head.members, &presented.listing) {
-            (None, None) => Shown::NoMap,
-            (Some(root), Some(listing)) => Shown::by(listing, root, &is.node)?,
+        let (by, root) = (presented.by.digest(), map_of(&presented.by, company)?);
+        let stands = match (root, &presented.listing) {
+            (None, None) => Stands::NoMap,
+            (Some(root), Some(listing)) => {
+                listing.leaf_of(root, &is.node)?.map_or(Stands::NoLeaf, |leaf| Stands::Leaf(leaf.clone()))
+            }
             (None, Some(_)) => return Err(BadListing::NoMap.into()),
-            (Some(_), None) => return Err(Unvouched::NotShown.into()),
+            (Some(_), None) => return Err(NotMember::NotShown.into()),
         };
-        let is_named = matches!(&shown, Shown::Leaf(leaf) if leaf.node_key == is.node_key.digest());
-        let admitted = match (&presented.admission, is_named) {
-            (_, true) => None,
-            (Some(envelope), false) => Some(admitted(envelope, company)?),
-            (None, false) => return Err(NotAPeer::NoAdmission),
-        };
-        let peer = Self { svid: svid.clone(), is, shown, listed_in: by.head.version, admitted };
-        peer.vouched(company)?;
+        let is_named = matches!(&stands, Stands::Leaf(leaf) if leaf.node_key == is.node_key.digest());
+        let admission = presented.admission.as_ref().filter(|_| !is_named);
+        let evidence = admission.map(|envelope| evidence(envelope, company)).transpose()?;
+        let peer = Self { svid: svid.clone(), is, stands, by, evidence };
+        peer.judged(company)?;
         Ok(peer)
     }
 
     /// May it ask for something new, by what is known now?
     pub fn check(&self, company: Company<'_>) -> Result<(), NotAPeer> {
         self.svid.believe(company.standard, company.now)?;
-        self.vouched(company).map(drop)
+        self.judged(company).map(drop)
     }
 
     /// Does the map of this very head name its key?
-    pub fn is_listed_by(&self, head: u64) -> bool {
-        self.admitted.is_none() && self.listed_in == head
+    pub fn is_listed_by(&self, head: Digest) -> bool {
+        matches!(&self.stands, Stands::Leaf(leaf) if leaf.node_key == self.is.node_key.digest()) && self.by == head
+    }
+
+    /// Has it what its class has? Whoever no map lists needs an invite that speaks of such names, and not just of any, or
+    /// somebody who looked at this very machine.
+    pub fn is_meant(&self) -> bool {
+        let Some(evidence) = &self.evidence else { return true };
+        let looked = evidence.approval.as_ref().is_some_and(|approval| approval.kind() == Decision::KIND);
+        evidence.invite.as_ref().is_none_or(|(_, invite)| invite.lists(&self.is.node) || looked)
     }
 
     /// May what it opened before stay open?
     pub fn endures(&self, head: &Head) -> Result<(), NotAPeer> {
         self.svid.endures(head)?;
-        let invite = self.admitted.as_ref().and_then(|(admitted, _)| admitted.invite.as_ref());
+        let invite = self.evidence.as_ref().and_then(|evidence| evidence.invite.as_ref());
         if invite.is_some_and(|(_, invite)| head.revocations.invite_is_revoked(invite.id)) {
-            return Err(Unvouched::InviteRevoked.into());
+            return Err(NotMember::Invite(NotCounted::Revoked).into());
         }
         Ok(())
     }
@@ -131,60 +157,93 @@ impl Peer {
         self.is.not_after
     }
 
-    fn vouched(&self, company: Company<'_>) -> Result<Vouched, NotAPeer> {
-        let head = &company.head.head;
-        let papers = match (&self.admitted, &self.shown) {
-            (Some((admitted, voice)), _) => Papers::of(admitted, *voice, head.signers.version),
-            // The leaf names key and admission, and the operators signed it: nobody's word is needed beside it.
-            (None, Shown::Leaf(leaf)) => {
-                let sponsor = Sponsor::Ledger;
-                Papers { name: &leaf.name, node_key: leaf.node_key, admission: leaf.admission, sponsor }
-            }
-            (None, Shown::NoLeaf | Shown::NoMap) => return Err(NotAPeer::NoAdmission),
+    fn judged(&self, company: Company<'_>) -> Result<Member, NotAPeer> {
+        let place = match &self.stands {
+            Stands::Leaf(leaf) => Place::Leaf { leaf, by: self.by },
+            Stands::NoLeaf => Place::NoLeaf { by: self.by },
+            Stands::NoMap => Place::NoMap,
         };
-        let pinned = (company.pinned)(&self.is.node);
-        let ground = Ground { head, listed_in: self.listed_in, pinned, left: &|_| false, now: company.now };
-        let vouched = vouch(&self.is, papers, &self.shown, ground)?;
-        match vouched {
-            Vouched::Invited if !head.is_fresh(company.now) && pinned != Some(self.is.node_key.digest()) => {
-                Err(NotAPeer::Stale)
-            }
-            Vouched::Listed | Vouched::Invited => Ok(vouched),
+        let key = self.is.node_key.digest();
+        let shown = Shown { name: &self.is.node, key, place, evidence: self.evidence.as_ref() };
+        let member = judge(shown, company.ground, &Met(company))?;
+        let fresh = company.ground.head().is_some_and(|head| head.is_fresh(company.now));
+        match &member {
+            Member::Invited { .. } if !fresh && (company.pinned)(&self.is.node) != Some(key) => Err(NotAPeer::Stale),
+            Member::Listed | Member::Invited { .. } => Ok(member),
         }
     }
 }
 
-/// The head in force, or an earlier one of this org.
-fn head_of(envelope: &Envelope, company: Company<'_>) -> Result<SignedHead, NotAPeer> {
-    if envelope.digest() == company.head.digest {
-        return Ok(company.head.clone());
+/// The root of the map by which somebody is shown: of the head in force, or of one that it names by digest. Whoever signed
+/// an older one counts for nothing.
+fn map_of(envelope: &Envelope, company: Company<'_>) -> Result<Option<Digest>, NotAPeer> {
+    let (digest, own) = (envelope.digest(), company.ground.head.as_ref().ok_or(NotMember::NoHead)?);
+    if digest == own.digest {
+        return Ok(own.head.members);
     }
-    let named: Head = envelope.peek(Some(company.standard.org)).map_err(|why| NotAPeer::OtherHead(why.into()))?;
-    let unknown = || BadHead::OtherSigners { found: named.signers.version, known: company.head.head.signers.version };
-    let set = company.signers.iter().find(|set| set.version == named.signers.version);
-    let by = set.ok_or_else(unknown).and_then(|set| SignedHead::open(set, envelope)).map_err(NotAPeer::OtherHead)?;
-    // Two heads of one number, or one of an epoch that was given up: whose map that is, nobody can say here.
-    if by.head.version == company.head.head.version {
-        return Err(NotAPeer::OtherHead(BadHead::Forked { version: by.head.version }));
+    let named: Head = envelope.peek(Some(company.ground.org)).map_err(NotAPeer::Unreadable)?;
+    if company.ground.shows(digest) {
+        return Ok(named.members);
     }
-    if by.head.version < company.head.head.version && by.head.epoch != company.head.head.epoch {
-        return Err(NotAPeer::OtherHead(BadHead::OldEpoch { version: by.head.version }));
+    let rank = |head: &Head| (head.signers.version, head.version);
+    let (found, known) = (named.version, own.head.version);
+    if rank(&named) > rank(&own.head) {
+        Err(NotAPeer::FromLater { found })
+    } else {
+        Err(NotAPeer::TooOld { found, known })
     }
-    Ok(by)
 }
 
-/// With the voice of the gateway that made it, which the head in force must still name.
-fn admitted(envelope: &Envelope, company: Company<'_>) -> Result<(Admitted, PublicKey), NotAPeer> {
-    let org: OrgId = company.standard.org;
-    let named: Admission = envelope.peek(Some(org)).map_err(BadAdmission::from)?;
-    let mut mandates = company.head.head.mandates.iter();
-    let mandate = mandates.find(|mandate| mandate.gateway == named.gateway && mandate.is_active(company.now));
-    let voice = mandate.map(|mandate| mandate.voice).ok_or_else(|| Unvouched::NoMandate(named.gateway.clone()))?;
-    Ok((Admission::check(envelope, org, voice, company.signers)?, voice))
+/// Signed by the voice of the gateway that it names, which the head in force must still mandate.
+fn evidence(envelope: &Envelope, company: Company<'_>) -> Result<Evidence, NotAPeer> {
+    let org = company.ground.org;
+    let named: Admission = envelope.peek(Some(org)).map_err(BadEvidence::from)?;
+    let mandates = company.ground.head().map(|head| head.mandates.as_slice()).unwrap_or_default();
+    let mandate = mandates.iter().find(|mandate| mandate.gateway == named.gateway).ok_or(NotMember::NoMandate)?;
+    let voice = mandate.voice;
+    let admission: Admission = envelope.open_signed_by(Some(org), &[voice]).map_err(BadEvidence::from)?;
+    let parts = Parts {
+        digest: envelope.digest(),
+        voice,
+        claim: &admission.claim,
+        invite: admission.invite.as_ref(),
+        approval: admission.approval.as_ref(),
+    };
+    Ok(Evidence::read(org, parts)?)
+}
+
+/// A peer holds no chains: what they say is not known here.
+struct Met<'a>(Company<'a>);
+
+impl Facts for Met<'_> {
+    fn name_of(&self, _: Digest) -> Fact<Option<NodeName>> {
+        Fact::Unknown
+    }
+
+    fn has_left(&self, _: Digest) -> Fact<bool> {
+        Fact::Unknown
+    }
+
+    fn link(&self, _: PublicKey, _: Digest) -> Fact<Link> {
+        Fact::Unknown
+    }
+
+    fn spent_before(&self, _: PublicKey, _: Digest, _: Digest) -> Fact<u64> {
+        Fact::Unknown
+    }
+
+    fn is_denied(&self, _: Digest) -> Fact<bool> {
+        Fact::Unknown
+    }
+
+    fn pinned(&self, name: &NodeName) -> Fact<Option<Digest>> {
+        Fact::Known((self.0.pinned)(name))
+    }
 }
 
 impl std::fmt::Debug for Company<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Company").field("head", &self.head.head.version).field("now", &self.now).finish()
+        let head = self.ground.head().map(|head| head.version);
+        f.debug_struct("Company").field("head", &head).field("now", &self.now).finish()
     }
 }

@@ -31,16 +31,19 @@ impl Tables {
         Self(all.iter().map(Table::new).collect())
     }
 
-    /// May this principal, on that node, call the service that listens here?
-    pub fn permits(&self, service: &Name, principal: &Principal, node: &NodeName) -> bool {
-        let permits = |table: &Table| table.services.get(service).is_some_and(|rules| rules.match_one(principal, node));
-        !self.0.is_empty() && self.0.iter().all(permits)
+    /// May this principal, on that node, call the service that listens here? Rows for a class are for nodes that are meant
+    /// to be of it.
+    pub fn permits(&self, service: &Name, (principal, node): (&Principal, &NodeName), meant: bool) -> bool {
+        let rules =
+            |table: &Table| table.services.get(service).is_some_and(|rules| rules.match_one(principal, node, meant));
+        !self.0.is_empty() && self.0.iter().all(rules)
     }
 
     /// How long after its end a head still lets this caller open something; nothing if there is no such bound.
     pub fn margin(&self, principal: &Principal, node: &NodeName) -> Option<Seconds> {
         let stale = self.0.iter().filter_map(|table| table.stale.as_ref());
-        stale.filter(|(_, rules)| rules.match_one(principal, node)).map(|(margin, _)| *margin).min()
+        // A bound is for whoever could be meant.
+        stale.filter(|(_, rules)| rules.match_one(principal, node, true)).map(|(margin, _)| *margin).min()
     }
 
     pub fn rules(&self) -> usize {
@@ -76,15 +79,21 @@ impl Rules {
         rules
     }
 
-    fn match_one(&self, principal: &Principal, node: &NodeName) -> bool {
+    fn match_one(&self, principal: &Principal, node: &NodeName, meant: bool) -> bool {
         match principal.node_name() {
             Some(own) => {
                 own == *node
                     && (self.any_node
                         || self.nodes.contains(node)
-                        || self.classes.iter().any(|glob| glob.matches(node.as_str())))
+                        || (meant && self.classes.iter().any(|glob| glob.matches(node.as_str()))))
             }
-            None => self.placed.get(principal).is_some_and(|at| at.iter().any(|place| place.covers(node))),
+            None => {
+                let here = |place: &Place| match place {
+                    Place::Node(name) => name == node,
+                    Place::Class { .. } => meant && place.covers(node),
+                };
+                self.placed.get(principal).is_some_and(|at| at.iter().any(here))
+            }
         }
     }
 }
@@ -150,13 +159,32 @@ mod tests {
             all in prop::collection::vec(access(), 0..3), service in service(), who in principal(), node in node(),
         ) {
             let naive = !all.is_empty() && all.iter().all(|access| access.permits(&service, &who, &node));
-            prop_assert_eq!(Tables::new(&all).permits(&service, &who, &node), naive);
+            prop_assert_eq!(Tables::new(&all).permits(&service, (&who, &node), true), naive);
+        }
+
+        /// Whoever is not meant to be of a class has what it would have if there were none.
+        #[test]
+        fn rows_for_a_class_are_not_for_whoever_only_has_such_a_name(
+            all in prop::collection::vec(access(), 0..3), service in service(), who in principal(), node in node(),
+        ) {
+            let place = |place: &Place| matches!(place, Place::Node(_));
+            let mut classless = all.clone();
+            for rows in classless.iter_mut().flat_map(|access| access.callers.values_mut()) {
+                rows.retain(|row| !matches!(row, Caller::Class { .. }));
+                for row in rows {
+                    if let Caller::Placed { at, .. } = row {
+                        at.retain(place);
+                    }
+                }
+            }
+            let naive = !all.is_empty() && classless.iter().all(|access| access.permits(&service, &who, &node));
+            prop_assert_eq!(Tables::new(&all).permits(&service, (&who, &node), false), naive);
         }
     }
 
     #[test]
     fn no_table_permits_nothing() {
         let (wiki, who) = ("wiki".parse().unwrap(), "spiffe://harbor/node/beta".parse().unwrap());
-        assert!(!Tables::new(&[]).permits(&wiki, &who, &"beta".parse().unwrap()));
+        assert!(!Tables::new(&[]).permits(&wiki, (&who, &"beta".parse().unwrap()), true));
     }
 }

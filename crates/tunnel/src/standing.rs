@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use identity::bundle::{Identity, Roots};
 use identity::id::Digest;
 use identity::principal::{Name, NodeName, OrgName};
-use identity::signers::SignerSet;
 use identity::time::Timestamp;
 use identity::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
+use org::ledger::ground::Ground;
 use org::peer::{Company, NotAPeer, Peer, Presented};
-use org::vouch::Unvouched;
+use org::state::HeadRecord;
 use pki_types::CertificateDer;
 use wire::known::{BadKnowledge, Known};
 use wire::peer::{Declined, Hello, News, SCHEMA};
@@ -27,7 +27,7 @@ use crate::pins::{Entered, Pins};
 pub struct Standing {
     pub known: Known,
     pub judgment: Judgment,
-    sets: Vec<SignerSet>,
+    ground: Ground,
     presented: Option<Presented>,
     pins: Arc<Pins>,
     /// What is said to everybody is made once: they may take their time to hear it.
@@ -65,9 +65,7 @@ impl Denied {
     /// What the other side is told.
     pub fn told(&self) -> Declined {
         match self {
-            Self::NotAPeer(NotAPeer::Unvouched(Unvouched::TooOld { .. } | Unvouched::FromLater { .. })) => {
-                Declined::TooOld
-            }
+            Self::NotAPeer(why) if why.is_outdated() => Declined::TooOld,
             Self::NotAPeer(why) | Self::Ended(why) => {
                 Declined::NotBelieved { why: why.to_string().chars().take(300).collect() }
             }
@@ -90,17 +88,17 @@ impl Standing {
             head: known.head.head.clone(),
             former: roots(knowledge.former),
         };
-        let sets = known.signer_sets();
+        let ground = ground_of(&known);
         let (presented, hello, news) = (knowledge.presented, OnceLock::new(), Mutex::default());
-        Ok(Self { known, judgment, sets, presented, pins, hello, news })
+        Ok(Self { known, judgment, ground, presented, pins, hello, news })
     }
 
     /// The same under a later head, whose signatures hold.
     #[must_use]
     pub fn under(&self, known: Known) -> Self {
         let judgment = Judgment { head: known.head.head.clone(), ..self.judgment.clone() };
-        let (sets, presented, pins) = (known.signer_sets(), self.presented.clone(), Arc::clone(&self.pins));
-        Self { known, judgment, sets, presented, pins, hello: OnceLock::new(), news: Mutex::default() }
+        let (ground, presented, pins) = (ground_of(&known), self.presented.clone(), Arc::clone(&self.pins));
+        Self { known, judgment, ground, presented, pins, hello: OnceLock::new(), news: Mutex::default() }
     }
 
     pub const fn head(&self) -> u64 {
@@ -166,7 +164,7 @@ impl Standing {
     /// From now on the name is this key's. Says whether that is to be written down.
     pub fn meet(&self, peer: &Peer, clock: Timestamp) -> Result<bool, NotAPeer> {
         // The operators' newest word about a name is more than who came first under it; and who was revoked has none.
-        let replaces = |old: Digest| peer.is_listed_by(self.head()) || self.is_revoked(old);
+        let replaces = |old: Digest| peer.is_listed_by(self.known.head.digest) || self.is_revoked(old);
         match self.pins.enter(peer.node(), peer.node_key().digest(), replaces) {
             Entered::Known => Ok(false),
             Entered::New => Ok(true),
@@ -210,18 +208,18 @@ impl Standing {
     }
 
     fn company<'a>(&'a self, pinned: &'a dyn Fn(&NodeName) -> Option<Digest>, clock: Timestamp) -> Company<'a> {
-        Company {
-            standard: self.judgment.standard(),
-            head: &self.known.head,
-            signers: &self.sets,
-            pinned,
-            now: self.known.now(clock),
-        }
+        Company { standard: self.judgment.standard(), ground: &self.ground, pinned, now: self.known.now(clock) }
     }
 }
 
+fn ground_of(known: &Known) -> Ground {
+    let (digest, envelope, head) = (known.head.digest, known.head_envelope.clone(), known.head.head.clone());
+    Ground::alone(known.signers.clone(), HeadRecord { digest, envelope, head })
+}
+
 fn check_allowed(tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
-    if tables.permits(service, peer.principal(), peer.node()) { Ok(()) } else { Err(Denied::NotAllowed) }
+    let permits = tables.permits(service, (peer.principal(), peer.node()), peer.is_meant());
+    if permits { Ok(()) } else { Err(Denied::NotAllowed) }
 }
 
 /// Both halves of what decides, as one value behind one pointer.

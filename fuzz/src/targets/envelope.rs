@@ -36,7 +36,14 @@ pub fn seeds() -> Vec<Vec<u8>> {
     add(&|text| text.add(org, &Harbor::leave(1), "node-1", &[]));
     add(&|text| text.add(org, &claim(2, "web-2"), "node-2 invite-1", &[]));
     add(&|text| text.add(org, &bundle(), "ann ben", &[]));
-    add(&|text| text.add(org, &Succession { version: 2, previous, also: Vec::new(), quorum: quorum(1, &SIGNERS), head: None }, "ann ann ben", &[]));
+    add(&|text| {
+        text.add(
+            org,
+            &Succession { version: 2, previous, also: Vec::new(), quorum: quorum(1, &SIGNERS), head: None },
+            "ann ann ben",
+            &[],
+        )
+    });
     out
 }
 

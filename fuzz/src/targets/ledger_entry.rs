@@ -1,7 +1,5 @@
 //! Entries of the ledger, one after the other: applied, folded in any order, stored and restored.
 
-use std::collections::BTreeSet;
-
 use identity::head::{InviteCut, Revocations};
 use identity::principal::{Author, NodeName};
 use identity::signers::{Recovery, SignersRef, Succession};

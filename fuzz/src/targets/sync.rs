@@ -11,7 +11,6 @@ use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Seconds;
 use manifest::stored::{Manifest, SCHEMA};
-use org::vouch::Shown;
 use wire::known::Known;
 use wire::sync::{SyncAnswer, SyncRequest};
 
@@ -123,10 +122,9 @@ fn places_truly(listing: &Listing) {
     // That no class covers a name is not shown by anything: a class's place can be withheld, not changed.
     assert!([None, Some(None), Some(manifest)].contains(&check("web-9", stranger)), "a class's place");
     assert!([None, Some(None)].contains(&check("db", stranger)), "no place");
-    let shown = |name: &NodeName| Shown::by(listing, root, name).ok();
-    let leaf = Shown::Leaf(MAP.member.clone());
-    assert!([None, Some(leaf)].contains(&shown(&MAP.member.name)), "somebody has the name");
-    assert!([None, Some(Shown::NoLeaf)].contains(&shown(&"db".parse().expect("a name"))), "nobody has it");
+    let shown = |name: &NodeName| listing.leaf_of(root, name).ok();
+    assert!([None, Some(Some(&MAP.member))].contains(&shown(&MAP.member.name)), "somebody has the name");
+    assert!([None, Some(None)].contains(&shown(&"db".parse().expect("a name"))), "nobody has it");
 }
 
 /// What is read as a manifest is written as one, and nothing of it leads out of its folder.

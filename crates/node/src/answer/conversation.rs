@@ -327,7 +327,7 @@ impl Conversation {
         }
         let (svid, now) = (self.believe(peer)?, clock::now());
         let state = self.gateway.state().await;
-        let doubt = state.member(&svid.node_key).and_then(|member| self.gateway.doubt(&state, member, Some(&svid)));
+        let doubt = state.member(&svid.node_key).and_then(|member| self.gateway.doubt(&state, member));
         let member = Member::recognize(&state, svid, now)?;
         if let Some(doubt) = doubt {
             return Err(self.gateway.shout(member.node_key(), member.node(), &doubt, now));

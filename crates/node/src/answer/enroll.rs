@@ -243,7 +243,7 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
         let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
         let member = member.ok_or(Refusal::NotAdmitted)?;
         renew::check_standing(&state, member, now)?;
-        (member.claim().name.clone(), gateway.doubt(&state, member, None))
+        (member.claim().name.clone(), gateway.doubt(&state, member))
     };
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
     let transcript = Transcript::new(

@@ -10,7 +10,6 @@ use identity::members::{self, ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf};
 use identity::principal::{NodeName, Principal};
 use manifest::stored::Manifest;
 use org::state::State;
-use org::vouch::Shown;
 use tokio::sync::watch;
 
 use crate::store::ledger::{Ledger, LedgerError};
@@ -206,8 +205,8 @@ impl Published {
     }
 
     /// What the map says of a name. It was checked against its root when it was read.
-    pub fn shown(&self, name: &NodeName) -> Shown {
-        self.nodes.get(name).map_or(Shown::NoLeaf, |leaf| Shown::Leaf(leaf.clone()))
+    pub fn leaf(&self, name: &NodeName) -> Option<&NodeLeaf> {
+        self.nodes.get(name)
     }
 
     pub fn manifest(&self, digest: Digest) -> Option<&Arc<[u8]>> {

@@ -26,11 +26,11 @@ pub struct FleetDraft {
     /// Standing patterns that are over.
     pub closes: BTreeSet<InviteId>,
     /// Some member's leaf goes away, or has another key than before.
-    pub raises_floor: bool,
+    pub ends_older: bool,
 }
 
 /// Must nodes stop believing older paths? So if a name loses its leaf, or gets another key.
-pub fn raises_floor(published: Option<&Published>, named: &Compiled) -> bool {
+pub fn ends_older(published: Option<&Published>, named: &Compiled) -> bool {
     let now: BTreeMap<&NodeName, Digest> = nodes(&named.leaves).map(|leaf| (&leaf.name, leaf.node_key)).collect();
     let mut before = published.into_iter().flat_map(Published::nodes);
     before.any(|leaf| now.get(&leaf.name) != Some(&leaf.node_key))
@@ -55,7 +55,7 @@ impl<D: Desk> Session<D> {
                 for mandate in &mut head.mandates {
                     mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
                 }
-                name_members(head, named, draft.raises_floor);
+                name_members(head, named, draft.ends_older);
             });
             Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::FleetPublish }, head))
         })
@@ -80,10 +80,10 @@ impl<D: Desk> Session<D> {
 }
 
 /// The fleet says it all: users and services are placed by manifests, no longer by the head.
-pub(super) fn name_members(head: &mut Head, named: &Compiled, raises_floor: bool) {
+pub(super) fn name_members(head: &mut Head, named: &Compiled, ends_older: bool) {
     head.members = Some(named.root);
     head.placements.clear();
-    if raises_floor {
-        head.members_floor = head.version;
+    if ends_older {
+        head.recent.clear();
     }
 }

@@ -60,7 +60,7 @@ impl<D: Desk> Session<D> {
         &mut self,
         keys: &SignerKeys,
         (named, to): (&Compiled, &Head),
-        (planned_on, raises_floor): (Option<Digest>, bool),
+        (planned_on, ends_older): (Option<Digest>, bool),
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             session.check_plan(named, planned_on)?;
@@ -72,7 +72,7 @@ impl<D: Desk> Session<D> {
                     let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
                     mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
                 }
-                name_members(head, named, raises_floor);
+                name_members(head, named, ends_older);
             });
             let cause = Cause::FleetRollback { to: to.version };
             Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, head))

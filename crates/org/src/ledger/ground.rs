@@ -67,6 +67,12 @@ fn reach(top: Option<&HeadRecord>, heads: &Heads) -> BTreeSet<Digest> {
 }
 
 impl Ground {
+    /// Of whoever keeps one head alone, as nodes do: all that it knows was signed into that.
+    pub fn alone(set: SignerSet, head: HeadRecord) -> Self {
+        let (revoked, reached) = (head.head.revocations.clone(), BTreeSet::from([head.digest]));
+        Self { org: set.org, set, head: Some(head), revoked, rivals: Vec::new(), reached }
+    }
+
     pub fn head(&self) -> Option<&Head> {
         self.head.as_ref().map(|record| &record.head)
     }
@@ -76,9 +82,10 @@ impl Ground {
         self.head.as_ref().is_some_and(|own| own.digest == head || own.head.recent.contains(&head))
     }
 
-    /// The mandate of a voice, unless it was closed.
+    /// The mandate of a voice, unless it was closed, or over when the head was made.
     pub fn mandate(&self, voice: PublicKey) -> Option<&Mandate> {
-        let mandate = self.head()?.mandate_for_voice(voice);
+        let head = self.head()?;
+        let mandate = head.mandate_for_voice(voice).filter(|mandate| head.issued_at < mandate.not_after);
         mandate.filter(|_| !self.revoked.voices.contains(&voice))
     }
 

@@ -229,7 +229,7 @@ fn a_gateway_takes_only_a_head_that_follows_the_one_in_force() {
     assert_eq!(follows(repeated), Ok(()), "the very same head again");
     let regression = BadHead::Regression { found: version - 1, known: version };
     assert_eq!(changed(|head| head.version -= 2), Err(regression));
-    let repeats = |head: &mut Head| (head.version, head.members_floor) = (head.version - 1, 9);
+    let repeats = |head: &mut Head| (head.version, head.reverts) = (head.version - 1, Some(9));
     assert_eq!(changed(repeats), Err(BadHead::Forked { version }));
     let drafted = |head: &mut Head| head.issued_at = head.issued_at - Seconds::DAY;
     assert!(matches!(changed(drafted), Err(BadHead::DraftedEarlier { .. })), "it was kept back for a day");

@@ -178,7 +178,7 @@ async fn who_was_shown_by_an_older_head_shows_itself_anew() {
         beta.echoes("wiki").await.unwrap();
         until("it is over", || beta.held.book.open() == 0).await;
         // From this head on, older proofs do not count.
-        org.publish(|head| head.members_floor = 2);
+        org.publish(|head| head.recent.clear());
         alpha.held.know(org.knowledge("alpha")).unwrap();
         beta.held.know(org.knowledge("beta")).unwrap();
         beta.echoes("wiki").await.unwrap();

@@ -69,7 +69,9 @@ impl Org {
 
     /// The next head.
     pub fn publish(&mut self, change: impl FnOnce(&mut Head)) {
+        let before = self.envelope().digest();
         self.head.version += 1;
+        self.head.recent.insert(0, before);
         change(&mut self.head);
         self.head.members = Some(self.map().root());
     }
