@@ -17,4 +17,5 @@ mod approving;
 mod spending;
 mod parsing;
 mod mandating;
+mod meeting;
 mod looking_back;

@@ -339,7 +339,8 @@ impl Founder<'_> {
             authority: ClaimAuthority::Signers,
             host: None,
             replaces: None,
-            until: None,
+            // The signers' word that lets it in is good until its mandate would have to be renewed.
+            until: Some(self.now + MANDATE),
             node_key: node_key.public(),
             seal_key: scope.seal_key()?,
             name: self.plan.node.clone(),

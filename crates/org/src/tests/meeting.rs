@@ -1,0 +1,252 @@
+//! Two machines meet, and one of them has a thief's papers: replaced signers, a gateway that was taken over, old heads.
+
+use identity::authority::Authority;
+use identity::binding::Terms;
+use identity::bundle::{Identity, Roots};
+use identity::certificate::{Validity, key_id, make_request, read_request};
+use identity::envelope::Envelope;
+use identity::head::Head;
+use identity::id::{Digest, Serial};
+use identity::key::Sign as _;
+use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key as place_of};
+use identity::principal::{OrgName, Principal};
+use identity::signers::SignerSet;
+use identity::time::Seconds;
+use identity::verifier::{ProvenSvid, Side, Standard};
+
+use super::world::{NOW, World, ed, node, node_key, quorum};
+use crate::admission::{Admission, Claim, ClaimAuthority};
+use crate::invite::{Invite, Right, Uses};
+use crate::ledger::counts::NotCounted;
+use crate::ledger::ground::Ground;
+use crate::ledger::judge::NotMember;
+use crate::peer::{Company, NotAPeer, Peer, Presented};
+use crate::state::HeadRecord;
+
+/// An org as a machine knows it that met nobody yet: set 1 is `ann`, and one gateway, `gw-1`, was taken over.
+struct Harbor {
+    world: World,
+    name: OrgName,
+    root: Authority<Identity>,
+    issuer: Authority<Identity>,
+    set: SignerSet,
+    head: Head,
+    by: &'static str,
+    leaves: Vec<Leaf>,
+}
+
+fn leaf(name: &str, n: u8) -> Leaf {
+    let (node_key, admission) = (node_key(n).public().digest(), Digest([9; 32]));
+    Leaf::Node(NodeLeaf { name: node(name), node_key, admission, manifest: Digest([0; 32]) })
+}
+
+impl Harbor {
+    fn new() -> Self {
+        let world = World::new(1, &["ann"]);
+        let name: OrgName = "harbor".parse().unwrap();
+        let year = Validity::from_now(NOW, Seconds::DAY.times(365));
+        let root: Authority<Identity> = Authority::root(&name, &node_key(100), Serial([1; 16]), year).unwrap();
+        let issuer = root.certify_issuer((&name, &node("gw-1")), &node_key(101), Serial([2; 16]), year).unwrap();
+        let set = world.founding.first_signers();
+        let mut head = world.next_head("ann");
+        head.mandates[0].identity_issuer = issuer.key_id();
+        let mut harbor = Self { world, name, root, issuer, set, head, by: "ann", leaves: Vec::new() };
+        harbor.list(vec![leaf("alpha", 3), leaf("beta", 4)]);
+        harbor
+    }
+
+    fn map(&self) -> MembersMap {
+        MembersMap::of(&self.leaves).unwrap()
+    }
+
+    fn list(&mut self, leaves: Vec<Leaf>) {
+        self.leaves = leaves;
+        self.head.members = Some(self.map().root());
+    }
+
+    fn envelope(&self) -> Envelope {
+        self.world.sealed(&self.head, &[self.by])
+    }
+
+    /// The next head, which names the one before.
+    fn publish(&mut self, change: impl FnOnce(&mut Head)) {
+        let before = self.envelope().digest();
+        self.head.version += 1;
+        self.head.previous = vec![before];
+        self.head.recent.insert(0, before);
+        change(&mut self.head);
+    }
+
+    /// `ann` is replaced by `bob`.
+    fn replace_signer(&mut self) {
+        self.set = SignerSet::later(self.world.founding.id, 2, quorum(1, &["bob"]));
+        self.by = "bob";
+        let signers = self.set.as_ref();
+        self.publish(|head| head.signers = signers);
+    }
+
+    fn own(&self, name: &str) -> Option<Listing> {
+        let found = self.leaves.iter().find_map(|leaf| match leaf {
+            Leaf::Node(leaf) if leaf.name == node(name) => Some(leaf.clone()),
+            _ => None,
+        });
+        let (place, map) = (place_of(&node(name)), self.map());
+        Some(match found {
+            Some(leaf) => Listing::Own { leaf, path: map.prove(place).unwrap() },
+            None => Listing::Unlisted { absence: map.prove_absence(place).unwrap() },
+        })
+    }
+
+    /// An SVID for the name, by the issuing key of the gateway that was taken over, bound by node key `n`.
+    fn meet(&self, name: &str, n: u8, presented: &Presented) -> Result<Peer, NotAPeer> {
+        let (who, org) = (Principal::node(&self.name, &node(name)), self.world.founding.id);
+        let (svid_key, validity) = (node_key(67), Validity::from_now(NOW, Seconds::HOUR));
+        let (id, not_after) = (key_id(svid_key.public()).unwrap(), validity.not_after);
+        let terms = Terms { org, principal: &who, node: &node(name), svid_key: id, not_after };
+        let binding = terms.sign(&node_key(n)).unwrap();
+        let request = read_request(&make_request(&svid_key).unwrap()).unwrap();
+        let svid = self.issuer.issue_svid(&who, (&request, &binding), Serial([3; 16]), validity).unwrap();
+        let chain = [svid, self.issuer.certificate().clone()];
+        let roots = Roots::<Identity>::from_certificates(vec![self.root.certificate().clone()]);
+        let standard = Standard { org, name: &self.name, roots: &roots, head: &self.head };
+        let proven = ProvenSvid::prove(&chain, Side::Client, standard, NOW).unwrap();
+        let (envelope, head) = (self.envelope(), self.head.clone());
+        let ground = Ground::alone(self.set.clone(), HeadRecord { digest: envelope.digest(), envelope, head });
+        Peer::recognize(&proven, presented, Company { standard, ground: &ground, pinned: &|_| None, now: NOW })
+    }
+
+    fn shown(&self, name: &str, admission: Option<Envelope>) -> Presented {
+        Presented { by: self.envelope(), listing: self.own(name), admission }
+    }
+
+    /// One use at `gw-1`, for these names.
+    fn invite(&self, names: &str, by: &str) -> Envelope {
+        let body = Invite {
+            names: vec![names.parse().unwrap()],
+            rights: vec![Right { gateway: node("gw-1"), voice: Some(ed("gw-1").public()), uses: Uses::Limited(1) }],
+            ..self.world.invite_body("ann", 1, [1, 0])
+        };
+        self.world.sealed(&body, &[by])
+    }
+
+    fn admission(&self, claim: &Claim, by: &[&str], invite: Option<Envelope>) -> Envelope {
+        let mut claim_envelope = self.world.sealed(claim, by);
+        for n in [3, 9] {
+            if node_key(n).public() == claim.node_key {
+                claim_envelope.sign(&node_key(n)).unwrap();
+            }
+        }
+        let body = Admission { claim: claim_envelope, invite, approval: None, gateway: node("gw-1"), at: NOW };
+        self.world.sealed(&body, &["gw-1"])
+    }
+
+    fn admitted(&self, name: &str, names: &str, by: &str) -> Option<Envelope> {
+        Some(self.admission(&World::claim(9, 1, name), &["invite 1"], Some(self.invite(names, by))))
+    }
+}
+
+#[test]
+fn a_listed_machine_is_believed_by_the_newest_head_and_by_those_that_it_names() {
+    let mut harbor = Harbor::new();
+    let early = harbor.shown("alpha", None);
+    harbor.meet("alpha", 3, &early).unwrap();
+    harbor.publish(|_| {});
+    harbor.meet("alpha", 3, &early).unwrap();
+    harbor.meet("alpha", 3, &harbor.shown("alpha", None)).unwrap();
+    harbor.publish(|head| head.recent.clear());
+    let found = harbor.meet("alpha", 3, &early).map(drop);
+    assert_eq!(found, Err(NotAPeer::TooOld { found: 2, known: 4 }));
+    // One that is not known here yet: the newer side hands its head over first.
+    let older = Harbor::new();
+    let found = older.meet("alpha", 3, &harbor.shown("alpha", None)).map(drop);
+    assert_eq!(found, Err(NotAPeer::FromLater { found: 4 }));
+}
+
+/// The old key signs a second "head 2" whose map gives a member's name to the thief.
+#[test]
+fn a_replaced_signer_forges_no_old_head() {
+    let mut harbor = Harbor::new();
+    let (early, true_leaves) = (harbor.head.clone(), harbor.leaves.clone());
+    harbor.replace_signer();
+    let mut thief = Harbor::new();
+    thief.list(vec![leaf("alpha", 66)]);
+    thief.head.recent = Vec::new();
+    for version in [1, 2, early.version, 9] {
+        thief.head.version = version;
+        let found = harbor.meet("alpha", 66, &thief.shown("alpha", None)).map(drop);
+        assert!(matches!(found, Err(NotAPeer::TooOld { .. } | NotAPeer::FromLater { .. })), "{version}: {found:?}");
+    }
+    // The honest head of that time is named by the one in force, and its path still counts.
+    let mut before = Harbor::new();
+    before.list(true_leaves);
+    harbor.meet("alpha", 3, &before.shown("alpha", None)).unwrap();
+}
+
+#[test]
+fn a_claim_by_signers_counts_while_they_sign_and_not_for_ever() {
+    let mut harbor = Harbor::new();
+    let day = Some(NOW + Seconds::DAY);
+    let claim = Claim { authority: ClaimAuthority::Signers, until: day, ..World::claim(9, 1, "payroll") };
+    let admission = harbor.admission(&claim, &["ann"], None);
+    harbor.meet("payroll", 9, &harbor.shown("payroll", Some(admission.clone()))).unwrap();
+    let endless = Claim { until: None, ..claim.clone() };
+    let endless = harbor.admission(&endless, &["ann"], None);
+    let found = harbor.meet("payroll", 9, &harbor.shown("payroll", Some(endless))).map(drop);
+    assert_eq!(found, Err(NotMember::Word(NotCounted::NoEnd).into()));
+    harbor.replace_signer();
+    let found = harbor.meet("payroll", 9, &harbor.shown("payroll", Some(admission))).map(drop);
+    let not_signed = NotCounted::NotSigned { found: 0, needed: 1 };
+    assert_eq!(found, Err(NotMember::Word(not_signed).into()));
+    // Signed anew by those of now, the same claim counts again.
+    let again = harbor.admission(&claim, &["ann", "bob"], None);
+    harbor.meet("payroll", 9, &harbor.shown("payroll", Some(again))).unwrap();
+}
+
+#[test]
+fn an_invite_counts_by_the_signers_of_now_until_it_is_over_or_revoked() {
+    let mut harbor = Harbor::new();
+    let papers = |harbor: &Harbor, by: &str| harbor.shown("web-7", harbor.admitted("web-7", "web-*", by));
+    harbor.meet("web-7", 9, &papers(&harbor, "ann")).unwrap();
+    let refused = |harbor: &Harbor, by: &str| harbor.meet("web-7", 9, &papers(harbor, by)).map(drop).unwrap_err();
+    assert_eq!(refused(&harbor, "eve"), NotMember::Invite(NotCounted::NotSigned { found: 0, needed: 1 }).into());
+    let end = NOW + Seconds::DAY;
+    let fresh = harbor.head.fresh_until.since(harbor.head.issued_at);
+    // It may have been over for one `fresh` span when the head was made, and not longer.
+    harbor.publish(|head| (head.issued_at, head.fresh_until) = (end + fresh - Seconds(1), end + fresh + fresh));
+    harbor.meet("web-7", 9, &papers(&harbor, "ann")).unwrap();
+    harbor.publish(|head| (head.issued_at, head.fresh_until) = (end + fresh, end + fresh + fresh));
+    assert_eq!(refused(&harbor, "ann"), NotMember::Invite(NotCounted::Over { until: end }).into());
+    let mut harbor = Harbor::new();
+    harbor.replace_signer();
+    assert_eq!(refused(&harbor, "ann"), NotMember::Invite(NotCounted::NotSigned { found: 0, needed: 1 }).into());
+    harbor.meet("web-7", 9, &papers(&harbor, "bob")).unwrap();
+    let closed = ed("gw-1").public();
+    harbor.publish(|head| head.revocations.voices.extend([closed]));
+    assert_eq!(refused(&harbor, "bob"), NotMember::NoMandate.into());
+}
+
+/// An invite for any name made `web-7` a `web-*` for its peers.
+#[test]
+fn a_machine_has_what_its_class_has_only_if_its_invite_speaks_of_such_names() {
+    let harbor = Harbor::new();
+    for (names, meant) in [("*", false), ("web-*", true), ("web-7", true)] {
+        let peer = harbor.meet("web-7", 9, &harbor.shown("web-7", harbor.admitted("web-7", names, "ann"))).unwrap();
+        assert_eq!(peer.is_meant(), meant, "{names}");
+    }
+    assert!(harbor.meet("alpha", 3, &harbor.shown("alpha", None)).unwrap().is_meant());
+}
+
+#[test]
+fn no_admission_speaks_for_a_name_that_the_operators_gave_to_another() {
+    let mut harbor = Harbor::new();
+    let papers = harbor.shown("beta", harbor.admitted("beta", "*", "ann"));
+    let found = harbor.meet("beta", 9, &papers).map(drop).unwrap_err();
+    assert!(matches!(&found, NotAPeer::NotMember(why) if why.is_alarm()), "{found:?}");
+    // Nobody else's papers help either, nor a name that was ended for good.
+    let papers = harbor.shown("web-7", harbor.admitted("web-8", "*", "ann"));
+    assert_eq!(harbor.meet("web-7", 9, &papers).map(drop), Err(NotMember::OtherEvidence.into()));
+    assert_eq!(harbor.meet("web-7", 9, &harbor.shown("web-7", None)).map(drop), Err(NotMember::NoAdmission.into()));
+    let gone = Principal::node(&harbor.name, &node("beta"));
+    harbor.publish(|head| head.revocations.principals.extend([gone]));
+    assert!(harbor.meet("beta", 4, &harbor.shown("beta", None)).is_err());
+}
