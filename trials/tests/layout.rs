@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Lowest first. A crate may use only what stands before it. Rooms that are not built yet keep their place.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("identity", &[]),
     ("org", &["identity"]),
     ("manifest", &["identity"]),
     ("ground", &["identity"]),
     ("token", &["identity", "ground"]),
     ("wire", &["identity", "org", "manifest", "ground"]),
+    ("ledger", &["identity", "org", "ground", "wire"]),
     ("tunnel", &["identity", "org", "manifest", "ground", "wire"]),
-    ("node", &["identity", "org", "manifest", "ground", "wire", "tunnel"]),
-    ("operate", &["identity", "org", "manifest", "ground", "wire"]),
-    ("console", &["identity", "org", "manifest", "ground", "wire", "operate"]),
-    ("admin", &["identity", "org", "manifest", "ground", "wire", "node", "operate", "console"]),
+    ("node", &["identity", "org", "manifest", "ground", "wire", "ledger", "tunnel"]),
+    ("operate", &["identity", "org", "manifest", "ground", "wire", "ledger"]),
+    ("console", &["identity", "org", "manifest", "ground", "wire", "ledger", "operate"]),
+    ("admin", &["identity", "org", "manifest", "ground", "wire", "ledger", "node", "operate", "console"]),
     ("trials", &["identity", "org", "manifest", "ground", "wire"]),
 ];
 

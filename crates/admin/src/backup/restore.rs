@@ -7,8 +7,9 @@ use ground::clock;
 use ground::file::{self, FileError, Lock};
 use ground::passphrase::Passphrase;
 use identity::principal::OrgName;
-use node::store::ledger::{Ledger, LedgerError};
-use node::store::marks::Origin;
+use ledger::error::LedgerError;
+use ledger::marks::Origin;
+use ledger::store::Ledger;
 use operate::backup::{Backup, BackupError, Contents, Sink};
 use operate::folder::{FolderError, LastBackup, OperatorFolder};
 

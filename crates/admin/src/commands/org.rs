@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use identity::principal::OrgName;
+use ledger::store::Ledger;
 use node::report::{Failure, show};
 use node::store::gateway::GatewayFolder;
-use node::store::ledger::Ledger;
 use operate::folder::OperatorFolder;
 use serde::Serialize;
 

@@ -18,10 +18,11 @@ use identity::principal::{Address, Author, Host, Kind, Name, NodeName, OrgName, 
 use identity::signers::{BadQuorum, Quorum, Signer};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
+use ledger::error::LedgerError;
+use ledger::store::Ledger;
 use node::answer::gateway::{Gateway, GatewayError};
 use node::answer::issue::Applicant;
 use node::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
-use node::store::ledger::{Ledger, LedgerError};
 use node::store::scope::{NodeFile, Scope, ScopeError};
 use operate::folder::{FolderError, Memory, OperatorFolder};
 use operate::head::{FRESH, MANDATE};

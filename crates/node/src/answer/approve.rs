@@ -21,7 +21,7 @@ use wire::enroll::EnrollRequest;
 
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
-use crate::store::claims::WaitingClaim;
+use ledger::claims::WaitingClaim;
 
 /// So many may wait under one invite, from one address, and in all: whoever holds a code can make claims as fast as keys.
 const MOST_PER_INVITE: i64 = 256;

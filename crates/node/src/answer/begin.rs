@@ -25,8 +25,9 @@ use crate::apply::trust::Trusting;
 use crate::ask::call::AskError;
 use crate::ask::sync;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
-use crate::store::ledger::{Ledger, LedgerError};
 use crate::store::scope::{NodeFile, Scope, ScopeError, read_key};
+use ledger::error::LedgerError;
+use ledger::store::Ledger;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {

@@ -228,7 +228,7 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
     for (key, member) in page {
         let claim = member.claim();
         let spiffe_id = Principal::node(&desk.state.name, &claim.name);
-        let failed = |why: crate::store::ledger::LedgerError| Refusal::Failed { why: why.to_string() };
+        let failed = |why: ledger::error::LedgerError| Refusal::Failed { why: why.to_string() };
         let issuance = last.remove(key);
         let alarm = desk.ledger.alarm(*key).map_err(failed)?.filter(|alarm| desk.heeds(alarm));
         views.push(NodeView {

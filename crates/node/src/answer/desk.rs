@@ -20,7 +20,8 @@ use org::state::{State, Unfit, Void};
 use crate::answer::halt::Halt;
 use crate::answer::published::{Incomplete, Published, Staged};
 use crate::answer::tips::OwnVoice;
-use crate::store::ledger::{Alarm, Ledger, LedgerError};
+use ledger::error::LedgerError;
+use ledger::store::{Alarm, Ledger};
 
 /// What a job may touch. Refuse first, change last: a job that changed something must not refuse any more.
 pub struct Desk<'a> {

@@ -24,7 +24,7 @@ use crate::answer::approve;
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::{Applicant, Made};
-use crate::store::ledger::Alarm;
+use ledger::store::Alarm;
 
 /// A challenge is good this long, once.
 const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;

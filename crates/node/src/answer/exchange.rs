@@ -90,10 +90,8 @@ async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> 
             let rows = desk.keep(|desk| desk.ledger.reports(have.reports, limit))?;
             more = issued.len() == ENTRIES_PER_PAGE || rows.len() == ENTRIES_PER_PAGE;
             reports_until = rows.last().map_or(have.reports, |row| row.number);
-            let view = |row: crate::store::published::StoredReport| ReportView {
-                report: row.report,
-                received_at: row.received_at,
-            };
+            let view =
+                |row: ledger::published::StoredReport| ReportView { report: row.report, received_at: row.received_at };
             reports = rows.into_iter().map(view).collect();
         }
         Ok((entries, frontier, (issued, issued_until), (reports, reports_until), more))

@@ -39,8 +39,9 @@ use crate::answer::tips::{OwnVoice, Tips};
 use crate::answer::writer::{Scribe, Writer};
 use crate::store::files::Files;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
-use crate::store::ledger::{DAMAGED, Ledger, LedgerError};
 use crate::store::scope::ScopeError;
+use ledger::error::{DAMAGED, LedgerError};
+use ledger::store::Ledger;
 
 /// How long what was observed may wait until it is written.
 const JOTTINGS_WAIT: Duration = Duration::from_secs(1);

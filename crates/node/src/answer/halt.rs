@@ -8,8 +8,9 @@ use std::sync::{PoisonError, RwLock};
 use identity::id::Digest;
 use org::refusal::Refusal;
 
-use crate::store::ledger::{Ledger, LedgerError};
-use crate::store::marks::Mark;
+use ledger::error::LedgerError;
+use ledger::marks::Mark;
+use ledger::store::Ledger;
 
 /// The marks of the ledger's file, at hand. Set on disk first, then here.
 #[derive(Debug, Default)]

@@ -8,7 +8,8 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::time::Timestamp;
 
-use crate::store::ledger::{Ledger, LedgerError, MAX_OBSERVATIONS};
+use ledger::error::LedgerError;
+use ledger::store::{Ledger, MAX_OBSERVATIONS};
 
 #[derive(Debug, Default)]
 pub struct Jottings(Mutex<Waiting>);

@@ -19,7 +19,7 @@ use wire::control::ReportView;
 use wire::exchange::IssuedRow;
 
 use crate::answer::desk::{Desk, Taken};
-use crate::store::ledger::Alarm;
+use ledger::store::Alarm;
 
 /// What came of a page.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use crate::agent::metrics::{self as agent, show_build};
 use crate::answer::endpoint::EndpointCertificate;
 use crate::answer::gateway::Gateway;
 use crate::metrics::text::{Kind, Page};
-use crate::store::ledger::Ledger;
+use ledger::store::Ledger;
 
 /// Everything that the gateway's page is made from.
 #[derive(Debug, Clone)]

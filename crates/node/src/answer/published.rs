@@ -12,7 +12,8 @@ use manifest::stored::Manifest;
 use org::state::State;
 use tokio::sync::watch;
 
-use crate::store::ledger::{Ledger, LedgerError};
+use ledger::error::LedgerError;
+use ledger::store::Ledger;
 
 /// What is published now, and a bell for those who wait for news.
 #[derive(Debug, Default)]

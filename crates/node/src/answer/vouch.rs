@@ -8,7 +8,7 @@ use org::refusal::Refusal;
 use org::state::{MemberRecord, State};
 
 use crate::answer::gateway::Gateway;
-use crate::store::ledger::Alarm;
+use ledger::store::Alarm;
 
 impl Gateway {
     /// What the map has against a machine that the ledger knows.

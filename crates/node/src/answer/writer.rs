@@ -24,7 +24,7 @@ use crate::answer::peers::Peers;
 use crate::answer::published::{Shelf, Staged};
 use crate::answer::tally::Tally;
 use crate::answer::tips::Tips;
-use crate::store::ledger::Ledger;
+use ledger::store::Ledger;
 
 /// Jobs that may wait, and jobs that share one commit.
 const QUEUE: usize = 8_192;

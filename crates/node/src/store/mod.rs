@@ -1,4 +1,4 @@
-//! What lies on a machine's disk: a node's scope, a gateway's folder, a gateway's ledger.
+//! What lies on a machine's disk: a node's scope, a gateway's folder.
 
 pub mod scope;
 pub mod refused;
@@ -6,11 +6,3 @@ pub mod tunnel;
 pub mod files;
 pub mod waiting;
 pub mod gateway;
-pub mod migrate;
-pub mod ledger;
-pub mod marks;
-pub mod published;
-pub mod reuse;
-pub mod exchange;
-pub mod claims;
-pub mod check;

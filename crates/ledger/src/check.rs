@@ -9,7 +9,8 @@ use org::founding::Founding;
 use org::renew::Issuance;
 use org::state::State;
 
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::error::LedgerError;
+use crate::store::Ledger;
 
 impl Ledger {
     /// Folds every entry afresh. What was derived is made anew if it says something else; the first row that did is

@@ -8,8 +8,9 @@ use org::founding::Founding;
 use org::state::State;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Ledger, LedgerError, read};
-use crate::store::migrate;
+use crate::error::LedgerError;
+use crate::migrate;
+use crate::store::{Ledger, read};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {

@@ -5,7 +5,8 @@ use identity::time::Timestamp;
 use rusqlite::{OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::error::LedgerError;
+use crate::store::Ledger;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {

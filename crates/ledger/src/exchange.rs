@@ -9,7 +9,8 @@ use org::renew::Issuance;
 use rusqlite::{OptionalExtension as _, params};
 use wire::exchange::{BYTES_PER_PAGE, ENTRIES_PER_PAGE, IssuedRow};
 
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::error::LedgerError;
+use crate::store::Ledger;
 
 /// Of each principal so many numbers are remembered; a clone that is further behind is refused by its number alone.
 const REMEMBERED: u64 = 32;

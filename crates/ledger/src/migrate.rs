@@ -10,7 +10,7 @@ use org::founding::Founding;
 use org::{derived, fold};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::store::ledger::LedgerError;
+use crate::error::LedgerError;
 
 /// What the first version had. Never edited: a new file is made by these tables and every step after them, so that new
 /// files and old ones end up the same.

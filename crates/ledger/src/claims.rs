@@ -7,7 +7,8 @@ use identity::id::Digest;
 use identity::time::Timestamp;
 use rusqlite::params;
 
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::error::LedgerError;
+use crate::store::Ledger;
 
 /// A machine that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use identity::time::Timestamp;
 use rusqlite::{Connection, params};
 use wire::control::Reuse;
 
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::error::LedgerError;
+use crate::store::Ledger;
 
 /// Whoever has an old bundle can draw new keys without end: so many of them are kept of one bundle.
 const MOST: u32 = 16;
@@ -60,7 +61,7 @@ mod tests {
     use identity::id::Digest;
 
     use super::*;
-    use crate::store::migrate;
+    use crate::migrate;
 
     fn reuse(n: u8, at: i64) -> Reuse {
         Reuse {

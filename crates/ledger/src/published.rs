@@ -5,7 +5,8 @@ use identity::id::Digest;
 use identity::time::Timestamp;
 use rusqlite::{OptionalExtension as _, params};
 
-use crate::store::ledger::{Ledger, LedgerError};
+use crate::error::LedgerError;
+use crate::store::Ledger;
 
 /// One node's last report, and its number among all.
 #[derive(Debug, Clone)]

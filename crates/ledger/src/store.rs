@@ -1,11 +1,9 @@
-//! The gateway's ledger on disk: entries, derived tables, issuance log, observations. SQLite, one writer.
-
-mod look;
+//! The ledger on disk: entries, derived tables, issuance log, observations. SQLite, one writer.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use identity::envelope::Envelope;
@@ -13,7 +11,7 @@ use identity::head::Cut;
 use identity::id::{Digest, OrgId};
 use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
-use org::derived::{self, BadRow, Changes, Rows};
+use org::derived::{self, Changes, Rows};
 use org::entry::{Entry, SignedEntry};
 use org::founding::Founding;
 use org::renew::{Conflict, Issuance};
@@ -21,34 +19,14 @@ use org::state::State;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
-pub use look::Counts;
-
-use crate::store::migrate;
+use crate::error::LedgerError;
+use crate::migrate;
 
 /// Observations are kept for people to look at, not for ever.
 pub const MAX_OBSERVATIONS: usize = 10_000;
 
 /// Someone may be reading the file at the moment.
 const BUSY: Duration = Duration::from_secs(5);
-
-#[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    #[error("the ledger cannot be read or written")]
-    Sqlite(#[from] rusqlite::Error),
-    #[error(
-        "`{}` was written by a newer freehold: its tables are of version {found}, and this one knows up to {}. Nothing \
-         was changed; upgrade freehold on this machine",
-        path.display(),
-        migrate::CURRENT
-    )]
-    Newer { path: PathBuf, found: u32 },
-    #[error("the ledger could not be copied to `{}`: {why}; nothing was changed", path.display())]
-    NotCopied { path: PathBuf, why: String },
-    #[error("the ledger is damaged: {0}; `freehold audit --verify` says more")]
-    Damaged(String),
-    #[error(transparent)]
-    Row(#[from] BadRow),
-}
 
 /// Why a node key gets nothing any more, until operators end it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,34 +55,9 @@ impl Alarm {
     }
 }
 
-impl LedgerError {
-    /// What an operator can do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        use rusqlite::ErrorCode as Code;
-        let Self::Sqlite(why) = self else {
-            return match self {
-                Self::Newer { .. } | Self::NotCopied { .. } => None,
-                Self::Sqlite(_) | Self::Damaged(_) | Self::Row(_) => Some(DAMAGED),
-            };
-        };
-        match why.sqlite_error_code() {
-            Some(Code::DiskFull) => Some("make room on the disk of the gateway's folder, and run this again"),
-            Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => {
-                Some("the gateway's folder cannot be written: look at its disk and its owner")
-            }
-            Some(Code::DatabaseCorrupt | Code::NotADatabase) | None => Some(DAMAGED),
-            Some(_) => None,
-        }
-    }
-}
-
-/// The cure for what nothing can make again.
-pub const DAMAGED: &str =
-    "keep the gateway's folder as it is, and put the newest good copy of it in its place; nothing was served from it";
-
 /// One row of the entries' table.
 #[derive(Debug)]
-pub(super) struct StoredEntry {
+pub(crate) struct StoredEntry {
     pub id: i64,
     /// Author, epoch, sequence and digest, as they are looked up.
     pub place: (String, u32, i64, String),
@@ -113,8 +66,8 @@ pub(super) struct StoredEntry {
 
 #[derive(Debug)]
 pub struct Ledger {
-    pub(super) db: Connection,
-    org: OrgId,
+    pub(crate) db: Connection,
+    pub(crate) org: OrgId,
 }
 
 impl Ledger {
@@ -211,7 +164,7 @@ impl Ledger {
     }
 
     /// Writes what differs.
-    pub(super) fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
+    pub(crate) fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
         let old = self.derived()?;
         let put = rows.iter().filter(|(key, value)| old.get(key) != Some(value));
         let put = put.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -251,12 +204,12 @@ impl Ledger {
 
     // ---- for `check` ----
 
-    pub(super) fn check_structure(&self) -> Result<(), LedgerError> {
+    pub(crate) fn check_structure(&self) -> Result<(), LedgerError> {
         let found: String = self.db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if found == "ok" { Ok(()) } else { Err(LedgerError::Damaged(found)) }
     }
 
-    pub(super) fn stored_entries(&self, after: i64) -> Result<Vec<StoredEntry>, LedgerError> {
+    pub(crate) fn stored_entries(&self, after: i64) -> Result<Vec<StoredEntry>, LedgerError> {
         let mut query = self.db.prepare_cached(
             "SELECT id, author, epoch, seq, digest, envelope FROM entries WHERE id > ?1 ORDER BY id LIMIT 1000",
         )?;
@@ -267,7 +220,7 @@ impl Ledger {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn issuance_rows(&self) -> Result<Vec<(String, String)>, LedgerError> {
+    pub(crate) fn issuance_rows(&self) -> Result<Vec<(String, String)>, LedgerError> {
         let mut query = self.db.prepare("SELECT principal, value FROM issuances")?;
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -399,6 +352,6 @@ fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LedgerError> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LedgerError> {
     serde_json::from_str(text).map_err(|why| LedgerError::Damaged(why.to_string()))
 }

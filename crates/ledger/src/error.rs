@@ -1,0 +1,51 @@
+//! Why a ledger's file cannot be used, and what a person can do about it.
+
+use std::path::PathBuf;
+
+use org::derived::BadRow;
+
+use crate::migrate;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    #[error("the ledger cannot be read or written")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error(
+        "`{}` was written by a newer freehold: its tables are of version {found}, and this one knows up to {}. Nothing \
+         was changed; upgrade freehold on this machine",
+        path.display(),
+        migrate::CURRENT
+    )]
+    Newer { path: PathBuf, found: u32 },
+    #[error("the ledger could not be copied to `{}`: {why}; nothing was changed", path.display())]
+    NotCopied { path: PathBuf, why: String },
+    #[error("the ledger is damaged: {0}; `freehold audit --verify` says more")]
+    Damaged(String),
+    #[error(transparent)]
+    Row(#[from] BadRow),
+}
+
+impl LedgerError {
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        use rusqlite::ErrorCode as Code;
+        let Self::Sqlite(why) = self else {
+            return match self {
+                Self::Newer { .. } | Self::NotCopied { .. } => None,
+                Self::Sqlite(_) | Self::Damaged(_) | Self::Row(_) => Some(DAMAGED),
+            };
+        };
+        match why.sqlite_error_code() {
+            Some(Code::DiskFull) => Some("make room on the disk of the gateway's folder, and run this again"),
+            Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => {
+                Some("the gateway's folder cannot be written: look at its disk and its owner")
+            }
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) | None => Some(DAMAGED),
+            Some(_) => None,
+        }
+    }
+}
+
+/// The cure for what nothing can make again.
+pub const DAMAGED: &str =
+    "keep the gateway's folder as it is, and put the newest good copy of it in its place; nothing was served from it";

@@ -1,0 +1,14 @@
+//! A replica's ledger on disk: entries, what follows from them, and what was observed. Gateways and operators' homes use it.
+
+pub mod error;
+pub mod migrate;
+pub mod store;
+pub mod look;
+pub mod check;
+
+// What is kept beside the entries.
+pub mod marks;
+pub mod published;
+pub mod claims;
+pub mod reuse;
+pub mod exchange;
