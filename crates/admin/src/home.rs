@@ -15,6 +15,7 @@ use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
 use operate::agent::words::Material;
+use operate::alone::HomeDesk;
 use operate::desk::DeskError;
 use operate::folder::OperatorFolder;
 use operate::keys::{self, SignerKeys};
@@ -196,7 +197,23 @@ impl Common {
     /// A session to look at things.
     pub async fn session(&self, doing: &str) -> Result<Session<AnyDesk>, Failure> {
         let org = self.org(doing)?;
-        self.begin(&org, None, doing, false).await
+        match self.begin(&org, None, doing, false).await {
+            Err(why) if why.nobody_answers => self.alone(&org, doing).await.unwrap_or(Err(why)),
+            session => session,
+        }
+    }
+
+    /// What this home's own copy of the ledger says, if it has one.
+    async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session<AnyDesk>, Failure>> {
+        let folder = OperatorFolder::at(&self.home(), org);
+        let desk = HomeDesk::open(&folder).ok().flatten()?;
+        eprintln!(
+            "no gateway answers: this is what this home knew at {}; what only a gateway knows (who was seen when, SVIDs, \
+             machines that wait) is not told",
+            desk.as_of()
+        );
+        let session = Session::begin_behind(folder, AnyDesk::Home(Box::new(desk))).await;
+        Some(session.map_err(|why| failure(doing, &why)))
     }
 
     /// A session to change things, with the keys to sign them; the passphrase is asked for once.
@@ -252,6 +269,9 @@ impl Common {
         let mut session = session.map_err(|why| failure(doing, &why))?;
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
+        if let Some(trouble) = &session.copy_trouble {
+            eprintln!("COPY: this home's own copy of the ledger could not be brought up to date: {trouble}");
+        }
         for mark in &session.odd_marks {
             eprintln!("MARK: {mark}");
         }
@@ -466,7 +486,10 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         OperateError::Clock(_) => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("nothing was signed: set the clock that is wrong; if this one is right, add --trust-clock"),
+        OperateError::Desk(DeskError::NoGateway) => Failure::new(doing, why)
+            .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
         OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
+        | OperateError::Replica(_)
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)

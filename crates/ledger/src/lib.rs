@@ -5,6 +5,10 @@ pub mod migrate;
 pub mod store;
 pub mod look;
 pub mod check;
+pub mod replicate;
+
+// What it says, for people.
+pub mod views;
 
 // What is kept beside the entries.
 pub mod marks;

@@ -46,6 +46,8 @@ pub struct Failure {
     code: Option<String>,
     hint: Option<String>,
     pub exit: Exit,
+    /// Nobody was there who could have answered.
+    pub nobody_answers: bool,
 }
 
 #[derive(Serialize)]
@@ -76,11 +78,18 @@ impl Failure {
             Some(refusal) => (exit_for(refusal), Some(refusal.code()), refusal.hint().map(str::to_owned)),
             None => (exit_of(why), None, clock_hint(why).or_else(|| disk_hint(why)).map(str::to_owned)),
         };
-        Self { doing: doing.into(), causes, code, hint, exit }
+        Self { doing: doing.into(), causes, code, hint, exit, nobody_answers: nobody_answers(why) }
     }
 
     pub fn usage(doing: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { doing: doing.into(), causes: vec![why.into()], code: None, hint: None, exit: Exit::Usage }
+        Self {
+            doing: doing.into(),
+            causes: vec![why.into()],
+            code: None,
+            hint: None,
+            exit: Exit::Usage,
+            nobody_answers: false,
+        }
     }
 
     pub fn failed(doing: impl Into<String>, why: impl Into<String>) -> Self {
@@ -177,7 +186,21 @@ const fn exit_for(refusal: &Refusal) -> Exit {
     }
 }
 
-/// Being refused at the TLS door, or refusing to believe the other side, is a refusal too.
+/// Not reached at all, or not in time: whoever is there said nothing that could be wrong.
+fn nobody_answers(why: &(dyn Error + 'static)) -> bool {
+    let mut at = Some(why);
+    while let Some(error) = at {
+        if let Some(call) = error.downcast_ref::<CallError>() {
+            return matches!(
+                call,
+                CallError::Unreachable { .. } | CallError::NotCarried { .. } | CallError::Silent { .. }
+            );
+        }
+        at = error.source();
+    }
+    false
+}
+
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
     use crate::ask::call::AskError;
     let call = match error.downcast_ref::<AskError>() {

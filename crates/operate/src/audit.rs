@@ -63,14 +63,9 @@ impl<D: Desk> Session<D> {
         })
     }
 
-    /// What the entries say, folded here, if all are there that the gateway counts.
+    /// What the entries say, folded here.
     pub(crate) async fn folded(&mut self) -> Result<State, OperateError> {
-        let mut state = State::of(&self.known.founding);
-        for envelope in self.entries().await? {
-            // What does not fit is no part of the ledger.
-            let _unfit = state.apply(&SignedEntry::open(self.known.org(), envelope)?);
-        }
-        if state.frontier.covers_all(&self.survey.frontier) { Ok(state) } else { Err(OperateError::LedgerBehind) }
+        Ok(self.replica().await?.state)
     }
 
     /// Checks all hashes, signatures and admissions, folds afresh, compares every derived table.

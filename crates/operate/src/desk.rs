@@ -15,6 +15,8 @@ pub enum DeskError {
     Call(#[from] CallError),
     #[error("the call could not be signed")]
     Key(#[from] BadKey),
+    #[error("no gateway answers, and this takes one")]
+    NoGateway,
     #[error("the gateway answered something else than was asked")]
     OtherAnswer,
 }

@@ -50,6 +50,11 @@ pub struct Memory {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outbox_rest: Vec<Envelope>,
     pub gateways: Vec<Address>,
+    /// How far this home's own copy of the ledger is, and since when.
+    #[serde(default, skip_serializing_if = "Frontier::is_empty")]
+    pub pulled: Frontier,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pulled_at: Option<Timestamp>,
 }
 
 /// When this operator last made a backup; the reminder ends with the first.

@@ -17,6 +17,8 @@ pub mod distrust;
 pub mod refused;
 pub mod unturned;
 pub mod session;
+pub mod replica;
+pub mod alone;
 pub mod bundles;
 pub mod outbox;
 

@@ -9,7 +9,7 @@ use crate::desk::DeskError;
 pub fn refusal(why: &DeskError) -> Option<&Refusal> {
     match why {
         DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal)) => Some(refusal),
-        DeskError::Call(_) | DeskError::Key(_) | DeskError::OtherAnswer => None,
+        DeskError::Call(_) | DeskError::Key(_) | DeskError::NoGateway | DeskError::OtherAnswer => None,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
 use crate::refused::is_about_turn;
+use crate::replica::ReplicaError;
 use crate::timely::{self, ClockDoubt, Reliance};
 use crate::unturned::Unturned;
 
@@ -59,6 +60,8 @@ pub enum OperateError {
     #[error(transparent)]
     Unturned(#[from] Unturned),
     #[error(transparent)]
+    Replica(#[from] ReplicaError),
+    #[error(transparent)]
     Pending(#[from] BadPending),
     #[error("the {what} needs {needed} signatures and has {found}")]
     TooFew { what: &'static str, needed: usize, found: usize },
@@ -97,6 +100,8 @@ pub struct Session<D> {
     pub(crate) old_voices: Option<Vec<PublicKey>>,
     /// Marks that were not heeded, in words.
     pub odd_marks: Vec<String>,
+    /// Why this home's own copy of the ledger could not be brought up to date.
+    pub copy_trouble: Option<String>,
 }
 
 /// Another command may have been quicker; so often the whole is done again on what is so then. Each time somebody
@@ -134,10 +139,12 @@ impl<D: Desk> Session<D> {
             mark: None,
             old_voices: None,
             odd_marks: Vec::new(),
+            copy_trouble: None,
         };
         session.compare()?;
         session.weigh_mark().await?;
         session.keep_trusted().await?;
+        session.pull().await;
         Ok(session)
     }
 

@@ -28,6 +28,10 @@ impl Frontier {
         self.0.get(author)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True if `self` knows the place and all before it.
     pub fn covers(&self, at: &Cut) -> bool {
         self.0.get(&at.author).is_some_and(|known| reaches(known, at.epoch, at.seq))

@@ -76,6 +76,10 @@ pub enum Call {
     Entries {
         after: u64,
     },
+    /// Entries that a replica with this frontier does not have, in an order in which each follows what it has seen.
+    Beyond {
+        frontier: Frontier,
+    },
     /// A page of the derived tables, in key order.
     Derived {
         after: Option<(String, String)>,
@@ -174,6 +178,11 @@ pub enum Answer {
     Entries {
         entries: Vec<Envelope>,
         next: Option<u64>,
+    },
+    Beyond {
+        entries: Vec<Envelope>,
+        /// There are more: ask again at once.
+        more: bool,
     },
     Derived {
         rows: Vec<DerivedRow>,

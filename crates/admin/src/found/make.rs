@@ -168,6 +168,7 @@ async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundEr
         outbox: None,
         outbox_rest: Vec::new(),
         gateways: plan.addresses.clone(),
+        ..Memory::default()
     };
     drop(opened);
     operator.save_known(&known)?;

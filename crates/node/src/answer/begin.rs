@@ -9,10 +9,8 @@ use identity::key::{BadKey, EdKey, P256Key, Sign as _};
 use identity::principal::{Address, NodeName};
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::entry::SignedEntry;
 use org::founding::{BadFounding, Founding};
 use org::gateway::{GatewayGrant, GatewayRequest};
-use org::state::State;
 use pki_types::CertificateDer;
 use wire::connect::{Believed, CallError, Gateway as Door};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have};
@@ -27,6 +25,7 @@ use crate::ask::sync;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
 use crate::store::scope::{NodeFile, Scope, ScopeError, read_key};
 use ledger::error::LedgerError;
+use ledger::replicate;
 use ledger::store::Ledger;
 
 #[derive(Debug, thiserror::Error)]
@@ -55,8 +54,10 @@ pub enum BeginError {
     NotForUs(String),
     #[error("no mandate in head {head} names this machine")]
     NoMandate { head: u64 },
-    #[error("what the gateway handed over is not taken: {0}")]
-    NotTaken(String),
+    #[error("what the gateway handed over is not taken")]
+    NotTaken(#[from] replicate::NotTaken),
+    #[error("the gateway answered something else than was asked")]
+    OtherAnswer,
 }
 
 /// Makes the keys of a gateway, unless they are there, and asks for a mandate.
@@ -198,32 +199,15 @@ pub async fn fetch_ledger(scope: &Scope, mut told: impl FnMut(u64, u64)) -> Resu
         let have = Have { frontier, issued: u64::MAX, reports: u64::MAX, tip: None, wait: Seconds(0) };
         let answer = line.ask(Ask::Exchange, &ExchangeRequest::News(have)).await.map_err(AskError::Call)?;
         let ExchangeAnswer::News(news) = answer else {
-            return Err(BeginError::NotTaken("another answer than was asked for".to_owned()));
+            return Err(BeginError::OtherAnswer);
         };
         let more = news.more && !news.entries.is_empty();
-        take_page(&ledger, &mut state, news.entries)?;
+        replicate::take(&ledger, &mut state, news.entries)?;
         told(state.frontier.0.values().map(|place| place.seq).sum(), lacking(&state.frontier, &news.frontier));
         if !more {
             return Ok(());
         }
     }
-}
-
-fn take_page(ledger: &Ledger, state: &mut State, entries: Vec<Envelope>) -> Result<(), BeginError> {
-    let not_taken = |why: &dyn std::fmt::Display| BeginError::NotTaken(why.to_string());
-    ledger.begin()?;
-    let write = || -> Result<(), BeginError> {
-        for envelope in entries {
-            let signed = SignedEntry::open(state.org, envelope).map_err(|why| not_taken(&why))?;
-            // One that is void stands without effect.
-            let _ = state.apply(&signed).map_err(|why| not_taken(&why))?;
-            ledger.add_entry(&signed)?;
-        }
-        ledger.derive_again(state)?;
-        Ok(ledger.commit()?)
-    };
-    let written = write();
-    written.inspect_err(|_| ledger.roll_back())
 }
 
 /// Any gateway but this one.

@@ -9,16 +9,17 @@ use identity::envelope::Envelope;
 use identity::head::{Cut, Head};
 use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
-use identity::principal::{Author, Principal};
+use identity::principal::Principal;
 use identity::time::Timestamp;
 use identity::trust::follows;
+use ledger::error::LedgerError;
+use ledger::views;
 use org::entry::Entry;
-use org::invite::{Approval, InviteKind};
+use org::frontier::Frontier;
+use org::invite::InviteKind;
 use org::refusal::Refusal;
-use org::state::{HeadRecord, InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
-use wire::control::{
-    Answer, Call, DerivedRow, InviteView, JoinedView, NodeView, RecoveryView, SignedCall, Survey, SuspensionView,
-};
+use org::state::{HeadRecord, Standing, State};
+use wire::control::{Answer, Call, DerivedRow, InviteView, RecoveryView, SignedCall, Survey};
 
 use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
@@ -27,7 +28,6 @@ use crate::answer::{approve, files, recover, stage, trust};
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const VIEWS_PER_PAGE: usize = 2_000;
-const MAX_LINEAGE: usize = 1_000;
 const RELEASES_SHOWN: usize = 100;
 /// Escaping can double it, and a reply is at most four times as long.
 const PAGE_BYTES: usize = 2 << 20;
@@ -73,6 +73,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Invite { id } => {
             Ok(Answer::Document(gateway.state().await.invite(id).map(|(_, record)| record.envelope.clone())))
         }
+        Call::Beyond { frontier } => gateway.writer.run(move |desk| beyond(desk, &frontier)).await,
         Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
         Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
         Call::Missing { digests } => gateway.writer.run(move |desk| stage::missing(desk, &digests)).await,
@@ -224,43 +225,26 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
         last.extend(desk.last_issuance(key, &principal)?.map(|row| (key, row)));
     }
     let (page, next) = page(&desk.state.members, after);
-    let mut views = Vec::with_capacity(page.len());
+    let mut found = Vec::with_capacity(page.len());
     for (key, member) in page {
-        let claim = member.claim();
-        let spiffe_id = Principal::node(&desk.state.name, &claim.name);
-        let failed = |why: ledger::error::LedgerError| Refusal::Failed { why: why.to_string() };
+        let failed = |why: LedgerError| Refusal::Failed { why: why.to_string() };
         let issuance = last.remove(key);
         let alarm = desk.ledger.alarm(*key).map_err(failed)?.filter(|alarm| desk.heeds(alarm));
-        views.push(NodeView {
-            name: claim.name.clone(),
-            state: standing(desk.state, member, issuance.is_some()),
-            spiffe_id,
-            invite: member.admission.invite(),
-            enrolled_at: member.admission.at,
-            last_seen: desk.ledger.seen(*key).map_err(failed)?,
-            svid_expires_at: issuance.as_ref().map(|row| row.not_after),
-            svid_serial: issuance.map(|row| row.serial),
-            node_key: claim.node_key,
-            admission: member.admission.digest,
-            admitted_by: member.admission.gateway.clone(),
-            labels: claim.labels.iter().cloned().collect(),
-            roles: claim.roles.iter().cloned().collect(),
-            left: member.left,
-            suspensions: desk.state.suspensions_of(*key).iter().map(suspension_view).collect(),
-            conflict: alarm.as_ref().and_then(|alarm| alarm.conflict.clone()),
-            alarm: alarm.map(|alarm| alarm.why),
-            low: claim.is_low(),
-            reused: match member.admission.invite() {
-                Some(invite) => desk.ledger.reuses(invite).map_err(failed)?,
-                None => Vec::new(),
-            },
-        });
+        let mut view = views::node(desk.state, *key, member);
+        if view.state == Standing::Issued && issuance.is_none() {
+            view.state = Standing::Claimed;
+        }
+        view.last_seen = desk.ledger.seen(*key).map_err(failed)?;
+        view.svid_expires_at = issuance.as_ref().map(|row| row.not_after);
+        view.svid_serial = issuance.map(|row| row.serial);
+        view.conflict = alarm.as_ref().and_then(|alarm| alarm.conflict.clone());
+        view.alarm = alarm.map(|alarm| alarm.why);
+        if let Some(invite) = view.invite {
+            view.reused = desk.ledger.reuses(invite).map_err(failed)?;
+        }
+        found.push(view);
     }
-    Ok(Answer::Nodes { nodes: views, next })
-}
-
-fn suspension_view(record: &SuspensionRecord) -> SuspensionView {
-    SuspensionView { by: record.by.clone(), at: record.at, until: record.until, reason: record.reason.clone() }
+    Ok(Answer::Nodes { nodes: found, next })
 }
 
 fn invites(desk: &mut Desk<'_>, after: Option<InviteId>) -> Result<Answer, Refusal> {
@@ -268,7 +252,7 @@ fn invites(desk: &mut Desk<'_>, after: Option<InviteId>) -> Result<Answer, Refus
     let (page, next) = page(&state.invite_ids, after);
     let records =
         page.into_iter().flat_map(|(_, digests)| digests.iter().filter_map(|digest| state.invites.get(digest)));
-    let mut invites: Vec<InviteView> = records.map(|record| invite_view(state, record)).collect();
+    let mut invites: Vec<InviteView> = records.map(|record| views::invite(state, record)).collect();
     for view in invites.iter_mut().filter(|view| view.kind == InviteKind::Bundle) {
         view.reused = desk.ledger.reuses(view.id).map_err(|why| Refusal::Failed { why: why.to_string() })?;
     }
@@ -280,49 +264,6 @@ fn releases(state: &State) -> Answer {
     records.sort_by_key(|record| std::cmp::Reverse((record.release.number, record.release.created_at)));
     let releases = records.into_iter().take(RELEASES_SHOWN).map(|record| record.envelope.clone()).collect();
     Answer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) }
-}
-
-fn standing(state: &State, member: &MemberRecord, issued: bool) -> Standing {
-    match state.standing(member) {
-        Standing::Issued if !issued => Standing::Claimed,
-        other => other,
-    }
-}
-
-fn invite_view(state: &State, record: &InviteRecord) -> InviteView {
-    let invite = &record.invite;
-    // A lineage of thousands would fill the page: the newest are in `node list` too.
-    let joined = record.spent.iter().take(MAX_LINEAGE).filter_map(|(key, spends)| {
-        let member = state.members.get(key)?;
-        let first = spends.iter().map(|spend| spend.at).min()?;
-        Some(JoinedView { name: member.claim().name.clone(), at: first, state: state.standing(member), node_key: *key })
-    });
-    let mut joined: Vec<JoinedView> = joined.collect();
-    joined.sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
-    InviteView {
-        id: invite.id,
-        kind: invite.kind,
-        label: invite.label.clone(),
-        uses: invite.uses(),
-        spent: record.spent_at.values().sum(),
-        created_at: invite.created_at,
-        created_by: record.by.iter().map(|by| author(&by.author)).collect::<Vec<_>>().join(", "),
-        expires_at: invite.expires_at,
-        unconfirmed: state.is_unconfirmed(record),
-        revoked: state.revocations.invite_is_revoked(invite.id),
-        names: invite.names.clone(),
-        hosts: invite.hosts.clone(),
-        networks: invite.networks.iter().map(ToString::to_string).collect(),
-        labels: invite.labels.iter().cloned().collect(),
-        roles: invite.roles.iter().cloned().collect(),
-        approvers: (invite.approval == Approval::Human).then_some(invite.approvers),
-        reused: Vec::new(),
-        joined,
-    }
-}
-
-fn author(author: &Author) -> String {
-    author.to_string()
 }
 
 fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
@@ -341,6 +282,12 @@ fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
         next = Some(id);
     }
     Ok(Answer::Entries { entries, next: next.filter(|_| full || cut) })
+}
+
+/// What another replica does not have yet.
+fn beyond(desk: &mut Desk<'_>, theirs: &Frontier) -> Result<Answer, Refusal> {
+    let (entries, more) = desk.keep(|desk| desk.ledger.beyond(&desk.state.frontier, theirs))?;
+    Ok(Answer::Beyond { entries, more })
 }
 
 fn derived(desk: &mut Desk<'_>, after: Option<&(String, String)>) -> Result<Answer, Refusal> {

@@ -9,7 +9,7 @@ use identity::key::Sign as _;
 use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
 use org::derived;
-use org::entry::{Action, SignedEntry};
+use org::entry::SignedEntry;
 use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::renew::{Conflict, Issuance};
@@ -19,6 +19,7 @@ use wire::control::ReportView;
 use wire::exchange::IssuedRow;
 
 use crate::answer::desk::{Desk, Taken};
+use ledger::replicate::is_narrow;
 use ledger::store::Alarm;
 
 /// What came of a page.
@@ -27,11 +28,6 @@ pub struct Merged {
     pub taken: usize,
     /// Why the rest was not taken.
     pub stopped: Option<Unfit>,
-}
-
-/// Only gateways write these, and they change a few rows; everything else is an operator's, and wide.
-const fn is_narrow(action: &Action) -> bool {
-    matches!(action, Action::NodeAdmit { .. } | Action::NodeJoin { .. } | Action::NodeLeave { .. })
 }
 
 impl Desk<'_> {

@@ -9,11 +9,12 @@ use manifest::compile::MemberKnown;
 use org::admission::{Admission, Claim, Leave};
 use org::entry::{Action, SignedEntry};
 use org::state::Standing;
-use wire::control::{Answer, Call, NodeView};
+use wire::control::NodeView;
 
 use super::published::Published;
-use crate::desk::{Desk, DeskError};
+use crate::desk::Desk;
 use crate::distrust::Distrust;
+use crate::replica::ReplicaError;
 use crate::session::{OperateError, Session};
 
 /// A member whose admission holds, or which stands unchanged in the map that was signed last.
@@ -132,20 +133,11 @@ impl<D: Desk> Session<D> {
         Ok(entries.iter().any(is_its_word))
     }
 
-    /// The whole ledger, page by page: entries whose own signature holds.
+    /// The whole ledger, as this home has it.
     pub(crate) async fn ledger(&mut self) -> Result<Vec<SignedEntry>, OperateError> {
-        let (mut all, mut after) = (Vec::new(), 0);
-        loop {
-            let Answer::Entries { entries, next } = self.ask(Call::Entries { after }).await? else {
-                return Err(DeskError::OtherAnswer.into());
-            };
-            let org = self.known.org();
-            all.extend(entries.into_iter().filter_map(|entry| SignedEntry::open(org, entry).ok()));
-            match next {
-                Some(next) if next > after => after = next,
-                _ => return Ok(all),
-            }
-        }
+        let entries = self.replica().await?.ledger.all_entries().map_err(ReplicaError::from)?;
+        let org = self.known.org();
+        Ok(entries.into_iter().filter_map(|entry| SignedEntry::open(org, entry).ok()).collect())
     }
 }
 

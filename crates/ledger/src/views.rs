@@ -1,0 +1,72 @@
+//! Nodes and invites as people see them, from what a ledger says; what only a gateway knows is left to it.
+
+use identity::id::Digest;
+use identity::principal::Principal;
+use org::invite::Approval;
+use org::state::{InviteRecord, MemberRecord, State, SuspensionRecord};
+use wire::control::{InviteView, JoinedView, NodeView, SuspensionView};
+
+/// A lineage of thousands would fill the page: the newest are in `node list` too.
+const MAX_LINEAGE: usize = 1_000;
+
+/// Without what was observed: when it was seen, what it was issued, what is odd about it.
+pub fn node(state: &State, key: Digest, member: &MemberRecord) -> NodeView {
+    let claim = member.claim();
+    NodeView {
+        name: claim.name.clone(),
+        state: state.standing(member),
+        spiffe_id: Principal::node(&state.name, &claim.name),
+        invite: member.admission.invite(),
+        enrolled_at: member.admission.at,
+        last_seen: None,
+        svid_expires_at: None,
+        svid_serial: None,
+        node_key: claim.node_key,
+        admission: member.admission.digest,
+        admitted_by: member.admission.gateway.clone(),
+        labels: claim.labels.iter().cloned().collect(),
+        roles: claim.roles.iter().cloned().collect(),
+        left: member.left,
+        suspensions: state.suspensions_of(key).iter().map(suspension).collect(),
+        conflict: None,
+        alarm: None,
+        low: claim.is_low(),
+        reused: Vec::new(),
+    }
+}
+
+fn suspension(record: &SuspensionRecord) -> SuspensionView {
+    SuspensionView { by: record.by.clone(), at: record.at, until: record.until, reason: record.reason.clone() }
+}
+
+/// Without what was observed: bundles that were shown again.
+pub fn invite(state: &State, record: &InviteRecord) -> InviteView {
+    let invite = &record.invite;
+    let joined = record.spent.iter().take(MAX_LINEAGE).filter_map(|(key, spends)| {
+        let member = state.members.get(key)?;
+        let first = spends.iter().map(|spend| spend.at).min()?;
+        Some(JoinedView { name: member.claim().name.clone(), at: first, state: state.standing(member), node_key: *key })
+    });
+    let mut joined: Vec<JoinedView> = joined.collect();
+    joined.sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
+    InviteView {
+        id: invite.id,
+        kind: invite.kind,
+        label: invite.label.clone(),
+        uses: invite.uses(),
+        spent: record.spent_at.values().sum(),
+        created_at: invite.created_at,
+        created_by: record.by.iter().map(|by| by.author.to_string()).collect::<Vec<_>>().join(", "),
+        expires_at: invite.expires_at,
+        unconfirmed: state.is_unconfirmed(record),
+        revoked: state.revocations.invite_is_revoked(invite.id),
+        names: invite.names.clone(),
+        hosts: invite.hosts.clone(),
+        networks: invite.networks.iter().map(ToString::to_string).collect(),
+        labels: invite.labels.iter().cloned().collect(),
+        roles: invite.roles.iter().cloned().collect(),
+        approvers: (invite.approval == Approval::Human).then_some(invite.approvers),
+        reused: Vec::new(),
+        joined,
+    }
+}

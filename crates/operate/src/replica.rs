@@ -1,0 +1,123 @@
+//! The operator's own copy of the ledger: pulled from gateways, folded here, and looked at when none answers.
+
+use std::path::PathBuf;
+
+use ground::clock;
+use ground::file::{self, FileError, Lock};
+use identity::envelope::Envelope;
+use ledger::error::LedgerError;
+use ledger::replicate::{self, NotTaken};
+use ledger::store::Ledger;
+use org::founding::Founding;
+use org::state::State;
+use wire::control::{Answer, Call};
+
+use crate::desk::{Desk, DeskError};
+use crate::folder::OperatorFolder;
+use crate::session::{OperateError, Session};
+
+/// Everything in it can be had again from any gateway: no backup carries it.
+pub const FOLDER: &str = "replica";
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReplicaError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("this home's copy of the ledger cannot be used")]
+    Ledger(#[from] LedgerError),
+    #[error("what the gateway has does not fit this home's copy of the ledger")]
+    NotTaken(#[from] NotTaken),
+}
+
+/// Whoever holds it is the only command of this home that reads or writes the copy.
+#[derive(Debug)]
+pub struct Replica {
+    pub state: State,
+    pub ledger: Ledger,
+    _lock: Lock,
+}
+
+impl Replica {
+    /// A copy that is damaged is made anew.
+    pub fn open(folder: &OperatorFolder, founding: &Founding) -> Result<Self, ReplicaError> {
+        let inside = folder.path(FOLDER);
+        file::make_private_folder(&inside)?;
+        let lock = Lock::wait(&inside.join("lock"))?;
+        let path = inside.join("ledger.db");
+        let (ledger, state) = match read(&path, founding) {
+            Ok(read) => read,
+            Err(_) => begin(&path, founding)?,
+        };
+        Ok(Self { state, ledger, _lock: lock })
+    }
+
+    /// Begins anew, with nothing.
+    fn forget(&mut self, folder: &OperatorFolder, founding: &Founding) -> Result<(), ReplicaError> {
+        (self.ledger, self.state) = begin(&folder.path(FOLDER).join("ledger.db"), founding)?;
+        Ok(())
+    }
+
+    fn take(&mut self, page: Vec<Envelope>) -> Result<(), ReplicaError> {
+        Ok(replicate::take(&self.ledger, &mut self.state, page)?)
+    }
+}
+
+fn read(path: &PathBuf, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
+    let (ledger, own) = Ledger::open(path)?;
+    if own.id != founding.id {
+        return Err(LedgerError::Damaged("it is another org's".to_owned()).into());
+    }
+    let state = ledger.state(&own)?;
+    Ok((ledger, state))
+}
+
+fn begin(path: &PathBuf, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
+    for ending in ["", "-wal", "-shm"] {
+        let mut file = path.clone().into_os_string();
+        file.push(ending);
+        // What is not there need not go.
+        let _ = std::fs::remove_file(file);
+    }
+    Ok((Ledger::create(path, founding)?, State::of(founding)))
+}
+
+impl<D: Desk> Session<D> {
+    /// This home's copy, with all that the gateway has.
+    pub async fn replica(&mut self) -> Result<Replica, OperateError> {
+        let founding = self.known.founding.clone();
+        let mut replica = Replica::open(&self.folder, &founding)?;
+        let mut again = true;
+        while !replica.state.frontier.covers_all(&self.survey.frontier) {
+            let call = Call::Beyond { frontier: replica.state.frontier.clone() };
+            let Answer::Beyond { entries, .. } = self.ask(call).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            if entries.is_empty() {
+                return Err(OperateError::LedgerBehind);
+            }
+            match replica.take(entries) {
+                Ok(()) => {}
+                // The operators went on from an older copy: what was given up then is in the way here.
+                Err(ReplicaError::NotTaken(NotTaken::Unfit(_))) if again => {
+                    again = false;
+                    replica.forget(&self.folder, &founding)?;
+                }
+                Err(why) => return Err(why.into()),
+            }
+        }
+        let frontier = replica.state.frontier.clone();
+        let now = clock::now();
+        self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
+        Ok(replica)
+    }
+
+    /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.
+    pub(crate) async fn pull(&mut self) {
+        if self.is_behind() || self.memory.pulled.covers_all(&self.survey.frontier) {
+            return;
+        }
+        if let Err(why) = Box::pin(self.replica()).await {
+            self.copy_trouble = Some(identity::causes::describe(&why));
+        }
+    }
+}
