@@ -312,6 +312,7 @@ function Select-Agent([string[]] $Lines) {
             return [pscustomobject]@{ Arch = $arch; Hash = $hash; Bytes = [long] $bytes; Version = $version }
         }
     }
+    if ($offered.Count -eq 0) { $offered = @('none') }
     Stop-Join 1 "there is no agent for this machine, windows $arch; the invite has: $($offered -join ', ')" `
         "ask the operator to build freehold-node for windows $arch, to run ``freehold release add FILE``, and for a fresh line"
 }
