@@ -331,13 +331,13 @@ pull() { # URL FILE LIMIT quiet|shown; $anchor: the roots to believe
     esac
     # Whoever has no certificate under the root is not the gateway; one that is only out of its time may be.
     case $fetcher/$code/$said in
-        curl/51/* | curl/60/* | wget/5/*)
-            met=impostor
-            case $said in
-                *expir* | *'not yet'* | *'not activated'*) met=untimely ;;
-            esac
-            ;;
+        curl/51/* | curl/60/* | wget/5/*) met=impostor ;;
+        curl/35/ | */*reset* | */*SYSCALL* | */*eof* | */*EOF*) ;; # Broken off.
         curl/35/* | wget/4/*'establish SSL'*) met=other ;;
+    esac
+    case $met/${anchor:+believed}/$said in
+        impostor/*expir* | impostor/*'not yet'* | impostor/*'not activated'*) met=untimely ;;
+        other/believed/*) met=impostor ;; # It spoke TLS well enough to give the root, or another did.
     esac
     return "$code"
 }
