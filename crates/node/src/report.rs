@@ -170,8 +170,9 @@ const NOT_OURS: &str = "something else than this org's gateway answers there, or
 pub fn way_out(call: &CallError) -> Option<String> {
     const COMPARE: &str = "compare `date -u` here and on the gateway with a clock that you trust";
     match call {
-        CallError::NotAGateway { .. } | CallError::NotBelieved { .. } => Some(NOT_OURS.to_owned()),
-        CallError::Knowledge { source: BadKnowledge::Founding(_), .. } => Some(NOT_OURS.to_owned()),
+        CallError::NotAGateway { .. }
+        | CallError::NotBelieved { .. }
+        | CallError::Knowledge { source: BadKnowledge::Founding(_), .. } => Some(NOT_OURS.to_owned()),
         CallError::ClocksApart { .. } => {
             Some(format!("{COMPARE}, set the clock that is wrong, and run this again: nothing was done"))
         }
@@ -349,9 +350,9 @@ mod tests {
         assert_eq!(told, ["500 lines of the log were lost here: nobody read them\n", "at last\n"]);
     }
 
-    fn clocks(here: i64, there: i64) -> Box<Clocks> {
+    fn clocks(here: i64, there: i64) -> Clocks {
         let [here, there, signed] = [here, there, 1_800_000_000].map(Timestamp::from_unix);
-        Box::new(Clocks { here, there, gateway: "quay".parse().unwrap(), head: 7, signed })
+        Clocks { here, there, gateway: "quay".parse().unwrap(), head: 7, signed }
     }
 
     /// What a person is told who met this.
@@ -378,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_no_by_another_clock_is_told_with_the_clocks_and_stays_a_no() {
-        let refused = |clocks| AskError::OtherTime { refusal: Refusal::NoMandate, clocks };
+        let refused = |clocks| AskError::OtherTime { refusal: Refusal::NoMandate, clocks: Box::new(clocks) };
         let (hint, exit) = told(refused(clocks(1_800_000_000, 1_700_000_000)));
         assert!(hint.starts_with("an operator sets the clock of `quay`"), "{hint}");
         assert_eq!(exit, Exit::Refused);
@@ -394,6 +395,7 @@ mod tests {
         let [from, until, now] = [1_700_000_000, 1_800_000_000, 1_800_000_001].map(Timestamp::from_unix);
         for clocks in [None, Some(clocks(1_800_000_001, 1_799_000_000))] {
             let why = Box::new(Inactive { gateway: "quay".parse().unwrap(), from, until, now });
+            let clocks = clocks.map(Box::new);
             let (hint, exit) = told(CallError::NotInForce { address: "127.0.0.1:1".parse().unwrap(), why, clocks });
             assert!(hint.contains("clock") && hint.contains("freehold refresh"), "{hint}");
             assert_eq!(exit, Exit::Refused);

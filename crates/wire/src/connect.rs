@@ -470,9 +470,23 @@ fn not_believed(address: Address, why: Untrusted) -> CallError {
     }
 }
 
-/// Gateways speak TLS 1.3, and whoever answers there does not, or not so.
-fn no_gateway(address: Address, tls: &rustls::Error) -> CallError {
-    CallError::NotAGateway { address, why: format!("it does not speak TLS as gateways do ({tls})") }
+/// Gateways speak TLS 1.3, and whoever says this does not, or not so.
+const fn is_foreign(tls: &rustls::Error) -> bool {
+    use rustls::AlertDescription as Alert;
+    matches!(
+        tls,
+        rustls::Error::InvalidMessage(_)
+            | rustls::Error::PeerSentOversizedRecord
+            | rustls::Error::PeerIncompatible(_)
+            | rustls::Error::PeerMisbehaved(_)
+            | rustls::Error::AlertReceived(Alert::HandshakeFailure | Alert::ProtocolVersion | Alert::UnrecognisedName)
+    )
+}
+
+/// Both sides speak TLS, and do not hear what the other said.
+const fn is_garbled(tls: &rustls::Error) -> bool {
+    use rustls::AlertDescription as Alert;
+    matches!(tls, rustls::Error::DecryptError | rustls::Error::AlertReceived(Alert::BadRecordMac | Alert::DecryptError))
 }
 
 /// Turns what TLS says into words: our own verifier's reason, or the alert that the gateway sent.
@@ -484,25 +498,17 @@ fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Option<CallErr
             let why = other.0.downcast_ref::<Untrusted>()?.clone();
             Some(not_believed(address, why))
         }
-        rustls::Error::DecryptError | rustls::Error::AlertReceived(Alert::BadRecordMac | Alert::DecryptError) => {
-            Some(CallError::Tampered { address, why: tls.to_string() })
-        }
         // Whoever has seen a gateway's certificate can show it, but cannot sign with its key.
         rustls::Error::InvalidCertificate(rustls::CertificateError::BadSignature) => {
             let why = "it shows a certificate whose key it does not have".to_owned();
             Some(CallError::NotAGateway { address, why })
         }
-        rustls::Error::PeerIncompatible(_) | rustls::Error::PeerMisbehaved(_) => Some(no_gateway(address, tls)),
-        rustls::Error::AlertReceived(Alert::HandshakeFailure | Alert::ProtocolVersion | Alert::UnrecognisedName) => {
-            Some(no_gateway(address, tls))
+        // Directly, something else than a gateway may answer; what a carrier hands on has been a gateway's.
+        _ if is_foreign(tls) && address.is_direct() => {
+            let why = format!("it does not speak TLS as gateways do ({tls})");
+            Some(CallError::NotAGateway { address, why })
         }
-        rustls::Error::InvalidMessage(_) | rustls::Error::PeerSentOversizedRecord if address.is_direct() => {
-            Some(no_gateway(address, tls))
-        }
-        // What a carrier hands on has been a gateway's.
-        rustls::Error::InvalidMessage(_) | rustls::Error::PeerSentOversizedRecord => {
-            Some(CallError::Tampered { address, why: tls.to_string() })
-        }
+        _ if is_foreign(tls) || is_garbled(tls) => Some(CallError::Tampered { address, why: tls.to_string() }),
         rustls::Error::AlertReceived(alert) if own => {
             let (why, alert) = match *alert {
                 Alert::CertificateRevoked => ("it was revoked", AlertKind::Revoked),
