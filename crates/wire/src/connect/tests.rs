@@ -1,3 +1,5 @@
+//! Whoever answers where a gateway should, and what is said of it.
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
