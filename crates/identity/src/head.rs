@@ -274,12 +274,12 @@ pub enum BadHead {
     ForgetsRevocations { version: u64 },
     #[error("head {version} undoes what an earlier head said of the trusted roots: {why}")]
     ForgetsTrust { version: u64, why: lines::BadLines },
-    #[error("the head is no longer fresh: it was good until {until}")]
-    Stale { until: Timestamp },
+    #[error("the head is no longer fresh: it was good until {until}, and here it is {now}")]
+    Stale { until: Timestamp, now: Timestamp },
     #[error("head {version} was drafted at {issued_at}, before the one that is in force: make it anew")]
     DraftedEarlier { version: u64, issued_at: Timestamp },
-    #[error("the head was issued at {issued_at}, which is in the future here")]
-    FromTheFuture { issued_at: Timestamp },
+    #[error("the head was issued at {issued_at}, which is in the future here: it is {now}")]
+    FromTheFuture { issued_at: Timestamp, now: Timestamp },
 }
 
 impl BadHead {
@@ -341,11 +341,11 @@ impl Head {
             return Err(BadHead::Regression { found: self.version, known: floor });
         }
         if !self.is_fresh(now) {
-            return Err(BadHead::Stale { until: self.fresh_until });
+            return Err(BadHead::Stale { until: self.fresh_until, now });
         }
         // An hour's grace for clocks that are a little apart.
         if self.issued_at > now + Seconds::HOUR {
-            return Err(BadHead::FromTheFuture { issued_at: self.issued_at });
+            return Err(BadHead::FromTheFuture { issued_at: self.issued_at, now });
         }
         Ok(())
     }

@@ -30,6 +30,12 @@ impl Timestamp {
         self.0
     }
 
+    /// As a `Date` line of HTTP has it.
+    pub fn from_http(text: &str) -> Option<Self> {
+        let moment = jiff::fmt::rfc2822::parse(text.trim()).ok()?;
+        Some(Self::from_unix(moment.timestamp().as_second()))
+    }
+
     /// The time that lies between, whichever is earlier.
     pub fn apart(self, other: Self) -> Seconds {
         Seconds(self.0.abs_diff(other.0))

@@ -79,7 +79,10 @@ impl Ledger {
         let db = open(path)?;
         migrate::create(&db)?;
         db.execute("INSERT INTO meta VALUES ('founding', ?1)", [json(&founding.envelope)])?;
-        Ok(Self { db, org: founding.id })
+        let ledger = Self { db, org: founding.id };
+        // Nothing has happened yet, and that is a state, too.
+        ledger.put_rows(&derived::rows(&State::of(founding)))?;
+        Ok(ledger)
     }
 
     /// Opens the file, and brings it up to date if it is an older one. The caller holds the gateway's lock.

@@ -8,11 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use ground::file::FileError;
+use identity::head::BadHead;
 use org::refusal::Refusal;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use wire::connect::CallError;
+use wire::known::BadKnowledge;
+
+use crate::ask::call::AskError;
 
 /// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node, 5 begun and waiting for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,8 +80,11 @@ impl Failure {
         }
         let (exit, code, hint) = match refusal {
             Some(refusal) => (exit_for(refusal), Some(refusal.code()), refusal.hint().map(str::to_owned)),
-            None => (exit_of(why), None, clock_hint(why).or_else(|| disk_hint(why)).map(str::to_owned)),
+            None => (exit_of(why), None, None),
         };
+        // What is known of the clocks says more than the refusal alone.
+        let known = call_in(why).and_then(way_out).or_else(|| clocks_in(why));
+        let hint = known.or(hint).or_else(|| disk_hint(why).map(str::to_owned));
         Self { doing: doing.into(), causes, code, hint, exit, nobody_answers: nobody_answers(why) }
     }
 
@@ -103,6 +110,13 @@ impl Failure {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = self.hint.or_else(|| Some(hint.into()));
+        self
+    }
+
+    /// Beside what is hinted already.
+    #[must_use]
+    pub fn also(mut self, more: &str) -> Self {
+        self.hint = Some(self.hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}")));
         self
     }
 
@@ -139,23 +153,56 @@ fn find_refusal<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refusal> {
     if let Some(refusal) = error.downcast_ref::<Refusal>() {
         return Some(refusal);
     }
-    let call = error.downcast_ref::<CallError>().or_else(|| match error.downcast_ref::<crate::ask::call::AskError>() {
-        Some(crate::ask::call::AskError::Call(call)) => Some(call),
-        _ => None,
-    });
-    match call {
+    match call_in(error) {
         Some(CallError::Refused(refusal)) => Some(refusal),
         _ => None,
     }
 }
 
-fn clock_hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
-    let call = match error.downcast_ref::<crate::ask::call::AskError>() {
-        Some(crate::ask::call::AskError::Call(call)) => Some(call),
+fn call_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CallError> {
+    match error.downcast_ref::<AskError>() {
+        Some(AskError::Call(call)) => Some(call),
         _ => error.downcast_ref::<CallError>(),
-    };
-    let apart = matches!(call, Some(CallError::ClocksApart { .. }));
-    apart.then_some("set the clock that is wrong, this one or the gateway's, and run this again: nothing was done")
+    }
+}
+
+fn clocks_in(error: &(dyn Error + 'static)) -> Option<String> {
+    let clocks = error.downcast_ref::<AskError>().and_then(AskError::clocks)?;
+    Some(format!("{}; then run this again: nothing was done", clocks.cure()))
+}
+
+const NOT_OURS: &str = "something else than this org's gateway answers there, or somebody is in the middle: no secret was \
+                        sent. Compare the address with the one that operators have (freehold gateway list); if it is the \
+                        same, tell them. No switch turns this off";
+
+/// What the person can do who met something else than a gateway that can be believed.
+pub fn way_out(call: &CallError) -> Option<String> {
+    const COMPARE: &str = "compare `date -u` here and on the gateway with a clock that you trust";
+    match call {
+        CallError::NotAGateway { .. }
+        | CallError::NotBelieved { .. }
+        | CallError::Knowledge { source: BadKnowledge::Founding(_), .. } => Some(NOT_OURS.to_owned()),
+        CallError::ClocksApart { .. } => {
+            Some(format!("{COMPARE}, set the clock that is wrong, and run this again: nothing was done"))
+        }
+        CallError::NotInForce { clocks, .. } => {
+            let cure = clocks.as_ref().map_or_else(|| COMPARE.to_owned(), |clocks| clocks.cure());
+            Some(format!(
+                "is a clock wrong? {cure}. If the mandate has really ended, an operator renews it: freehold refresh"
+            ))
+        }
+        CallError::Knowledge { source: BadKnowledge::Head(BadHead::Stale { .. }), .. } => {
+            Some(format!("an operator renews it: freehold refresh; if they did, a clock is wrong: {COMPARE}"))
+        }
+        CallError::Knowledge { source: BadKnowledge::Head(BadHead::FromTheFuture { .. }), .. } => Some(format!(
+            "this machine's clock is slow, or that of the operators was fast: {COMPARE}; if this one is right, an operator \
+             looks: freehold status"
+        )),
+        CallError::Knowledge { source: BadKnowledge::Signers(_) | BadKnowledge::Head(_), .. } => {
+            Some("tell an operator all of this: the gateway runs on an old copy, was removed, or lies".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// What the person at the disk can do.
@@ -188,30 +235,24 @@ const fn exit_for(refusal: &Refusal) -> Exit {
 
 /// Not reached at all, or not in time: whoever is there said nothing that could be wrong.
 fn nobody_answers(why: &(dyn Error + 'static)) -> bool {
-    let mut at = Some(why);
-    while let Some(error) = at {
-        if let Some(call) = error.downcast_ref::<CallError>() {
-            return matches!(
-                call,
-                CallError::Unreachable { .. } | CallError::NotCarried { .. } | CallError::Silent { .. }
-            );
-        }
-        at = error.source();
-    }
-    false
+    matches!(
+        call_in(why),
+        Some(CallError::Unreachable { .. } | CallError::NotCarried { .. } | CallError::Silent { .. })
+    )
 }
 
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
-    use crate::ask::call::AskError;
-    let call = match error.downcast_ref::<AskError>() {
-        Some(AskError::Revoked | AskError::BadAnswer(_) | AskError::OtherWish { .. }) => return Exit::Refused,
-        Some(AskError::Call(call)) => Some(call),
-        _ => error.downcast_ref::<CallError>(),
-    };
-    match call {
+    if let Some(AskError::Revoked | AskError::BadAnswer(_) | AskError::Untimely { .. } | AskError::OtherWish { .. }) =
+        error.downcast_ref::<AskError>()
+    {
+        return Exit::Refused;
+    }
+    match call_in(error) {
         Some(
             CallError::NotAccepted { .. }
+            | CallError::NotAGateway { .. }
             | CallError::NotBelieved { .. }
+            | CallError::NotInForce { .. }
             | CallError::ClocksApart { .. }
             | CallError::Tampered { .. }
             | CallError::Knowledge { .. },
@@ -306,6 +347,11 @@ impl std::io::Write for Aside {
 
 #[cfg(test)]
 mod tests {
+    use identity::time::Timestamp;
+    use identity::untrusted::{Inactive, Untrusted};
+    use org::founding::BadFounding;
+    use wire::clocks::Clocks;
+
     use super::*;
 
     #[test]
@@ -318,6 +364,63 @@ mod tests {
         aside.write_all(b"at last\n").unwrap();
         let told: Vec<_> = lines.try_iter().map(|line| String::from_utf8(line).unwrap()).collect();
         assert_eq!(told, ["500 lines of the log were lost here: nobody read them\n", "at last\n"]);
+    }
+
+    fn clocks(here: i64, there: i64) -> Clocks {
+        let [here, there, signed] = [here, there, 1_800_000_000].map(Timestamp::from_unix);
+        Clocks { here, there, gateway: "quay".parse().unwrap(), head: 7, signed }
+    }
+
+    /// What a person is told who met this.
+    fn told(why: impl Into<AskError>) -> (String, Exit) {
+        let failure = Failure::new("could not join `harbor`", &why.into());
+        (failure.hint.unwrap_or_default(), failure.exit)
+    }
+
+    #[test]
+    fn whoever_meets_something_else_than_the_orgs_gateway_hears_that_somebody_may_be_in_the_middle() {
+        let address = || "127.0.0.1:1".parse().unwrap();
+        let other = crate::scene::founding().id;
+        let other = BadKnowledge::Founding(BadFounding::OtherOrg { expected: other, found: other });
+        for why in [
+            CallError::NotAGateway { address: address(), why: String::new() },
+            CallError::NotBelieved { address: address(), why: Untrusted::Malformed },
+            CallError::Knowledge { address: Box::new(address()), source: other },
+        ] {
+            let (hint, exit) = told(why);
+            assert!(hint.contains("somebody is in the middle") && hint.contains("Compare the address"), "{hint}");
+            assert_eq!(exit, Exit::Refused);
+        }
+    }
+
+    #[test]
+    fn a_no_by_another_clock_is_told_with_the_clocks_and_stays_a_no() {
+        let refused = |clocks| AskError::OtherTime { refusal: Refusal::NoMandate, clocks: Box::new(clocks) };
+        let (hint, exit) = told(refused(clocks(1_800_000_000, 1_700_000_000)));
+        assert!(hint.starts_with("an operator sets the clock of `quay`"), "{hint}");
+        assert_eq!(exit, Exit::Refused);
+        let (hint, _) = told(refused(clocks(1_800_000_000, 1_900_000_000)));
+        assert!(hint.starts_with("compare `date -u` here and on `quay`"), "{hint}");
+        // Where the gateway's time is not known, it is the gateway's that is asked for.
+        let (hint, _) = told(CallError::Refused(Refusal::NoMandate));
+        assert!(hint.contains("is its clock right?"), "{hint}");
+    }
+
+    #[test]
+    fn a_mandate_that_is_not_in_force_here_makes_a_person_look_at_clocks() {
+        let [from, until, now] = [1_700_000_000, 1_800_000_000, 1_800_000_001].map(Timestamp::from_unix);
+        for clocks in [None, Some(clocks(1_800_000_001, 1_799_000_000))] {
+            let why = Box::new(Inactive { gateway: "quay".parse().unwrap(), from, until, now });
+            let clocks = clocks.map(Box::new);
+            let (hint, exit) = told(CallError::NotInForce { address: "127.0.0.1:1".parse().unwrap(), why, clocks });
+            assert!(hint.contains("clock") && hint.contains("freehold refresh"), "{hint}");
+            assert_eq!(exit, Exit::Refused);
+        }
+        for why in [BadHead::Stale { until, now }, BadHead::FromTheFuture { issued_at: until, now: from }] {
+            let address = Box::new("127.0.0.1:1".parse().unwrap());
+            let (hint, _) = told(CallError::Knowledge { address, source: why.into() });
+            assert!(hint.contains("clock"), "{hint}");
+        }
     }
 
     #[test]

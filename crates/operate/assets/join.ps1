@@ -216,6 +216,8 @@ function Test-Hash([string] $File, [string] $Hash) {
 # Each gateway is believed by its own roots; without any, those of one root are asked whoever answers there.
 function Get-ByHash([string] $Hash, [string] $File, [long] $Limit, [string] $What, [hashtable] $Pems, [string] $Only) {
     $spoiled = @()
+    $impostors = @()
+    $compare = 'compare the address with the one that the operator has (freehold gateway list), and tell them. No switch turns this off'
     for ($at = 0; $at -lt $script:Gateways.Count; $at++) {
         $each = $script:Gateways[$at]
         $mark = $script:Roots[$at]
@@ -235,7 +237,12 @@ function Get-ByHash([string] $Hash, [string] $File, [long] $Limit, [string] $Wha
                 $whole = $status -eq 200 -or $status -eq 206
                 if (-not $whole) { [Console]::Error.WriteLine("${each}: answered with $status") }
             } catch {
-                [Console]::Error.WriteLine("${each}: $($_.Exception.GetBaseException().Message)")
+                $why = $_.Exception.GetBaseException()
+                [Console]::Error.WriteLine("${each}: $($why.Message)")
+                # With roots at hand, whoever has no certificate under them is not the gateway.
+                if ($rootPem -and $why -is [Security.Authentication.AuthenticationException] -and $impostors -notcontains $each) {
+                    $impostors += $each
+                }
             } finally {
                 $fetcher.Dispose()
                 Write-Progress -Activity "Fetching $What" -Completed
@@ -254,7 +261,11 @@ function Get-ByHash([string] $Hash, [string] $File, [long] $Limit, [string] $Wha
     }
     if ($spoiled.Count -gt 0) {
         Stop-Join 3 "$What is not what the line names (SHA-256 $Hash), at $($spoiled -join ' ')" `
-            'nothing was run. Somebody between here and there, or the gateway itself, changed it: tell the operator'
+            "nothing was run. What answers there is not the org's gateway, or somebody is in the middle and changed it: $compare"
+    }
+    if ($impostors.Count -gt 0) {
+        Stop-Join 3 "what answers at $($impostors -join ' ') is not the org's gateway: it has no certificate for that address, good at this time, under the root that the line names" `
+            "nothing was run, and the code was not sent. Is a clock wrong, here or on the gateway? If not, somebody may be in the middle: $compare"
     }
     Stop-Join 1 "no gateway gave $What (SHA-256 $Hash)" `
         'is a gateway running, can this machine reach it, is the invite still good, does this Windows speak TLS 1.3? Then run the same line again'
@@ -312,6 +323,7 @@ function Select-Agent([string[]] $Lines) {
             return [pscustomobject]@{ Arch = $arch; Hash = $hash; Bytes = [long] $bytes; Version = $version }
         }
     }
+    if ($offered.Count -eq 0) { $offered = @('none') }
     Stop-Join 1 "there is no agent for this machine, windows $arch; the invite has: $($offered -join ', ')" `
         "ask the operator to build freehold-node for windows $arch, to run ``freehold release add FILE``, and for a fresh line"
 }

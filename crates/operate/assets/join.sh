@@ -314,24 +314,37 @@ pull() { # URL FILE LIMIT quiet|shown; $anchor: the roots to believe
     fi
     # Some builds of wget read the system's roots whatever they are told, but from where these say.
     set -- env SSL_CERT_FILE="${anchor:-$work/none/at-all}" SSL_CERT_DIR="$work/none" sh -c "$bounded" sh "$limit" "$@" "$url"
-    code=0 busy=''
+    code=0 busy='' said='' met=''
     if [ "$how" = shown ]; then
         "$@" </dev/null || code=$?
-        return "$code"
+    else
+        "$@" </dev/null 2>"$work/said" || code=$?
     fi
-    "$@" </dev/null 2>"$work/said" || code=$?
     [ "$code" != 0 ] || return 0
-    # A reason may be in a stranger's words: nothing in them moves the cursor.
-    said=$(tr -cd '\n -~' <"$work/said")
-    note "$said"
+    if [ "$how" = quiet ]; then
+        # A reason may be in a stranger's words: nothing in them moves the cursor.
+        said=$(tr -cd '\n -~' <"$work/said")
+        note "$said"
+    fi
     case $said in
         *' 503'*) busy=yes ;;
+    esac
+    # Whoever has no certificate under the root is not the gateway; one that is only out of its time may be.
+    case $fetcher/$code/$said in
+        curl/51/* | curl/60/* | wget/5/*) met=impostor ;;
+        curl/35/ | */*reset* | */*SYSCALL* | */*eof* | */*EOF*) ;; # Broken off.
+        curl/35/* | wget/4/*'establish SSL'*) met=other ;;
+    esac
+    case $met/${anchor:+believed}/$said in
+        impostor/*expir* | impostor/*'not yet'* | impostor/*'not activated'*) met=untimely ;;
+        other/believed/*) met=impostor ;; # It spoke TLS well enough to give the root, or another did.
     esac
     return "$code"
 }
 
 # Fetches what has a hash from the first gateway that has it, and goes on where an earlier run stopped.
 get() { # HASH FILE BYTES exactly|at-most WHAT quiet|shown
+    impostors='' untimely='' deaf=''
     try_get "$@" || nobody_gave "$1" "$5"
 }
 
@@ -376,6 +389,14 @@ try_get() { # As get. With $only, from gateways of that root alone, whoever answ
                 sleep 3
                 continue
             fi
+            case $met in
+                impostor)
+                    note "$gateway: what answers there is not the org's gateway"
+                    impostors="$impostors $gateway"
+                    ;;
+                untimely) untimely="$untimely $gateway" ;;
+                other) deaf="$deaf $gateway" ;;
+            esac
             [ "$size" -gt "$had" ] || break
             note "$gateway: $5 broke off after $size bytes"
         done
@@ -384,9 +405,22 @@ try_get() { # As get. With $only, from gateways of that root alone, whoever answ
 }
 
 nobody_gave() { # HASH WHAT
+    compare='compare the address with the one that the operator has (freehold gateway list), and tell them. No switch turns this off'
     if [ -n "$spoiled" ]; then
         die 3 "$2 is not what the line names (SHA-256 $1), at$spoiled" \
-            'nothing was run. Somebody between here and there, or the gateway itself, changed it: tell the operator'
+            "nothing was run. What answers there is not the org's gateway, or somebody is in the middle and changed it: $compare"
+    fi
+    if [ -n "$impostors" ]; then
+        die 3 "what answers at$impostors is not the org's gateway: it has no certificate for that address under the root that the line names" \
+            "nothing was run, and the code was not sent. Somebody may be in the middle: $compare"
+    fi
+    if [ -n "$untimely" ]; then
+        die 1 "the certificate at$untimely is good at another time, and here it is $(date -u '+%Y-%m-%dT%H:%M:%SZ')" \
+            'a clock is wrong: compare date -u, here and on the gateway, with a clock that you trust, set the wrong one, and run the same line again'
+    fi
+    if [ -n "$deaf" ]; then
+        die 1 "what answers at$deaf does not speak TLS 1.3 with this machine" \
+            "it is not the org's gateway, or the $fetcher here is too old for TLS 1.3. If it is not: $compare"
     fi
     die 1 "no gateway gave $2 (SHA-256 $1)" \
         'is a gateway running, can this machine reach it, is the invite still good? Then run the same line again: it goes on where it stopped'
@@ -459,7 +493,7 @@ install_agent() {
 
 # Each root from the gateways that are believed by it; one of them must be there.
 get_roots() {
-    have='' wrong_at=''
+    have='' wrong_at='' impostors='' untimely='' deaf=''
     for each in $roots; do
         only=$each # yash forgets what a loop counted with.
         if try_get "$only" "$work/root" 65536 at-most "the org's root" quiet; then

@@ -19,6 +19,13 @@ pub const JOIN_PS1: &[u8] = include_bytes!("../assets/join.ps1");
 /// Where cloud-init leaves the code and what runs with it: gone when the machine starts again.
 const CLOUD_FOLDER: &str = "/run/freehold";
 
+/// What a line says that got no script, and one that got another. No quote in them: they stand in quotes.
+const NO_SCRIPT: &str = "nobody gave the script that this line names. Does a gateway run there, can this machine reach it, is \
+                         the invite still good? Or something else answers there: compare the address with the operator";
+const OTHER_SCRIPT: &str = "the script is not the one that this line names, and was not run. What answers there is no gateway \
+                            of the org, or somebody is in the middle: compare the address with the operator. Or the line \
+                            was not copied whole";
+
 /// What a line downloads, by hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kit {
@@ -157,20 +164,21 @@ impl Line<'_> {
     /// Fetches the script, compares its hash, runs it; the code is on stdin.
     fn body(&self, and: &str) -> Option<String> {
         let (kit, sources) = (self.kit?, self.sources());
+        // Whoever answers is asked: what it gives counts by its hash alone.
         let fetch = "curl -qfsSk -m 300 --max-filesize 1000000 -o join.sh \"$u/v1/file/$h\" || wget -qO join.sh --no-check-certificate \"$u/v1/file/$h\"";
         let mut steps: Vec<String> =
             ["set -e", "d=$(mktemp -d)", "trap 'cd /; rm -rf \"$d\"' 0", "cd \"$d\""].map(str::to_owned).into();
         steps.push(format!("h={}", kit.script));
-        match urls(&sources).as_slice() {
-            [] => return None,
-            [url] => steps.extend([format!("u={url}"), fetch.to_owned()]),
-            several => steps.push(format!("for u in {}; do {{ {fetch}; }} && break; done", several.join(" "))),
+        if sources.is_empty() {
+            return None;
         }
-        steps.push(
+        let urls = urls(&sources).join(" ");
+        steps.push(format!("for u in {urls}; do {{ {fetch}; }} && break; rm -f join.sh; done"));
+        steps.push(format!("[ -s join.sh ] || {{ echo 'freehold: {NO_SCRIPT}' >&2; exit 1; }}"));
+        steps.push(format!(
             "(sha256sum join.sh || shasum -a 256 join.sh || digest -a sha256 join.sh || openssl dgst -sha256 join.sh) \
-             2>/dev/null | grep -q $h || { echo 'freehold: the script is not the one that this line names' >&2; exit 3; }"
-                .to_owned(),
-        );
+             2>/dev/null | grep -q $h || {{ echo 'freehold: {OTHER_SCRIPT}' >&2; exit 3; }}"
+        ));
         let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
         steps.push(format!("sh join.sh{} --agents {}{name}", words(&sources), kit.release.list));
         Some(steps.join(and))
@@ -186,8 +194,8 @@ impl Line<'_> {
         let _ = write!(
             line,
             "'{}' | & {{ $h = '{}'; $f = Join-Path ([IO.Path]::GetTempPath()) ([Guid]::NewGuid().ToString() + '.ps1'); \
-             try {{ curl.exe -fsSko $f ('{first}/v1/file/' + $h); if ((Get-FileHash $f -Algorithm SHA256).Hash -ne $h) {{ throw \
-             'freehold: the script is not the one that this line names' }}; $input | powershell.exe -NoProfile \
+             try {{ curl.exe -fsSko $f ('{first}/v1/file/' + $h); if (-not (Test-Path $f)) {{ throw 'freehold: {NO_SCRIPT}' }}; \
+             if ((Get-FileHash $f -Algorithm SHA256).Hash -ne $h) {{ throw 'freehold: {OTHER_SCRIPT}' }}; $input | powershell.exe -NoProfile \
              -ExecutionPolicy Bypass -File $f -Gateway '{gateways}' -Root '{}' -Agents {}{name} }} finally {{ Remove-Item $f \
              -ErrorAction SilentlyContinue }} }}",
             self.code,
@@ -276,8 +284,11 @@ mod tests {
         );
         assert!(told.ends_with(&runs), "{}", &*told);
         assert_eq!(told.matches("fh1_code").count(), 1);
+        // Whoever meets another script, or none, hears what may answer there.
+        assert!(told.contains("somebody is in the middle") && told.contains("something else answers there"));
         assert!(!told.contains('\n'));
         let windows = line.powershell().unwrap();
+        assert!(windows.contains("somebody is in the middle"), "{}", &*windows);
         assert!(windows.starts_with("'fh1_code' | & {") && windows.contains(&kit.powershell.to_string()));
         assert!(kit.files().collect::<Vec<_>>().contains(&Digest([4; 32])), "the agent itself is kept, too");
     }

@@ -171,7 +171,10 @@ impl Refusal {
             Self::NotAdmitted => Some(
                 "ask an operator: was the gateway restored from an old copy? If not, join again: freehold-node leave --local, then freehold-node join",
             ),
-            Self::NoMandate | Self::HeadStale { .. } => Some("an operator renews it: freehold refresh"),
+            Self::NoMandate => Some(
+                "an operator looks at the gateway: is its clock right? If the mandate has really ended: freehold refresh",
+            ),
+            Self::HeadStale { .. } => Some("an operator renews it: freehold refresh"),
             Self::LedgerBehind => Some(
                 "was this gateway removed? Then stop it. Else an operator puts the newest copy of its folder in its place; if that is lost: freehold epoch begin",
             ),
@@ -191,6 +194,11 @@ impl Refusal {
             | Self::Malformed { .. } => None,
             Self::Failed { .. } => Some("run this again later: nothing is lost; the gateway's log says more"),
         }
+    }
+
+    /// Would another clock at the gateway have let it pass?
+    pub const fn is_about_time(&self) -> bool {
+        matches!(self, Self::InviteExpired { .. } | Self::NoMandate | Self::HeadStale { .. } | Self::AwayTooLong)
     }
 
     /// True if it counts against the asker's address.

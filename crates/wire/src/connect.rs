@@ -12,9 +12,10 @@ use hyper_util::rt::TokioIo;
 use identity::envelope::Envelope;
 use identity::head::{Head, Mandate};
 use identity::id::OrgId;
-use identity::principal::Address;
+use identity::principal::{Address, NodeName};
 use identity::signers::SignersRef;
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
+use identity::untrusted::Inactive;
 use identity::verifier::{ProvisionalEndpoint, Untrusted};
 use org::founding::Founding;
 use org::refusal::Refusal;
@@ -24,6 +25,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::clocks::Clocks;
 use crate::http::{self, MAX_REPLY};
 use crate::known::{BadKnowledge, Known};
 use crate::permit::{Ask, Method};
@@ -31,6 +33,10 @@ use crate::standing::Standing;
 use crate::sync::{Documents, Done, ShowRequest};
 use crate::tls::{self, EXPORTER_LABEL, Expect, OwnSvid, TlsSetup};
 use crate::way::{self, NoWay};
+
+mod explain;
+
+use explain::from_tls;
 
 const REPLY_TIME: Duration = Duration::from_secs(30);
 
@@ -53,8 +59,20 @@ pub enum CallError {
     Tampered { address: Address, why: String },
     #[error("the gateway at {address} did not answer in time")]
     Silent { address: Address },
+    #[error("what answers at {address} is not a gateway: {why}")]
+    NotAGateway { address: Address, why: String },
     #[error("the gateway at {address} is not one of this org's: {why}")]
     NotBelieved { address: Address, why: Untrusted },
+    #[error(
+        "the gateway at {address} is not asked: the mandate of {why}{}",
+        clocks.as_ref().map(|clocks| format!("; {clocks}")).unwrap_or_default()
+    )]
+    NotInForce {
+        address: Address,
+        why: Box<Inactive>,
+        /// This one and the gateway's, if they are apart.
+        clocks: Option<Box<Clocks>>,
+    },
     #[error(
         "this machine's clock and that of the gateway at {address} are at least {} apart: {why}",
         apart.roughly()
@@ -111,7 +129,9 @@ impl CallError {
             Self::Refused(refusal) => {
                 matches!(refusal, Refusal::Busy { .. } | Refusal::TooManyAttempts { .. } | Refusal::Failed { .. })
             }
-            Self::NotBelieved { .. }
+            Self::NotAGateway { .. }
+            | Self::NotBelieved { .. }
+            | Self::NotInForce { .. }
             | Self::ClocksApart { .. }
             | Self::NotAccepted { .. }
             | Self::Knowledge { .. }
@@ -166,6 +186,8 @@ pub(crate) struct Conversation {
     exporter: [u8; 32],
     pub(crate) address: Address,
     own: bool,
+    /// What time it was there at the last answer, as HTTP tells it: for words alone.
+    date: Option<Timestamp>,
 }
 
 impl Provisional {
@@ -194,7 +216,7 @@ impl Provisional {
         let (sender, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|_| CallError::BrokenOff { address: address.clone() })?;
         tokio::spawn(connection);
-        Ok(Self { conversation: Conversation { sender, exporter, address, own: own.is_some() }, endpoint })
+        Ok(Self { conversation: Conversation { sender, exporter, address, own: own.is_some(), date: None }, endpoint })
     }
 
     /// Walks the chain, checks the head, finds the mandate. Returns what is now known.
@@ -210,9 +232,11 @@ impl Provisional {
                 caught_up => caught_up?,
             },
         };
-        let address = self.conversation.address.clone();
         let mandate = self.endpoint.believe(&known.head.head, known.now(clock::now())).cloned();
-        let mandate = mandate.map_err(|why| not_believed(address, why))?;
+        let mandate = mandate.map_err(|why| match why {
+            Untrusted::MandateNotActive(why) => self.conversation.not_in_force(why, &known),
+            why => not_believed(self.conversation.address.clone(), why),
+        })?;
         Ok((Believed { conversation: self.conversation, endpoint: self.endpoint, mandate }, known))
     }
 
@@ -281,6 +305,11 @@ impl Provisional {
 }
 
 impl Believed {
+    /// This machine's clock and the gateway's, if they are apart.
+    pub fn clocks(&self, known: &Known) -> Option<Clocks> {
+        self.conversation.clocks(&self.mandate.gateway, known)
+    }
+
     pub const fn exporter(&self) -> [u8; 32] {
         self.conversation.exporter
     }
@@ -316,6 +345,16 @@ impl Believed {
 }
 
 impl Conversation {
+    fn clocks(&self, gateway: &NodeName, known: &Known) -> Option<Clocks> {
+        Clocks::new((clock::now(), self.date?), gateway, known).apart()
+    }
+
+    /// A mandate that is over by this clock: nobody renewed it, or one of the two clocks is wrong.
+    fn not_in_force(&self, why: Box<Inactive>, known: &Known) -> CallError {
+        let clocks = self.clocks(&why.gateway, known).map(Box::new);
+        CallError::NotInForce { address: self.address.clone(), why, clocks }
+    }
+
     /// With whoever answers there: what they say counts only as far as it is signed.
     pub(crate) async fn with_anybody(gateway: &Gateway) -> Result<Self, CallError> {
         let address = gateway.address.clone();
@@ -330,7 +369,7 @@ impl Conversation {
             let broken = |_| CallError::BrokenOff { address: address.clone() };
             let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(broken)?;
             tokio::spawn(connection);
-            Ok(Self { sender, exporter: [0; 32], address: address.clone(), own: false })
+            Ok(Self { sender, exporter: [0; 32], address: address.clone(), own: false, date: None })
         };
         timeout(way::patience(&address.way), dial).await.map_err(silent)?
     }
@@ -374,6 +413,8 @@ impl Conversation {
             self.sender.ready().await.map_err(|why| from_hyper(&why, &address, own))?;
             let response = self.sender.send_request(request).await.map_err(|why| from_hyper(&why, &address, own))?;
             let status = response.status();
+            let date = response.headers().get(hyper::header::DATE).and_then(|date| date.to_str().ok());
+            self.date = date.and_then(Timestamp::from_http);
             let bytes = http::read(response.into_body(), MAX_REPLY).await.map_err(|why| unreadable(why.to_string()))?;
             Ok::<_, CallError>((status, bytes))
         };
@@ -426,37 +467,12 @@ fn not_believed(address: Address, why: Untrusted) -> CallError {
             let here = clock::now();
             CallError::ClocksApart { address, why, apart: here.apart(at) }
         }
-        None => CallError::NotBelieved { address, why },
+        None => match why {
+            Untrusted::MandateNotActive(why) => CallError::NotInForce { address, why, clocks: None },
+            why => CallError::NotBelieved { address, why },
+        },
     }
 }
 
-/// Turns what TLS says into words: our own verifier's reason, or the alert that the gateway sent.
-fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Option<CallError> {
-    use rustls::AlertDescription as Alert;
-    let address = address.clone();
-    match tls {
-        rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other)) => {
-            let why = other.0.downcast_ref::<Untrusted>()?.clone();
-            Some(not_believed(address, why))
-        }
-        rustls::Error::DecryptError | rustls::Error::AlertReceived(Alert::BadRecordMac | Alert::DecryptError) => {
-            Some(CallError::Tampered { address, why: tls.to_string() })
-        }
-        // Directly, something else than a gateway may answer; what a carrier hands on has been a gateway's.
-        rustls::Error::InvalidMessage(_) | rustls::Error::PeerSentOversizedRecord if !address.is_direct() => {
-            Some(CallError::Tampered { address, why: tls.to_string() })
-        }
-        rustls::Error::AlertReceived(alert) if own => {
-            let (why, alert) = match *alert {
-                Alert::CertificateRevoked => ("it was revoked", AlertKind::Revoked),
-                Alert::CertificateExpired => ("it has expired", AlertKind::Expired),
-                Alert::UnknownCA => ("it leads to a root that the gateway does not trust", AlertKind::Other),
-                Alert::AccessDenied => ("its issuer, name or binding is not in order", AlertKind::Other),
-                Alert::BadCertificate => ("it is not valid yet or cannot be read", AlertKind::Other),
-                _ => ("the gateway does not say why", AlertKind::Other),
-            };
-            Some(CallError::NotAccepted { address, why, alert, standing: None })
-        }
-        _ => None,
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,11 @@ fn a_machine_whose_clock_is_off_by_less_than_a_certificates_life_is_told_before_
         let words = ["join", "--name", name, "--invite-file", code_file.to_str().unwrap()];
         output(clock.under(place.node_command(name, &words)))
     };
-    refused(&join("web-1"), "which is over by this machine's clock");
+    let told = join("web-1");
+    refused(&told, "which is over here: this machine's clock");
+    // It is the one that is wrong, but nobody can know that by it.
+    assert!(stderr(&told).contains("nothing that was signed tells which of the two is wrong"), "{}", stderr(&told));
+    assert!(stderr(&told).contains("hint: compare `date -u` here"), "{}", stderr(&told));
     assert_eq!(place.spent(&text(&invite, "id")), 0);
     clock.set("+0");
     succeeded(&join("web-1"));
@@ -142,6 +146,38 @@ fn a_gateway_whose_clock_goes_wrong_issues_nothing_that_lasts_and_is_believed_ag
     assert!(nodes.as_array().unwrap().iter().all(|node| node["alarm"].is_null()), "{nodes}");
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
     assert_eq!(running.stop(), Some(0));
+}
+
+#[test]
+fn a_gateway_whose_clock_falls_behind_has_no_node_set_its_own() {
+    let (place, clock) = scene("+0");
+    let _gateway = serve(&place, Some(&clock));
+    place.joined("web-1");
+    let running = place.agent("web-1");
+    let problem = || place.status("web-1")["problem"].as_str().unwrap_or_default().to_owned();
+    until("it has checked in", || place.status("web-1")["last_check_in"].is_string());
+    clock.set("-3h");
+    until("it says whose clock is wrong", || problem().contains("the clock of the gateway"));
+    assert!(problem().contains("leave this machine's as it is"), "{}", problem());
+    clock.set("+0");
+    until("the agent is well", || place.status("web-1")["problem"].is_null());
+    assert_eq!(running.stop(), Some(0));
+}
+
+#[test]
+fn a_joiner_that_meets_a_mandate_out_of_force_by_the_gateways_clock_hears_of_both_clocks() {
+    let (place, clock) = scene("+0");
+    let _gateway = serve(&place, Some(&clock));
+    let code = place.code(&[]);
+    // Beyond its mandate: its certificate, which it cannot renew by that clock, is still good here.
+    clock.set("+500d");
+    let told = place.join("web-1", &code);
+    refused(&told, "the gateway's mandate is not in force");
+    let told = stderr(&told);
+    assert!(told.contains("500 days behind the gateway's") || told.contains("499 days behind the gateway's"), "{told}");
+    assert!(told.contains("hint: compare `date -u` here and on"), "{told}");
+    clock.set("+0");
+    until("it joins", || place.join("web-1", &code).status.success());
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_line_goes_through_a_web_server_with_a_certificate_of_its_own() {
     certify(&place.path(""), &web, "DNS:other.example");
     web.start();
     let told = paste(&place, "web-2", &text(&place.invite(&["--name", "web-2"]), "line"));
-    ended(&told, 1, "no gateway gave the list of agents");
+    ended(&told, 3, "is not the org's gateway");
     assert!(!place.path("web-2-bin/freehold-node").exists());
     web.stop();
 

@@ -117,7 +117,7 @@ fn a_port_that_another_holds_and_a_gateway_that_is_down_are_told_apart() {
     let _other = serving(other.freehold_command(&["serve", "--json", "--listen", &listen]));
     let told = doctor(&place);
     told.has("WRONG", "port", &format!("something else holds {listen}"), "ss -ltnp");
-    told.has("WRONG", "gateway", "is not one of this org's", "something else answers there");
+    told.has("WRONG", "gateway", "is not one of this org's", "somebody is in the middle");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use identity::signers::{Quorum, Signer, Succession};
 use identity::time::Seconds;
 use serde_json::Value;
 use trials::impostor::{Impostor, Papers};
-use trials::place::{Place, Running, json, refused, succeeded, until};
+use trials::place::{Place, Running, json, refused, stderr, succeeded, until};
 use trials::stranger::Own;
 use trials::thief::{Thief, a_day, endpoint};
 
@@ -36,7 +36,9 @@ impl Stage {
     /// The join is refused for this reason; nothing was asked of the impostor, nothing is left on disk.
     fn check(&self, own: &Own, papers: Papers, why: &str) {
         let impostor = Impostor::serve(self.place.port, own, papers);
-        refused(&self.place.join("web-1", &self.code), why);
+        let told = self.place.join("web-1", &self.code);
+        refused(&told, why);
+        assert!(stderr(&told).contains("\nhint: "), "{why}: {}", stderr(&told));
         assert!(!impostor.was_believed(), "{why}");
         assert!(!self.place.root("web-1").join("harbor").exists(), "{why}: something was left on disk");
     }

@@ -1,5 +1,7 @@
 //! A network, or a gateway, that changes what the line names: each change is refused before anything of it runs.
 
+use std::io::{Read as _, Write as _};
+
 use trials::place::{ended, stderr, stdout, succeeded};
 use trials::shelf::{Credential, Shelf, Way};
 
@@ -74,7 +76,7 @@ fn whoever_does_not_stand_under_the_root_is_not_asked_for_the_list() {
         // It shows the org's root to everybody, and has no certificate under it.
         let shelf = Shelf::serve(&Credential::make());
         let stock = Stock::on(shelf, &Credential::make(), &marking(&host.path("mark")), "linux x86_64");
-        refused(&host, &stock, 1, "no gateway gave the list of agents");
+        refused(&host, &stock, 3, "is not the org's gateway");
         assert_eq!(stock.shelf.asked(&stock.root), [None]);
         assert_eq!(stock.shelf.asked(&stock.list), []);
     }
@@ -94,8 +96,30 @@ fn a_root_that_this_machine_believes_for_other_things_is_not_believed() {
         std::fs::write(host.path(".wgetrc"), "check_certificate = off\n").unwrap();
         let mut command = host.command(&stock.words(&stock.shelf.url(), &[]));
         command.env("SSL_CERT_FILE", &file).env("CURL_CA_BUNDLE", &file).stdin(std::process::Stdio::null());
-        ended(&command.output().unwrap(), 1, "no gateway gave the list of agents");
+        let told = command.output().unwrap();
+        ended(&told, 3, "is not the org's gateway");
+        assert!(stderr(&told).contains("Somebody may be in the middle: compare the address"), "{}", stderr(&told));
         assert!(!ran(&host) && stock.shelf.asked(&stock.list).is_empty());
+    }
+}
+
+#[test]
+fn a_web_server_in_the_gateways_place_is_said_to_be_none() {
+    for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
+        let host = Host::with_only(&tools);
+        let stock = stock(&host);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+            }
+        });
+        let told = host.run(&stock.words(&url, &[]), "code");
+        ended(&told, 1, "does not speak TLS 1.3 with this machine");
+        assert!(stderr(&told).contains("it is not the org's gateway, or"), "{}", stderr(&told));
+        assert!(!ran(&host));
     }
 }
 

@@ -78,8 +78,19 @@ fn another_script_than_the_line_names_is_not_run() {
         command.args(["-c", &line]);
         let told = output(command);
         ended(&told, 3, "the script is not the one that this line names");
+        assert!(stderr(&told).contains("somebody is in the middle"), "{}", stderr(&told));
         assert!(!stdout(&told).contains("harm"));
     }
+}
+
+#[test]
+fn a_line_that_nobody_answers_accuses_nobody() {
+    let (place, gateway) = released();
+    let line = line_for(&place, TELLS);
+    assert_eq!(gateway.stop(), Some(0));
+    let mut command = Command::new("dash");
+    command.args(["-c", &line]);
+    ended(&output(command), 1, "nobody gave the script that this line names");
 }
 
 #[test]

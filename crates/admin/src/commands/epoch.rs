@@ -106,9 +106,30 @@ impl Begin {
     }
 }
 
-/// What may be missing, as far as this home can tell.
+/// What may be missing, and what follows from it.
 fn missing<D: operate::desk::Desk>(session: &Session<D>, bundles: &[String]) -> Vec<String> {
-    let mut lines = vec!["This copy of the ledger is older than what was seen. It may lack:".to_owned()];
+    let mut lines = headed(lacks(session, bundles));
+    lines
+        .push("Machines that joined meanwhile must join again. Open invites wait until they are confirmed.".to_owned());
+    lines.push("If a newer copy of the gateway's folder exists anywhere, use that instead.".to_owned());
+    lines
+}
+
+/// A gateway that was restored, or was shown its future by others, may be behind in nothing that this home saw.
+fn headed(mut lacks: Vec<String>) -> Vec<String> {
+    let head = if lacks.is_empty() {
+        "This copy of the ledger may be older than what others saw. This home knows of nothing that it lacks: what \
+         happened where this home did not look is not known here."
+    } else {
+        "This copy of the ledger is older than what was seen. It may lack:"
+    };
+    lacks.insert(0, head.to_owned());
+    lacks
+}
+
+/// As far as this home can tell.
+fn lacks<D: operate::desk::Desk>(session: &Session<D>, bundles: &[String]) -> Vec<String> {
+    let mut lines = Vec::new();
     for (author, seen, here) in session.lost() {
         lines.push(format!("  {author}: entries {} to {seen}, and perhaps more", here + 1));
     }
@@ -133,9 +154,6 @@ fn missing<D: operate::desk::Desk>(session: &Session<D>, bundles: &[String]) -> 
         lines.push(format!("  the fleet that was published since: publish it again; {then}"));
     }
     lines
-        .push("Machines that joined meanwhile must join again. Open invites wait until they are confirmed.".to_owned());
-    lines.push("If a newer copy of the gateway's folder exists anywhere, use that instead.".to_owned());
-    lines
 }
 
 fn in_words(begun: &Begun, frozen: &[InviteView]) -> String {
@@ -158,4 +176,19 @@ fn in_words(begun: &Begun, frozen: &[InviteView]) -> String {
         lines.push("confirm them: freehold invite confirm ID...; or revoke them: freehold invite revoke ID".to_owned());
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_copy_may_lack_is_never_a_list_of_nothing() {
+        let nothing = headed(Vec::new());
+        assert!(nothing.iter().all(|line| !line.ends_with(':')), "{nothing:?}");
+        assert!(nothing[0].contains("knows of nothing that it lacks"), "{nothing:?}");
+        let something = headed(vec!["  heads 3 to 4".to_owned()]);
+        assert_eq!(something.len(), 2);
+        assert!(something[0].ends_with("It may lack:") && something[1].starts_with("  heads"), "{something:?}");
+    }
 }

@@ -144,8 +144,12 @@ impl Add {
         }
         if let Some(role) = self.roles.iter().find(|role| !fleet.roles.contains_key(role)) {
             let roles: Vec<_> = fleet.roles.keys().map(ToString::to_string).collect();
-            return Err(Failure::refused(doing, format!("the fleet has no role `{role}`"))
-                .hint(format!("it has: {}", roles.join(", "))));
+            let hint = if roles.is_empty() {
+                "it declares no roles: add one under `roles:`".to_owned()
+            } else {
+                format!("it has: {}", roles.join(", "))
+            };
+            return Err(Failure::refused(doing, format!("the fleet has no role `{role}`")).hint(hint));
         }
         Ok(())
     }

@@ -58,7 +58,9 @@ fn reason(why: &AskError) -> &'static str {
             CallError::Unreachable { .. } | CallError::NotCarried { .. } => "unreachable",
             CallError::Silent { .. } => "silent",
             CallError::BrokenOff { .. } => "broken_off",
-            CallError::NotBelieved { .. }
+            CallError::NotAGateway { .. }
+            | CallError::NotBelieved { .. }
+            | CallError::NotInForce { .. }
             | CallError::ClocksApart { .. }
             | CallError::Tampered { .. }
             | CallError::Knowledge { .. } => "not_believed",
@@ -67,7 +69,9 @@ fn reason(why: &AskError) -> &'static str {
             CallError::Unreadable { .. } => "unreadable",
             CallError::Setup(_) => "local",
         },
+        AskError::OtherTime { .. } => "refused",
         AskError::BadAnswer(_)
+        | AskError::Untimely { .. }
         | AskError::Knowledge(_)
         | AskError::Listing(_)
         | AskError::Manifest(_)

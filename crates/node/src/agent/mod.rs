@@ -29,6 +29,7 @@ use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 use org::report::Refused;
 use tokio::sync::{mpsc, watch};
+use wire::clocks::Clocks;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
 use wire::peer::News;
@@ -457,14 +458,12 @@ impl Agent {
         let wait = Seconds(1_u64 << self.failures.min(9)).min(LONGEST_WAIT);
         let wait = self.spread(wait.min(self.options.check_in_every.max(Seconds(2))));
         self.next_check_in = Some(now + wait);
-        let hint = match &why {
-            AskError::Call(CallError::Refused(refusal)) => refusal.hint(),
-            _ => None,
-        };
+        let cure = why.clocks().map(Clocks::cure);
+        let hint = cure.or_else(|| why.refusal().and_then(Refusal::hint).map(str::to_owned));
         // What was taken before it failed is so, and a head that grew old meanwhile is no smaller matter.
         let known = self.scope.known().ok().flatten();
         let stale = known.as_ref().and_then(|known| trouble(known, now));
-        let problem: Vec<_> = [describe(&why)].into_iter().chain(hint.map(str::to_owned)).chain(stale).collect();
+        let problem: Vec<_> = [describe(&why)].into_iter().chain(hint).chain(stale).collect();
         let problem = problem.join("; ");
         tracing::warn!(problem, retry_in = %wait, "could not check in");
         self.tell(|status| {

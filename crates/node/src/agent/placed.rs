@@ -8,7 +8,6 @@ use identity::head::Placement;
 use identity::principal::Principal;
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::Untrusted;
-use wire::connect::CallError;
 use wire::known::Known;
 
 use crate::agent::trust::{self, Seen};
@@ -24,7 +23,7 @@ impl Agent {
             // One that is refused, or whose files are of no use, keeps no other from its own.
             match self.renew_one(principal, line, seen).await {
                 Ok(()) => {}
-                Err(why @ (AskError::Scope(_) | AskError::Call(CallError::Refused(_)))) => failed = Some(why),
+                Err(why) if why.refusal().is_some() || matches!(why, AskError::Scope(_)) => failed = Some(why),
                 Err(why) => return Err(why),
             }
         }

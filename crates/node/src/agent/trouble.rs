@@ -13,7 +13,11 @@ pub fn is_lie(why: &AskError) -> bool {
             !matches!(why, BadKnowledge::RecoveryWaits { .. })
         }
         AskError::Call(call) => matches!(call, CallError::Unreadable { .. }),
-        AskError::Listing(_) | AskError::Manifest(_) | AskError::BadAnswer(_) | AskError::Withheld { .. } => true,
+        AskError::Listing(_)
+        | AskError::Manifest(_)
+        | AskError::BadAnswer(_)
+        | AskError::Untimely { .. }
+        | AskError::Withheld { .. } => true,
         AskError::Tree(not_taken) => not_taken.is_lie(),
         _ => false,
     }

@@ -5,7 +5,10 @@ use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::key::Sign as _;
 use identity::members::BadListing;
+use identity::time::Timestamp;
 use manifest::stored::BadManifest;
+use org::refusal::Refusal;
+use wire::clocks::Clocks;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::known::{BadKnowledge, Known};
 use wire::tls::{Expect, OwnSvid};
@@ -27,11 +30,19 @@ pub enum AskError {
     #[error("an operator must approve this machine first")]
     Waits { claim: identity::id::Digest },
     #[error("nobody approved this machine in time")]
-    WaitedInVain(#[source] org::refusal::Refusal),
+    WaitedInVain(#[source] Refusal),
     #[error("no gateway is known")]
     NoGateway,
     #[error("what the gateway sent does not hold: {0}")]
     BadAnswer(String),
+    #[error("the gateway offers an SVID until {until}, {}: {clocks}", if *over { "which is over here" } else { "longer than its mandate allows" })]
+    Untimely { until: Timestamp, over: bool, clocks: Box<Clocks> },
+    #[error("the gateway says no by another time than it is here: {clocks}")]
+    OtherTime {
+        #[source]
+        refusal: Refusal,
+        clocks: Box<Clocks>,
+    },
     #[error("what the gateway says of the org does not hold: {0}")]
     Knowledge(BadKnowledge),
     #[error("what the gateway says of this node's place does not hold: {0}")]
@@ -48,6 +59,39 @@ pub enum AskError {
     Revoked,
     #[error(transparent)]
     NoRandomness(#[from] ground::random::NoRandomness),
+}
+
+impl AskError {
+    /// The gateway's no, if it said one.
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Call(CallError::Refused(refusal)) | Self::OtherTime { refusal, .. } | Self::WaitedInVain(refusal) => {
+                Some(refusal)
+            }
+            _ => None,
+        }
+    }
+
+    /// The two clocks, if they may be what is wrong.
+    pub fn clocks(&self) -> Option<&Clocks> {
+        match self {
+            Self::Untimely { clocks, .. } | Self::OtherTime { clocks, .. } => Some(clocks),
+            Self::Call(CallError::NotInForce { clocks, .. }) => clocks.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// A no that another clock would not have said is told with both clocks, if they are apart: a person must not go by the
+/// gateway's alone.
+pub fn with_clocks(why: AskError, gateway: &Believed, known: &Known) -> AskError {
+    match why {
+        AskError::Call(CallError::Refused(refusal)) if refusal.is_about_time() => match gateway.clocks(known) {
+            Some(clocks) => AskError::OtherTime { refusal, clocks: Box::new(clocks) },
+            None => AskError::Call(CallError::Refused(refusal)),
+        },
+        why => why,
+    }
 }
 
 /// Believes the first gateway that can be believed. The last failure is told if none can.

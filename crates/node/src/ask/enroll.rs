@@ -21,7 +21,7 @@ use wire::permit::Ask;
 use wire::tls::Expect;
 use wire::trust::Trust;
 
-use crate::ask::call::{AskError, believe_one_of};
+use crate::ask::call::{AskError, believe_one_of, with_clocks};
 use crate::ask::facts::facts;
 use crate::ask::svid::{Asking, check_offer};
 use crate::ask::{sync, trust};
@@ -125,10 +125,7 @@ fn keep_waiting(scope: &Scope, code: &InviteCode, wish: &Wish, claim: Digest) ->
 
 /// Leaves nothing behind that is of no use any more.
 fn give_up(scope: &Scope, why: AskError, (fresh, unheard, waits): (bool, bool, bool)) -> AskError {
-    let refusal = match &why {
-        AskError::Call(CallError::Refused(refusal)) => Some(refusal),
-        _ => None,
-    };
+    let refusal = why.refusal();
     // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
     let unused = !scope.path("wish.json").exists();
     let refused = unheard && refusal.is_some_and(is_a_no);
@@ -142,15 +139,20 @@ fn give_up(scope: &Scope, why: AskError, (fresh, unheard, waits): (bool, bool, b
         let _ = scope.wipe();
     }
     match why {
-        AskError::Call(CallError::Refused(
-            refusal @ (Refusal::InviteExpired { .. } | Refusal::InviteRevoked | Refusal::InviteUsedUp { .. }),
-        )) if waits => {
+        AskError::Call(CallError::Refused(refusal)) | AskError::OtherTime { refusal, .. }
+            if waits && ends(&refusal) =>
+        {
             // The next code is another one; the node key may stay.
             let _ = scope.forget_waiting();
             AskError::WaitedInVain(refusal)
         }
         why => why,
     }
+}
+
+/// The invite is over, and with it the wait.
+const fn ends(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::InviteExpired { .. } | Refusal::InviteRevoked | Refusal::InviteUsedUp { .. })
 }
 
 /// A clear no, in which nothing was spent. The others leave open what happened.
@@ -220,9 +222,8 @@ async fn try_join(
 
 /// Another gateway may have the right, or know more.
 const fn is_only_here(why: &AskError) -> bool {
-    let AskError::Call(call) = why else { return false };
-    match call {
-        CallError::Refused(refusal) => matches!(
+    match why.refusal() {
+        Some(refusal) => matches!(
             refusal,
             Refusal::InviteNotHere
                 | Refusal::InviteUsedUp { .. }
@@ -232,7 +233,8 @@ const fn is_only_here(why: &AskError) -> bool {
                 | Refusal::LedgerBehind
                 | Refusal::Restored
         ),
-        _ => true,
+        // Nothing was spent on an offer by a wrong clock.
+        None => matches!(why, AskError::Call(_) | AskError::Untimely { .. }),
     }
 }
 
@@ -280,7 +282,8 @@ async fn try_join_at(
     let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };
     let pending = scope.seat(&principal).pending()?;
     tell(Step::Doing(&format!("proving the invite as `{}`", wish.name)));
-    let issued = prove(&mut gateway, (shown, &claim), asking, &pending, wait).await?;
+    let proven = prove(&mut gateway, (shown, &claim), asking, &pending, wait).await;
+    let issued = proven.map_err(|why| with_clocks(why, &gateway, &known))?;
 
     let admitted = asking.check_admission(&issued)?;
     if admitted.claim != claim {

@@ -8,12 +8,12 @@ use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
 use org::admission::{Purpose, Transcript};
 use org::refusal::Refusal;
-use wire::connect::{Believed, CallError, Gateway};
+use wire::connect::{Believed, Gateway};
 use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};
 use wire::known::Known;
 use wire::permit::Ask;
 
-use crate::ask::call::{AskError, call_known};
+use crate::ask::call::{AskError, call_known, with_clocks};
 use crate::ask::svid::{Asking, check_offer};
 use crate::ask::trust::identity_roots;
 use crate::store::scope::{NodeFile, Scope, Svid};
@@ -29,12 +29,15 @@ pub async fn renew(
     let asking = Asking { known, principal, node: &node.name, node_key: &node_key };
     let seat = scope.seat(principal);
     let pending = seat.pending()?;
-    let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
+    let challenge: Challenge =
+        gateway.ask(Ask::Challenge, &()).await.map_err(|why| with_clocks(why.into(), gateway, known))?;
     check_offer(gateway, &challenge, known)?;
     // What the operators want to live shorter than the gateway offers.
     let wanted = life.map_or(challenge.not_after, |life| challenge.not_after.min(known.now(clock::now()) + life));
     let svid = asking.request(&pending, wanted)?;
-    let issued: Issued = gateway.ask(Ask::Renew, &RenewRequest { principal: principal.clone(), svid }).await?;
+    let request = RenewRequest { principal: principal.clone(), svid };
+    let issued: Issued =
+        gateway.ask(Ask::Renew, &request).await.map_err(|why| with_clocks(why.into(), gateway, known))?;
     let chain = asking.check(&issued, &pending, &identity_roots(scope, known)?)?;
     scope.save_tip(&issued.tip, known)?;
     Ok(seat.install(&pending, &chain)?)
@@ -65,12 +68,9 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
 
 /// Another gateway may be in office, or know more.
 const fn is_only_there(why: &AskError) -> bool {
-    match why {
-        AskError::BadAnswer(_) => true,
-        AskError::Call(CallError::Refused(refusal)) => {
-            matches!(refusal, Refusal::NoMandate | Refusal::LedgerBehind | Refusal::Restored)
-        }
-        _ => false,
+    match why.refusal() {
+        Some(refusal) => matches!(refusal, Refusal::NoMandate | Refusal::LedgerBehind | Refusal::Restored),
+        None => matches!(why, AskError::BadAnswer(_) | AskError::Untimely { .. }),
     }
 }
 
@@ -83,7 +83,8 @@ async fn come_back_at(scope: &Scope, node: &NodeFile, (mut gateway, known): (Bel
     let seat = scope.seat(&principal);
     let pending = seat.pending()?;
     let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
-    let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
+    let challenge: Challenge =
+        gateway.ask(Ask::Challenge, &()).await.map_err(|why| with_clocks(why.into(), &gateway, &known))?;
     check_offer(&gateway, &challenge, &known)?;
     let challenge_bytes: [u8; 32] =
         challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
@@ -99,7 +100,8 @@ async fn come_back_at(scope: &Scope, node: &NodeFile, (mut gateway, known): (Bel
     let by_node = transcript.sign(Purpose::Return, &node_key).map_err(|why| bad(&why))?;
     let tip = scope.tip_of(&gateway.mandate.gateway)?;
     let request = ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node, tip };
-    let issued: Issued = gateway.ask(Ask::Return, &request).await?;
+    let issued: Issued =
+        gateway.ask(Ask::Return, &request).await.map_err(|why| with_clocks(why.into(), &gateway, &known))?;
     let chain = asking.check(&issued, &pending, &identity_roots(scope, &known)?)?;
     scope.save_tip(&issued.tip, &known)?;
     Ok(seat.install(&pending, &chain)?)

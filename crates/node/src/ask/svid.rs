@@ -4,12 +4,14 @@ use ground::clock;
 use identity::binding::Terms;
 use identity::bundle::{Identity, Roots};
 use identity::certificate;
+use identity::head::Mandate;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
 use org::admission::{Admission, Admitted};
 use pki_types::CertificateDer;
+use wire::clocks::Clocks;
 use wire::connect::Believed;
 use wire::enroll::{Challenge, Issued, SvidRequest};
 use wire::known::Known;
@@ -48,7 +50,7 @@ impl Asking<'_> {
         };
         let here = self.known.now(clock::now());
         let believed = verifier::check_svid(&chain, Side::Client, standard, here).map_err(|why| {
-            let clock = if why.moment().is_some() { ": is this machine's clock right?" } else { "" };
+            let clock = if why.moment().is_some() { ": is the gateway's clock right, and this one?" } else { "" };
             AskError::BadAnswer(format!("the certificate: {why}{clock}"))
         })?;
         let leaf = chain.first().and_then(|leaf| certificate::read(leaf).ok());
@@ -80,15 +82,62 @@ impl Asking<'_> {
 /// A node vouches for no SVID beyond what the operators allow the gateway to issue, and asks for none that would be of no
 /// use by its own clock: nothing is spent on it.
 pub fn check_offer(gateway: &Believed, challenge: &Challenge, known: &Known) -> Result<(), AskError> {
-    let (here, until) = (known.now(clock::now()), challenge.not_after);
+    weigh_offer(&gateway.mandate, challenge.not_after, known, clock::now())
+}
+
+fn weigh_offer(mandate: &Mandate, until: Timestamp, known: &Known, clock: Timestamp) -> Result<(), AskError> {
+    let here = known.now(clock);
     // Clocks may be a little apart.
-    let most = here + gateway.mandate.svid_ttl + Seconds::MINUTE.times(5);
-    let why = if until > most {
-        "longer than its mandate allows: this machine's clock is slow, or the gateway's is fast"
-    } else if until <= here {
-        "which is over by this machine's clock: it is fast, or the gateway's is slow"
-    } else {
+    let most = here + mandate.svid_ttl + Seconds::MINUTE.times(5);
+    let over = until <= here;
+    if !over && until <= most {
         return Ok(());
-    };
-    Err(AskError::BadAnswer(format!("it offers an SVID until {until}, {why}; here it is {here}")))
+    }
+    // A gateway offers what its mandate allows, from now on.
+    let there = until - mandate.svid_ttl;
+    let clocks = Clocks::new((clock, there), &mandate.gateway, known);
+    Err(AskError::Untimely { until, over, clocks: Box::new(clocks) })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::clocks::Wrong;
+
+    use super::*;
+    use crate::scene::{self, NOW};
+
+    /// What comes of the offer of a gateway with this clock, on a machine with that one. The head was signed at `NOW`.
+    fn offered(there: Timestamp, here: Timestamp) -> Result<(), Clocks> {
+        let founding = scene::founding();
+        let (known, mandate) = (scene::known(&founding, &scene::head(&founding)), scene::mandate("quay"));
+        weigh_offer(&mandate, there + mandate.svid_ttl, &known, here).map_err(|why| match why {
+            AskError::Untimely { clocks, .. } => *clocks,
+            other => panic!("{other}"),
+        })
+    }
+
+    #[test]
+    fn an_offer_by_a_clock_before_what_was_signed_is_the_gateways_mistake() {
+        let clocks = offered(NOW - Seconds::DAY.times(400), NOW + Seconds::HOUR).unwrap_err();
+        assert_eq!(clocks.wrong(), Wrong::There);
+        // Also where this clock was never set: it is not the only one that is slow.
+        let clocks = offered(NOW - Seconds::DAY.times(400), Timestamp::from_unix(0)).unwrap_err();
+        assert_eq!(clocks.wrong(), Wrong::Both);
+    }
+
+    #[test]
+    fn an_offer_that_does_not_fit_a_clock_which_contradicts_nothing_signed_accuses_neither() {
+        for (there, here) in [(2, 400), (400, 2)] {
+            let [there, here] = [there, here].map(|days| NOW + Seconds::DAY.times(days));
+            let clocks = offered(there, here).unwrap_err();
+            assert_eq!((clocks.wrong(), clocks.here, clocks.there), (Wrong::Unknown, here, there));
+        }
+        assert_eq!(offered(NOW + Seconds::HOUR, NOW + Seconds::HOUR - Seconds::MINUTE), Ok(()));
+    }
+
+    #[test]
+    fn a_machine_without_a_clock_hears_that_its_own_is_slow() {
+        let clocks = offered(NOW + Seconds::DAY.times(3), Timestamp::from_unix(0)).unwrap_err();
+        assert_eq!(clocks.wrong(), Wrong::Here);
+    }
 }

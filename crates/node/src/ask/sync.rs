@@ -12,6 +12,7 @@ use manifest::stored::Manifest;
 use org::admission::Leave;
 use org::consent::Consent;
 use org::frontier::Tip;
+use wire::clocks::Clocks;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
 use wire::permit::Ask;
@@ -47,18 +48,16 @@ pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, K
     called
 }
 
-/// A little is normal; more makes SVIDs seem to end too early or to begin too late.
-const CLOCKS: Seconds = Seconds::MINUTE.times(5);
-
-/// The gateway's signed word about its ledger has its time in it.
-fn clocks_apart(tip: &Envelope, known: &Known) -> Option<String> {
-    let mut voices = known.head.head.mandates.iter().map(|mandate| mandate.voice);
-    let there = voices.find_map(|voice| tip.open_signed_by::<Tip>(Some(known.org()), &[voice]).ok())?.at;
-    let here = clock::now();
-    let way = if here > there { "ahead of" } else { "behind" };
-    let apart = here.apart(there);
-    let told = || format!("this machine's clock ({here}) is {} {way} the gateway's ({there}): set it", apart.roughly());
-    (apart > CLOCKS).then(told)
+/// The gateway's signed word about its ledger has its time in it. Whose clock is to be set is not the gateway's to say.
+fn clocks_apart(tip: &Envelope, known: &Known, here: Timestamp) -> Option<String> {
+    let mut mandates = known.head.head.mandates.iter();
+    let said = mandates.find_map(|mandate| {
+        let tip = tip.open_signed_by::<Tip>(Some(known.org()), &[mandate.voice]).ok()?;
+        Some((tip.at, &mandate.gateway))
+    });
+    let (there, gateway) = said?;
+    let clocks = Clocks::new((here, there), gateway, known).apart()?;
+    Some(format!("{clocks}: {}", clocks.cure()))
 }
 
 /// One check-in: says what the node has, takes what is new. If the clocks are apart, it says so.
@@ -212,7 +211,7 @@ fn take_authority(
         newer = notice(scope, &newer, recovery)?.unwrap_or(newer);
     }
     scope.save_tip(tip, &newer)?;
-    let apart = clocks_apart(tip, &newer);
+    let apart = clocks_apart(tip, &newer, clock::now());
     Ok((newer, apart))
 }
 
@@ -231,4 +230,42 @@ pub async fn leave(scope: &Scope, gateways: &[Gateway]) -> Result<(), AskError> 
     let leave = leave.signed(&node_key).map_err(|why| bad(&why))?;
     let Done {} = gateway.ask(Ask::Leave, &LeaveRequest { leave }).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use identity::head::Place;
+    use identity::principal::Author;
+
+    use super::*;
+    use crate::scene::{self, NOW};
+
+    /// What is told if the gateway `quay` says this time, and it is that time here. The head was signed at `NOW`.
+    fn told(there: Timestamp, here: Timestamp) -> Option<String> {
+        let founding = scene::founding();
+        let mut head = scene::head(&founding);
+        head.mandates.push(scene::mandate("quay"));
+        let known = scene::known(&founding, &head);
+        let place = Place { epoch: 1, seq: 1, digest: Digest([0; 32]) };
+        let tip = Tip { author: Author::Gateway("quay".parse().unwrap()), place, at: there };
+        clocks_apart(&scene::sealed(&founding, &tip, "quay"), &known, here)
+    }
+
+    #[test]
+    fn a_gateway_whose_clock_is_slow_has_no_node_set_its_own() {
+        let told = told(NOW - Seconds::DAY.times(2), NOW + Seconds::HOUR).unwrap();
+        assert!(told.contains("the clock of the gateway `quay`") && told.contains("leave this machine's"), "{told}");
+    }
+
+    #[test]
+    fn a_gateway_whose_clock_is_fast_has_no_node_set_its_own() {
+        let told = told(NOW + Seconds::DAY.times(2), NOW + Seconds::HOUR).unwrap();
+        assert!(told.contains("nothing that was signed tells which") && told.contains("compare `date -u`"), "{told}");
+    }
+
+    #[test]
+    fn a_node_whose_clock_is_before_what_was_signed_sets_it() {
+        let told = told(NOW, NOW - Seconds::DAY).unwrap();
+        assert!(told.contains("this machine's clock") && told.ends_with("set this machine's clock"), "{told}");
+    }
 }

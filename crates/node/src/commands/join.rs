@@ -249,9 +249,8 @@ fn failed(doing: &str, why: AskError) -> Failure {
         AskError::OtherWish { begun } => failure
             .hint(format!("finish it: freehold-node join --name {begun}; or give it up: freehold-node leave --local")),
         // Nobody can tell these two apart from here: whoever has no root in common with the org believes nothing.
-        AskError::Call(why) if why.is_unknown_root() => failure.hint(
-            "the code pins a root that the org uses no more, or what answers there is not its gateway: ask an operator for \
-             a new code: freehold invite create",
+        AskError::Call(why) if why.is_unknown_root() => failure.also(
+            "or the code pins a root that the org uses no more: then ask an operator for a new code: freehold invite create",
         ),
         AskError::Call(why) if why.is_worth_retrying() => {
             failure.hint("is the gateway running, and can this machine reach it? Run this again later: nothing is lost")

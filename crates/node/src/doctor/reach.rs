@@ -19,6 +19,7 @@ use wire::tls::{self, Expect, OwnSvid};
 use wire::way;
 
 use crate::doctor::Finding;
+use crate::report::way_out;
 
 const LOOK_TIME: Duration = Duration::from_secs(10);
 const MAX_HEADERS: u64 = 16 << 10;
@@ -71,8 +72,7 @@ fn date_in(reply: &str) -> Option<Timestamp> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("date").then_some(value)
     })?;
-    let moment = jiff::fmt::rfc2822::parse(line.trim()).ok()?;
-    Some(Timestamp::from_unix(moment.timestamp().as_second()))
+    Timestamp::from_http(line)
 }
 
 /// What came of it, in a line.
@@ -107,13 +107,12 @@ fn cure(why: &CallError) -> String {
         CallError::Silent { .. } => {
             "a firewall or a router swallows it: open the port on every way there; the name may also lead elsewhere".to_owned()
         }
-        CallError::NotBelieved { .. } => {
-            "something else answers there, or the mandate does not name this host; if a clock is wrong, set it right first"
-                .to_owned()
-        }
-        CallError::ClocksApart { .. } => "set the clock that is wrong, this one or the gateway's".to_owned(),
+        CallError::NotAGateway { .. }
+        | CallError::NotBelieved { .. }
+        | CallError::NotInForce { .. }
+        | CallError::ClocksApart { .. } => way_out(why).unwrap_or_default(),
         CallError::NotAccepted { .. } => {
-            "the gateway does not take this machine's SVID: an operator looks with freehold node show; if its clock is wrong, set it right"
+            "the gateway does not take this machine's SVID: an operator looks with freehold node show; if a clock is wrong, `clock` here says what is known of it"
                 .to_owned()
         }
         CallError::BrokenOff { .. } => "try again; if it stays, the gateway's log says why".to_owned(),

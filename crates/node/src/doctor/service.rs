@@ -153,6 +153,7 @@ fn process(tunnel: Option<&TunnelView>, program: Program) -> Finding {
                 format!("each says what helps; see {}", program.command("status")),
             )
         }
+        (State::Running, _) if tunnel.listens.is_empty() => Finding::ok(subject, "it runs, and listens nowhere"),
         (State::Running, _) => {
             let at = tunnel.listens.iter().map(|(place, at)| format!("{} {at}", String::from(place.clone())));
             Finding::ok(subject, format!("it runs: {}", at.collect::<Vec<_>>().join(", ")))

@@ -40,12 +40,26 @@ pub fn clock(now: Timestamp, newest: Option<(&str, Timestamp)>, gateways: Option
             cure,
         );
     }
+    if let (Some((what, at)), Some(theirs)) = (newest, gateways)
+        && at > theirs + LEEWAY
+    {
+        let behind = at.since(theirs);
+        return Finding::wrong(
+            subject,
+            format!(
+                "it is {now} here and {theirs} at the gateway, but {what} is from {at}: the gateway's clock is at least \
+                 {behind} slow"
+            ),
+            format!("leave this one; on the gateway's machine {cure}"),
+        );
+    }
     match gateways {
         Some(theirs) if theirs.since(now).max(now.since(theirs)) > LEEWAY => {
             let (apart, how) =
                 if theirs > now { (theirs.since(now), "behind") } else { (now.since(theirs), "ahead of") };
             let found = format!("it is {now} here, {apart} {how} the gateway's clock");
-            Finding::wrong(subject, found, format!("find out which is wrong; on that machine {cure}"))
+            let compare = "find out which is wrong: compare `date -u` on both with a clock that you trust";
+            Finding::wrong(subject, found, format!("{compare}; on that machine {cure}"))
         }
         Some(_) => Finding::ok(subject, format!("it is {now}, here and at the gateway")),
         None => match newest {
@@ -150,7 +164,10 @@ pub fn svid(now: Timestamp, svid: Result<Option<&Svid>, &ScopeError>, agent: &st
         return Finding::wrong(
             subject,
             format!("it is good only from {from}"),
-            "this clock is slow: timedatectl set-ntp true",
+            format!(
+                "this clock is slow (timedatectl set-ntp true), or the gateway's was fast when it issued it: the agent \
+                 fetches another: {agent}"
+            ),
         );
     }
     match left(now, until) {
@@ -171,4 +188,20 @@ pub fn svid(now: Timestamp, svid: Result<Option<&Svid>, &ScopeError>, agent: &st
 /// How long it still lasts; nothing if it has ended.
 fn left(now: Timestamp, until: Timestamp) -> Option<Seconds> {
     (now < until).then(|| until.since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_contradicts_nothing_signed_is_not_to_be_set() {
+        let signed = Timestamp::from_unix(1_800_000_000);
+        let newest = Some(("head 7", signed));
+        let cure = |here, there| clock(here, newest, Some(there)).cure.unwrap_or_default();
+        let (early, late) = (signed - Seconds::DAY, signed + Seconds::DAY);
+        assert!(cure(late, early).starts_with("leave this one; on the gateway's machine"), "{}", cure(late, early));
+        assert!(cure(early, late).starts_with("set it right"), "{}", cure(early, late));
+        assert!(cure(signed, late).starts_with("find out which is wrong"), "{}", cure(signed, late));
+    }
 }
