@@ -8,7 +8,7 @@ use identity::head::{BadHead, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::{BadListing, Listing};
-use identity::principal::{NodeName, Principal};
+use identity::principal::{NodeName, Principal, SignerName};
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
 use identity::untrusted::Untrusted;
@@ -59,6 +59,9 @@ pub enum NotAPeer {
     Unvouched(#[from] Unvouched),
     #[error("the head here is past its time, and this key was never met before")]
     Stale,
+    /// Not by `recognize`, which knows of heads alone: whoever keeps suspensions says it.
+    #[error("`{by}` suspended its machine until {until}")]
+    Suspended { by: SignerName, until: Timestamp },
 }
 
 /// Built only by `recognize`.

@@ -110,6 +110,10 @@ impl Suspensions {
         mark(self.0.iter().filter(|sight| sight.envelope.is_some()).map(|sight| sight.object))
     }
 
+    pub fn objects(&self) -> impl Iterator<Item = Digest> {
+        self.0.iter().map(|sight| sight.object)
+    }
+
     /// Was this one counted here, or put aside as a mark?
     pub fn knows(&self, object: Digest) -> bool {
         self.0.iter().any(|sight| sight.object == object)

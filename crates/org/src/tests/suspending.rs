@@ -132,7 +132,10 @@ fn a_suspension_dies_with_its_signers_leaving_and_outlives_a_change_of_the_other
     assert_eq!(until(&all, &second, 1, NOW + HOUR.times(2)), Some(NOW + DAY));
     let (again, later) = (signed("ann", 3, NOW + DAY, DAY), NOW + DAY);
     assert!(all.take(&[again, signed("ann", 1, later, DAY)], &second, later), "once for each set");
-    assert_eq!((until(&all, &second, 3, later), until(&all, &second, 1, later)), (Some(later + DAY), Some(later + DAY)));
+    assert_eq!(
+        (until(&all, &second, 3, later), until(&all, &second, 1, later)),
+        (Some(later + DAY), Some(later + DAY))
+    );
 }
 
 #[test]
@@ -153,7 +156,8 @@ fn no_signer_crowds_out_another_and_what_is_over_makes_room() {
     // Marks are bounded, too.
     for day in 2..40 {
         let now = NOW + DAY.times(day);
-        let more: Vec<_> = (0..128).map(|n| signed("ann", 1_000 * u16::try_from(day).unwrap() + n, now, HOUR)).collect();
+        let more: Vec<_> =
+            (0..128).map(|n| signed("ann", 1_000 * u16::try_from(day).unwrap() + n, now, HOUR)).collect();
         all.take(&more, &both, now);
     }
     let rows: serde_json::Value = serde_json::to_value(&all).unwrap();
