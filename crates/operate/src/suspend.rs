@@ -37,6 +37,7 @@ impl<D: Desk> Session<D> {
         let now = clock::now();
         // It cannot be repeated: one that a wrong clock dated would be over before it counts.
         self.check_clock(now)?;
+        let now = self.latest(now);
         let body = Suspension {
             node_key: node.node_key.digest(),
             name: node.name.clone(),

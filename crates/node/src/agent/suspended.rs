@@ -50,6 +50,7 @@ impl Agent {
     /// Says it when it begins, and when it is over.
     pub(super) fn show_suspended(&mut self) {
         let now = self.stop.now().cloned();
+        self.tell(|status| status.suspended.clone_from(&now));
         if now == self.stop.said {
             return;
         }
@@ -64,7 +65,6 @@ impl Agent {
                 (self.next_check_in, self.failures) = (None, 0);
             }
         }
-        self.tell(|status| status.suspended.clone_from(&now));
         self.stop.said = now;
     }
 }
