@@ -54,16 +54,13 @@ impl Agent {
         if now == self.stop.said {
             return;
         }
-        match &now {
-            Some(stop) => {
-                tracing::error!("{stop}; other nodes refuse it and it gets no SVID until then; it ends by itself");
-                // Nothing is renewed meanwhile.
-                self.held_off = clock::now()..stop.until;
-            }
-            None => {
-                tracing::info!("this machine is no longer suspended");
-                (self.next_check_in, self.failures) = (None, 0);
-            }
+        if let Some(stop) = &now {
+            tracing::error!("{stop}; other nodes refuse it and it gets no SVID until then; it ends by itself");
+            // Nothing is renewed meanwhile.
+            self.held_off = clock::now()..stop.until;
+        } else {
+            tracing::info!("this machine is no longer suspended");
+            (self.next_check_in, self.failures) = (None, 0);
         }
         self.stop.said = now;
     }
