@@ -97,7 +97,10 @@ impl<D: Desk> Session<D> {
     /// The latest moment that this clock, or one that agrees with it, knows of: for what would be over too early by one that
     /// is a little slow.
     pub fn latest(&self, here: Timestamp) -> Timestamp {
-        if self.reliance == Reliance::Trusted { here } else { self.there().map_or(here, |there| there.max(here)) }
+        match self.reliance {
+            Reliance::Trusted | Reliance::Resets => here,
+            Reliance::Doubted => here.max(self.newest).max(self.there().unwrap_or(here)),
+        }
     }
 
     /// What the gateway's clock said.

@@ -47,7 +47,7 @@ use crate::ask::call::{AskError, is_revoked};
 use crate::ask::source::Source;
 use crate::ask::{renew, sync};
 use crate::store::scope::word::LastGood;
-use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
+use crate::store::scope::{NodeFile, Scope, ScopeError};
 use crate::store::{refused, suspensions};
 
 #[derive(Debug, Clone)]
@@ -373,18 +373,6 @@ impl Agent {
             status.trust = fresh.trust;
         });
         Ok((known, apart))
-    }
-
-    /// By the head on the disk, which may have come by another way: is the SVID over, or worth nothing any more?
-    fn needs_to_come_back(&self, svid: Option<&Svid>) -> Result<bool, AskError> {
-        let Some(known) = self.scope.known()? else {
-            return Ok(svid.is_none_or(|svid| !svid.is_good(clock::now())));
-        };
-        let now = known.now(clock::now());
-        match svid.filter(|svid| svid.is_good(now)) {
-            Some(svid) => trust::is_outdated(&self.scope, &known, svid, now),
-            None => Ok(true),
-        }
     }
 
     /// How long a gateway may keep this node waiting.
