@@ -51,7 +51,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let wiki = || "wiki".parse().expect("a name");
     let introduced = [
         words(Kind::Hello, &hello()).expect("it fits"),
-        words(Kind::News, &News { signers: vec![BY.0.clone()], head: Some(BY.0.clone()), suspensions: vec![BY.0.clone()] }).expect("it fits"),
+        words(
+            Kind::News,
+            &News { signers: vec![BY.0.clone()], head: Some(BY.0.clone()), suspensions: vec![BY.0.clone()] },
+        )
+        .expect("it fits"),
     ];
     let opened = [
         words(Kind::Open, &Open::Service(wiki())).expect("it fits"),
