@@ -121,6 +121,7 @@ impl Hearing {
             have: self.have.into_iter().collect(),
             waits_for: None,
             sighted: Vec::new(),
+            suspended: None,
             tip: Some(self.tip.clone()),
             wait,
             report,

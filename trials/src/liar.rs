@@ -165,6 +165,7 @@ impl Loot {
             consent: None,
             tip: self.tip.clone(),
             recoveries: Vec::new(),
+            suspensions: None,
         }
     }
 

@@ -31,7 +31,13 @@ impl<D: Desk> Session<D> {
             return Err(OperateError::Unwise(why));
         }
         self.check_admission(node).await?;
+        let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
         let now = clock::now();
+        // It cannot be repeated: one that a wrong clock dated would be over before it counts.
+        self.check_clock(now)?;
+        let now = self.latest(now);
         let body = Suspension {
             node_key: node.node_key.digest(),
             name: node.name.clone(),
@@ -39,9 +45,6 @@ impl<D: Desk> Session<D> {
             until: now + span,
             reason: reason.to_owned(),
         };
-        let correlation = random::correlation()?;
-        let _turn = self.turn_to_sign().await?;
-        self.look_again().await?;
         // By the signer in whose chain it stands.
         let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
         let suspension = self.seal(&body)?.signed(key.as_ref()).map_err(crate::keys::KeyError::from)?;

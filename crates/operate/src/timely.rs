@@ -94,13 +94,27 @@ pub fn check_dates(org: OrgId, action: &Action, here: Timestamp) -> Result<(), C
 }
 
 impl<D: Desk> Session<D> {
+    /// The latest moment that this clock, or one that agrees with it, knows of: for what would be over too early by one that
+    /// is a little slow.
+    pub fn latest(&self, here: Timestamp) -> Timestamp {
+        match self.reliance {
+            Reliance::Trusted | Reliance::Resets => here,
+            Reliance::Doubted => here.max(self.newest).max(self.there().unwrap_or(here)),
+        }
+    }
+
+    /// What the gateway's clock said.
+    fn there(&self) -> Option<Timestamp> {
+        let tip = self.survey.tip.as_ref().and_then(|tip| tip.peek::<Tip>(Some(self.known.org())).ok());
+        tip.map(|tip| tip.at)
+    }
+
     /// A head from the future would be good for too long, and one from the past for nobody.
     pub fn check_clock(&self, here: Timestamp) -> Result<(), OperateError> {
         if self.reliance == Reliance::Trusted {
             return Ok(());
         }
-        let there = self.survey.tip.as_ref().and_then(|tip| tip.peek::<Tip>(Some(self.known.org())).ok());
-        let (there, issued_at) = (there.map(|tip| tip.at), self.known.head.head.issued_at);
+        let (there, issued_at) = (self.there(), self.known.head.head.issued_at);
         if self.reliance == Reliance::Resets {
             // What is known of the org is what is doubted; the gateway's clock must agree all the same.
             if issued_at <= here + AHEAD {

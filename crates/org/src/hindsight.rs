@@ -17,7 +17,7 @@ use crate::founding::Founding;
 use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
 use crate::renew;
-use crate::state::{HeadRecord, State};
+use crate::state::{HeadRecord, State, SuspensionRecord};
 use crate::suspend::Suspension;
 
 /// An entry, and the moment from which it counts.
@@ -156,12 +156,14 @@ impl State {
         }
         let member = self.holder(name).or_else(|| self.named(name).last());
         let member = member.ok_or_else(|| NotBelieved::Nobody(name.clone()))?;
-        renew::check_standing(self, member, at).map_err(|why| match why {
-            Refusal::Suspended { by, until } => NotBelieved::Suspended { name: name.clone(), by, until },
+        renew::check_standing(self, member).map_err(|why| match why {
             Refusal::KeyLeft => NotBelieved::Left(name.clone()),
             Refusal::KeyRevoked => NotBelieved::Revoked(name.clone()),
             _ => NotBelieved::Waiting(name.clone()),
         })?;
+        if let Some(SuspensionRecord { by, until, .. }) = self.is_suspended(member.claim().node_key.digest(), at) {
+            return Err(NotBelieved::Suspended { name: name.clone(), by: by.clone(), until: *until });
+        }
         let name = name.clone();
         self.contradiction(member, leaf).map_or(Ok(()), |why| Err(NotBelieved::Contradicted { name, why }))
     }

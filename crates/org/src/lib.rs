@@ -27,6 +27,7 @@ pub mod head;
 pub mod install;
 pub mod trust;
 pub mod suspend;
+pub mod suspended;
 pub mod consent;
 pub mod decide;
 

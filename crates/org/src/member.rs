@@ -6,7 +6,6 @@
 use identity::id::Digest;
 use identity::members::NodeLeaf;
 use identity::principal::{Kind, NodeName, Principal};
-use identity::time::Timestamp;
 use identity::verifier::BelievedSvid;
 
 use crate::ledger::judge::NotMember;
@@ -22,9 +21,9 @@ pub struct Member {
 
 impl Member {
     /// The two halves must speak of one node, and the operators must still want it.
-    pub fn recognize(state: &State, svid: BelievedSvid, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn recognize(state: &State, svid: BelievedSvid) -> Result<Self, Refusal> {
         let record = renew::member_behind(state, &svid.node_key, &svid.node)?;
-        renew::check_standing(state, record, now)?;
+        renew::check_standing(state, record)?;
         Ok(Self { svid })
     }
 

@@ -8,7 +8,7 @@ use identity::head::Head;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{BadListing, Listing, NodeLeaf};
-use identity::principal::{NodeName, Principal};
+use identity::principal::{NodeName, Principal, SignerName};
 use identity::time::Timestamp;
 use identity::untrusted::Untrusted;
 use identity::verifier::{BelievedSvid, ProvenSvid, Standard};
@@ -62,6 +62,9 @@ pub enum NotAPeer {
     NotMember(#[from] NotMember),
     #[error("the head here is past its time, and this key was never met before")]
     Stale,
+    /// Not by `recognize`, which knows of heads alone: whoever keeps suspensions says it.
+    #[error("`{by}` suspended its machine until {until}")]
+    Suspended { by: SignerName, until: Timestamp },
 }
 
 impl NotAPeer {

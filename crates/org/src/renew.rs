@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::refusal::Refusal;
 use crate::state::{MemberRecord, Standing, State};
+use crate::suspended::Stopped;
 
 /// The last SVID that was made for a principal: one row of the issuance log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,18 +111,21 @@ pub fn member_behind<'a>(state: &'a State, node_key: &PublicKey, node: &NodeName
     state.member(node_key).filter(|member| member.claim().name == *node).ok_or(Refusal::NotAdmitted)
 }
 
-/// May this member have an SVID at all?
-pub fn check_standing(state: &State, member: &MemberRecord, now: Timestamp) -> Result<(), Refusal> {
+/// Does it belong? One that is suspended does, and hears what is new; it gets no SVID.
+pub fn check_standing(state: &State, member: &MemberRecord) -> Result<(), Refusal> {
     match state.standing(member) {
-        Standing::Claimed | Standing::Issued | Standing::Member => {
-            match state.is_suspended(member.claim().node_key.digest(), now) {
-                Some(record) => Err(Refusal::Suspended { by: record.by.clone(), until: record.until }),
-                None => Ok(()),
-            }
-        }
+        Standing::Claimed | Standing::Issued | Standing::Member => Ok(()),
         Standing::Waiting => Err(Refusal::Waiting),
         Standing::Revoked if member.left => Err(Refusal::KeyLeft),
         Standing::Revoked => Err(Refusal::KeyRevoked),
+    }
+}
+
+/// May this node key have an SVID now?
+pub fn check_suspended(stopped: &Stopped, node_key: Digest, now: Timestamp) -> Result<(), Refusal> {
+    match stopped.of(node_key, now) {
+        Some(word) => Err(Refusal::Suspended { by: word.by.clone(), until: word.until }),
+        None => Ok(()),
     }
 }
 

@@ -49,10 +49,6 @@ impl State {
         if suspension.until <= suspension.at || suspension.until.since(suspension.at) > LONGEST {
             return Err(Void::BadObject(format!("one signer suspends for at most {LONGEST}")));
         }
-        // Dated ahead it would last longer; two clocks may be a little apart.
-        if suspension.at > signed.entry.at + Seconds::MINUTE {
-            return Err(Void::BadObject("it is dated in the future".to_owned()));
-        }
         if !is_plain(&suspension.reason) {
             return Err(Void::BadObject(format!("a reason is at most {REASON} characters of plain text")));
         }
@@ -83,7 +79,7 @@ impl State {
         self.suspensions.get(&node_key).map_or(&[], Vec::as_slice)
     }
 
-    /// Each signer's word stands for its own day, so that nobody can end another's, or use it up by a short one. Dates are the signers' own: one that lies ahead does not count yet.
+    /// By the signers' own dates, for looking back. What counts now is asked of `Suspensions`, by one's own first sight.
     pub fn is_suspended(&self, node_key: Digest, now: Timestamp) -> Option<&SuspensionRecord> {
         let records = self.suspensions.get(&node_key).into_iter().flatten();
         let in_force = records.filter(|record| record.at <= now + Seconds::MINUTE && now < record.until);

@@ -9,6 +9,7 @@ mod taking_back;
 mod releasing;
 mod trusting;
 mod governing;
+mod suspending;
 mod joining;
 mod kinds;
 mod replacing;

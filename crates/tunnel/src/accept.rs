@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use ground::clock;
 use identity::causes::describe;
-use identity::principal::Principal;
-use org::peer::Peer;
+use org::peer::{NotAPeer, Peer};
 use org::report::plain;
 use quinn::crypto::rustls::NoInitialCipherSuite;
 use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
@@ -28,7 +27,7 @@ use crate::line::meet::Met;
 use crate::line::quic::Turn;
 use crate::line::tls::NoLine;
 use crate::line::{OPENED, quic, settle, tls};
-use crate::log::Stranger;
+use crate::log::{Event, Stranger};
 use crate::pipe::Far;
 use crate::relay::{self, Lobby};
 
@@ -146,7 +145,7 @@ async fn shake_hands<L: TooMany>(
     match received {
         Ok((line, met)) => {
             held.meter.shook_hands();
-            turned_away(held, (&met.peer, met.claims.as_ref()), (Some(from), by.word()));
+            turned_away(held, &met, (Some(from), by.word()));
             // Whoever is not believed stays a stranger, and is only told why.
             let standing = match &met.peer {
                 Ok(peer) => {
@@ -162,7 +161,7 @@ async fn shake_hands<L: TooMany>(
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            turned_away::<()>(held, (&Err(why), None), (Some(from), by.word()));
+            not_met(held, &why, (Some(from), by.word()));
             None
         }
     }
@@ -174,15 +173,21 @@ pub fn present(held: &Held, met: &Met, transport: &'static str) -> Option<Presen
 }
 
 /// Who is not believed stands in the log: whom it says to be, from where, and why it is not.
-pub fn turned_away<T>(
-    held: &Held,
-    (judged, claims): (&Result<T, impl std::error::Error>, Option<&Principal>),
-    (from, transport): (Option<SocketAddr>, &'static str),
-) {
-    if let Err(why) = judged {
-        let stranger = Stranger { claims: claims.cloned(), from, transport, why: plain(&describe(why)) };
+pub fn turned_away(held: &Held, met: &Met, (from, transport): (Option<SocketAddr>, &'static str)) {
+    if let Err(why) = &met.peer {
+        let event = match why {
+            NotAPeer::Suspended { .. } => Event::Suspended,
+            _ => Event::NotBelieved,
+        };
+        let stranger = Stranger { event, claims: met.claims.clone(), from, transport, why: plain(&describe(why)) };
         held.log.turned_away(stranger, held.rule.load().standing.head());
     }
+}
+
+/// With whom it did not come to that.
+pub fn not_met(held: &Held, why: &NoLine, (from, transport): (Option<SocketAddr>, &'static str)) {
+    let stranger = Stranger { event: Event::NotBelieved, claims: None, from, transport, why: plain(&describe(why)) };
+    held.log.turned_away(stranger, held.rule.load().standing.head());
 }
 
 /// One after the other. Where no others can wait, nothing is carried for them. A connection that waits stays a guest.
@@ -242,7 +247,7 @@ async fn next(held: &Held, ends: &mut tls::Ends, met: &Met) -> Option<Open> {
 async fn judge(held: &Arc<Held>, met: &Met, (open, origin): (Open, Origin), turn: &mut Option<Turn>) -> Answer {
     let standing = Arc::clone(&held.rule.load().standing);
     if let (Open::Service(_), Ok(peer)) = (&open, &met.peer)
-        && standing.head() > met.shared
+        && !met.shared.is_all_of(&standing)
         && standing.check(peer, clock::now()).is_ok()
     {
         return Answer::No(Declined::TooOld);

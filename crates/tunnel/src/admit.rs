@@ -76,9 +76,10 @@ pub async fn answer(
     let peer = match peer {
         Ok(peer) => peer,
         Err(why) => {
-            held.meter.failed_to_shake_hands("not_believed");
+            let denied = Denied::from(why.clone());
+            held.meter.failed_to_shake_hands(denied.word());
             tracing::info!(%why, ?open, "refused a peer");
-            return Answer::No(Denied::from(why.clone()).told());
+            return Answer::No(denied.told());
         }
     };
     match open {

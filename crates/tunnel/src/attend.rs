@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::accept::{present, serve_streams, turned_away};
+use crate::accept::{not_met, present, serve_streams, turned_away};
 use crate::admit::Origin;
 use crate::dial::Dialer;
 use crate::door::CARRIED;
@@ -162,7 +162,7 @@ async fn receive(held: Arc<Held>, through: Through, woken: Woken) {
     match tls::receive(&held, config, Box::new(through)).await {
         Ok((ends, met)) => {
             held.meter.shook_hands();
-            turned_away(&held, (&met.peer, met.claims.as_ref()), (None, "relay"));
+            turned_away(&held, &met, (None, "relay"));
             let guest = match &met.peer {
                 Ok(peer) => match held.door.let_in_by_relay(peer.node()) {
                     Some(guest) => Some(guest),
@@ -179,7 +179,7 @@ async fn receive(held: Arc<Held>, through: Through, woken: Woken) {
         }
         Err(why) => {
             held.meter.failed_to_shake_hands(why.word());
-            turned_away::<()>(&held, (&Err(why), None), (None, "relay"));
+            not_met(&held, &why, (None, "relay"));
         }
     }
 }

@@ -52,8 +52,8 @@ struct Inner {
 impl Inner {
     /// A connection that can be used once more.
     async fn kept(&self, key: &Key, by: By) -> Option<Call> {
-        let head = self.held.rule.load().standing.head();
-        self.stock.take(key, by, head).await
+        let standing = Arc::clone(&self.held.rule.load().standing);
+        self.stock.take(key, by, &standing).await
     }
 
     /// Only one that was opened after that time, if one is named: over TLS nobody knows that of those that are free.
@@ -258,7 +258,8 @@ impl Dialer {
             transport: call.line.by().word(),
         };
         let ticket = held.book.enter(Arc::clone(&call.peer), service.clone(), Direction::Out);
-        call.peer.endures(&held.rule.load().standing.known.head.head).map_err(|why| Asked::Dead(why.to_string()))?;
+        let standing = Arc::clone(&held.rule.load().standing);
+        standing.endures(&call.peer, clock::now()).map_err(|why| Asked::Dead(why.to_string()))?;
         let open = Open::Service(service.clone());
         let (opened, stream) = match &mut call.line {
             Line::Tls(ends) => {
@@ -344,6 +345,7 @@ const fn is_of_the_place(why: &Declined) -> bool {
         Declined::NotAllowed
         | Declined::NotBelieved { .. }
         | Declined::TooOld
+        | Declined::Suspended { .. }
         | Declined::NoRelay
         | Declined::NotWaiting => false,
     }
@@ -356,6 +358,7 @@ const fn word(why: &Declined) -> &'static str {
         Declined::NotBelieved { .. } => "not_believed",
         Declined::TooOld => "too_old",
         Declined::Stale => "stale_head",
+        Declined::Suspended { .. } => "suspended",
         Declined::ServiceDown => "service_down",
         Declined::ServiceSilent => "service_silent",
         Declined::TooMany => "too_many",

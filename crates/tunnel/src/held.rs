@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use ground::clock;
 use identity::id::Digest;
 use identity::key::P256Key;
 use identity::principal::{Host, HostPort, Name, NodeName, OrgName, Principal};
@@ -18,6 +19,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ServerConfig, SignatureScheme};
 use tokio::sync::{mpsc, watch};
 use wire::known::BadKnowledge;
+use wire::peer::Knows;
 use wire::tls::peer::{self, Bench};
 use wire::tls::{TlsSetup, Vouched};
 
@@ -57,8 +59,8 @@ pub struct Held {
     bench: Bench,
     clients: Mutex<HashMap<Principal, Arc<ClientConfig>>>,
     words: mpsc::Sender<Word>,
-    /// A head, its signer set, and when it was that the agent did not take them in although it was told.
-    in_vain: Mutex<Option<((u64, u64), Instant)>>,
+    /// What a peer knew, and when it was that the agent did not take it in although it was told.
+    in_vain: Mutex<Option<(Knows, Instant)>>,
     /// The head that counts, for whoever waits for a newer one.
     head: watch::Sender<u64>,
 }
@@ -125,12 +127,13 @@ impl Held {
     /// Authority first: what is revoked is cut before anything else is done.
     pub fn know(&self, knowledge: Knowledge) -> Result<Vec<CutOff>, BadOrder> {
         let standing = Arc::new(Standing::new(&self.org, knowledge, Arc::clone(&self.pins))?);
-        let before = self.rule.load().standing.known.signers.version;
+        let before = Arc::clone(&self.rule.load().standing);
         self.bench.judgment.store(Arc::new(standing.judgment.clone()));
-        let (head, is_other_set) = (standing.head(), standing.known.signers.version != before);
+        let head = standing.head();
+        let is_other = standing.knows() != before.knows();
         let cut = self.put_rule(|rule| Rule { standing: Arc::clone(&standing), tables: Arc::clone(&rule.tables) });
         // What changes nothing of that wakes nobody who waits for a head.
-        self.head.send_if_modified(|known| std::mem::replace(known, head) != head || is_other_set);
+        self.head.send_if_modified(|known| std::mem::replace(known, head) != head || is_other);
         Ok(cut)
     }
 
@@ -207,12 +210,12 @@ impl Held {
     }
 
     /// An agent that stands still keeps no call waiting twice for the same news.
-    pub fn waited_in_vain(&self, news: (u64, u64)) -> bool {
+    pub fn waited_in_vain(&self, news: Knows) -> bool {
         let in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
         in_vain.is_some_and(|(known, at)| known == news && at.elapsed() < NOT_AGAIN)
     }
 
-    pub fn note_in_vain(&self, news: (u64, u64)) {
+    pub fn note_in_vain(&self, news: Knows) {
         *self.in_vain.lock().unwrap_or_else(PoisonError::into_inner) = Some((news, Instant::now()));
     }
 
@@ -236,7 +239,7 @@ impl Held {
     }
 
     pub fn endures(&self, peer: &Peer) -> bool {
-        peer.endures(&self.rule.load().standing.known.head.head).is_ok()
+        self.rule.load().standing.endures(peer, clock::now()).is_ok()
     }
 
     /// Waits until the operators take one of them back; for ever, if they do not.

@@ -115,11 +115,11 @@ impl Book {
 
     fn take_out(&self, rule: &Rule) -> (Vec<CutOff>, Vec<Sockets>) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut out = (Vec::new(), Vec::new());
+        let (mut out, now) = ((Vec::new(), Vec::new()), clock::now());
         for entry in streams.values_mut() {
             let stays = match entry.way {
-                Way::In => rule.may_stay(&entry.peer, &entry.service),
-                Way::Out => entry.peer.endures(&rule.standing.known.head.head).map_err(Denied::Ended),
+                Way::In => rule.may_stay(&entry.peer, &entry.service, now),
+                Way::Out => rule.standing.endures(&entry.peer, now).map_err(Denied::ended),
             };
             if let Err(why) = stays {
                 // Whoever carries it must know why before it finds that it is broken.

@@ -85,6 +85,8 @@ pub enum Event {
     Refused,
     /// Somebody wanted in, and was not believed.
     NotBelieved,
+    /// The same, since a signer has suspended its machine.
+    Suspended,
     /// Ended by a new head or table.
     Cut,
     Closed,
@@ -111,6 +113,7 @@ pub struct Subject {
 /// Somebody who was not believed.
 #[derive(Debug)]
 pub struct Stranger {
+    pub event: Event,
     pub claims: Option<Principal>,
     pub from: Option<SocketAddr>,
     pub transport: &'static str,
@@ -186,7 +189,7 @@ impl AccessLog {
     pub fn turned_away(&self, stranger: Stranger, head: u64) {
         let now = Instant::now();
         self.tell_rest(head, now);
-        let Stranger { claims, from, transport, why } = stranger;
+        let Stranger { event, claims, from, transport, why } = stranger;
         let address = from.map(|from| from.ip().to_canonical());
         let passes = match &claims {
             Some(who) => locked(&self.impostors).passes(&(who.clone(), address), now),
@@ -194,7 +197,7 @@ impl AccessLog {
         };
         if passes {
             let (who, transport, reason) = (claims, Some(transport), Some(cut(&why)));
-            self.write_down(Line { who, transport, from, reason, ..Line::new(Event::NotBelieved, head) });
+            self.write_down(Line { who, transport, from, reason, ..Line::new(event, head) });
         }
     }
 
@@ -320,6 +323,7 @@ mod tests {
     fn strangers_keep_no_impostor_out_of_the_log() {
         let log = AccessLog::default();
         let stranger = |claims: Option<Principal>, last: u8| Stranger {
+            event: Event::NotBelieved,
             claims,
             from: Some(SocketAddr::from(([10, 0, 0, last], 4_000))),
             transport: "tls",
@@ -335,6 +339,7 @@ mod tests {
     fn who_was_not_believed_is_told_and_bounded() {
         let log = AccessLog::default();
         let stranger = |last: u8| Stranger {
+            event: Event::NotBelieved,
             claims: Some(subject().who),
             from: Some(SocketAddr::from(([10, 0, 0, last], 4_000))),
             transport: "tls",

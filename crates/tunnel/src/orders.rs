@@ -14,6 +14,7 @@ use identity::text::Bytes;
 use identity::time::Timestamp;
 use manifest::stored::{Access, Listener, Transport, TunnelPolicy};
 use org::peer::Presented;
+use org::suspended::Suspensions;
 use serde::{Deserialize, Serialize};
 use wire::known::KnownFile;
 use wire::peer::{Declined, News};
@@ -55,6 +56,9 @@ pub struct Knowledge {
     /// The identity roots in force, and those that were: only for words.
     pub roots: Vec<Bytes>,
     pub former: Vec<Bytes>,
+    /// Since when each suspension is known here.
+    #[serde(default)]
+    pub suspensions: Suspensions,
     /// Absent while this node was never shown its place.
     pub presented: Option<Presented>,
 }

@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use identity::bundle::{Identity, Roots};
 use identity::id::Digest;
-use identity::principal::{Name, NodeName, OrgName};
+use identity::principal::{Name, NodeName, OrgName, SignerName};
 use identity::time::Timestamp;
 use identity::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
 use org::ledger::ground::Ground;
 use org::peer::{Company, NotAPeer, Peer, Presented};
 use org::state::HeadRecord;
+use org::suspended::{Stopped, Suspended, Suspensions};
 use pki_types::CertificateDer;
 use wire::known::{BadKnowledge, Known};
-use wire::peer::{Declined, Hello, News, SCHEMA};
+use wire::peer::{Declined, Hello, Knows, News, SCHEMA};
 use wire::tls::Judgment;
 
 use crate::access_table::Tables;
@@ -28,35 +29,66 @@ pub struct Standing {
     pub known: Known,
     pub judgment: Judgment,
     ground: Ground,
+    pub suspensions: Suspensions,
+    stopped: Stopped,
+    mark: Option<Digest>,
     presented: Option<Presented>,
     pins: Arc<Pins>,
     /// What is said to everybody is made once: they may take their time to hear it.
     hello: OnceLock<Result<Option<Frame>, BadFrame>>,
-    news: Mutex<BTreeMap<usize, Frame>>,
+    news: Mutex<BTreeMap<Told, Frame>>,
 }
 
 /// A frame that many are sent.
 pub type Frame = Arc<[u8]>;
 
+/// What somebody has not heard yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Told {
+    /// The head, and the signer sets from this one on.
+    later: Option<usize>,
+    suspensions: bool,
+}
+
 /// Why a stream was not opened, or was cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     #[error(transparent)]
-    NotAPeer(#[from] NotAPeer),
+    NotAPeer(NotAPeer),
     #[error("what the operators say now ended it: {0}")]
     Ended(#[source] NotAPeer),
+    #[error("`{by}` suspended the node until {until}")]
+    Suspended { by: SignerName, until: Timestamp },
     #[error("the access table does not allow it")]
     NotAllowed,
     #[error("head {head} is past its time since {until}")]
     Stale { head: u64, until: Timestamp },
 }
 
+impl From<NotAPeer> for Denied {
+    fn from(why: NotAPeer) -> Self {
+        match why {
+            NotAPeer::Suspended { by, until } => Self::Suspended { by, until },
+            why => Self::NotAPeer(why),
+        }
+    }
+}
+
 impl Denied {
+    /// Of what was open before.
+    pub fn ended(why: NotAPeer) -> Self {
+        match why {
+            NotAPeer::Suspended { by, until } => Self::Suspended { by, until },
+            why => Self::Ended(why),
+        }
+    }
+
     /// A word for counters: one per reason.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::NotAPeer(_) => "not_believed",
             Self::Ended(_) => "ended",
+            Self::Suspended { .. } => "suspended",
             Self::NotAllowed => "not_allowed",
             Self::Stale { .. } => "stale_head",
         }
@@ -69,6 +101,7 @@ impl Denied {
             Self::NotAPeer(why) | Self::Ended(why) => {
                 Declined::NotBelieved { why: why.to_string().chars().take(300).collect() }
             }
+            Self::Suspended { by, until } => Declined::Suspended { by: by.clone(), until: *until },
             Self::NotAllowed => Declined::NotAllowed,
             Self::Stale { .. } => Declined::Stale,
         }
@@ -88,32 +121,35 @@ impl Standing {
             head: known.head.head.clone(),
             former: roots(knowledge.former),
         };
-        let ground = ground_of(&known);
+        let (ground, suspensions) = (ground_of(&known), knowledge.suspensions);
+        let (stopped, mark) = (suspensions.stopped(&known.signers), suspensions.mark());
         let (presented, hello, news) = (knowledge.presented, OnceLock::new(), Mutex::default());
-        Ok(Self { known, judgment, ground, presented, pins, hello, news })
+        Ok(Self { known, judgment, ground, suspensions, stopped, mark, presented, pins, hello, news })
     }
 
-    /// The same under a later head, whose signatures hold.
+    /// The same under a later head, whose signatures hold, and with these suspensions.
     #[must_use]
-    pub fn under(&self, known: Known) -> Self {
+    pub fn under(&self, known: Known, suspensions: Suspensions) -> Self {
         let judgment = Judgment { head: known.head.head.clone(), ..self.judgment.clone() };
         let (ground, presented, pins) = (ground_of(&known), self.presented.clone(), Arc::clone(&self.pins));
-        Self { known, judgment, ground, presented, pins, hello: OnceLock::new(), news: Mutex::default() }
+        let (stopped, mark) = (suspensions.stopped(&known.signers), suspensions.mark());
+        let (hello, news) = (OnceLock::new(), Mutex::default());
+        Self { known, judgment, ground, suspensions, stopped, mark, presented, pins, hello, news }
     }
 
     pub const fn head(&self) -> u64 {
         self.known.head.head.version
     }
 
-    /// The head and the signer set.
-    pub const fn knows(&self) -> (u64, u64) {
-        (self.head(), self.known.signers.version)
+    pub const fn knows(&self) -> Knows {
+        Knows { signers: self.known.signers.version, head: self.head(), suspended: self.mark }
     }
 
     /// What this node says first. Nothing while it was never shown its place.
     pub fn hello(&self) -> Option<Hello> {
         let presented = self.presented.clone()?;
-        Some(Hello { schema: SCHEMA, signers: self.known.signers.version, head: self.head(), presented })
+        let Knows { signers, head, suspended } = self.knows();
+        Some(Hello { schema: SCHEMA, signers, head, suspended, presented })
     }
 
     pub fn hello_frame(&self) -> Result<Option<Frame>, BadFrame> {
@@ -121,30 +157,52 @@ impl Standing {
         self.hello.get_or_init(make).clone()
     }
 
-    /// What the other side does not know, if it knows less. An org has few signer sets: it gets those that follow its own.
-    pub fn news_for(&self, hello: &Hello) -> Result<Option<Frame>, BadFrame> {
-        if hello.head >= self.head() && hello.signers >= self.known.signers.version {
+    /// What the other side does not know. An org has few signer sets: it gets those that follow its own.
+    pub fn news_for(&self, other: &Knows) -> Result<Option<Frame>, BadFrame> {
+        let own = self.knows();
+        if !other.lacks_of(&own) {
             return Ok(None);
         }
         let chain = &self.known.chain;
-        let from = usize::try_from(hello.signers.saturating_sub(1)).unwrap_or(usize::MAX).min(chain.len());
+        let from = || usize::try_from(other.signers.saturating_sub(1)).unwrap_or(usize::MAX).min(chain.len());
+        let later = other.is_older_than(&own).then(from);
+        let told = Told { later, suspensions: own.suspended != other.suspended };
         let mut made = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(news) = made.get(&from) {
+        if let Some(news) = made.get(&told) {
             return Ok(Some(Frame::clone(news)));
         }
-        let signers = chain.iter().skip(from).cloned().collect();
-        let news = Frame::from(words(Kind::News, &News { signers, head: self.known.head_envelope.clone() })?);
-        made.insert(from, Frame::clone(&news));
+        let news = News {
+            signers: later.map(|from| chain.iter().skip(from).cloned().collect()).unwrap_or_default(),
+            head: later.map(|_| self.known.head_envelope.clone()),
+            suspensions: if told.suspensions { self.suspensions.envelopes() } else { Vec::new() },
+        };
+        let news = Frame::from(words(Kind::News, &news)?);
+        made.insert(told, Frame::clone(&news));
         Ok(Some(news))
     }
 
-    /// Does the other side know more?
-    pub fn is_behind(&self, hello: &Hello) -> bool {
-        hello.head > self.head() || hello.signers > self.known.signers.version
+    /// What is known once these news are taken in, if they say something new.
+    pub fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
+        let known = match &news.head {
+            Some(head) => self.known.advance(&news.signers, Some(head), now)?,
+            None => self.known.clone(),
+        };
+        let mut suspensions = self.suspensions.clone();
+        let is_new = suspensions.take(&news.suspensions, &known.signers, now);
+        let is_later = known.head.digest != self.known.head.digest || known.signers != self.known.signers;
+        Ok((is_later || is_new).then_some((known, suspensions)))
+    }
+
+    /// Does this one go by all of that?
+    pub fn has(&self, known: &Known, suspensions: &Suspensions) -> bool {
+        let later = Knows { signers: known.signers.version, head: known.head.head.version, suspended: None };
+        !self.knows().is_older_than(&later) && suspensions.objects().all(|object| self.suspensions.knows(object))
     }
 
     pub fn recognize(&self, svid: &ProvenSvid, presented: &Presented, clock: Timestamp) -> Result<Peer, NotAPeer> {
-        Peer::recognize(svid, presented, self.company(&self.pin(), clock))
+        let peer = Peer::recognize(svid, presented, self.company(&self.pin(), clock))?;
+        self.check_suspended(&peer, clock)?;
+        Ok(peer)
     }
 
     /// Checks all signatures of a chain whose holder has proven itself already.
@@ -179,18 +237,30 @@ impl Standing {
 
     /// Is the peer believed by what is known now?
     pub fn check(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
-        peer.check(self.company(&self.pin(), clock))
+        peer.check(self.company(&self.pin(), clock))?;
+        self.check_suspended(peer, clock)
+    }
+
+    /// May what it has go on, by what the operators say now?
+    pub fn endures(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
+        peer.endures(&self.known.head.head)?;
+        self.check_suspended(peer, clock)
+    }
+
+    fn check_suspended(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
+        match self.stopped.of(peer.node_key().digest(), self.known.now(clock)) {
+            Some(Suspended { by, until, .. }) => Err(NotAPeer::Suspended { by: by.clone(), until: *until }),
+            None => Ok(()),
+        }
     }
 
     /// May the peer open a stream to the service that listens here?
     pub fn may_open(&self, tables: &Tables, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
-        let pin = self.pin();
-        let company = self.company(&pin, clock);
-        peer.check(company)?;
+        self.check(peer, clock)?;
         check_allowed(tables, peer, service)?;
         let head = &self.known.head.head;
         match tables.margin(peer.principal(), peer.node()) {
-            Some(margin) if company.now > head.fresh_until + margin => {
+            Some(margin) if self.known.now(clock) > head.fresh_until + margin => {
                 Err(Denied::Stale { head: head.version, until: head.fresh_until })
             }
             Some(_) | None => Ok(()),
@@ -198,8 +268,8 @@ impl Standing {
     }
 
     /// May what it opened before go on?
-    pub fn may_stay(&self, tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
-        peer.endures(&self.known.head.head).map_err(Denied::Ended)?;
+    pub fn may_stay(&self, tables: &Tables, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.endures(peer, clock).map_err(Denied::ended)?;
         check_allowed(tables, peer, service)
     }
 
@@ -234,7 +304,7 @@ impl Rule {
         self.standing.may_open(&self.tables, peer, service, clock)
     }
 
-    pub fn may_stay(&self, peer: &Peer, service: &Name) -> Result<(), Denied> {
-        self.standing.may_stay(&self.tables, peer, service)
+    pub fn may_stay(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.standing.may_stay(&self.tables, peer, service, clock)
     }
 }

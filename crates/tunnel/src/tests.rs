@@ -5,6 +5,7 @@ mod town;
 mod carrying;
 mod judging;
 mod cutting;
+mod suspending;
 mod closing;
 mod crowding;
 mod calling;

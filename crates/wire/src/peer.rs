@@ -4,7 +4,9 @@
 //! over. Then the caller opens streams, each with `Open`, and the other side answers.
 
 use identity::envelope::Envelope;
-use identity::principal::{Name, NodeName};
+use identity::id::Digest;
+use identity::principal::{Name, NodeName, SignerName};
+use identity::time::Timestamp;
 use org::peer::Presented;
 use org::report::plain;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -20,16 +22,50 @@ pub struct Hello {
     /// The newest that are known to the one who speaks.
     pub signers: u64,
     pub head: u64,
+    /// The mark of the suspensions that it knows of; nothing if it knows of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Digest>,
     pub presented: Presented,
 }
 
+impl Hello {
+    pub const fn knows(&self) -> Knows {
+        Knows { signers: self.signers, head: self.head, suspended: self.suspended }
+    }
+}
+
+/// What one side of a connection says that it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Knows {
+    pub signers: u64,
+    pub head: u64,
+    pub suspended: Option<Digest>,
+}
+
+impl Knows {
+    /// Does the other one know a later head, or signer set?
+    pub const fn is_older_than(&self, other: &Self) -> bool {
+        self.head < other.head || self.signers < other.signers
+    }
+
+    /// Has the other one something to tell? Both sides ask this of the same words, so that each knows what the other does.
+    pub fn lacks_of(&self, other: &Self) -> bool {
+        self.is_older_than(other) || other.suspended.is_some() && other.suspended != self.suspended
+    }
+}
+
 /// What the other side has not heard yet: it believes only the signatures.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct News {
     /// The signer sets that follow the one which the other side named.
     pub signers: Vec<Envelope>,
-    pub head: Envelope,
+    /// The head, if it is newer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Envelope>,
+    /// All suspensions that are known, if the other side has others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspensions: Vec<Envelope>,
 }
 
 /// What a connection, or a stream of it, is wanted for.
@@ -68,6 +104,8 @@ pub enum Declined {
     TooOld,
     #[error("its head is past its time, and by then only others may open something new")]
     Stale,
+    #[error("`{by}` suspended the machine that asks until {until}")]
+    Suspended { by: SignerName, until: Timestamp },
     #[error("the service does not accept connections there")]
     ServiceDown,
     #[error("the service did not answer in time")]

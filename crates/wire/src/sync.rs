@@ -43,6 +43,9 @@ pub struct SyncRequest {
     pub waits_for: Option<Digest>,
     /// Recoveries that it knows of.
     pub sighted: Vec<Digest>,
+    /// The mark of the suspensions that it was told of here, or else of those that it has; nothing if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Digest>,
     pub tip: Option<Envelope>,
     pub wait: Seconds,
     /// What it says of itself, if that changed.
@@ -66,6 +69,9 @@ pub struct SyncAnswer {
     pub consent: Option<Envelope>,
     pub tip: Envelope,
     pub recoveries: Vec<Envelope>,
+    /// All suspensions that are known here, if the node has others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspensions: Option<Vec<Envelope>>,
 }
 
 /// What a caller knows better than the gateway that it met.

@@ -74,6 +74,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         consent: None,
         tip: HARBOR.invite.clone(),
         recoveries: vec![HARBOR.founding.envelope.clone()],
+        suspensions: Some(vec![HARBOR.invite.clone()]),
     };
     let listings = ["web-1", "web-9", "db"].map(|name| answer(None, Some(listing(name))));
     let answers = listings.into_iter().chain([answer(Some(MAP.newer.clone()), None)]);
@@ -84,6 +85,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         have: vec![MAP.manifest.digest()],
         waits_for: Some(Digest([1; 32])),
         sighted: vec![Digest([2; 32])],
+        suspended: Some(Digest([3; 32])),
         tip: Some(HARBOR.invite.clone()),
         wait: Seconds(50),
         report: Some(HARBOR.invite.clone()),

@@ -38,7 +38,8 @@ fn hello() -> Hello {
     let (by, map, leaf) = &*BY;
     let path = map.prove(node_key(&leaf.name)).expect("it is there");
     let listing = Some(Listing::Own { leaf: leaf.clone(), path });
-    Hello { schema: SCHEMA, signers: 1, head: 5, presented: Presented { by: by.clone(), listing, admission: None } }
+    let presented = Presented { by: by.clone(), listing, admission: None };
+    Hello { schema: SCHEMA, signers: 1, head: 5, suspended: Some(by.digest()), presented }
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
@@ -50,7 +51,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let wiki = || "wiki".parse().expect("a name");
     let introduced = [
         words(Kind::Hello, &hello()).expect("it fits"),
-        words(Kind::News, &News { signers: vec![BY.0.clone()], head: BY.0.clone() }).expect("it fits"),
+        words(
+            Kind::News,
+            &News { signers: vec![BY.0.clone()], head: Some(BY.0.clone()), suspensions: vec![BY.0.clone()] },
+        )
+        .expect("it fits"),
     ];
     let opened = [
         words(Kind::Open, &Open::Service(wiki())).expect("it fits"),

@@ -230,6 +230,29 @@ fn an_operator_a_few_days_ahead_is_refused_by_both_sides() {
 }
 
 #[test]
+fn an_operator_a_day_slow_keeps_the_one_suspension_of_a_machine() {
+    let (place, clock) = scene("-1d");
+    let gateway = serve(&place, None);
+    place.joined("web-1");
+    let before = place.facts(&["audit"]);
+    let run = |words: &[&str]| output(clock.under(place.freehold_command(words)));
+    let suspend = ["suspend", "web-1", "--for", "1h", "--yes"];
+    // By the gateway's certificate, which was made just now.
+    refused(&run(&suspend), "hours apart");
+    assert_eq!(gateway.stop(), Some(0));
+    // And alone with the folder, by what is known of the org.
+    let told = run(&suspend);
+    refused(&told, "before the newest that is known of the org");
+    assert!(stderr(&told).contains("nothing was signed"), "{}", stderr(&told));
+    assert_eq!(place.facts(&["audit"]), before);
+    let _gateway = serve(&place, None);
+    clock.set("+0");
+    succeeded(&run(&suspend));
+    assert_eq!(place.facts(&["node", "show", "web-1"])["suspensions"].as_array().map(Vec::len), Some(1));
+    ended(&run(&suspend), 1, "it cannot be repeated");
+}
+
+#[test]
 fn an_org_that_rested_for_long_goes_on_when_its_operator_looked_at_the_clock() {
     let (place, clock) = scene("+90d");
     let run = |words: &[&str]| output(clock.under(place.freehold_command(words)));

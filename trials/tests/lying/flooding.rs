@@ -23,6 +23,7 @@ fn waiting(head: u64) -> SyncRequest {
         have: Vec::new(),
         waits_for: None,
         sighted: Vec::new(),
+        suspended: None,
         tip: None,
         wait: Seconds(110),
         report: None,

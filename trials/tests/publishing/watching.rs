@@ -47,6 +47,7 @@ impl Puppet {
             have: Vec::new(),
             waits_for,
             sighted: Vec::new(),
+            suspended: None,
             tip: None,
             wait: Seconds(0),
             report: report.map(sealed),

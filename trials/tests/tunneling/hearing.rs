@@ -7,7 +7,7 @@ use trials::place::{Place, Running, until};
 use super::Harbor;
 
 /// The agent of a node that knows of no gateway: it reads a tree that nobody renews.
-fn cut_off(place: &Place, node: &str, tree: &str) -> Running {
+pub fn cut_off(place: &Place, node: &str, tree: &str) -> Running {
     let mut command = place.node_command(node, &["run", "--every", "1s", "--from", tree]);
     Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }

@@ -3,6 +3,7 @@
 mod reaching;
 mod surviving;
 mod hearing;
+mod suspending;
 mod entering;
 mod moving;
 mod quayside;

@@ -45,6 +45,7 @@ impl Agent {
             listed: self.listed,
             have: self.engine.have(),
             waits_for: trial.map(|trial| trial.digest),
+            suspended: line.suspended,
             wait,
             report,
         };
@@ -55,7 +56,7 @@ impl Agent {
         let silent = heard.known.head.digest == line.known.head.digest && known_so(heard.known.head.head.version);
         self.quiet = silent && wait > Seconds(0) && began.elapsed() < Duration::from_secs(1);
         self.told = Some(told);
-        line.known = heard.known;
+        (line.known, line.suspended) = (heard.known, heard.suspended);
         if let Some(under) = under {
             let fresh = line.under == Some(under);
             self.note(|engine| engine.reached(under, fresh, now));

@@ -11,6 +11,7 @@ pub mod told;
 pub mod doors;
 pub mod trust;
 pub mod placed;
+pub mod suspended;
 pub mod hear;
 
 use std::collections::BTreeSet;
@@ -37,6 +38,7 @@ use wire::peer::News;
 use crate::agent::errand::{Asked, Desk};
 use crate::agent::metrics::Tally;
 use crate::agent::status::Status;
+use crate::agent::suspended::Stop;
 use crate::agent::told::Told;
 use crate::agent::trouble::{is_lie, trouble};
 use crate::agent::trust::Seen;
@@ -45,9 +47,9 @@ use crate::apply::trial::Outcome;
 use crate::ask::call::{AskError, is_revoked};
 use crate::ask::source::Source;
 use crate::ask::{renew, sync};
-use crate::store::refused;
 use crate::store::scope::word::LastGood;
-use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
+use crate::store::scope::{NodeFile, Scope, ScopeError};
+use crate::store::{refused, suspensions};
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -121,6 +123,7 @@ impl Ready {
         let known = scope.known()?;
         let care = known.as_ref().map(|known| Agent::start_trust(&scope, known)).transpose()?.unwrap_or_default();
         let head = known.as_ref().map(|known| &known.head.head);
+        let stop = Stop::read(&scope)?;
         let agent = Agent {
             by_head: head.map(|head| head.gateway_addresses(clock::now())).unwrap_or_default(),
             first: head.and_then(|head| head.first_gateway()).cloned(),
@@ -146,6 +149,7 @@ impl Ready {
             next_check_in: None,
             renew_at: None,
             held_off: Timestamp::from_unix(0)..Timestamp::from_unix(0),
+            stop,
             status,
         };
         Ok(Self { agent, desk, errands, news, _lock: lock })
@@ -212,6 +216,8 @@ struct Agent {
     renew_at: Option<Timestamp>,
     /// Renewing would not help now.
     held_off: Range<Timestamp>,
+    /// Whether a signer has stopped this machine.
+    stop: Stop,
     status: Arc<Mutex<Status>>,
 }
 
@@ -224,6 +230,8 @@ struct Line {
     under: Option<Digest>,
     /// The gateway that came first then.
     first: Option<NodeName>,
+    /// The mark of the suspensions that were known then, or that the gateway has told of since.
+    suspended: Option<Digest>,
 }
 
 impl Agent {
@@ -235,6 +243,7 @@ impl Agent {
             (self.failures, self.next_check_in) = (0, None);
         }
         self.tick_trust();
+        self.show_suspended();
         self.feed_tunnel().await;
         self.show_applied();
         // A check-in that lies too far ahead was set before the clock was put back.
@@ -257,6 +266,7 @@ impl Agent {
             kept_up = self.keep_up_in_time(None, now).await;
         }
         // What was taken before something failed is so.
+        self.read_suspensions();
         self.feed_tunnel_anew().await;
         let failed = kept_up.as_ref().err().map(|why| describe(why));
         match kept_up {
@@ -268,7 +278,8 @@ impl Agent {
                 let pause = if source.is_some() { self.spread(self.options.check_in_every) } else { Seconds(1) };
                 self.next_check_in = (self.quiet || source.is_some()).then(|| clock::now() + pause);
                 let refused = self.refused.as_ref().map(|refused| refused.why.clone());
-                let problem = refused.or_else(|| self.trust_problem()).or(apart).or_else(|| trouble(&known, now));
+                let problem = self.stop.now().map(ToString::to_string).or(refused);
+                let problem = problem.or_else(|| self.trust_problem()).or(apart).or_else(|| trouble(&known, now));
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);
@@ -329,7 +340,9 @@ impl Agent {
             self.refused_svid = true;
             return Ok((line.known, apart));
         }
-        if let Err(why) = self.renew_placed(&mut line, &seen).await {
+        self.read_suspensions();
+        let is_stopped = self.stop.now().is_some();
+        if !is_stopped && let Err(why) = self.renew_placed(&mut line, &seen).await {
             tracing::warn!(problem = describe(&why), "an SVID of a user or service here was not renewed");
         }
         if !self.node.joined {
@@ -338,9 +351,10 @@ impl Agent {
         }
         let now = line.known.now(clock::now());
         let due = svid.as_ref().is_some_and(|svid| (renew::due_at(svid, self.jitter)..svid.not_after).contains(&now));
-        let more = svid.as_ref().is_some_and(|svid| self.wants_more_roots((&principal, svid), (&line, &seen), now));
+        let more = !is_stopped
+            && svid.as_ref().is_some_and(|svid| self.wants_more_roots((&principal, svid), (&line, &seen), now));
         self.reissued(now);
-        let due = more || due && !self.held_off.contains(&now);
+        let due = !is_stopped && (more || due && !self.held_off.contains(&now));
         if due {
             let wish = (&principal, self.svid_life());
             renew::renew(&self.scope, &self.node, wish, (&mut line.gateway, &line.known)).await?;
@@ -362,23 +376,12 @@ impl Agent {
         Ok((known, apart))
     }
 
-    /// By the head on the disk, which may have come by another way: is the SVID over, or worth nothing any more?
-    fn needs_to_come_back(&self, svid: Option<&Svid>) -> Result<bool, AskError> {
-        let Some(known) = self.scope.known()? else {
-            return Ok(svid.is_none_or(|svid| !svid.is_good(clock::now())));
-        };
-        let now = known.now(clock::now());
-        match svid.filter(|svid| svid.is_good(now)) {
-            Some(svid) => trust::is_outdated(&self.scope, &known, svid, now),
-            None => Ok(true),
-        }
-    }
-
     /// How long a gateway may keep this node waiting.
     fn patience(&self, now: Timestamp) -> Seconds {
         let policy = self.engine.current().map(|manifest| manifest.runs.sync).unwrap_or_default();
         let usual = self.spread(policy.wait.min(self.options.check_in_every));
-        let due = [self.renew_at, self.reissue_at(), self.engine.next_wake(now)].into_iter().flatten().min();
+        let stopped = self.stop.now().map(|stop| stop.until);
+        let due = [self.renew_at, self.reissue_at(), self.engine.next_wake(now), stopped].into_iter().flatten().min();
         let until = due.map_or(usual, |due| due.since(now)).min(usual);
         if self.engine.is_on_trial() || self.trust_is_on_trial() { until.min(TRIAL_WAIT) } else { until }
     }
@@ -407,7 +410,8 @@ impl Agent {
                 let first = self.first.clone();
                 self.remember_good(gateway.address().clone());
                 self.learn(&known);
-                Ok(Line { gateway, known, under: self.engine.obeyed(), first })
+                let suspended = suspensions::mark(&self.scope);
+                Ok(Line { gateway, known, under: self.engine.obeyed(), first, suspended })
             }
         }
     }

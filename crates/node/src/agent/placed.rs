@@ -14,6 +14,7 @@ use crate::agent::trust::{self, Seen};
 use crate::agent::{Agent, Line};
 use crate::ask::call::AskError;
 use crate::ask::renew;
+use crate::store::scope::Svid;
 
 impl Agent {
     pub(super) async fn renew_placed(&mut self, line: &mut Line, seen: &Seen) -> Result<(), AskError> {
@@ -51,6 +52,18 @@ impl Agent {
             }
             Err(_) => {}
             Ok(_) => drop(self.damaged.remove(principal)),
+        }
+    }
+
+    /// By the head on the disk, which may have come by another way: is the SVID over, or worth nothing any more?
+    pub(super) fn needs_to_come_back(&self, svid: Option<&Svid>) -> Result<bool, AskError> {
+        let Some(known) = self.scope.known()? else {
+            return Ok(svid.is_none_or(|svid| !svid.is_good(clock::now())));
+        };
+        let now = known.now(clock::now());
+        match svid.filter(|svid| svid.is_good(now)) {
+            Some(svid) => trust::is_outdated(&self.scope, &known, svid, now),
+            None => Ok(true),
         }
     }
 

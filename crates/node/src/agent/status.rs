@@ -11,13 +11,14 @@ use identity::key::Sign as _;
 use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use org::report::{Refused, TrustTold};
+use org::suspended::Suspended;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::tunnel::view::TunnelView;
 use crate::apply::view::ApplyView;
-use crate::store::refused;
 use crate::store::scope::{Scope, ScopeError};
 use crate::store::waiting::Waiting;
+use crate::store::{refused, suspensions};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
@@ -33,6 +34,9 @@ pub struct Status {
     pub running: bool,
     pub last_check_in: Option<Timestamp>,
     pub problem: Option<String>,
+    /// Who stopped this machine, until when, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspended>,
     /// Why the last offer was not believed.
     #[serde(default)]
     pub refused: Option<Refused>,
@@ -82,6 +86,7 @@ impl Status {
         } else {
             "issued"
         };
+        let suspended = suspensions::own(scope, &known)?;
         Ok(Self {
             spiffe_id: node.principal(),
             org: node.org,
@@ -94,6 +99,7 @@ impl Status {
             running: false,
             last_check_in: None,
             problem: crate::agent::trouble::trouble(&known, clock::now()),
+            suspended,
             refused: refused::load(scope)?,
             applied: crate::apply::view::from_disk(&scope.folder),
             trust,

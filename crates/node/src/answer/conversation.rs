@@ -251,7 +251,9 @@ impl Conversation {
     }
 
     async fn hear_gateway(&self, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {
-        let peer = exchange::check(&self.gateway, &self.member().await?)?;
+        let member = self.member().await?;
+        self.gateway.suspended.check(member.node_key().digest(), clock::now())?;
+        let peer = exchange::check(&self.gateway, &member)?;
         Ok(http::reply(&exchange::answer(&self.gateway, peer, http::parse(body)?).await?))
     }
 
@@ -328,7 +330,7 @@ impl Conversation {
         let (svid, now) = (self.believe(peer)?, clock::now());
         let state = self.gateway.state().await;
         let doubt = state.member(&svid.node_key).and_then(|member| self.gateway.doubt(&state, member));
-        let member = Member::recognize(&state, svid, now)?;
+        let member = Member::recognize(&state, svid)?;
         if let Some(doubt) = doubt {
             return Err(self.gateway.shout(member.node_key(), member.node(), &doubt, now));
         }

@@ -1,6 +1,7 @@
 //! A stranger joins, or a member whose SVID expired returns. The rule is `org::enroll`; here are proof and effect.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::{Envelope, Payload as _};
@@ -79,6 +80,10 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
         if is_new {
             gateway.may_admit(now)?;
         }
+        // Neither by asking once more, nor by another key in its place.
+        for key in [Some(claim.node_key), claim.replaces].into_iter().flatten() {
+            gateway.suspended.check(key.digest(), now)?;
+        }
         let record = verdict.invite();
         let looked_at = (record.invite.approval == Approval::Human).then(|| record.envelope.digest());
         (KnownInvite::from(&verdict), is_new, matches!(verdict, Verdict::Wait { .. }), looked_at)
@@ -115,7 +120,7 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let granted = if is_new { Some(grant(gateway, proven, invite, now)?) } else { None };
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
 
-    let shelf = std::sync::Arc::clone(&gateway.shelf);
+    let shelf = Arc::clone(&gateway.shelf);
     let written = gateway.writer.run_for_tip(move |desk| {
         let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
         let again = match enroll::consider(desk.state, attempt)? {
@@ -242,7 +247,8 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
         }
         let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
         let member = member.ok_or(Refusal::NotAdmitted)?;
-        renew::check_standing(&state, member, now)?;
+        renew::check_standing(&state, member)?;
+        gateway.suspended.check(node_key.digest(), now)?;
         (member.claim().name.clone(), gateway.doubt(&state, member))
     };
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
@@ -274,9 +280,11 @@ pub async fn log_and_issue(
     now: Timestamp,
     returning: bool,
 ) -> Result<Issued, Refusal> {
+    let suspended = Arc::clone(&gateway.suspended);
     let written = gateway.writer.run_for_tip(move |desk| {
         let member = desk.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
-        renew::check_standing(desk.state, member, now)?;
+        renew::check_standing(desk.state, member)?;
+        suspended.check(node_key.digest(), now)?;
         let at = (member.admission.entry.clone(), member.admission.entry_digest);
         let key = node_key.digest();
         let last = desk.last_issuance(key, &principal)?;

@@ -34,6 +34,7 @@ use crate::answer::peers::Peers;
 use crate::answer::presence::{self, Appearing, Presence};
 use crate::answer::published::{Shelf, Staged};
 use crate::answer::registry::Registry;
+use crate::answer::suspended::Suspended;
 use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
 use crate::answer::writer::{Scribe, Writer};
@@ -66,6 +67,8 @@ pub struct Gateway {
     pub tally: Arc<Tally>,
     /// What is published to nodes.
     pub shelf: Arc<Shelf>,
+    /// Whom signers have stopped for a while.
+    pub suspended: Arc<Suspended>,
     /// How it stands with the other gateways.
     pub peers: Arc<Peers>,
     pub(super) tips_of_others: Mutex<BTreeMap<NodeName, Envelope>>,
@@ -162,9 +165,15 @@ impl Gateway {
         let jottings = Arc::new(Jottings::default());
         let shelf = Arc::new(Shelf::default());
         shelf.bring_up(&ledger, &ahead, None);
+        let suspended = Arc::new(Suspended::open(folder.clone(), &ahead));
         let peers = Arc::new(Peers::default());
         let appearing = Appearing { folder: folder.clone(), voice: voice.public(), current: Arc::clone(&presence) };
-        let take_effect = effect(Arc::clone(&judgment), appearing, Arc::clone(&registry), Arc::clone(&frozen));
+        let take_effect = effect(
+            Arc::clone(&judgment),
+            (appearing, Arc::clone(&suspended)),
+            Arc::clone(&registry),
+            Arc::clone(&frozen),
+        );
         let scribe = Scribe {
             ledger,
             founding,
@@ -195,6 +204,7 @@ impl Gateway {
             registry,
             tally,
             shelf,
+            suspended,
             peers,
             tips_of_others: Mutex::default(),
             shelves: Shelves::new(Files::at(folder.path("files"))),
@@ -365,7 +375,7 @@ impl Gateway {
 /// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
 fn effect(
     judgment: Arc<ArcSwap<Judgment>>,
-    appearing: Appearing,
+    (appearing, suspended): (Appearing, Arc<Suspended>),
     registry: Arc<Registry>,
     frozen: Arc<AtomicBool>,
 ) -> Box<dyn Fn(&State) + Send> {
@@ -375,6 +385,7 @@ fn effect(
             judgment.store(Arc::new(fresh));
         }
         appearing.bring_up(state);
+        suspended.bring_up(state);
         let trusted: Vec<Fingerprint> = judgment.load().roots.named().iter().map(|root| root.fingerprint).collect();
         let leads = |roots: &[Fingerprint]| roots.iter().any(|root| trusted.contains(root));
         let cut = registry.cut_unless(|key, roots| leads(roots) && passes(state, key));
@@ -385,7 +396,7 @@ fn effect(
 }
 
 fn passes(state: &State, key: &PublicKey) -> bool {
-    state.member(key).is_some_and(|member| renew::check_standing(state, member, clock::now()).is_ok())
+    state.member(key).is_some_and(|member| renew::check_standing(state, member).is_ok())
 }
 
 fn judge_by(state: &State) -> Option<Judgment> {

@@ -50,7 +50,7 @@ pub async fn check_in(
             return Ok(Err(Refusal::LedgerBehind));
         }
         let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
-        renew::check_standing(desk.state, member, now)?;
+        renew::check_standing(desk.state, member)?;
         let issued = desk.state.standing(member) == Standing::Issued;
         check_alarm(desk, node_key, Some(source), now)?;
         if issued {
@@ -111,7 +111,8 @@ pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -
     let wanted = wanted.filter(|digest| !request.have.contains(digest));
     let manifest = wanted.and_then(|digest| Some(Bytes(published.as_ref()?.manifest(digest)?.to_vec())));
     let consent = request.waits_for.and_then(|manifest| state.consent_to(peer.node_key().digest(), manifest));
-    Ok(SyncAnswer { signers, head, listing, manifest, consent: consent.cloned(), tip, recoveries })
+    let suspensions = gateway.suspended.told(request.suspended);
+    Ok(SyncAnswer { signers, head, listing, manifest, consent: consent.cloned(), tip, recoveries, suspensions })
 }
 
 /// Is there something that a node who waits would want to know?
@@ -122,6 +123,7 @@ pub fn is_news(answer: &SyncAnswer, request: &SyncRequest) -> bool {
         || answer.listing.is_some()
         || answer.consent.is_some()
         || answer.recoveries.iter().any(unseen)
+        || answer.suspensions.is_some()
 }
 
 pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> Result<Done, Refusal> {

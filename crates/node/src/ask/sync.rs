@@ -12,6 +12,7 @@ use manifest::stored::Manifest;
 use org::admission::Leave;
 use org::consent::Consent;
 use org::frontier::Tip;
+use org::suspended::mark;
 use wire::clocks::Clocks;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
@@ -21,7 +22,7 @@ use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest
 use crate::ask::call::{AskError, call_known, keep_in_sight, notice, save_authority};
 use crate::ask::renew;
 use crate::store::scope::Scope;
-use crate::store::tunnel;
+use crate::store::{suspensions, tunnel};
 
 /// Opens an mTLS connection with the node's SVID.
 pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
@@ -81,6 +82,8 @@ pub struct Wants {
     pub have: Vec<Digest>,
     /// A manifest for which it waits for an operator's word.
     pub waits_for: Option<Digest>,
+    /// The mark of the suspensions that this gateway told of, or that are known here.
+    pub suspended: Option<Digest>,
     /// How long the gateway may wait for news.
     pub wait: Seconds,
     pub report: Option<Envelope>,
@@ -96,6 +99,8 @@ pub struct Heard {
     pub listed: Option<Result<Listed, AskError>>,
     /// An operator said that this manifest stays, and when.
     pub consent: Option<(Digest, Timestamp)>,
+    /// The mark of the suspensions that this gateway has told of.
+    pub suspended: Option<Digest>,
 }
 
 /// What the head in force says that this node should be.
@@ -124,6 +129,7 @@ pub async fn sync(
         have: wants.have,
         waits_for: wants.waits_for,
         sighted: known.sighted.iter().map(|sighted| sighted.recovery.digest()).collect(),
+        suspended: wants.suspended,
         tip: scope.tip_of(&gateway.mandate.gateway)?,
         wait: wants.wait,
         report: wants.report,
@@ -131,6 +137,13 @@ pub async fn sync(
     let answer: SyncAnswer = gateway.ask_patiently(Ask::Sync, &question, question.wait).await?;
     let news = (&answer.signers[..], answer.head.as_ref());
     let (known, apart) = take_authority(scope, known, news, (&answer.tip, &answer.recoveries))?;
+    let suspended = match &answer.suspensions {
+        Some(handed) => {
+            suspensions::take(scope, &known, handed)?;
+            mark(handed.iter().map(Envelope::digest))
+        }
+        None => wants.suspended,
+    };
     gateway.check(&known)?;
     let own_key = scope.node_key()?.public().digest();
     let now = known.head.head.version;
@@ -154,7 +167,7 @@ pub async fn sync(
         (None, Some(_)) => None,
     };
     let consent = answer.consent.and_then(|consent| open_consent(&known, &consent, own_key));
-    Ok(Heard { known, apart, listed, consent })
+    Ok(Heard { known, apart, listed, consent, suspended })
 }
 
 fn check_listing(

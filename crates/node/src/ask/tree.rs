@@ -11,7 +11,7 @@ use crate::ask::call::{AskError, keep_in_sight, save_authority};
 use crate::ask::source::{NoFile, NotTaken, Source};
 use crate::ask::sync::Listed;
 use crate::store::scope::{NodeFile, Scope};
-use crate::store::tunnel;
+use crate::store::{suspensions, tunnel};
 
 /// What a tree says.
 #[derive(Debug)]
@@ -34,11 +34,11 @@ pub async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Result<Tol
         let mut get = |path: &str| handle.block_on(from.get(path));
         let read: FromTree = reader.authority(old.now(clock::now()), &mut get)?;
         let listed = reader.listed(&read, get);
-        Ok((read.known, listed, read.trust))
+        Ok((read.known, listed, read.trust, read.suspensions))
     });
     let not_taken = |why: BadTree<NoFile>| NotTaken { at: source.to_string(), source: Box::new(why) };
     let read = reading.await.unwrap_or(Err(BadTree::Get(NoFile::BrokenOff)));
-    let (newer, listed, trust) = match read {
+    let (newer, listed, trust, suspended) = match read {
         Ok(read) => read,
         Err(BadTree::Knowledge(why)) => {
             // A recovery may have taken effect before this machine heard of it.
@@ -50,6 +50,7 @@ pub async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Result<Tol
     if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
         save_authority(scope, &newer)?;
     }
+    suspensions::take(scope, &newer, &suspended)?;
     match &listed {
         Ok(Some(listed)) => tunnel::keep_place(scope, &newer, Some(&listed.listing)),
         Ok(None) if newer.head.head.members.is_none() => tunnel::keep_place(scope, &newer, None),

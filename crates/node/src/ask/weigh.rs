@@ -12,6 +12,7 @@ use crate::ask::source::Source;
 use crate::ask::sync::{self, Listed, Wants};
 use crate::ask::tree;
 use crate::store::scope::{NodeFile, Scope};
+use crate::store::suspensions;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WeighError {
@@ -51,7 +52,14 @@ async fn ask(
     gateways.extend(node.gateways.iter().filter(|address| !ground.gateways().contains(address)).cloned());
     let gateways: Vec<Gateway> = gateways.into_iter().map(Gateway::from).collect();
     let (mut gateway, known) = sync::connect(scope, &gateways).await?;
-    let wants = Wants { listed: 0, have: ground.have(), waits_for: None, wait: Seconds(0), report: None };
+    let wants = Wants {
+        listed: 0,
+        have: ground.have(),
+        waits_for: None,
+        suspended: suspensions::mark(scope),
+        wait: Seconds(0),
+        report: None,
+    };
     let heard = sync::sync(scope, (&mut gateway, &known), &node.name, wants).await?;
     let unsaid = || Err(AskError::BadAnswer("it does not say how this node is listed".to_owned()));
     Ok((heard.known, heard.listed.unwrap_or_else(unsaid)))

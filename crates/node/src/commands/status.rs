@@ -103,6 +103,10 @@ fn in_words(told: &Told, (program, start): (Program, &str)) -> String {
         }
         (false, _) => lines.push(format!("agent     not running; {start}")),
     }
+    lines.extend(status.suspended.iter().map(|stop| {
+        let reason = if stop.reason.is_empty() { String::new() } else { format!(": {:?}", stop.reason) };
+        format!("suspended by `{}` until {}; it ends by itself{reason}", stop.by, stop.until)
+    }));
     lines.extend(told.survival.iter().flat_map(Lasting::in_words));
     lines.extend(status.trust.iter().flat_map(|told| {
         [("endpoint", &told.endpoint), ("identity", &told.identity)].map(|(domain, told)| roots(domain, told))

@@ -246,6 +246,7 @@ fn call(called: &Called, (own, who, program): (&NodeFile, &Principal, Program), 
             format!("the two nodes know different things: freehold-node sync on both; then {there}")
         }
         Declined::Stale => format!("an operator renews the head: freehold refresh; if they did, {there}"),
+        Declined::Suspended { by, .. } => format!("ask `{by}` why; it ends by itself"),
         Declined::TooMany => format!("end some that are open, see {}; or try later", program.command("top")),
         Declined::Stopping => "try again in a minute".to_owned(),
         Declined::NoRelay | Declined::NotWaiting => there,

@@ -2,6 +2,7 @@
 
 pub mod scope;
 pub mod refused;
+pub mod suspensions;
 pub mod tunnel;
 pub mod files;
 pub mod waiting;

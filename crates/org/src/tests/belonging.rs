@@ -33,20 +33,20 @@ fn world() -> World {
 #[test]
 fn a_member_is_an_svid_and_an_admission_of_one_node() {
     let world = world();
-    assert!(Member::recognize(world.view("gw-1"), svid(1, "web-1"), NOW).is_ok());
+    assert!(Member::recognize(world.view("gw-1"), svid(1, "web-1")).is_ok());
 }
 
 #[test]
 fn a_member_with_a_stolen_issuing_key_cannot_take_anothers_name() {
     // The SVID names web-1 and is bound by a node key that really is admitted, but as web-2.
     let world = world();
-    assert_eq!(Member::recognize(world.view("gw-1"), svid(2, "web-1"), NOW), Err(Refusal::NotAdmitted));
+    assert_eq!(Member::recognize(world.view("gw-1"), svid(2, "web-1")), Err(Refusal::NotAdmitted));
 }
 
 #[test]
 fn an_svid_without_an_admission_is_nobody() {
     let world = world();
-    assert_eq!(Member::recognize(world.view("gw-1"), svid(7, "web-7"), NOW), Err(Refusal::NotAdmitted));
+    assert_eq!(Member::recognize(world.view("gw-1"), svid(7, "web-7")), Err(Refusal::NotAdmitted));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_revoked_machine_is_no_member() {
     world.share();
     world.revoke_node("ann", 1);
     world.share();
-    assert_eq!(Member::recognize(world.view("gw-1"), svid(1, "web-1"), NOW), Err(Refusal::KeyRevoked));
+    assert_eq!(Member::recognize(world.view("gw-1"), svid(1, "web-1")), Err(Refusal::KeyRevoked));
 }
 
 #[test]

@@ -11,7 +11,9 @@ use org::peer::Peer;
 
 use super::facts::Counted;
 use crate::choose::By;
+use crate::line::meet::Shared;
 use crate::line::{quic, tls};
+use crate::standing::Standing;
 
 /// Free ones of one principal to one node, and in all: as many as a busy program uses at once.
 const OF_ONE: usize = 64;
@@ -41,8 +43,8 @@ pub struct Call {
     pub via: Option<Arc<Peer>>,
     /// The end of either SVID: no new stream after it.
     pub until: Timestamp,
-    /// The head that both ends knew when they met: one that knows more by now tells it by another connection.
-    pub shared: u64,
+    /// What both ends knew when they met: one that knows more by now tells it by another connection.
+    pub shared: Shared,
     pub counted: Arc<Counted>,
 }
 
@@ -62,14 +64,14 @@ impl Line {
 }
 
 impl Stock {
-    /// One by which nothing is left to tell about this head.
-    pub async fn take(&self, key: &Key, by: By, head: u64) -> Option<Call> {
+    /// One by which nothing is left to tell of what is known now.
+    pub async fn take(&self, key: &Key, by: By, standing: &Standing) -> Option<Call> {
         match by {
             By::Tls => loop {
                 let (_, mut call) = self.shelves().tls.get_mut(key).and_then(Vec::pop)?;
                 if let Line::Tls(ends) = &mut call.line
                     && call.until >= clock::now()
-                    && call.shared >= head
+                    && call.shared.is_all_of(standing)
                     && ends.is_quiet().await
                 {
                     return Some(call);
@@ -79,7 +81,7 @@ impl Stock {
                 let mut shelves = self.shelves();
                 let (used, call) = shelves.quic.get_mut(key)?;
                 let Line::Quic(line) = &call.line else { return None };
-                if call.until < clock::now() || call.shared < head || line.is_over() {
+                if call.until < clock::now() || !call.shared.is_all_of(standing) || line.is_over() {
                     shelves.quic.remove(key);
                     return None;
                 }

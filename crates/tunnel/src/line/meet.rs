@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::certificate;
+use identity::id::Digest;
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
 use org::peer::{NotAPeer, Peer, Presented};
 use org::report::plain;
+use org::suspended::Suspensions;
 use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
@@ -37,11 +39,24 @@ pub struct Met {
     pub peer: Result<Arc<Peer>, NotAPeer>,
     /// The head that it goes by.
     pub head: u64,
-    /// The newest that one of the two knew. Who has heard of a newer one since has something to tell, and needs another
-    /// connection for it.
-    pub shared: u64,
+    pub shared: Shared,
     /// Whom its SVID names, believed or not.
     pub claims: Option<Principal>,
+}
+
+/// The newest head that one of the two knew when they met, and the suspensions. Who has heard of more since has something to
+/// tell, and needs another connection for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shared {
+    pub head: u64,
+    pub suspended: Option<Digest>,
+}
+
+impl Shared {
+    /// Is nothing left to tell by what is known now?
+    pub fn is_all_of(&self, standing: &Standing) -> bool {
+        self.head >= standing.head() && self.suspended == standing.knows().suspended
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,9 +102,8 @@ where
     }
     // What this side said that it knows, and no more: by that the other one decides whether to wait.
     let standing = Arc::clone(&held.rule.load().standing);
-    let other = (hello.head, hello.signers);
-    let (is_older, is_newer) = (knows_less(other, own), knows_less(own, other));
-    let news = if is_older { standing.news_for(&hello).map_err(NoFrame::from)? } else { None };
+    let other = hello.knows();
+    let news = if other.lacks_of(&own) { standing.news_for(&other).map_err(NoFrame::from)? } else { None };
     let tell = async {
         match &news {
             Some(news) => match timeout(HELLO, say_frame(to, news)).await.map_err(|_| Unmet::Silent)? {
@@ -100,8 +114,9 @@ where
             None => Ok(()),
         }
     };
-    let hear =
-        async { if is_newer { hear(held, (frames, &mut room), &hello).await.map_err(Unmet::from) } else { Ok(None) } };
+    let hear = async {
+        if own.lacks_of(&other) { hear(held, (frames, &mut room), &hello).await.map_err(Unmet::from) } else { Ok(None) }
+    };
     let ((), later) = tokio::try_join!(tell, hear)?;
     if shown.chain.is_empty() {
         return Err(Unmet::NoChain);
@@ -111,8 +126,9 @@ where
     }
     let standing = later.map_or_else(|| Arc::clone(&held.rule.load().standing), Arc::new);
     // Of a later head there is only the other's word, unless it came.
-    let goes_by = hello.head.min(standing.head().max(own.0));
-    let shared = own.0.max(goes_by);
+    let goes_by = hello.head.min(standing.head().max(own.head));
+    let suspended = held.rule.load().standing.knows().suspended;
+    let shared = Shared { head: own.head.max(goes_by), suspended };
     let peer = judge(held, &standing, (&hello, shown)).map(Arc::new);
     let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
     Ok(Met { peer, head: goes_by, shared, claims })
@@ -121,11 +137,6 @@ where
 fn claimed(shown: Shown<'_>) -> Option<Principal> {
     let leaf = certificate::read(shown.chain.first()?).ok()?;
     leaf.uris.first()?.parse().ok()
-}
-
-/// The same on both sides, so that each knows what the other does.
-const fn knows_less(one: (u64, u64), other: (u64, u64)) -> bool {
-    one.0 < other.0 || one.1 < other.1
 }
 
 /// Waits until the agent has taken in what the other side knows. If it does not come, or does not hold, one goes by what one
@@ -141,16 +152,10 @@ async fn hear<R: AsyncRead + Unpin>(
     };
     let news = news?;
     let standing = Arc::clone(&held.rule.load().standing);
-    if !standing.is_behind(hello) {
-        return Ok(None);
-    }
-    let now = standing.known.now(clock::now());
-    let later = match standing.known.advance(&news.signers, Some(&news.head), now) {
+    let later = match standing.with(&news, standing.known.now(clock::now())) {
         // Whoever says that it knows more, and does not, costs the agent nothing.
-        Ok(newer) if newer.head.digest == standing.known.head.digest && newer.signers == standing.known.signers => {
-            return Ok(None);
-        }
-        Ok(newer) => Some(newer),
+        Ok(None) => return Ok(None),
+        Ok(later) => later,
         // A recovery counts from its first sight.
         Err(BadKnowledge::RecoveryWaits { .. }) => None,
         Err(why) => {
@@ -159,23 +164,29 @@ async fn hear<R: AsyncRead + Unpin>(
         }
     };
     held.tell(Word::Heard(Box::new(news)));
-    let under = |later: Option<Known>| later.map(|known| standing.under(known));
-    if held.waited_in_vain((hello.head, hello.signers)) {
-        return Ok(under(later));
+    if held.waited_in_vain(hello.knows()) {
+        return Ok(later.map(|(known, suspensions)| standing.under(known, suspensions)));
     }
     let known = async {
-        while held.rule.load().standing.is_behind(hello) {
+        while !goes_by(&held.rule.load().standing, later.as_ref(), hello) {
             if changes.changed().await.is_err() {
                 break;
             }
         }
     };
     if timeout(NEWS, known).await.is_err() {
-        held.note_in_vain((hello.head, hello.signers));
+        held.note_in_vain(hello.knows());
         tracing::info!(head = hello.head, "the agent has not taken in what a peer knows");
-        return Ok(under(later));
+        return Ok(later.map(|(known, suspensions)| standing.under(known, suspensions)));
     }
     Ok(None)
+}
+
+fn goes_by(standing: &Standing, later: Option<&(Known, Suspensions)>, hello: &Hello) -> bool {
+    match later {
+        Some((known, suspensions)) => standing.has(known, suspensions),
+        None => !standing.knows().is_older_than(&hello.knows()),
+    }
 }
 
 fn judge(held: &Held, standing: &Standing, (hello, shown): (&Hello, Shown<'_>)) -> Result<Peer, NotAPeer> {

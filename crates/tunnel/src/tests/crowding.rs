@@ -15,7 +15,7 @@ use quinn::{Endpoint, RecvStream, SendStream};
 use tokio::io::{AsyncWriteExt as _, duplex, split};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use wire::peer::{Hello, Open, Opened, SCHEMA};
+use wire::peer::{Knows, Open, Opened};
 
 use super::closing::{by_quic, by_tls};
 use super::scene::{Org, node};
@@ -59,16 +59,15 @@ fn half_a_hello(
 /// It may be long, and those who hear it may take their time.
 #[tokio::test]
 async fn what_is_said_to_everybody_is_kept_once() {
-    let (org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
+    let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
     let standing = Arc::clone(&alpha.held.rule.load().standing);
     let one = standing.hello_frame().unwrap().unwrap();
     assert!(Arc::ptr_eq(&one, &standing.hello_frame().unwrap().unwrap()));
-    let (presented, signers) = (org.presented(&node("beta")), 1);
-    let mut hello = Hello { schema: SCHEMA, signers, head: standing.head(), presented };
-    assert!(standing.news_for(&hello).unwrap().is_none());
-    hello.head = 0;
-    let news = standing.news_for(&hello).unwrap().unwrap();
-    assert!(Arc::ptr_eq(&news, &standing.news_for(&hello).unwrap().unwrap()));
+    let mut other = Knows { signers: 1, head: standing.head(), suspended: None };
+    assert!(standing.news_for(&other).unwrap().is_none());
+    other.head = 0;
+    let news = standing.news_for(&other).unwrap().unwrap();
+    assert!(Arc::ptr_eq(&news, &standing.news_for(&other).unwrap().unwrap()));
 }
 
 #[tokio::test]

@@ -155,7 +155,7 @@ async fn hands_over(mut org: Org, (mut alpha, mut beta): (House, House), knows_m
     let heard = tokio::spawn(async move {
         while let Some(word) = words.recv().await {
             if let Word::Heard(news) = word {
-                assert_eq!(news.head, knowledge.known.head);
+                assert_eq!(news.head.as_ref(), Some(&knowledge.known.head));
                 agent.know(knowledge).unwrap();
                 return true;
             }

@@ -18,6 +18,8 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::founding::{Founding, FoundingRecord};
 use org::peer::Presented;
+use org::suspend::Suspension;
+use org::suspended::Suspensions;
 use rcgen::{CertificateParams, KeyPair};
 use wire::known::Known;
 
@@ -36,6 +38,8 @@ pub struct Org {
     founding: Founding,
     pub keys: BTreeMap<NodeName, P256Key>,
     pub head: Head,
+    /// What a node is handed that knows them.
+    pub suspensions: Suspensions,
 }
 
 impl Org {
@@ -62,7 +66,8 @@ impl Org {
         let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&ann).unwrap()).unwrap();
         let head = first_head(&founding, issuer.key_id(), now);
         let keys = nodes.iter().map(|name| (node(name), random::p256().unwrap())).collect();
-        let mut org = Self { name, ann, issuer, issuer_key, root, founding, keys, head };
+        let mut org =
+            Self { name, ann, issuer, issuer_key, root, founding, keys, head, suspensions: Suspensions::default() };
         org.head.members = Some(org.map().root());
         org
     }
@@ -79,6 +84,19 @@ impl Org {
     pub fn revoke(&mut self, name: &str) {
         let key = self.keys[&node(name)].public().digest();
         self.publish(|head| head.revocations.node_keys.extend([key]));
+    }
+
+    /// What the one signer signs: this node, from then on, for so long.
+    pub fn suspension(&self, name: &str, at: Timestamp, span: Seconds) -> Envelope {
+        let node_key = self.keys[&node(name)].public().digest();
+        let body = Suspension { node_key, name: node(name), at, until: at + span, reason: "odd".to_owned() };
+        Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&self.ann).unwrap()
+    }
+
+    /// Known to whoever is handed something from now on, since now.
+    pub fn suspend(&mut self, name: &str, span: Seconds) {
+        let (now, set) = (clock::now(), self.founding.first_signers());
+        assert!(self.suspensions.take(&[self.suspension(name, now, span)], &set, now));
     }
 
     pub fn principal(&self, kind: &str, name: &str) -> Principal {
@@ -116,6 +134,7 @@ impl Org {
             known: known.to_file(),
             roots: vec![Bytes(self.root.certificate().to_vec())],
             former: Vec::new(),
+            suspensions: self.suspensions.clone(),
             presented: Some(self.presented(&node(name))),
         }
     }

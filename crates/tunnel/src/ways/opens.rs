@@ -50,9 +50,11 @@ const fn reply(why: &NoStream) -> Reply {
         NoStream::NotATarget(_) | NoStream::NotThere { .. } | NoStream::WhichOne { .. } => Reply::NoHost,
         NoStream::NoWay { .. } => Reply::NoWay,
         NoStream::Declined { why, .. } => match why {
-            Declined::NotAllowed | Declined::NotBelieved { .. } | Declined::TooOld | Declined::Stale => {
-                Reply::NotAllowed
-            }
+            Declined::NotAllowed
+            | Declined::NotBelieved { .. }
+            | Declined::TooOld
+            | Declined::Stale
+            | Declined::Suspended { .. } => Reply::NotAllowed,
             Declined::ServiceDown => Reply::Refused,
             Declined::ServiceSilent => Reply::TimedOut,
             Declined::NoRelay | Declined::NotWaiting => Reply::NoWay,

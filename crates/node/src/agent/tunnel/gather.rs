@@ -15,6 +15,7 @@ use super::feed::Orders;
 use crate::apply::engine::Engine;
 use crate::apply::trust::Trusting;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
+use crate::store::suspensions;
 use crate::store::tunnel::{self as kept, Met};
 
 /// Nothing if there is nothing to carry. What is damaged, and is not about who is believed, is left out and told: it ends
@@ -92,6 +93,7 @@ fn knowledge(scope: &Scope) -> Result<Option<Knowledge>, ScopeError> {
         known: known.to_file(),
         roots: certificates(&roots),
         former: certificates(&former),
+        suspensions: suspensions::load(&scope.folder),
         presented: None,
     }))
 }

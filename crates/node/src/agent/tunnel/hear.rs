@@ -20,7 +20,7 @@ pub struct Hearing {
 
 impl Hearing {
     pub fn take(&mut self, news: News) {
-        if self.waiting.iter().any(|other| other.head == news.head && other.signers == news.signers) {
+        if self.waiting.contains(&news) {
             return;
         }
         if self.waiting.len() < WAITING {
@@ -62,7 +62,8 @@ mod tests {
         let founding = scene::founding();
         let mut head = scene::head(&founding);
         head.version = version;
-        News { signers: Vec::new(), head: scene::sealed(&founding, &head, "ann") }
+        let head = Some(scene::sealed(&founding, &head, "ann"));
+        News { signers: Vec::new(), head, suspensions: Vec::new() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,10 +17,11 @@ use ground::clock;
 use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::id::Digest;
+use identity::time::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tunnel::orders::{Answer, Called, Caller, Connection, Question, Way};
-use wire::known::Known;
+use wire::known::{BadKnowledge, Known};
 use wire::peer::News;
 
 use self::feed::Orders;
@@ -29,6 +30,7 @@ use self::view::TunnelView;
 use crate::agent::{Agent, AgentError};
 use crate::ask::call::{AskError, keep_in_sight, save_authority};
 use crate::store::scope::Scope;
+use crate::store::suspensions;
 use crate::store::tunnel::Met;
 
 /// Whoever only looks does not wait longer for the process.
@@ -162,9 +164,10 @@ impl Agent {
     pub(super) fn take_news(&mut self, news: &News) -> Result<(), AgentError> {
         match heed(&self.scope, news) {
             Ok(Some(known)) => {
-                tracing::info!(head = known.head.head.version, "a peer told of a newer head");
+                tracing::info!(head = known.head.head.version, "a peer told of a newer head, or of a suspension");
                 // What the open connection knows is less.
                 (self.line, self.tunnel.fed) = (None, None);
+                self.read_suspensions();
                 self.learn(&known);
                 self.tell(|status| status.head = known.head.head.version);
                 if matches!(self.check_own_key(&known), Err(AskError::Revoked)) {
@@ -183,17 +186,31 @@ impl Agent {
 fn heed(scope: &Scope, news: &News) -> Result<Option<Known>, AskError> {
     let known = scope.known()?.ok_or(AskError::NotJoined)?;
     let now = known.now(clock::now());
-    match known.advance(unheard(&known, news), Some(&news.head), now) {
-        Ok(newer) if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id => {
+    let newer = advance(&known, news, now);
+    // One signer's word needs no head, and counts also where the head does not.
+    let is_stopped = suspensions::take(scope, newer.as_ref().unwrap_or(&known), &news.suspensions)?;
+    match newer {
+        Ok(newer) if is_later(&newer, &known) => {
             save_authority(scope, &newer)?;
             Ok(Some(newer))
         }
-        Ok(_) => Ok(None),
+        Ok(_) => Ok(is_stopped.then_some(known)),
         Err(why) => {
             keep_in_sight(scope, known.heed(&why, now))?;
-            Err(AskError::Knowledge(why))
+            if is_stopped { Ok(Some(known)) } else { Err(AskError::Knowledge(why)) }
         }
     }
+}
+
+fn advance(known: &Known, news: &News, now: Timestamp) -> Result<Known, BadKnowledge> {
+    match &news.head {
+        Some(head) => known.advance(unheard(known, news), Some(head), now),
+        None => Ok(known.clone()),
+    }
+}
+
+fn is_later(newer: &Known, known: &Known) -> bool {
+    newer.head.digest != known.head.digest || newer.signers.id != known.signers.id
 }
 
 /// A peer counts from what this node said when they met, which may have been less than is known now.
@@ -206,8 +223,13 @@ fn unheard<'a>(known: &Known, news: &'a News) -> &'a [Envelope] {
 fn is_news(scope: &Scope, news: &News) -> Result<bool, AskError> {
     let known = scope.known()?.ok_or(AskError::NotJoined)?;
     let now = known.now(clock::now());
-    match known.advance(unheard(&known, news), Some(&news.head), now) {
-        Ok(newer) => Ok(newer.head.digest != known.head.digest || newer.signers.id != known.signers.id),
+    let newer = advance(&known, news, now);
+    let by = newer.as_ref().unwrap_or(&known);
+    if suspensions::load(&scope.folder).take(&news.suspensions, &by.signers, now) {
+        return Ok(true);
+    }
+    match newer {
+        Ok(newer) => Ok(is_later(&newer, &known)),
         // A recovery that was not seen here before counts from now on.
         Err(why) if known.heed(&why, now).is_some() => Ok(true),
         Err(why) => Err(AskError::Knowledge(why)),

@@ -32,7 +32,13 @@ pub fn orders() -> Orders {
         id: identity::id::OrgId([1; 32]),
         org: "harbor".parse().unwrap(),
         node: "alpha".parse().unwrap(),
-        know: Knowledge { known, roots: Vec::new(), former: Vec::new(), presented: None },
+        know: Knowledge {
+            known,
+            roots: Vec::new(),
+            former: Vec::new(),
+            suspensions: org::suspended::Suspensions::default(),
+            presented: None,
+        },
         speak: vec![identity(1)],
         allow: vec![Access::default()],
         run: Running {

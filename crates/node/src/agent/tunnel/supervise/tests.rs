@@ -85,7 +85,13 @@ impl Town {
     fn orders(&self) -> Orders {
         let known = scene::known(&self.founding, &self.head).to_file();
         let roots = vec![Bytes(self.root.certificate().to_vec())];
-        let know = Knowledge { known, roots, former: Vec::new(), presented: None };
+        let know = Knowledge {
+            known,
+            roots,
+            former: Vec::new(),
+            suspensions: org::suspended::Suspensions::default(),
+            presented: None,
+        };
         Orders { id: self.founding.id, know, ..orders() }
     }
 

@@ -1,0 +1,59 @@
+//! One signer suspends a machine: what it has open is cut, what it asks for is refused, and it ends by itself.
+
+use std::process::Stdio;
+
+use trials::place::{Running, stderr, stdout, succeeded, until};
+
+use super::hearing::cut_off;
+use super::{Harbor, PAGE};
+
+const URL: &str = "http://wiki.harbor.internal/";
+
+#[test]
+fn a_suspended_machine_loses_its_streams_opens_none_keeps_syncing_and_is_let_in_again_by_itself() {
+    let harbor = Harbor::new();
+    let place = &harbor.scene.place;
+    let waiting = harbor.curl_command("ann", &format!("{URL}slow")).stderr(Stdio::null()).spawn().unwrap();
+    let _open = harbor.wiki.kept.recv().unwrap();
+    succeeded(&place.freehold(&["suspend", "beta", "--for", "45s", "--reason", "odd traffic", "--yes"]));
+    assert_ne!(Running(waiting).end().0, Some(0));
+    let refused = harbor.curl("ann", URL);
+    assert!(!refused.status.success(), "{}", stdout(&refused));
+    let log = || harbor.log("alpha");
+    until("it is written down", || log().iter().any(|line| line["event"] == "suspended"));
+    let cut = log().into_iter().find(|line| line["event"] == "cut").unwrap();
+    assert!(cut["reason"].as_str().unwrap().contains("`ann` suspended the node until"), "{cut}");
+    // The machine itself is told, and hears what is new meanwhile.
+    until("it says so", || place.status("beta")["suspended"]["by"] == "ann");
+    let head = place.facts(&["refresh"])["head"].clone();
+    until("it goes on", || place.status("beta")["head"] == head);
+    let told = place.status("beta");
+    assert_eq!((&told["suspended"]["reason"], &told["state"]), (&"odd traffic".into(), &"member".into()), "{told}");
+    assert!(told["problem"].as_str().unwrap().contains("`ann` suspended this machine until"), "{told}");
+    let words = stdout(&place.node("beta", &["status"], ""));
+    assert!(words.contains("suspended by `ann` until") && words.contains("odd traffic"), "{words}");
+    until("it is over", || place.status("beta")["suspended"].is_null());
+    until("a page is read again", || harbor.curl("ann", URL).status.success());
+    let page = harbor.curl("ann", URL);
+    assert_eq!(stdout(&page), PAGE, "{}", stderr(&page));
+}
+
+#[test]
+fn a_suspension_reaches_a_node_that_no_gateway_reaches() {
+    let mut harbor = Harbor::new();
+    let tree = harbor.scene.place.path("tree").display().to_string();
+    harbor.scene.place.facts(&["publish", "--yes", "--to", &tree]);
+    let before = harbor.scene.place.status("beta")["head"].as_u64().unwrap();
+    harbor.beta = None;
+    harbor.beta = Some(cut_off(&harbor.scene.place, "beta", &tree));
+    until("the tunnel runs again", || harbor.tunnel("beta")["now"]["head"] == before);
+    let place = &harbor.scene.place;
+    assert_eq!(stdout(&harbor.curl("ann", URL)), PAGE);
+    succeeded(&place.freehold(&["suspend", "alpha", "--yes"]));
+    until("its peer knows", || place.status("alpha")["suspended"]["by"] == "ann");
+    // It calls, and is told of the very node that it calls.
+    until("it heard", || !harbor.curl("ann", URL).status.success());
+    assert!(place.scope("beta").join("suspensions.json").exists());
+    assert_eq!(place.status("beta")["head"], before, "by no new head");
+    assert!(place.status("beta")["suspended"].is_null(), "it is not meant itself");
+}
