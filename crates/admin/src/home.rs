@@ -1,14 +1,16 @@
 //! The operator's home: which orgs are in it, which one is meant, and how to get at its gateway.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
+use identity::bundle::{Endpoint, Roots};
 use identity::head::BadHead;
 use identity::id::OrgId;
-use identity::key::PublicKey;
+use identity::key::{PublicKey, Sign};
 use identity::principal::{Address, OrgName, SignerName};
 use identity::signers::Quorum;
 use node::answer::gateway::{Gateway, GatewayError};
@@ -417,6 +419,16 @@ impl Common {
                 Ok(_) | Err(_) => break desk,
             }
         };
+        let desk = match desk {
+            // It may have missed what was decided at another gateway, which may be gone: this home hands it over.
+            Err(CallError::Knowledge { source: BadKnowledge::Head(BadHead::Regression { .. }), .. })
+                if beside_others && !restored && hand_over(&folder, (&doors, &roots), (&known, &own)).await =>
+            {
+                let before = (known.clone(), memory.tip.clone());
+                Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, false, own.clone())).await
+            }
+            desk => desk,
+        };
         if let Err(CallError::Knowledge { source, .. }) = &desk
             && let Some(noticed) = known.heed(source, clock::now())
         {
@@ -433,6 +445,21 @@ impl Common {
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))
+    }
+}
+
+/// Hands a gateway what it lacks and this home has. True if it has everything then.
+async fn hand_over(
+    folder: &OperatorFolder,
+    (doors, roots): (&[Peer], &Roots<Endpoint>),
+    (known, keys): (&Known, &[(SignerName, Arc<dyn Sign>)]),
+) -> bool {
+    let before = (known.clone(), None);
+    let desk = Box::pin(RemoteDesk::connect(doors.to_vec(), roots.clone(), before, true, keys.to_vec())).await;
+    let Ok(desk) = desk else { return false };
+    match Session::begin_behind(folder.clone(), desk).await {
+        Ok(mut session) => session.hand_lacking().await.unwrap_or(false),
+        Err(_) => false,
     }
 }
 

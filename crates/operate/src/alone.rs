@@ -118,6 +118,7 @@ impl Desk for HomeDesk {
             // It has what it has.
             Call::Beyond { .. } => Ok(Answer::Beyond { entries: Vec::new(), more: false }),
             Call::Append { .. }
+            | Call::Hand { .. }
             | Call::Recover { .. }
             | Call::Missing { .. }
             | Call::Stage { .. }

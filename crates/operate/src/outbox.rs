@@ -89,7 +89,10 @@ impl<D: Desk> Session<D> {
         let written_past = sent.is_ok() && place.is_some_and(|place| place.seq > last.entry.seq);
         if place == Some(last.place()) || written_past {
             self.take_own(entries)?;
-            return self.empty_outbox();
+            self.empty_outbox()?;
+            // What was decided here is in this home's copy, too, before the gateway can be lost.
+            self.pull().await;
+            return Ok(());
         }
         match sent {
             Ok(_) => Err(OperateError::NotTaken),

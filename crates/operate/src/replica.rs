@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use ground::clock;
 use ground::file::{self, FileError, Lock};
 use identity::envelope::Envelope;
+use identity::principal::Author;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
 use org::founding::Founding;
+use org::frontier::Frontier;
 use org::state::State;
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
 use crate::folder::OperatorFolder;
-use crate::session::{OperateError, Session};
+use crate::session::{OperateError, Session, ask_survey};
 
 /// Everything in it can be had again from any gateway: no backup carries it.
 pub const FOLDER: &str = "replica";
@@ -109,6 +111,33 @@ impl<D: Desk> Session<D> {
         let now = clock::now();
         self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
         Ok(replica)
+    }
+
+    /// Hands the gateway what it lacks of others' chains and this home has. One that lacks a part of its own chain was set
+    /// back: that is not to be mended so. True if it has everything then.
+    pub async fn hand_lacking(&mut self) -> Result<bool, OperateError> {
+        let own = Author::Gateway(self.survey.gateway.clone());
+        let replica = Replica::open(&self.folder, &self.known.founding)?;
+        let has_own = |frontier: &Frontier| {
+            let known = replica.state.frontier.place_of(&own).map_or(0, |place| place.seq);
+            frontier.place_of(&own).map_or(0, |place| place.seq) >= known
+        };
+        if self.known.head.head.mandates.len() < 2 {
+            return Ok(false);
+        }
+        while !self.survey.frontier.covers_all(&replica.state.frontier) {
+            let before = self.survey.frontier.clone();
+            if !has_own(&before) {
+                return Ok(false);
+            }
+            let page = replica.ledger.beyond(&replica.state.frontier, &before).map_err(ReplicaError::from)?;
+            self.ask(Call::Hand { entries: page.0 }).await?;
+            self.survey = ask_survey(&mut self.desk, &self.memory).await?;
+            if self.survey.frontier == before {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.

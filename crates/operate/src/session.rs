@@ -141,7 +141,7 @@ impl<D: Desk> Session<D> {
             odd_marks: Vec::new(),
             copy_trouble: None,
         };
-        session.compare()?;
+        session.compare_or_hand().await?;
         session.weigh_mark().await?;
         session.keep_trusted().await?;
         session.pull().await;
@@ -155,6 +155,14 @@ impl<D: Desk> Session<D> {
                 Ok(())
             }
             taken => taken.inspect(|()| self.behind = false),
+        }
+    }
+
+    /// A gateway that has not heard what was decided at another, which may be gone, is handed it, not accused.
+    async fn compare_or_hand(&mut self) -> Result<(), OperateError> {
+        match self.compare() {
+            Err(OperateError::LedgerBehind) if self.hand_lacking().await.unwrap_or(false) => self.compare(),
+            compared => compared,
         }
     }
 
@@ -179,7 +187,7 @@ impl<D: Desk> Session<D> {
 
     pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
         self.survey = ask_survey(&mut self.desk, &self.memory).await?;
-        self.compare()?;
+        self.compare_or_hand().await?;
         self.weigh_mark().await
     }
 
@@ -363,7 +371,7 @@ impl<D: Desk> Session<D> {
     }
 }
 
-async fn ask_survey<D: Desk>(desk: &mut D, memory: &Memory) -> Result<Survey, OperateError> {
+pub(crate) async fn ask_survey<D: Desk>(desk: &mut D, memory: &Memory) -> Result<Survey, OperateError> {
     match desk.ask(Call::Survey { tip: memory.tip.clone() }).await? {
         Answer::Survey(survey) => Ok(*survey),
         _ => Err(DeskError::OtherAnswer.into()),

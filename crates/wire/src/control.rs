@@ -80,6 +80,10 @@ pub enum Call {
     Beyond {
         frontier: Frontier,
     },
+    /// Entries that the gateway lacks, as another replica has them.
+    Hand {
+        entries: Vec<Envelope>,
+    },
     /// A page of the derived tables, in key order.
     Derived {
         after: Option<(String, String)>,

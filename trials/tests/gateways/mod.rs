@@ -6,6 +6,7 @@ mod agreeing;
 mod attacked;
 mod apart;
 mod turned;
+mod surviving;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

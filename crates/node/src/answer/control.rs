@@ -14,7 +14,7 @@ use identity::time::Timestamp;
 use identity::trust::follows;
 use ledger::error::LedgerError;
 use ledger::views;
-use org::entry::Entry;
+use org::entry::{Entry, SignedEntry};
 use org::frontier::Frontier;
 use org::invite::InviteKind;
 use org::refusal::Refusal;
@@ -73,6 +73,7 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Invite { id } => {
             Ok(Answer::Document(gateway.state().await.invite(id).map(|(_, record)| record.envelope.clone())))
         }
+        Call::Hand { entries } => hand(gateway, entries).await,
         Call::Beyond { frontier } => gateway.writer.run(move |desk| beyond(desk, &frontier)).await,
         Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
         Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
@@ -282,6 +283,20 @@ fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
         next = Some(id);
     }
     Ok(Answer::Entries { entries, next: next.filter(|_| full || cut) })
+}
+
+/// Whoever has entries that this gateway lacks hands them over: they carry their own authority, as from another gateway.
+async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
+    let org = gateway.about.org_id;
+    let refuses = |why: String| Refusal::LedgerRefuses { why };
+    let opened: Result<Vec<SignedEntry>, _> =
+        entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
+    let opened = opened.map_err(|why| refuses(why.to_string()))?;
+    let merged = gateway.writer.run(move |desk| desk.merge(opened)).await?;
+    match merged.stopped {
+        None => Ok(Answer::Appended {}),
+        Some(unfit) => Err(refuses(unfit.to_string())),
+    }
 }
 
 /// What another replica does not have yet.
