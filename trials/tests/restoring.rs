@@ -143,3 +143,42 @@ fn the_newest_copy_goes_on_although_an_old_one_ran_for_a_while() {
     until("web-1 met the newest", || place.status("web-1")["problem"].is_null());
     succeeded(&place.freehold(&["node", "list"]));
 }
+
+/// Two copies of one folder were served by turns: the chain has two branches, and everybody saw another one.
+#[test]
+fn a_folder_that_was_served_from_two_copies_is_cured_by_an_epoch() {
+    let place = Place::founded(&["--node", "quay"]);
+    let gateway = place.serve();
+    let code = text(&place.invite(&["--uses", "5"]), "code");
+    succeeded(&place.join("web-0", &code));
+    gateway.stop();
+    let (org, old, newest) = (place.org().join("gateway"), place.path("old"), place.path("newest"));
+    place.copy(&org, &old);
+    let gateway = place.serve();
+    succeeded(&place.join("web-1", &code));
+    gateway.stop();
+    std::fs::rename(&org, &newest).unwrap();
+    std::fs::rename(&old, &org).unwrap();
+    let gateway = place.serve();
+    succeeded(&place.join("web-2", &code));
+    let agent = place.agent("web-0");
+    until("it has heard this copy's word", || place.status("web-0")["problem"].is_null());
+    let _ = place.freehold(&["node", "list"]);
+    agent.stop();
+    gateway.stop();
+    // As the hint says: the newest copy in its place.
+    std::fs::rename(&org, place.path("evidence")).unwrap();
+    std::fs::rename(&newest, &org).unwrap();
+    let _gateway = place.serve();
+    let _agents = ["web-0", "web-1"].map(|name| place.agent(name));
+    let begun = place.freehold(&["epoch", "begin", "--yes"]);
+    succeeded(&begun);
+    succeeded(&place.freehold(&["node", "list"]));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
+    succeeded(&place.freehold(&["invite", "create"]));
+    succeeded(&place.freehold(&["audit", "--verify"]));
+    place.joined("web-3");
+    for name in ["web-0", "web-1"] {
+        until("its agent has no problem", || place.status(name)["problem"].is_null());
+    }
+}

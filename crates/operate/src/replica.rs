@@ -89,6 +89,10 @@ impl<D: Desk> Session<D> {
         let founding = self.known.founding.clone();
         let mut replica = Replica::open(&self.folder, &founding)?;
         let mut again = true;
+        if replica.state.frontier.parts_from(&self.survey.frontier) {
+            // This home saw a branch that the operators gave up.
+            replica.forget(&self.folder, &founding)?;
+        }
         while !replica.state.frontier.covers_all(&self.survey.frontier) {
             let call = Call::Beyond { frontier: replica.state.frontier.clone() };
             let Answer::Beyond { entries, .. } = self.ask(call).await? else {
@@ -142,7 +146,8 @@ impl<D: Desk> Session<D> {
 
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.
     pub(crate) async fn pull(&mut self) {
-        if self.is_behind() || self.memory.pulled.covers_all(&self.survey.frontier) {
+        let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
+        if self.is_behind() || (pulled.covers_all(there) && !pulled.parts_from(there)) {
             return;
         }
         if let Err(why) = Box::pin(self.replica()).await {

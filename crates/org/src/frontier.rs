@@ -44,6 +44,15 @@ impl Frontier {
         other.0.iter().all(reached)
     }
 
+    /// Where both are at one place of a chain, and another entry stands there: one of them is of a branch.
+    pub fn parts_from(&self, other: &Self) -> bool {
+        let parted = |(author, place): (&Author, &Place)| {
+            let own = self.0.get(author);
+            own.is_some_and(|own| (own.epoch, own.seq) == (place.epoch, place.seq) && own.digest != place.digest)
+        };
+        other.0.iter().any(parted)
+    }
+
     /// Keeps the higher place of each author.
     pub fn raise(&mut self, other: &Self) {
         for (author, place) in &other.0 {
@@ -60,7 +69,11 @@ impl Frontier {
     #[must_use]
     pub fn within(&self, epoch: &Epoch) -> Self {
         let keep = |(author, place): (&Author, &Place)| {
-            let gone = epoch.gave_up(author, place.epoch, place.seq);
+            let kept = epoch.after.get(author);
+            // Two copies of one folder may have written another entry at the very place that was kept.
+            let other = place.epoch < epoch.number
+                && kept.is_some_and(|kept| kept.seq == place.seq && kept.digest != place.digest);
+            let gone = other || epoch.gave_up(author, place.epoch, place.seq);
             let place = if gone { *epoch.after.get(author)? } else { *place };
             Some((author.clone(), place))
         };
@@ -108,5 +121,18 @@ mod tests {
         assert!(!at(9, 2).covers(&Cut { author: author.clone(), epoch: 1, seq: 50 }));
         assert!(!at(1, 50).covers_all(&at(2, 2)));
         assert!(at(2, 51).covers_all(&at(1, 50)));
+    }
+
+    #[test]
+    fn what_another_copy_wrote_at_the_place_that_was_kept_was_given_up() {
+        let author = Author::Gateway("quay".parse().unwrap());
+        let at = |seq, digest: u8| {
+            Frontier([(author.clone(), Place { epoch: 1, seq, digest: Digest([digest; 32]) })].into())
+        };
+        let epoch = Epoch { number: 2, after: at(5, 1).0 };
+        assert_eq!(at(5, 2).within(&epoch), at(5, 1), "the other branch");
+        assert_eq!(at(7, 2).within(&epoch), at(5, 1), "beyond what was kept");
+        assert_eq!(at(4, 3).within(&epoch), at(4, 3), "before it");
+        assert!(at(5, 2).parts_from(&at(5, 1)) && !at(5, 1).parts_from(&at(5, 1)) && !at(4, 2).parts_from(&at(5, 1)));
     }
 }
