@@ -16,6 +16,10 @@ pub enum AnyDesk {
 }
 
 impl Desk for AnyDesk {
+    fn is_here(&self) -> bool {
+        matches!(self, Self::Local(_))
+    }
+
     async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
         match self {
             Self::Local(gateway) => Ok(control::answer(gateway, call).await?),

@@ -36,7 +36,7 @@ pub struct Head {
     /// Root of the members' map; absent until members are published.
     pub members: Option<Digest>,
     /// Of heads that named no `recent`; nothing reads it any more.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub members_floor: u64,
     pub mandates: Vec<Mandate>,
     /// How far each gateway's chain is settled by this head: what lies before has a leaf, a revocation, or waits.
@@ -55,11 +55,6 @@ pub struct Head {
     /// Which state of the fleet's folder the members' map was compiled from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetRef>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
-const fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// More rivals than this are taken in by the heads that follow.

@@ -23,5 +23,10 @@ pub enum DeskError {
 
 /// Law: the answer depends on the gateway's ledger alone, not on the way by which it was asked.
 pub trait Desk {
+    /// The gateway's folder itself, on this machine: its ledger is as near as a copy of it would be.
+    fn is_here(&self) -> bool {
+        false
+    }
+
     fn ask(&mut self, call: Call) -> impl Future<Output = Result<Answer, DeskError>>;
 }

@@ -73,13 +73,17 @@ fn read(path: &PathBuf, founding: &Founding) -> Result<(Ledger, State), ReplicaE
     Ok((ledger, state))
 }
 
-fn begin(path: &PathBuf, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
+fn remove(path: &PathBuf) {
     for ending in ["", "-wal", "-shm"] {
         let mut file = path.clone().into_os_string();
         file.push(ending);
         // What is not there need not go.
         let _ = std::fs::remove_file(file);
     }
+}
+
+fn begin(path: &PathBuf, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
+    remove(path);
     Ok((Ledger::create(path, founding)?, State::of(founding)))
 }
 
@@ -147,10 +151,16 @@ impl<D: Desk> Session<D> {
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.
     pub(crate) async fn pull(&mut self) {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
-        if self.is_behind() || (pulled.covers_all(there) && !pulled.parts_from(there)) {
+        let has_all = pulled.covers_all(there) && !pulled.parts_from(there);
+        let is_kept = self.folder.path(FOLDER).join("ledger.db").exists();
+        if self.is_behind() || self.desk.is_here() || (has_all && is_kept) {
             return;
         }
         if let Err(why) = Box::pin(self.replica()).await {
+            if matches!(why, OperateError::Replica(_)) {
+                // A copy that cannot be written takes no room that the rest may need.
+                remove(&self.folder.path(FOLDER).join("ledger.db"));
+            }
             self.copy_trouble = Some(identity::causes::describe(&why));
         }
     }
