@@ -172,12 +172,15 @@ fn bundles(state: &State) -> Vec<Envelope> {
     records.into_iter().map(|(_, record)| record.envelope.clone()).collect()
 }
 
-/// Heads beside the one in force that take away what it does not: by revoking, or by a turn of trust.
+/// Heads beside the one in force that take away what it does not: by revoking, or by a turn of trust. Those of the signers
+/// in force come first: no former signer can crowd them out.
 fn rivals(state: &State, head: &Head) -> Vec<Envelope> {
     let rival = |record: &&HeadRecord| {
         !head.revocations.includes(&record.head.revocations) || follows(&record.head.trust, &head.trust).is_err()
     };
-    state.heads.values().rev().filter(rival).take(MAX_RIVALS).map(|record| record.envelope.clone()).collect()
+    let mut rivals: Vec<&HeadRecord> = state.heads.values().rev().filter(rival).collect();
+    rivals.sort_by_key(|record| record.head.signers != head.signers);
+    rivals.into_iter().take(MAX_RIVALS).map(|record| record.envelope.clone()).collect()
 }
 
 /// What is dated in the future here was signed by a wrong clock, or this one is wrong: either way somebody must look,
