@@ -1,14 +1,17 @@
 //! The audit: every entry of the ledger in words, and a check that believes nothing but signatures.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
+use identity::principal::Author;
 use org::audit::{self, Line};
 use org::derived::{self, Rows};
 use org::entry::SignedEntry;
 use org::fold::fold;
 use org::founding::Founding;
+use org::frontier::Place;
 use org::state::State;
 use serde::Serialize;
 use wire::control::{Answer, Call, DerivedRow};
@@ -64,14 +67,45 @@ impl<D: Desk> Session<D> {
         })
     }
 
-    /// What the entries say, folded here, if all are there that the gateway counts.
-    pub(crate) async fn folded(&mut self) -> Result<State, OperateError> {
+    /// What the entries say, folded here, if all are there that the gateway counts, and the head in force.
+    pub(crate) async fn folded(&mut self) -> Result<Arc<State>, OperateError> {
+        self.folded_telling(|_, _| {}).await
+    }
+
+    /// The same; `told` hears how many entries are folded, of how many. Once per command, unless the ledger moved.
+    pub(crate) async fn folded_telling(
+        &mut self,
+        mut told: impl FnMut(usize, usize),
+    ) -> Result<Arc<State>, OperateError> {
+        if let Some(state) = self.fold.as_ref().filter(|state| self.is_whole(state)) {
+            return Ok(Arc::clone(state));
+        }
+        let entries = self.entries().await?;
+        let all = entries.len();
         let mut state = State::of(&self.known.founding);
-        for envelope in self.entries().await? {
+        for (nth, envelope) in entries.into_iter().enumerate() {
+            told(nth + 1, all);
             // What does not fit is no part of the ledger.
             let _unfit = state.apply(&SignedEntry::open(self.known.org(), envelope)?);
         }
-        if state.frontier.covers_all(&self.survey.frontier) { Ok(state) } else { Err(OperateError::LedgerBehind) }
+        if !self.is_whole(&state) {
+            return Err(OperateError::LedgerBehind);
+        }
+        let state = Arc::new(state);
+        self.fold = Some(Arc::clone(&state));
+        Ok(state)
+    }
+
+    /// A gateway that keeps an entry back must not have it missed: the head that it shows is in one.
+    fn is_whole(&self, state: &State) -> bool {
+        let head = &self.known.head;
+        let differs = |(author, place): (&Author, &Place)| {
+            let here = state.frontier.place_of(author);
+            here.is_some_and(|here| (here.epoch, here.seq) == (place.epoch, place.seq) && here.digest != place.digest)
+        };
+        state.frontier.covers_all(&self.survey.frontier)
+            && !self.survey.frontier.0.iter().any(differs)
+            && state.heads.contains_key(&(head.head.version, head.digest))
     }
 
     /// Checks all hashes, links and signatures, folds afresh, compares every derived table.

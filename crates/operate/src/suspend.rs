@@ -30,7 +30,7 @@ impl<D: Desk> Session<D> {
             let why = format!("`{}` was suspended before, by `{by}` until {until}; it cannot be repeated", node.name);
             return Err(OperateError::Unwise(why));
         }
-        self.check_admission(node).await?;
+        self.alive_by_ledger(node).await?;
         let now = clock::now();
         let body = Suspension {
             node_key: node.node_key.digest(),
