@@ -11,6 +11,7 @@ pub mod forgetful;
 pub mod stranger;
 pub mod joiner;
 pub mod thief;
+pub mod intruder;
 pub mod impostor;
 pub mod between;
 pub mod liar;

@@ -1,7 +1,11 @@
 //! The audit: every change is in it, and every tampering with the gateway's file is named.
 
+use identity::id::Digest;
+use identity::principal::Author;
+use org::entry::Action;
 use rusqlite::Connection;
 use serde_json::Value;
+use trials::intruder::Intruder;
 use trials::place::{Place, ended, refused, stderr, stdout, succeeded, text};
 
 #[test]
@@ -82,6 +86,40 @@ fn a_changed_entry_is_named() {
             .execute("UPDATE entries SET envelope = (SELECT envelope FROM entries WHERE id = 8) WHERE id = 7", [])
             .unwrap();
     });
+}
+
+#[test]
+fn what_does_not_count_is_a_line_and_a_number_and_no_failure() {
+    let place = with_history();
+    let intruder = Intruder::at(place.org().join("gateway"));
+    let (gateway, nobody) = (gateway_name(&intruder), Digest([7; 32]));
+    // A gateway that was taken over says in its own voice what has no effect.
+    intruder.put(&intruder.says(&gateway, Action::NodeJoin { node_key: nobody, name: "ghost".parse().unwrap() }));
+    let _gateway = place.serve();
+    let verdict = place.facts(&["audit", "--verify"]);
+    assert_eq!(
+        (&verdict["ok"], &verdict["entries"], &verdict["void"], &verdict["first_bad"]),
+        (&true.into(), &9.into(), &1.into(), &Value::Null)
+    );
+    let told = stdout(&place.freehold(&["audit", "--verify"]));
+    assert!(told.contains("9 entries hold") && told.contains("1 of them does not count"), "{told}");
+    let lines = place.facts(&["audit", "--subject", "ghost"]);
+    assert!(field(&lines[0], "result").starts_with("void: it names something that is not in its past"), "{lines}");
+    // Nor is it a failure of what is built on it: machines join, and a backup holds.
+    place.joined("web-2");
+    assert_eq!(place.facts(&["audit", "--verify"])["void"], 1);
+    let words = place.passphrase("a void entry");
+    let kept = ["--backup-passphrase-file", &words];
+    succeeded(&place.freehold(&[&["backup", "create", "--out", "kept"], &kept[..]].concat()));
+    succeeded(&place.freehold(&[&["backup", "verify", "kept"], &kept[..]].concat()));
+}
+
+/// The gateway, by the last thing that it wrote.
+fn gateway_name(intruder: &Intruder) -> String {
+    match intruder.entries().pop().map(|signed| signed.entry.author) {
+        Some(Author::Gateway(name)) => name.to_string(),
+        other => panic!("the last entry is {other:?}'s"),
+    }
 }
 
 #[test]

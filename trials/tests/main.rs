@@ -14,6 +14,7 @@ mod staying;
 mod killing;
 mod operators;
 mod together;
+mod former;
 mod recovering;
 mod restoring;
 mod unlocking;

@@ -12,6 +12,7 @@ pub mod views;
 
 // What is kept beside the entries.
 pub mod marks;
+pub mod sights;
 pub mod published;
 pub mod claims;
 pub mod reuse;

@@ -39,10 +39,10 @@ const VERSION_1: &str = "
 type Step = fn(&Connection) -> Result<(), LedgerError>;
 
 /// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
-const STEPS: [Step; 4] = [to_version_2, to_version_3, to_version_4, to_version_5];
+const STEPS: [Step; 5] = [to_version_2, to_version_3, to_version_4, to_version_5, to_version_6];
 
 /// The version that this program reads and writes.
-pub const CURRENT: u32 = 5;
+pub const CURRENT: u32 = 6;
 const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each version after the first");
 
 /// Says what kind of file it is to whoever finds it: `Fhld`.
@@ -109,6 +109,13 @@ fn to_version_5(db: &Connection) -> Result<(), LedgerError> {
         "CREATE TABLE issuers (gateway TEXT PRIMARY KEY, at INTEGER NOT NULL, envelope TEXT NOT NULL) STRICT, WITHOUT ROWID;",
     )?;
     Ok(())
+}
+
+/// When this gateway itself first saw each recovery: one that waits already is seen when the gateway next opens its ledger. The
+/// derived tables revoke what heads of the signers in force do, and not what heads of former ones did beside them.
+fn to_version_6(db: &Connection) -> Result<(), LedgerError> {
+    db.execute_batch("CREATE TABLE sights (recovery TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;")?;
+    derive_again(db)
 }
 
 /// The derived tables follow from the entries: whoever changes what they look like has them made again.

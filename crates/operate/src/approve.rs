@@ -10,9 +10,9 @@ use identity::principal::{NodeName, SignerName};
 use identity::time::Timestamp;
 use org::admission::{Claim, Facts, open_invite};
 use org::approve::{Decision, Verdict};
-use org::entry::{Action, SignedEntry};
+use org::entry::Action;
 use org::invite::{Approval, Invite};
-use org::state::{Standing, State};
+use org::state::Standing;
 use org::words::{self, Words};
 use wire::control::{Answer, Call, WaitingView};
 
@@ -170,10 +170,7 @@ impl<D: Desk> Session<D> {
 
     /// The machine of this name that was cut off, if there is one: by the ledger, folded here.
     pub async fn cut_off(&mut self, name: &NodeName) -> Result<Option<CutOff>, OperateError> {
-        let mut state = State::of(&self.known.founding);
-        for envelope in self.entries().await? {
-            let _ = state.apply(&SignedEntry::open(self.known.org(), envelope)?);
-        }
+        let state = self.folded().await?;
         let named = state.names.get(name).into_iter().flatten().filter_map(|key| state.members.get(key));
         let Some(member) = named.into_iter().find(|member| state.standing(member) == Standing::Waiting) else {
             return Ok(None);

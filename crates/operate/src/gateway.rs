@@ -87,11 +87,11 @@ impl<D: Desk> Session<D> {
                 node.node_key
             )));
         }
-        if node.state != Standing::Member {
-            return Err(unwise(format!("`{name}` is not a member, but {}", node.state.word())));
+        let (claim, standing) = self.by_ledger(&node).await?;
+        if standing != Standing::Member {
+            return Err(unwise(format!("`{name}` is not a member, but {}", standing.word())));
         }
-        let admitted = self.check_admission(&node).await?;
-        match admitted.claim.authority {
+        match claim.authority {
             ClaimAuthority::Invite(_) | ClaimAuthority::Signers => {}
             ClaimAuthority::Pattern => {
                 return Err(unwise(format!(

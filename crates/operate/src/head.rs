@@ -4,6 +4,7 @@ use ground::clock;
 use identity::envelope::Envelope;
 use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, SignedHead, TrustLine};
 use identity::id::{Digest, KeyId};
+use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
 use org::entry::{Action, Cause};
@@ -29,7 +30,7 @@ impl<D: Desk> Session<D> {
         head.issued_at = now;
         head.fresh_until = now + span(&self.known.head.head);
         head.signers = self.known.signers.as_ref();
-        let rivals = self.rivals().into_iter().filter(|(_, now)| *now).map(|(rival, _)| rival.digest);
+        let rivals = self.rivals().into_iter().map(|rival| rival.digest);
         head.previous = std::iter::once(self.known.head.digest).chain(rivals).take(MOST_PREVIOUS).collect();
         head.recent = recent(&self.known.head, now);
         self.take_shown(&mut head);
@@ -39,33 +40,21 @@ impl<D: Desk> Session<D> {
         head
     }
 
-    /// Somebody showed the gateway a head that says more than its ledger: what was revoked stays so, and the next
-    /// version exceeds every one that was ever seen.
+    /// Somebody showed the gateway a head that says more than its ledger, or two operators at two gateways published at
+    /// once: what either revoked stays so, and the next version exceeds every one that was ever seen.
     fn take_shown(&self, head: &mut Head) {
-        let shown = self.survey.shown.as_ref();
-        // By the signers of now: those who were replaced decide nothing any more.
-        let opened = shown.and_then(|shown| SignedHead::open(&self.known.signers, shown).ok());
-        if let Some(opened) = opened {
-            head.revocations.absorb(&opened.head.revocations);
-            head.version = head.version.max(opened.head.version.saturating_add(1));
+        for rival in self.rivals() {
+            head.revocations.absorb(&rival.head.revocations);
+            head.version = head.version.max(rival.head.version.saturating_add(1));
         }
         head.trust = self.lines();
-        // Two operators at two gateways published at once: what either revoked stays so.
-        for rival in &self.survey.rivals {
-            let sets = self.known.signer_sets();
-            let opened = sets.iter().find_map(|set| SignedHead::open(set, rival).ok());
-            if let Some(opened) = opened {
-                head.revocations.absorb(&opened.head.revocations);
-            }
-        }
         self.keep_moved_keys(head);
     }
 
     /// If another head revoked an issuing key after a theft, its mandates name the one that took its place.
     fn keep_moved_keys(&self, head: &mut Head) {
         let rivals = self.rivals();
-        let named: Vec<&Mandate> =
-            rivals.iter().filter(|(_, now)| *now).flat_map(|(it, _)| &it.head.mandates).collect();
+        let named: Vec<&Mandate> = rivals.iter().flat_map(|it| &it.head.mandates).collect();
         let revoked = head.revocations.issuing_keys.clone();
         for mandate in &mut head.mandates {
             let same = named.iter().filter(|it| it.gateway == mandate.gateway && it.voice == mandate.voice);
@@ -92,20 +81,29 @@ impl<D: Desk> Session<D> {
         }
     }
 
-    /// Heads that were shown, or published at another gateway at the same time; and whether the signers in force did.
-    fn rivals(&self) -> Vec<(SignedHead, bool)> {
+    fn beside(&self) -> impl Iterator<Item = &Envelope> {
+        self.survey.shown.iter().chain(&self.survey.rivals)
+    }
+
+    /// Heads that were shown, or published at another gateway at the same time, by the signers in force. Those who were
+    /// replaced decide nothing any more: whoever has an old key could revoke whom they like.
+    fn rivals(&self) -> Vec<SignedHead> {
+        self.beside().filter_map(|head| SignedHead::open(&self.known.signers, head).ok()).collect()
+    }
+
+    /// Heads of signers who were replaced, beside the one in force, which says less than they do. Nobody signs them again:
+    /// a person looks, and decides anew.
+    pub(crate) fn of_former_signers(&self) -> Vec<SignedHead> {
         let sets = self.known.signer_sets();
-        let open = |envelope: &Envelope| {
-            let (set, opened) = sets.iter().find_map(|set| Some((set, SignedHead::open(set, envelope).ok()?)))?;
-            Some((opened, set.version == self.known.signers.version))
-        };
-        self.survey.shown.iter().chain(&self.survey.rivals).filter_map(open).collect()
+        let former = |set: &&SignerSet| set.version != self.known.signers.version;
+        let open = |head| sets.iter().filter(former).find_map(|set| SignedHead::open(set, head).ok());
+        self.beside().filter_map(open).collect()
     }
 
     /// What is so of trust: as the head in force says, and whatever another head took away. The next head says it all.
     pub fn lines(&self) -> Vec<TrustLine> {
         let own = self.known.head.head.trust.clone();
-        self.rivals().iter().fold(own, |lines, (rival, now)| trust::heed(&lines, &rival.head.trust, *now))
+        self.rivals().iter().fold(own, |lines, rival| trust::heed(&lines, &rival.head.trust, true))
     }
 
     /// What another head said of trust that the one in force does not know, in words.

@@ -3,9 +3,9 @@
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::NodeName;
-use org::admission::{Admission, Admitted};
+use org::admission::{Admission, Admitted, Claim};
 use org::entry::{Action, Cause};
-use org::state::Standing;
+use org::state::{Standing, State};
 use wire::control::{Answer, Call, NodeView};
 
 use crate::desk::{Desk, DeskError};
@@ -51,12 +51,24 @@ impl<D: Desk> Session<D> {
         Ok(())
     }
 
-    /// The gateway's word for which key a name has is not enough to revoke it: the admission must say so.
-    pub(crate) async fn check_admission(&mut self, node: &NodeView) -> Result<Admitted, OperateError> {
-        let admitted = self.admission(node.node_key.digest()).await?;
-        let fits = |admitted: &Admitted| admitted.claim.name == node.name && admitted.claim.node_key == node.node_key;
+    /// What the ledger, folded here, says of the machine that a gateway shows: its claim, and how it stands. The gateway's
+    /// word for which key a name has, or that it was let in at all, is not enough to sign anything about it.
+    pub(crate) async fn by_ledger(&mut self, node: &NodeView) -> Result<(Claim, Standing), OperateError> {
+        if let Some(found) = found(&*self.folded().await?, node) {
+            return Ok(found);
+        }
+        // It may have joined since.
+        self.look_again().await?;
         let not_as_told = || OperateError::NotAsTold { what: "node", name: node.name.to_string() };
-        admitted.filter(fits).ok_or_else(not_as_told)
+        found(&*self.folded().await?, node).ok_or_else(not_as_told)
+    }
+
+    /// The same, of one that is not gone yet.
+    pub(crate) async fn alive_by_ledger(&mut self, node: &NodeView) -> Result<Claim, OperateError> {
+        match self.by_ledger(node).await? {
+            (_, Standing::Revoked) => Err(OperateError::Unwise(format!("`{}` is already revoked", node.name))),
+            (claim, Standing::Claimed | Standing::Waiting | Standing::Issued | Standing::Member) => Ok(claim),
+        }
     }
 
     /// The admission of a node key, if there is one that holds.
@@ -86,7 +98,7 @@ impl<D: Desk> Session<D> {
 
     pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<Made<u64>, OperateError> {
         self.check_revocable(node)?;
-        self.check_admission(node).await?;
+        self.alive_by_ledger(node).await?;
         let node_key = node.node_key.digest();
         self.publish(keys, |session, now| {
             let head = session.next_head(now, |head| {
@@ -98,4 +110,12 @@ impl<D: Desk> Session<D> {
         })
         .await
     }
+}
+
+/// A machine by its key and its name, if no other has the name.
+fn found(state: &State, node: &NodeView) -> Option<(Claim, Standing)> {
+    let member = state.member(&node.node_key).filter(|member| member.claim().name == node.name)?;
+    let holder = state.holder(&node.name).map(|holder| holder.claim().node_key);
+    let is_it = holder.is_none_or(|holder| holder == node.node_key);
+    is_it.then(|| (member.claim().clone(), state.standing(member)))
 }

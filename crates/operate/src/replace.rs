@@ -34,12 +34,12 @@ impl<D: Desk> Session<D> {
         node: &NodeView,
         (ttl, files): (Seconds, BTreeSet<Digest>),
     ) -> Result<Replaced, OperateError> {
-        let over = node.state == Standing::Revoked;
+        // What it may be again is what it was let in as, not what the gateway says it was.
+        let (was, standing) = self.by_ledger(node).await?;
+        let over = standing == Standing::Revoked;
         if !over {
             self.check_revocable(node)?;
         }
-        // What it may be again is what it was let in as, not what the gateway says it was.
-        let was = self.check_admission(node).await?.claim;
         let name = node.name.as_str().parse();
         let name = name.map_err(|_| OperateError::Unwise(format!("no invite can be made for `{}`", node.name)))?;
         let wish = InviteWish {

@@ -1,5 +1,7 @@
 //! One operator's command: look what is so, sign, hand in, remember.
 
+use std::sync::Arc;
+
 use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
@@ -10,6 +12,7 @@ use identity::signers::SignerSet;
 use identity::time::Timestamp;
 use org::entry::{Action, NotWritten};
 use org::frontier::{Frontier, Place, Tip};
+use org::state::State;
 use wire::control::{Answer, Call, Survey};
 use wire::known::{BadKnowledge, Known};
 
@@ -96,6 +99,8 @@ pub struct Session<D> {
     behind: bool,
     /// The highest head that a member reports, if it is above the one in force.
     pub(crate) mark: Option<u64>,
+    /// What the entries say, once it was asked for.
+    pub(crate) fold: Option<Arc<State>>,
     /// Voices of gateways that are gone, once they were needed.
     pub(crate) old_voices: Option<Vec<PublicKey>>,
     /// Marks that were not heeded, in words.
@@ -137,6 +142,7 @@ impl<D: Desk> Session<D> {
             forgives,
             behind: false,
             mark: None,
+            fold: None,
             old_voices: None,
             odd_marks: Vec::new(),
             copy_trouble: None,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use identity::bundle::{Domain, Endpoint, Identity, InDomain as _};
-use identity::head::{Head, Mandate, TrustLine};
-use identity::id::OrgId;
+use identity::head::{Head, Mandate, Revocations, SignedHead, TrustLine};
+use identity::id::{Digest, OrgId};
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
+use identity::trust;
 use org::gateway::ENDS_SOON;
 use org::head::AHEAD;
 use org::state::Standing;
@@ -17,6 +18,9 @@ use wire::control::NodeView;
 use crate::desk::Desk;
 use crate::publish::reports::Reports;
 use crate::session::{OperateError, Session};
+
+/// Of what former signers revoked, so much is told by name.
+const MOST_NAMED: usize = 8;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
@@ -142,7 +146,7 @@ impl<D: Desk> Session<D> {
             nodes: counts,
             trust: trust_views(&head.trust, &live, &reports),
             waiting: waiting.len(),
-            alarms: self.troubles(&live, &gateways, now),
+            alarms: self.troubles(&live, &gateways, now).into_iter().chain(self.left_behind(&nodes)).collect(),
             gateways,
             survival,
         })
@@ -201,6 +205,49 @@ impl<D: Desk> Session<D> {
         alarms.extend(self.turned_elsewhere());
         alarms
     }
+
+    /// What signers who were replaced took away, and no head of those in force does: perhaps two operators decided at once,
+    /// perhaps somebody has an old key. Only a person can tell.
+    fn left_behind(&self, nodes: &[NodeView]) -> Vec<String> {
+        let own = &self.known.head.head;
+        let tell = |former: SignedHead| {
+            let head = &former.head;
+            let mut what = taken_away(&head.revocations, &own.revocations, nodes);
+            if trust::follows(&head.trust, &own.trust).is_err() {
+                what.push("turns trust".to_owned());
+            }
+            format!(
+                "head {} of signer set {}, which was replaced, {}: it counts for nothing, and no later head takes it over. \
+                 If it should be so, sign it anew",
+                head.version,
+                head.signers.version,
+                what.join(", ")
+            )
+        };
+        self.of_former_signers().into_iter().map(tell).collect()
+    }
+}
+
+/// In words: what one head revokes, and the other does not.
+fn taken_away(said: &Revocations, own: &Revocations, nodes: &[NodeView]) -> Vec<String> {
+    let named = |key: &Digest| {
+        let node = nodes.iter().find(|node| node.node_key.digest() == *key);
+        node.map_or_else(|| format!("revokes the node key {key}"), |node| format!("revokes `{}`", node.name))
+    };
+    let node_keys = said.node_keys.beyond(&own.node_keys).map(named);
+    let principals = said.principals.beyond(&own.principals).map(|who| format!("revokes `{who}`"));
+    let invites = said.invites.beyond(&own.invites).map(|cut| format!("revokes the invite {}", cut.invite));
+    let authors = said.authors.beyond(&own.authors).map(|cut| format!("closes the chain of `{}`", cut.author));
+    let keys = said.issuing_keys.beyond(&own.issuing_keys).map(|key| format!("revokes the issuing key {key}"));
+    let serials = said.serials.beyond(&own.serials).map(|serial| format!("revokes the certificate {serial}"));
+    let voices = said.voices.beyond(&own.voices).map(|voice| format!("closes the voice {voice}"));
+    let all = node_keys.chain(principals).chain(invites).chain(authors).chain(keys).chain(serials).chain(voices);
+    let mut words: Vec<String> = all.take(MOST_NAMED + 1).collect();
+    if words.len() > MOST_NAMED {
+        words.truncate(MOST_NAMED);
+        words.push("and more".to_owned());
+    }
+    words
 }
 
 /// What is retired and nobody's any more is history: `freehold trust list` has it.

@@ -30,7 +30,7 @@ impl<D: Desk> Session<D> {
             let why = format!("`{}` was suspended before, by `{by}` until {until}; it cannot be repeated", node.name);
             return Err(OperateError::Unwise(why));
         }
-        self.check_admission(node).await?;
+        self.alive_by_ledger(node).await?;
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;

@@ -44,7 +44,7 @@ pub enum Action {
         /// The first head under the new set: without one, nobody could follow.
         head: Envelope,
     },
-    /// Written by a gateway when it is shown a recovery: the delay counts from here.
+    /// Written by a gateway when it is shown a recovery. The delay counts from it for nobody but that gateway.
     #[serde(rename = "recovery.begin")]
     RecoveryBegin { recovery: Envelope },
     /// A new version of the roots of one domain, and the head that stages it. The first ones came before any head.

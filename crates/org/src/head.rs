@@ -1,7 +1,7 @@
 //! A head as the ledger takes it: revocations win, mandates give voices, names become free.
 
 use identity::envelope::Envelope;
-use identity::head::{BadHead, SignedHead};
+use identity::head::{BadHead, Revocations, SignedHead};
 use identity::id::Digest;
 use identity::principal::{Author, NodeName};
 use identity::time::{Seconds, Timestamp};
@@ -28,7 +28,7 @@ impl State {
             return Err(BadHead::DraftedEarlier { version: next.head.version, issued_at });
         }
         let mut known = SignedHead { head: known.head.clone(), digest: known.digest };
-        // Remove wins, whichever head named it first.
+        // Remove wins, whichever head of the signers in force named it first.
         known.head.revocations.absorb(&self.revocations);
         known.head.trust = self.trust_lines();
         next.may_follow(&known)
@@ -111,7 +111,10 @@ impl State {
 
     pub(crate) fn take_head(&mut self, signed: &SignedEntry, opened: SignedHead, envelope: Envelope) {
         let head = &opened.head;
-        self.revocations.absorb(&head.revocations);
+        // Signers who were replaced revoke nobody: what they had said before, their successors' first head says again.
+        if head.signers == self.signer_set().as_ref() {
+            self.revocations.absorb(&head.revocations);
+        }
         for mandate in &head.mandates {
             let gateways = self.voices.entry(mandate.voice).or_default();
             add_first(gateways.entry(mandate.gateway.clone()).or_default(), signed);
@@ -126,6 +129,16 @@ impl State {
             }
             Some(known) => known.envelope.merge(&envelope),
         }
+    }
+
+    /// Others sign from now on: what their heads revoke counts, whichever of them came first.
+    pub(crate) fn revoke_anew(&mut self) {
+        let signers = self.signer_set().as_ref();
+        let mut revocations = Revocations::default();
+        for record in self.heads.values().filter(|record| record.head.signers == signers) {
+            revocations.absorb(&record.head.revocations);
+        }
+        self.revocations = revocations;
     }
 
     pub(crate) fn end(&mut self, signed: &SignedEntry, key: Digest) {

@@ -34,6 +34,7 @@ impl State {
             self.later.sort_by_key(|installed| (installed.set.version, installed.set.id));
         }
         self.take_head(signed, opened, first_head);
+        self.revoke_anew();
         Ok(())
     }
 

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use identity::envelope::Envelope;
+use identity::envelope::{Envelope, Payload as _};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::SignerName;
-use identity::signers::{Signer, SignerSet};
+use identity::signers::{Recovery, Signer, SignerSet};
 use identity::time::Timestamp;
 
 use crate::entry::{Action, SignedEntry};
 use crate::state::{RecoveryRecord, Spend, State, Void};
+
+/// As many as a machine keeps in sight. Every caller is told of each: without a bound, whoever has the recovery keys
+/// could make answers so long that nobody could read them, and so keep the signers from objecting.
+pub const MAX_OPEN: usize = 4;
 
 /// Why a recovery does not count yet, or no more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,15 +44,21 @@ impl State {
         Ok(())
     }
 
-    /// The recoveries that could still take effect, with the moment at which each does: a set that signed its own
-    /// successor meanwhile is not lost.
-    pub fn open_recoveries(&self) -> impl Iterator<Item = (&RecoveryRecord, Timestamp)> {
+    /// The recoveries that could still take effect: a set that signed its own successor meanwhile is not lost. When each
+    /// does, every replica counts from its own first sight; what gateways wrote about that is for people.
+    pub fn open_recoveries(&self) -> impl Iterator<Item = &RecoveryRecord> {
         let current = self.signer_set().version;
-        let open = self.recoveries.values().filter(move |record| record.set.version == current + 1);
-        open.filter_map(|record| {
-            let begun = record.begun.iter().map(|begun| begun.at).min()?;
-            Some((record, begun + self.recovery_delay))
-        })
+        self.recoveries.values().filter(move |record| record.set.version == current + 1)
+    }
+
+    /// The recovery that an entry would put in force; nothing if its set is here already.
+    pub fn recovery_in(&self, signed: &SignedEntry) -> Option<Digest> {
+        let Action::SignersInstall { signers, .. } = &signed.entry.action else {
+            return None;
+        };
+        let id = signers.digest();
+        let is_here = self.later.iter().any(|installed| installed.set.id == id);
+        (signers.kind() == Recovery::KIND && !is_here).then_some(id)
     }
 
     /// A name in this set that stands for another key here already.

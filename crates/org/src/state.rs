@@ -39,7 +39,7 @@ pub struct State {
     pub epochs: BTreeMap<u32, EpochRecord>,
     /// By version and digest: two heads under one number are both kept, and shown.
     pub heads: BTreeMap<(u64, Digest), HeadRecord>,
-    /// Union over all heads: remove wins.
+    /// Union over all heads of the signer set in force: remove wins.
     pub revocations: Revocations,
     pub bundles: BTreeMap<Digest, BundleRecord>,
     /// By digest of the release's envelope.

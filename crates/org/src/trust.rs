@@ -128,16 +128,18 @@ impl State {
         Some((line, self.bundles.get(&line.bundle)?))
     }
 
-    /// What all heads together say of trust: as with revocations, what any of them took away stays away. Two operators at
-    /// two gateways may have published at once, and the newer head does not know of the other until the next one.
+    /// What all heads of the signers in force together say of trust: as with revocations, what any of them took away stays
+    /// away. Two operators at two gateways may have published at once, and the newer head does not know of the other until
+    /// the next one.
     pub fn trust_lines(&self) -> Vec<TrustLine> {
         let Some(newest) = self.head() else { return Vec::new() };
         let signers = self.signer_set().as_ref();
-        self.heads.values().rev().fold(newest.head.trust.clone(), |lines, record| {
+        let heads = self.heads.values().rev().filter(|record| record.head.signers == signers);
+        heads.fold(newest.head.trust.clone(), |lines, record| {
             if trust::follows(&record.head.trust, &lines).is_ok() {
                 return lines;
             }
-            trust::heed(&lines, &record.head.trust, record.head.signers == signers)
+            trust::heed(&lines, &record.head.trust, true)
         })
     }
 

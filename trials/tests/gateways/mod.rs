@@ -4,6 +4,7 @@ mod adding;
 mod moving;
 mod agreeing;
 mod attacked;
+mod hasty;
 mod apart;
 mod turned;
 mod surviving;

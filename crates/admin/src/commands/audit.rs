@@ -6,6 +6,7 @@ use identity::principal::Name;
 use manifest::access::{Who, may};
 use manifest::source;
 use node::report::{Exit, Failure, show};
+use operate::audit::Verdict;
 use operate::fleet::FleetFolder;
 use operate::hindsight::question::BadQuestion;
 use operate::hindsight::{CannotSay, Edge, HeadTold, Hindsight, SignerTold};
@@ -20,7 +21,7 @@ use crate::words::{or_dash, table};
 #[command(after_help = "Examples:
   freehold audit                        every change, oldest first
   freehold audit --subject web-1        what concerns one node, invite or author
-  freehold audit --verify               checks every hash, signature and admission, and folds it all afresh
+  freehold audit --verify               checks every hash, link and signature, and folds it all afresh
   freehold audit --at 2026-11-01 --can alice wiki
   freehold audit --at 3d --can alice@laptop wiki
                                         could she reach it then, since when, and by whose signatures
@@ -55,12 +56,7 @@ impl Audit {
                 return Err(Failure::failed("the ledger does not hold", bad.clone())
                     .hint("keep the gateway's folder as it is for evidence, and compare it with another copy"));
             }
-            show(common.json, &verdict, || {
-                format!(
-                    "{} entries hold: hashes, signatures, admissions; {} derived rows agree",
-                    verdict.entries, verdict.derived_rows
-                )
-            });
+            show(common.json, &verdict, || in_short(&verdict));
             return if verdict.ok { Ok(()) } else { Err(Failure::failed("the ledger does not hold", "see above")) };
         }
         let lines = session.audit(self.subject.as_deref()).await.map_err(|why| failure(doing, &why))?;
@@ -81,6 +77,16 @@ impl Audit {
         });
         Ok(())
     }
+}
+
+fn in_short(verdict: &Verdict) -> String {
+    let void = match verdict.void {
+        0 => String::new(),
+        1 => "; 1 of them does not count: freehold audit says why".to_owned(),
+        more => format!("; {more} of them do not count: freehold audit says why"),
+    };
+    let Verdict { entries, derived_rows, .. } = verdict;
+    format!("{entries} entries hold: hashes, links, signatures{void}; {derived_rows} derived rows agree")
 }
 
 async fn could(common: &Common, can: &[String], at: Option<Moment>) -> Result<(), Failure> {

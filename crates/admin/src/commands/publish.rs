@@ -71,7 +71,7 @@ impl Publish {
         let common = &common.about(&fleet.org.name);
         let git = planning::git_state(folder.root(), self.dirty, doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let prepared = session.plan_fleet(&fleet, planning::progress("checking admissions:")).await;
+        let prepared = session.plan_fleet(&fleet, planning::progress("folding entries:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         if !common.json {
             eprintln!("{}\n{}", planning::in_words(&session, &prepared), planning::git_words(&git));

@@ -40,7 +40,7 @@ impl Rollback {
         let Some(root) = to.members else {
             return Err(Failure::refused(doing, format!("head {} published no fleet", to.version)));
         };
-        let prepared = session.plan_rollback(root, planning::progress("checking admissions:")).await;
+        let prepared = session.plan_rollback(root, planning::progress("folding entries:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         if !common.json {
             let commit = to.fleet.as_ref().and_then(|fleet| fleet.commit.as_ref());
@@ -70,7 +70,7 @@ impl Rollback {
         let mut session = common.session(doing).await?;
         let to = session.head_before(self.to).await.map_err(|why| failure(doing, &why))?;
         let root = to.members.ok_or_else(|| Failure::refused(doing, "that head published no fleet"))?;
-        let prepared = session.plan_rollback(root, planning::progress("checking admissions:")).await;
+        let prepared = session.plan_rollback(root, planning::progress("folding entries:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         show(common.json, &planning::as_facts(&session, &prepared), || {
             let (words, root) = (planning::in_words(&session, &prepared), prepared.compiled.root);

@@ -24,6 +24,7 @@ use wire::control::{Answer, Call, DerivedRow, InviteView, RecoveryView, SignedCa
 use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
+use crate::answer::held::Held;
 use crate::answer::{approve, files, recover, stage, trust};
 
 const ROWS_PER_PAGE: u32 = 1_000;
@@ -44,7 +45,7 @@ pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) 
     let admitted = {
         let state = gateway.state().await;
         // Those whom the recovery keys named may look, too; what they may change is the ledger's to say.
-        let recovered = state.open_recoveries().map(|(record, _)| &record.set);
+        let recovered = state.open_recoveries().map(|record| &record.set);
         let mut sets = std::iter::once(state.signer_set()).chain(recovered);
         sets.any(|set| set.quorum.key_of(&signed.signer).is_some_and(holds))
     };
@@ -58,7 +59,12 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     match call {
         Call::Survey { tip } => {
             let halt = gateway.confront(tip.as_ref()).await.err();
-            let seen = |desk: &mut Desk<'_>| desk.keep(|desk| Ok((desk.ledger.shown()?, desk.ledger.highest_mark()?)));
+            let seen = |desk: &mut Desk<'_>| {
+                let (shown, mark) = desk.keep(|desk| Ok((desk.ledger.shown()?, desk.ledger.highest_mark()?)))?;
+                let waiting = desk.recoveries(clock::now())?.into_iter();
+                let recoveries = waiting.map(|(recovery, due_at)| RecoveryView { recovery, due_at }).collect();
+                Ok(Seen { shown, mark, recoveries })
+            };
             let seen = gateway.writer.run(seen).await?;
             survey(gateway, halt, seen).await
         }
@@ -107,11 +113,14 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     }
 }
 
-async fn survey(
-    gateway: &Gateway,
-    halt: Option<Refusal>,
-    (shown, mark): (Option<Envelope>, Option<Envelope>),
-) -> Result<Answer, Refusal> {
+/// What of a survey lies beside the state.
+struct Seen {
+    shown: Option<Envelope>,
+    mark: Option<Envelope>,
+    recoveries: Vec<RecoveryView>,
+}
+
+async fn survey(gateway: &Gateway, halt: Option<Refusal>, seen: Seen) -> Result<Answer, Refusal> {
     let state = gateway.state().await;
     let tip = if halt.is_none() { Some(gateway.tip_of(&state)?) } else { None };
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
@@ -123,12 +132,9 @@ async fn survey(
         gateway: gateway.about.node.clone(),
         addresses: gateway.about.addresses.clone(),
         halt,
-        shown,
-        recoveries: state
-            .open_recoveries()
-            .map(|(record, due_at)| RecoveryView { recovery: record.envelope.clone(), due_at })
-            .collect(),
-        mark,
+        shown: seen.shown,
+        recoveries: seen.recoveries,
+        mark: seen.mark,
         rivals: rivals(&state, &head.head),
     })))
 }
@@ -174,12 +180,15 @@ fn bundles(state: &State) -> Vec<Envelope> {
     records.into_iter().map(|(_, record)| record.envelope.clone()).collect()
 }
 
-/// Heads beside the one in force that take away what it does not: by revoking, or by a turn of trust.
+/// Heads beside the one in force that take away what it does not: by revoking, or by a turn of trust. Those of the signers
+/// in force come first: no former signer can crowd them out.
 fn rivals(state: &State, head: &Head) -> Vec<Envelope> {
     let rival = |record: &&HeadRecord| {
         !head.revocations.includes(&record.head.revocations) || follows(&record.head.trust, &head.trust).is_err()
     };
-    state.heads.values().rev().filter(rival).take(MAX_RIVALS).map(|record| record.envelope.clone()).collect()
+    let mut rivals: Vec<&HeadRecord> = state.heads.values().rev().filter(rival).collect();
+    rivals.sort_by_key(|record| record.head.signers != head.signers);
+    rivals.into_iter().take(MAX_RIVALS).map(|record| record.envelope.clone()).collect()
 }
 
 /// What is dated in the future here was signed by a wrong clock, or this one is wrong: either way somebody must look,
@@ -292,7 +301,7 @@ async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refus
     let opened: Result<Vec<SignedEntry>, _> =
         entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
     let opened = opened.map_err(|why| refuses(why.to_string()))?;
-    let merged = gateway.writer.run(move |desk| desk.merge(opened)).await?;
+    let merged = gateway.writer.run(move |desk| desk.merge(opened, Held::default())).await?;
     match merged.stopped {
         None => Ok(Answer::Appended {}),
         Some(unfit) => Err(refuses(unfit.to_string())),

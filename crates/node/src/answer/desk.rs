@@ -14,10 +14,12 @@ use org::derived::{self, Rows};
 use org::entry::{Action, Cause, SignedEntry};
 use org::frontier::Tip;
 use org::grant::Granted;
+use org::recover::MAX_OPEN;
 use org::refusal::Refusal;
 use org::state::{State, Unfit, Void};
 
 use crate::answer::halt::Halt;
+use crate::answer::held::Wait;
 use crate::answer::published::{Incomplete, Published, Staged};
 use crate::answer::tips::OwnVoice;
 use ledger::error::LedgerError;
@@ -181,15 +183,46 @@ impl<'a> Desk<'a> {
         self.halt.set_outdated(opened.is_some_and(|shown| self.state.is_older_than(&shown.head)));
     }
 
+    /// When a recovery takes effect here: the delay runs from this gateway's own first sight, whatever anybody wrote.
+    pub fn due_at(&mut self, recovery: Digest, now: Timestamp) -> Result<Timestamp, Refusal> {
+        let since = self.keep(|desk| desk.ledger.first_sight(recovery, now))?;
+        Ok(since + self.state.recovery_delay)
+    }
+
+    /// The recoveries that wait here, and when each takes effect: those that do so first. A gateway that lies can write that
+    /// many more began, and one successor that the signers sign ends them all.
+    pub fn recoveries(&mut self, now: Timestamp) -> Result<Vec<(Envelope, Timestamp)>, Refusal> {
+        let open: Vec<_> =
+            self.state.open_recoveries().map(|record| (record.set.id, record.envelope.clone())).collect();
+        let due = open.into_iter().map(|(id, envelope)| Ok((envelope, self.due_at(id, now)?)));
+        let mut due: Vec<(Envelope, Timestamp)> = due.collect::<Result<_, Refusal>>()?;
+        due.sort_by_key(|(_, due_at)| *due_at);
+        due.truncate(MAX_OPEN);
+        Ok(due)
+    }
+
+    /// How long an entry has to wait that replaces the signers by a recovery.
+    pub(super) fn waits(&mut self, signed: &SignedEntry, now: Timestamp) -> Result<Option<Wait>, Refusal> {
+        let Some(recovery) = self.state.recovery_in(signed) else {
+            return Ok(None);
+        };
+        let known = self.state.recoveries.get(&recovery).map(|record| record.set.version);
+        match known {
+            Some(version) if version <= self.state.signer_set().version => Ok(Some(Wait::ForEver)),
+            // One that nobody began is nobody's: the fold says so.
+            None => Ok(None),
+            Some(_) => {
+                let due_at = self.due_at(recovery, now)?;
+                Ok((now < due_at).then_some(Wait::Until(due_at)))
+            }
+        }
+    }
+
     /// The entry says when it was written; this gateway's own clock must agree that the delay is over.
-    fn check_recoveries(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
+    fn check_recoveries(&mut self, entries: &[SignedEntry]) -> Result<(), Refusal> {
         let now = ground::clock::now();
         for signed in entries {
-            let Action::SignersInstall { signers, .. } = &signed.entry.action else {
-                continue;
-            };
-            let waits = self.state.open_recoveries().find(|(record, _)| record.set.id == signers.digest());
-            if let Some((_, due_at)) = waits.filter(|(_, due_at)| now < *due_at) {
+            if let Some(Wait::Until(due_at)) = self.waits(signed, now)? {
                 return Err(Refusal::LedgerRefuses { why: format!("the recovery waits until {due_at}") });
             }
         }

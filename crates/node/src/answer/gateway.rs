@@ -148,6 +148,9 @@ impl Gateway {
         }
         check(&ledger, &founding)?;
         let state = ledger.state(&founding)?;
+        for waiting in state.open_recoveries() {
+            ledger.first_sight(waiting.set.id, clock::now())?;
+        }
         let halt = Arc::new(Halt::read(&ledger)?);
         if let Some(shown) = ledger.shown()? {
             let opened = state.open_shown(&shown);

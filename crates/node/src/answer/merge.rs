@@ -9,7 +9,7 @@ use identity::key::Sign as _;
 use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
 use org::derived;
-use org::entry::SignedEntry;
+use org::entry::{Action, SignedEntry};
 use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::renew::{Conflict, Issuance};
@@ -22,17 +22,22 @@ use crate::answer::desk::{Desk, Taken};
 use ledger::replicate::is_narrow;
 use ledger::store::Alarm;
 
+use crate::answer::held::Held;
+
 /// What came of a page.
 #[derive(Debug, Default)]
 pub struct Merged {
     pub taken: usize,
     /// Why the rest was not taken.
     pub stopped: Option<Unfit>,
+    /// What is not taken yet.
+    pub held: Held,
 }
 
 impl Desk<'_> {
-    /// Takes entries as far as the fold takes them. One that is void stands without effect, here as everywhere.
-    pub fn merge(&mut self, entries: Vec<SignedEntry>) -> Result<Merged, Refusal> {
+    /// Takes entries as far as the fold takes them. One that is void stands without effect, here as everywhere. What waits
+    /// for a recovery, since before or from now on, is left out, and holds up nobody else's.
+    pub fn merge(&mut self, entries: Vec<SignedEntry>, held: Held) -> Result<Merged, Refusal> {
         let fresh = |signed: &SignedEntry| !self.state.frontier.covers(&signed.cut());
         let entries: Vec<SignedEntry> = entries.into_iter().filter(fresh).collect();
         if let Some(own) = entries.iter().find(|signed| self.is_own(signed)) {
@@ -43,12 +48,21 @@ impl Desk<'_> {
         }
         // What is wide is compared as a whole, from the first such entry on.
         let first_wide = entries.iter().position(|signed| !is_narrow(&signed.entry.action));
-        let mut merged = Merged::default();
+        let mut merged = Merged { held, ..Merged::default() };
         let mut before: Option<State> = None;
+        let now = clock::now();
         for (nth, signed) in entries.into_iter().enumerate() {
             if first_wide == Some(nth) {
                 self.write_rows()?;
                 before = Some(self.state.clone());
+            }
+            if merged.held.follows(&signed) {
+                merged.held.add(&signed);
+                continue;
+            }
+            if let Some(wait) = self.waits(&signed, now)? {
+                merged.held.begin(&signed, wait);
+                continue;
             }
             // What is unfit changes nothing.
             if let Err(unfit) = self.state.apply(&signed) {
@@ -62,6 +76,7 @@ impl Desk<'_> {
                 self.rows.extend(narrow.unwrap_or_else(nobody));
             }
             self.keep(|desk| desk.ledger.add_entry(&signed))?;
+            self.sight(&signed, now)?;
             self.batch.taken.push(Taken { signed, granted: None });
             merged.taken += 1;
         }
@@ -72,6 +87,18 @@ impl Desk<'_> {
             self.measure_again()?;
         }
         Ok(merged)
+    }
+
+    /// Whoever hears of a recovery counts from then, and shouts.
+    fn sight(&mut self, signed: &SignedEntry, now: Timestamp) -> Result<(), Refusal> {
+        let Action::RecoveryBegin { recovery } = &signed.entry.action else {
+            return Ok(());
+        };
+        let id = recovery.digest();
+        if self.state.open_recoveries().any(|record| record.set.id == id) {
+            shout(self.due_at(id, now)?);
+        }
+        Ok(())
     }
 
     fn is_own(&self, signed: &SignedEntry) -> bool {
@@ -229,6 +256,14 @@ impl Desk<'_> {
         }
         Ok(())
     }
+}
+
+/// Everybody who serves hears of it.
+pub fn shout(due_at: Timestamp) {
+    tracing::error!(
+        %due_at,
+        "RECOVERY: the recovery keys want to replace the signers. If the signers are not lost, stop it: freehold recover --cancel"
+    );
 }
 
 /// Which of a node's words is the later one: within one second, the one that goes further. The same at every gateway, or

@@ -20,6 +20,7 @@ use wire::permit::Ask;
 
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
+use crate::answer::held::Held;
 use crate::answer::merge::{Merged, maps_named};
 use crate::answer::peers::lacking;
 use crate::answer::published::Published;
@@ -69,11 +70,11 @@ pub async fn exchange(
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
     let mut line = connect(gateway, (scope, peer, doors)).await?;
-    let mut heard = None;
+    let (mut heard, mut aside) = (None, None);
     loop {
         hear_issuers(gateway, (&mut line, peer), &mut heard).await;
         let asked = tokio::time::Instant::now();
-        let pulled = pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
+        let pulled = pull(gateway, (&mut line, peer), &mut aside, LONGEST_EXCHANGE, told).await?;
         // Whoever answers at once and has nothing to say is not asked without a pause.
         let rest = SHORTEST_ROUND.saturating_sub(asked.elapsed());
         if pulled == Pulled::Nothing {
@@ -115,7 +116,8 @@ pub async fn catch_up(
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
     let mut line = connect(gateway, (scope, peer, doors)).await?;
-    while pull(gateway, (&mut line, peer), Seconds(0), told).await? == Pulled::MoreIsThere {}
+    let mut aside = None;
+    while pull(gateway, (&mut line, peer), &mut aside, Seconds(0), told).await? == Pulled::MoreIsThere {}
     Ok(())
 }
 
@@ -175,16 +177,32 @@ enum Pulled {
     MoreIsThere,
 }
 
+/// What the other gateway has and this one leaves aside for now. It is asked for the rest as if this were here, so that
+/// nothing is sent again and again; what was noted about whom is read again with it.
+#[derive(Debug, Default)]
+struct Aside {
+    held: Held,
+    read: (u64, u64),
+}
+
 /// One page, and what it names.
 async fn pull(
     gateway: &Arc<Gateway>,
     (line, peer): (&mut Believed, &NodeName),
+    aside: &mut Option<Aside>,
     wait: Seconds,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Pulled, ExchangeError> {
+    aside.take_if(|aside| aside.held.is_over(clock::now()));
     let from = peer.clone();
-    let (issued, reports) = gateway.writer.run(move |desk| desk.keep(|desk| desk.ledger.read_of(&from))).await?;
-    let frontier = gateway.state().await.frontier.clone();
+    let read = gateway.writer.run(move |desk| desk.keep(|desk| desk.ledger.read_of(&from))).await?;
+    let (issued, reports) = aside.as_ref().map_or(read, |aside| aside.read);
+    let mut frontier = gateway.state().await.frontier.clone();
+    let mut wait = wait;
+    if let Some(aside) = aside.as_ref() {
+        frontier.raise(aside.held.last());
+        wait = aside.held.left(clock::now()).map_or(wait, |left| left.min(wait));
+    }
     let tip = gateway.tip_from(peer);
     let have = Have { frontier, issued, reports, tip, wait };
     let answer = line.ask_patiently(Ask::Exchange, &ExchangeRequest::News(have), wait).await.map_err(AskError::Call)?;
@@ -195,13 +213,14 @@ async fn pull(
         true => Pulled::MoreIsThere,
         false => Pulled::Something,
     };
-    take(gateway, (line, peer), *news, told).await?;
+    take(gateway, (line, peer), aside, *news, told).await?;
     Ok(pulled)
 }
 
 async fn take(
     gateway: &Arc<Gateway>,
     (line, peer): (&mut Believed, &NodeName),
+    aside: &mut Option<Aside>,
     news: News,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
@@ -217,19 +236,27 @@ async fn take(
     }
     let (from, issued, reports) = (peer.clone(), news.issued, news.reports);
     let until = (news.issued_until, news.reports_until);
+    let held = aside.as_ref().map(|aside| aside.held.clone()).unwrap_or_default();
+    let is_new = held.is_empty();
     let merge = move |desk: &mut Desk<'_>| -> Result<Merged, Refusal> {
-        let merged = desk.merge(opened)?;
+        let merged = desk.merge(opened, held)?;
         if merged.stopped.is_none() {
             desk.merge_issued(&from, &issued, clock::now())?;
             desk.merge_reports(&reports)?;
             let (before, now) = (desk.keep(|desk| desk.ledger.read_of(&from))?, until);
-            if before != now {
+            if before != now && merged.held.is_empty() {
                 desk.keep(|desk| desk.ledger.keep_read_of(&from, now))?;
             }
         }
         Ok(merged)
     };
     let merged = gateway.writer.run(merge).await?;
+    if !merged.held.is_empty() {
+        if is_new {
+            tracing::warn!(gateway = %peer, "it follows signers by a RECOVERY that waits here: what follows from that is not taken yet");
+        }
+        *aside = Some(Aside { held: merged.held, read: until });
+    }
     gateway.keep_tip_from(peer, news.tip);
     gateway.peers.answered(peer, news.frontier.clone(), clock::now());
     let own = gateway.state().await.frontier.clone();

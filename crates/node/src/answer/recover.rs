@@ -2,47 +2,44 @@
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
+use identity::id::Digest;
 use identity::signers::Word;
 use identity::time::Timestamp;
+use org::recover::MAX_OPEN;
 use org::refusal::Refusal;
 use org::state::State;
 
+use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
-
-/// As many as a machine keeps in sight. Every caller is told of each: without a bound, whoever has the recovery keys
-/// could make answers so long that nobody could read them, and so keep the signers from objecting.
-const MAX_OPEN: usize = 4;
+use crate::answer::merge::shout;
 
 /// When the recovery takes effect here. Its authority is in its signatures, so anybody may bring it.
 pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, Refusal> {
-    if let Some(due_at) = known(&*gateway.state().await, &recovery)? {
-        return Ok(due_at);
-    }
+    check(&*gateway.state().await, &recovery)?;
     let now = clock::now();
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    let due_at = gateway
-        .writer
-        .run(move |desk| {
-            // Another connection may have been quicker.
-            if let Some(due_at) = known(desk.state, &recovery)? {
-                return Ok(due_at);
-            }
+    let begin = move |desk: &mut Desk<'_>| {
+        // Another connection may have been quicker.
+        let id = check(desk.state, &recovery)?;
+        let is_new = !desk.state.open_recoveries().any(|record| record.set.id == id);
+        if is_new {
             if desk.state.open_recoveries().count() >= MAX_OPEN {
                 let why = format!("{MAX_OPEN} recoveries wait already: finish one of them");
                 return Err(Refusal::LedgerRefuses { why });
             }
             desk.append_recovery(recovery, now, correlation)?;
-            Ok(now + desk.state.recovery_delay)
-        })
-        .await?;
-    tracing::error!(
-        %due_at,
-        "RECOVERY: the recovery keys want to replace the signers. If the signers are not lost, stop it: freehold recover --cancel"
-    );
+        }
+        Ok((desk.due_at(id, now)?, is_new))
+    };
+    let (due_at, is_new) = gateway.writer.run(begin).await?;
+    if is_new {
+        shout(due_at);
+    }
     Ok(due_at)
 }
 
-fn known(state: &State, recovery: &Envelope) -> Result<Option<Timestamp>, Refusal> {
+/// The set that it names, if it follows the one in force here.
+fn check(state: &State, recovery: &Envelope) -> Result<Digest, Refusal> {
     let next = state.signer_set().succeed(recovery, &state.recovery);
     let (set, word) = next.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
     if word != Word::Recovery {
@@ -52,6 +49,5 @@ fn known(state: &State, recovery: &Envelope) -> Result<Option<Timestamp>, Refusa
         let why = format!("the signer's name `{name}` belongs to another key: choose another");
         return Err(Refusal::LedgerRefuses { why });
     }
-    let begun = state.open_recoveries().find(|(record, _)| record.set.id == set.id);
-    Ok(begun.map(|(_, due_at)| due_at))
+    Ok(set.id)
 }

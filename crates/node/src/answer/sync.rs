@@ -10,6 +10,7 @@ use identity::text::Bytes;
 use org::admission::Leave;
 use org::entry::Action;
 use org::member::Member;
+use org::recover::MAX_OPEN;
 use org::refusal::Refusal;
 use org::renew;
 use org::report::Report;
@@ -71,7 +72,7 @@ fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
         signers: state.signer_chain(request.signers),
         head: head.map(|record| record.envelope.clone()),
         tip,
-        recoveries: state.open_recoveries().map(|(record, _)| record.envelope.clone()).collect(),
+        recoveries: state.open_recoveries().take(MAX_OPEN).map(|record| record.envelope.clone()).collect(),
     }
 }
 

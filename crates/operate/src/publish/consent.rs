@@ -23,7 +23,7 @@ pub struct Waits {
 impl<D: Desk> Session<D> {
     /// What this node has on trial now; an error if nothing.
     pub async fn on_trial(&mut self, node: &NodeView) -> Result<Waits, OperateError> {
-        self.check_admission(node).await?;
+        self.alive_by_ledger(node).await?;
         let (reports, _) = self.reports(0).await?;
         let heard = reports.get(&node.node_key.digest()).filter(|heard| heard.report.node == node.name);
         match heard.map(|heard| &heard.report.applied) {

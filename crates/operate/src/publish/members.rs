@@ -1,14 +1,12 @@
-//! Who is a member, checked anew before it is published: a gateway's word is not enough.
+//! Who is a member, by the entries, before it is published: a gateway's word is not enough.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use identity::envelope::Envelope;
-use identity::id::{Digest, OrgId};
+use identity::id::Digest;
 use identity::principal::{NodeName, Principal};
 use manifest::compile::MemberKnown;
-use org::admission::{Admission, Claim, Leave};
-use org::entry::{Action, SignedEntry};
-use org::state::Standing;
+use org::entry::SignedEntry;
+use org::state::{Standing, State};
 use wire::control::NodeView;
 
 use super::published::Published;
@@ -17,60 +15,76 @@ use crate::distrust::Distrust;
 use crate::replica::ReplicaError;
 use crate::session::{OperateError, Session};
 
-/// A member whose admission holds, or which stands unchanged in the map that was signed last.
+/// A member by the ledger, as it was folded here.
 #[derive(Debug, Clone)]
 pub struct Member {
     pub known: MemberKnown,
     /// It showed nothing but a host name and an address.
     pub low: bool,
-    /// As the gateway tells it.
+    /// As the gateway tells it: when it was seen, what was issued to it.
     pub view: NodeView,
 }
 
+/// A join may fall between two looks: so often both are made again before it is a lie.
+const LOOKS: usize = 20;
+
 impl<D: Desk> Session<D> {
-    /// Every member, in the order of names. `told` hears how many admissions are checked, of how many.
+    /// Every member, in the order of names. Who is one, and how each stands, is what the entries say; what the gateway
+    /// shows must be the same. `told` hears how many entries are folded, of how many.
     pub async fn members(
         &mut self,
         published: Option<&Published>,
         mut told: impl FnMut(usize, usize),
     ) -> Result<Vec<Member>, OperateError> {
-        let nodes = self.nodes().await?;
-        let mut named: BTreeMap<NodeName, Vec<NodeView>> = BTreeMap::new();
-        for node in nodes.into_iter().filter(|node| self.is_live(node)) {
-            named.entry(node.name.clone()).or_default().push(node);
-        }
-        let known: BTreeMap<&NodeName, (Digest, Digest)> = published
-            .into_iter()
-            .flat_map(Published::nodes)
-            .map(|leaf| (&leaf.name, (leaf.node_key, leaf.admission)))
-            .collect();
-        let (mut members, mut fresh, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, mut views) in named {
-            if let [first, second, ..] = views.as_slice() {
-                let (first, second) = (first.node_key.to_string(), second.node_key.to_string());
-                doubts.push(Distrust::TwoKeys { name, first, second });
-            } else if let Some(view) = views.pop() {
-                let (key, was) = (view.node_key.digest(), known.get(&name).copied());
-                if was == Some((key, view.admission)) {
-                    members.push(Member { known: known_as(&view, view.admission), low: view.low, view });
-                } else {
-                    fresh.push((view, was.map(|(old, _)| old).filter(|old| *old != key)));
-                }
+        for _ in 0..LOOKS {
+            let before = self.survey.frontier.clone();
+            let nodes = self.nodes().await?;
+            let state = self.folded().await?;
+            told(state.members.len(), state.members.len());
+            let doubts = differences(&state, &nodes);
+            if doubts.is_empty() {
+                return self.members_by(&state, nodes, published);
+            }
+            self.look_again().await?;
+            if self.survey.frontier == before {
+                return Err(OperateError::Distrusted(doubts));
             }
         }
-        let all = fresh.len();
-        for (nth, (view, replaced)) in fresh.into_iter().enumerate() {
-            told(nth + 1, all);
-            match self.check_fresh(view, replaced).await? {
-                Ok(member) => members.push(member),
-                Err(doubt) => doubts.push(doubt),
+        Err(OperateError::Unwise("the ledger does not stand still: do it again when fewer machines join".to_owned()))
+    }
+
+    fn members_by(
+        &self,
+        state: &State,
+        nodes: Vec<NodeView>,
+        published: Option<&Published>,
+    ) -> Result<Vec<Member>, OperateError> {
+        let leaves = published.into_iter().flat_map(Published::nodes);
+        let published: BTreeMap<&NodeName, Digest> = leaves.map(|leaf| (&leaf.name, leaf.node_key)).collect();
+        let mut named: BTreeMap<NodeName, Member> = BTreeMap::new();
+        let mut doubts = Vec::new();
+        // Whether an SVID was made is the gateway's word; all else about them is the same in both.
+        for view in nodes.into_iter().filter(|node| self.is_live(node)) {
+            let Some(member) = state.member(&view.node_key) else { continue };
+            let (claim, admission, key) = (member.claim(), member.admission.digest, view.node_key.digest());
+            let name = claim.name.clone();
+            let replaced = published.get(&name).copied().filter(|old| *old != key && !self.is_over(state, *old));
+            if let Some(published) = replaced {
+                let (name, key, shown) = (name.clone(), view.node_key.to_string(), key);
+                doubts.push(Distrust::OtherKey { name, published, shown, key });
+            }
+            let known = MemberKnown { name: name.clone(), node_key: key, admission };
+            let second = view.node_key.to_string();
+            if let Some(first) = named.insert(name.clone(), Member { known, low: claim.is_low(), view }) {
+                doubts.push(Distrust::TwoKeys { name, first: first.view.node_key.to_string(), second });
             }
         }
-        if !doubts.is_empty() {
-            return Err(OperateError::Distrusted(doubts));
-        }
-        members.sort_by(|a, b| a.known.name.cmp(&b.known.name));
-        Ok(members)
+        if doubts.is_empty() { Ok(named.into_values().collect()) } else { Err(OperateError::Distrusted(doubts)) }
+    }
+
+    /// Was it revoked by a signed head, or has it said itself that it leaves, or that another key takes its place?
+    fn is_over(&self, state: &State, node_key: Digest) -> bool {
+        self.known.head.head.revocations.node_keys.contains(&node_key) || has_left(state, node_key)
     }
 
     /// Members as the gateway tells them, for questions in which its word is enough.
@@ -90,49 +104,6 @@ impl<D: Desk> Session<D> {
         stands && !revoked.node_keys.contains(&node.node_key.digest()) && !revoked.principals.contains(&principal)
     }
 
-    /// One that is new, or was published with another key or admission.
-    async fn check_fresh(
-        &mut self,
-        view: NodeView,
-        replaced: Option<Digest>,
-    ) -> Result<Result<Member, Distrust>, OperateError> {
-        let (name, shown) = (view.name.clone(), view.node_key.digest());
-        if let Some(published) = replaced
-            && !self.known.head.head.revocations.node_keys.contains(&published)
-            && !self.has_left(published).await?
-        {
-            let key = view.node_key.to_string();
-            return Ok(Err(Distrust::OtherKey { name, published, shown, key }));
-        }
-        match self.check_admission(&view).await {
-            Ok(admitted) => {
-                Ok(Ok(Member { known: known_as(&view, admitted.digest), low: admitted.claim.is_low(), view }))
-            }
-            Err(OperateError::NotAsTold { .. }) => Ok(Err(Distrust::NotAdmitted { name, node_key: shown })),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// Whether the machine with this key said itself that it leaves, or that another key takes its place; the ledger has
-    /// its word.
-    pub(super) async fn has_left(&mut self, node_key: Digest) -> Result<bool, OperateError> {
-        let org = Some(self.known.org());
-        let is_its_word = |entry: &SignedEntry| {
-            if let Action::NodeAdmit { admission } = &entry.entry.action {
-                return hands_on(admission, org, node_key);
-            }
-            let Action::NodeLeave { leave, .. } = &entry.entry.action else {
-                return false;
-            };
-            let Ok(named) = leave.peek::<Leave>(org) else {
-                return false;
-            };
-            named.node_key.digest() == node_key && leave.open_signed_by::<Leave>(org, &[named.node_key]).is_ok()
-        };
-        let entries = self.ledger().await?;
-        Ok(entries.iter().any(is_its_word))
-    }
-
     /// The whole ledger, as this home has it.
     pub(crate) async fn ledger(&mut self) -> Result<Vec<SignedEntry>, OperateError> {
         let entries = self.replica().await?.ledger.all_entries().map_err(ReplicaError::from)?;
@@ -141,15 +112,35 @@ impl<D: Desk> Session<D> {
     }
 }
 
-/// Does the key sign in this admission that another takes its place?
-fn hands_on(admission: &Envelope, org: Option<OrgId>, node_key: Digest) -> bool {
-    let Ok(admission) = admission.peek::<Admission>(org) else {
-        return false;
-    };
-    let old = admission.claim.peek::<Claim>(org).ok().and_then(|claim| claim.replaces);
-    old.is_some_and(|old| old.digest() == node_key && admission.claim.open_signed_by::<Claim>(org, &[old]).is_ok())
+/// Whether the machine with this key said itself that it leaves, or that another key takes its place.
+pub(super) fn has_left(state: &State, node_key: Digest) -> bool {
+    state.members.get(&node_key).is_some_and(|member| member.left)
 }
 
-fn known_as(view: &NodeView, admission: Digest) -> MemberKnown {
-    MemberKnown { name: view.name.clone(), node_key: view.node_key.digest(), admission }
+/// Where what a gateway shows is not what the entries say, either way round.
+fn differences(state: &State, nodes: &[NodeView]) -> Vec<Distrust> {
+    let mut doubts: Vec<Distrust> = nodes.iter().filter_map(|node| doubt(state, node)).collect();
+    let shown: BTreeSet<Digest> = nodes.iter().map(|node| node.node_key.digest()).collect();
+    let hidden = state.members.iter().filter(|(key, _)| !shown.contains(key));
+    doubts.extend(hidden.map(|(key, member)| Distrust::Hidden {
+        name: member.claim().name.clone(),
+        node_key: *key,
+        folded: state.standing(member).word(),
+    }));
+    doubts
+}
+
+fn doubt(state: &State, node: &NodeView) -> Option<Distrust> {
+    let (name, node_key, shown) = (node.name.clone(), node.node_key.digest(), node.state);
+    let Some(member) = state.member(&node.node_key) else {
+        return Some(Distrust::Unknown { name, node_key, shown: shown.word() });
+    };
+    let (claim, admission) = (member.claim(), member.admission.digest);
+    if claim.name != name || admission != node.admission {
+        return Some(Distrust::OtherPapers { name, node_key, folded: claim.name.clone(), admission });
+    }
+    let folded = state.standing(member);
+    // Only the gateway knows whether it has made an SVID already.
+    let same = folded == shown || (folded, shown) == (Standing::Issued, Standing::Claimed);
+    (!same).then(|| Distrust::OtherStanding { name, node_key, shown: shown.word(), folded: folded.word() })
 }

@@ -13,7 +13,7 @@ use manifest::stored::Manifest;
 use serde::Serialize;
 
 use super::low::TooLow;
-use super::members::Member;
+use super::members::{Member, has_left};
 use super::patterns::Patterns;
 use super::published::{Published, nodes};
 use super::schema::CommonSchema;
@@ -56,7 +56,7 @@ pub struct Gone {
     pub name: NodeName,
     /// By a signed head.
     pub revoked: bool,
-    /// By its own signed word. If neither: only the gateway says that it is gone.
+    /// By its own signed word. If neither: its admission does not count any more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
     #[serde(skip)]
@@ -85,8 +85,8 @@ impl Prepared {
         self.published.as_ref().map(|published| published.map.root())
     }
 
-    /// A name without a leaf is free for the next key that a gateway shows under it. So nobody loses a leaf on a
-    /// gateway's word alone, but for those whom a person names.
+    /// A name without a leaf is free for the next key that a gateway lets in under it. So nobody loses a leaf unsaid, but
+    /// for those whom a person names.
     pub fn check_gone(&self, without: &[NodeName]) -> Result<(), OperateError> {
         let vanished = self.gone.iter().filter(|gone| !gone.revoked && !gone.left && !without.contains(&gone.name));
         let doubts: Vec<_> =
@@ -133,8 +133,9 @@ impl<D: Desk> Session<D> {
 
     /// Who is gone may have said so.
     async fn with_farewells(&mut self, mut prepared: Prepared) -> Result<Prepared, OperateError> {
+        let state = self.folded().await?;
         for gone in prepared.gone.iter_mut().filter(|gone| !gone.revoked) {
-            gone.left = self.has_left(gone.node_key).await?;
+            gone.left = has_left(&state, gone.node_key);
         }
         Ok(prepared)
     }

@@ -1,0 +1,92 @@
+//! One who has a gateway's disk, and writes into its ledger what no gateway would: the program finds it there as if it
+//! had come by itself.
+
+#![expect(clippy::unwrap_used, reason = "a trial fails by panicking")]
+
+use std::path::PathBuf;
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::key::{EdKey, Sign};
+use identity::principal::Author;
+use identity::time::Timestamp;
+use org::entry::{Action, SignedEntry};
+use org::fold::fold;
+use org::founding::Founding;
+use org::frontier::Frontier;
+use org::state::State;
+use rusqlite::{Connection, params};
+
+#[derive(Debug)]
+pub struct Intruder {
+    folder: PathBuf,
+}
+
+impl Intruder {
+    /// The folder `gateway` of a machine. Nobody serves from it while it is written to.
+    pub fn at(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    fn ledger(&self) -> Connection {
+        Connection::open(self.folder.join("ledger.db")).unwrap()
+    }
+
+    /// The key with which the gateway signs its entries.
+    pub fn voice(&self) -> EdKey {
+        EdKey::from_seed(std::fs::read(self.folder.join("voice.key")).unwrap().as_slice().try_into().unwrap())
+    }
+
+    pub fn founding(&self) -> Founding {
+        let query = "SELECT value FROM meta WHERE key = 'founding'";
+        let text: String = self.ledger().query_row(query, [], |row| row.get(0)).unwrap();
+        Founding::open(serde_json::from_str(&text).unwrap()).unwrap()
+    }
+
+    pub fn entries(&self) -> Vec<SignedEntry> {
+        let (ledger, org) = (self.ledger(), self.founding().id);
+        let mut query = ledger.prepare("SELECT envelope FROM entries ORDER BY id").unwrap();
+        let texts = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        let open = |text: String| SignedEntry::open(org, serde_json::from_str::<Envelope>(&text).unwrap()).unwrap();
+        texts.map(|text| open(text.unwrap())).collect()
+    }
+
+    /// What the entries say.
+    pub fn state(&self) -> State {
+        fold(&self.founding(), self.entries().into_iter().map(|signed| signed.envelope)).state
+    }
+
+    /// The next entry of a chain, by one who says that they have seen this, at this time.
+    pub fn entry(
+        &self,
+        (author, key): (Author, &dyn Sign),
+        seen: &Frontier,
+        at: Timestamp,
+        action: Action,
+    ) -> SignedEntry {
+        let about = (at, random::correlation().unwrap());
+        SignedEntry::write(self.founding().id, (seen, 1), (author, key), about, action).unwrap()
+    }
+
+    /// The gateway's next entry, in its own voice.
+    pub fn says(&self, gateway: &str, action: Action) -> SignedEntry {
+        let own = Author::Gateway(gateway.parse().unwrap());
+        self.entry((own, &self.voice()), &self.state().frontier, clock::now(), action)
+    }
+
+    pub fn put(&self, signed: &SignedEntry) {
+        let entry = &signed.entry;
+        let (author, seq) = (entry.author.to_string(), i64::try_from(entry.seq).unwrap());
+        let envelope = serde_json::to_string(&signed.envelope).unwrap();
+        let row = "INSERT INTO entries (author, epoch, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let row = self.ledger().execute(row, params![author, entry.epoch, seq, signed.digest.to_string(), envelope]);
+        assert_eq!(row.unwrap(), 1);
+    }
+
+    /// Has the gateway believe that it saw a recovery at this time.
+    pub fn saw(&self, recovery: Digest, at: Timestamp) {
+        let row = "INSERT OR REPLACE INTO sights (recovery, since) VALUES (?1, ?2)";
+        assert_eq!(self.ledger().execute(row, params![recovery.to_string(), at.unix()]).unwrap(), 1);
+    }
+}

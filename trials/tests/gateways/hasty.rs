@@ -1,0 +1,225 @@
+//! Two phrases and one gateway's disk are stolen. The gateway dates the beginning of a recovery back; the other one counts
+//! from the moment at which it heard of it itself.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use ground::clock;
+use ground::sealed::{self, SealError};
+use identity::envelope::Envelope;
+use identity::head::Head;
+use identity::key::EdKey;
+use identity::principal::Author;
+use identity::signers::SignersRef;
+use identity::time::Seconds;
+use org::entry::{Action, SignedEntry};
+use trials::intruder::Intruder;
+use trials::place::{Place, Running, json, stderr, succeeded, text, until};
+use trials::stranger::Dial;
+use trials::thief::signed_call;
+use wire::control::Call;
+use wire::permit::Ask;
+
+use super::Two;
+
+/// Both serve; the second one is the thief's, and has written that a recovery began long ago.
+struct Heist {
+    two: Two,
+    laptop: Running,
+    vps: Running,
+    recovery: Envelope,
+    eve: EdKey,
+}
+
+impl Heist {
+    fn new(delay: &str) -> Self {
+        let (two, file) = founded(delay);
+        let place = &two.place;
+        let laptop = place.serve();
+        place.joined("vps");
+        two.request();
+        succeeded(&place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
+        two.install();
+        let vps = two.serve_vps();
+        two.settle();
+        assert_eq!((laptop.stop(), vps.stop()), (Some(0), Some(0)));
+
+        // The thief has the recovery signed where nobody hears of it, and then puts the disk back.
+        let folder = place.scope("vps").join("gateway");
+        place.copy(&folder, &place.path("kept"));
+        let vps = two.serve_vps();
+        let words = ["recover", "--card", "harbor.card", "--signer", "eve", "--unprotected", "--yes", "--json"];
+        let mut command = std::process::Command::new(trials::place::binary("freehold"));
+        command.args(words).args(["--phrases-file", &file, "--gateway", &two.address(), "--home"]);
+        command.arg(place.path("eve")).current_dir(place.path("")).env("USER", "ann");
+        succeeded(&trials::place::output(command));
+        vps.kill();
+        let intruder = Intruder::at(folder.clone());
+        let begun = |signed: SignedEntry| match signed.entry.action {
+            Action::RecoveryBegin { recovery } => Some(recovery),
+            _ => None,
+        };
+        let recovery = intruder.entries().into_iter().find_map(begun).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        place.copy(&place.path("kept"), &folder);
+        let key = std::fs::read(place.path("eve/harbor/operator/signers/eve.key")).unwrap();
+        let seed: Result<_, SealError> = sealed::open(&key, "freehold signer eve", || Err(SealError::Kdf));
+        let eve = EdKey::from_seed(seed.unwrap().as_slice().try_into().unwrap());
+
+        let own = (Author::Gateway("vps".parse().unwrap()), intruder.voice());
+        let long_ago = clock::now() - Seconds::HOUR.times(25);
+        let action = Action::RecoveryBegin { recovery: recovery.clone() };
+        intruder.put(&intruder.entry((own.0, &own.1), &intruder.state().frontier, long_ago, action));
+        intruder.saw(recovery.digest(), long_ago);
+        let (laptop, vps) = (two.place.serve(), two.serve_vps());
+        let heist = Self { two, laptop, vps, recovery, eve };
+        until("the laptop has heard of the recovery", || heist.first().entries().iter().any(begins));
+        heist
+    }
+
+    /// The honest one's ledger.
+    fn first(&self) -> Intruder {
+        Intruder::at(self.two.place.org().join("gateway"))
+    }
+
+    fn second(&self) -> Intruder {
+        Intruder::at(self.two.place.scope("vps").join("gateway"))
+    }
+
+    /// Eve's signers take over at the second gateway, which finds that the delay is long over.
+    fn take_over(&self) {
+        let (ledger, port) = (self.second(), self.two.spare.port);
+        let (state, org) = (ledger.state(), ledger.founding().id);
+        let mut head: Head = state.head().unwrap().head.clone();
+        (head.version, head.issued_at) = (head.version + 1, clock::now());
+        head.signers = SignersRef { version: 2, id: self.recovery.digest() };
+        let head = Envelope::seal(Some(org), &head).unwrap().signed(&self.eve).unwrap();
+        let action = Action::SignersInstall { signers: self.recovery.clone(), head };
+        let own = (Author::Signer("eve".parse().unwrap()), &self.eve);
+        let install = ledger.entry((own.0, own.1), &state.frontier, clock::now(), action);
+        let call = Call::Append { entries: vec![install.envelope] };
+        let mut line = Dial::to(port).line();
+        let reply = line.ask(Ask::Control, &signed_call("eve", &call, line.exporter, &self.eve)).unwrap();
+        assert_eq!(reply.code(), "ok", "{:?}", reply.body);
+    }
+
+    /// Has the honest gateway the thief's signers?
+    fn is_taken(&self) -> bool {
+        self.first().state().signer_set().quorum.key_of(&"eve".parse().unwrap()).is_some()
+    }
+
+    fn at_first(&self, words: &[&str]) -> std::process::Output {
+        self.two.place.freehold(&[words, &["--gateway", &self.two.place.address()]].concat())
+    }
+}
+
+/// An org whose recoveries take this long, and a file with two of its phrases.
+fn founded(delay: &str) -> (Two, String) {
+    let two = Two { place: Place::new(), spare: Place::new() };
+    let (place, address) = (&two.place, two.place.address());
+    let words = ["found", "harbor", "--unprotected", "--advertise", &address, "--node", "laptop", "--json"];
+    let founded = json(&place.freehold(&[&words[..], &["--recovery-delay", delay]].concat()));
+    let phrases: Vec<_> = founded["recovery"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let stolen = place.path("stolen");
+    std::fs::write(&stolen, phrases[..2].join("\n")).unwrap();
+    std::fs::set_permissions(&stolen, std::fs::Permissions::from_mode(0o600)).unwrap();
+    succeeded(&place.freehold(&["org", "card", "--out", "harbor.card"]));
+    let file = stolen.to_string_lossy().into_owned();
+    (two, file)
+}
+
+fn begins(signed: &SignedEntry) -> bool {
+    matches!(signed.entry.action, Action::RecoveryBegin { .. })
+}
+
+#[test]
+fn a_recovery_that_another_gateway_dates_back_waits_here_and_the_signers_stop_it() {
+    let heist = Heist::new("24h");
+    let (place, b) = (&heist.two.place, heist.two.address());
+    heist.take_over();
+    // What the others write does not wait behind it, and it floods no log.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert!(!heist.is_taken(), "the thief's signers are in force at the honest gateway");
+    let due = place.facts(&["status"])["alarms"].to_string();
+    assert!(due.contains("RECOVERY"), "{due}");
+    place.joined("web-1");
+    let cancelled = heist.at_first(&["recover", "--cancel", "--yes", "--json"]);
+    succeeded(&cancelled);
+    assert_eq!(json(&cancelled)["state"], "cancelled");
+    // It is over here for good, whatever the second one goes on saying.
+    succeeded(&heist.at_first(&["refresh"]));
+    let invite = json(&heist.at_first(&["invite", "create", "--json"]));
+    succeeded(&place.join("web-2", &text(&invite, "code")));
+    succeeded(&heist.at_first(&["gateway", "remove", "vps", "--yes"]));
+    assert!(!heist.is_taken());
+    assert!(!heist.first().state().is_frozen());
+    assert_eq!(json(&heist.at_first(&["audit", "--verify", "--json"]))["ok"], true);
+    let eve = heist.two.place.freehold(&["node", "list", "--gateway", &b]);
+    assert!(!eve.status.success(), "nobody believes it: {}", stderr(&eve));
+    drop((heist.laptop, heist.vps));
+}
+
+#[test]
+fn a_recovery_is_taken_from_another_gateway_when_the_own_delay_has_run() {
+    let heist = Heist::new("20s");
+    let heard = clock::now();
+    heist.take_over();
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert!(!heist.is_taken(), "taken after {}", clock::now().since(heard));
+    // Nobody says anything new: the page is asked for again by itself.
+    until("the own delay has run, and it is taken", || heist.is_taken());
+    let ran = clock::now().since(heard);
+    assert!(ran >= Seconds(15) && ran <= Seconds(40), "taken after {ran}");
+    drop((heist.laptop, heist.vps));
+}
+
+#[test]
+fn no_restart_shortens_the_delay_or_begins_it_anew() {
+    let heist = Heist::new("20s");
+    let heard = clock::now();
+    heist.take_over();
+    let Heist { two, laptop, vps, recovery, eve } = heist;
+    assert_eq!(laptop.stop(), Some(0));
+    let since = || {
+        let ledger = rusqlite::Connection::open(two.place.org().join("gateway/ledger.db")).unwrap();
+        ledger.query_row("SELECT since FROM sights", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let first = since();
+    assert!(first <= heard.unix() && heard.unix() - first < 10);
+    let laptop = two.place.serve();
+    assert_eq!(since(), first);
+    let heist = Heist { two, laptop, vps, recovery, eve };
+    assert!(!heist.is_taken());
+    until("the own delay has run, and it is taken", || heist.is_taken());
+    assert!(clock::now().since(heard) >= Seconds(15));
+    drop((heist.laptop, heist.vps));
+}
+
+#[test]
+fn a_new_gateway_waits_for_no_recovery_that_its_machine_follows_already() {
+    let (two, file) = founded("15s");
+    let place = &two.place;
+    let _laptop = place.serve();
+    let words = ["recover", "--card", "harbor.card", "--signer", "zoe", "--unprotected", "--yes", "--json"];
+    succeeded(&place.operator("zoe", &[&words[..], &["--phrases-file", &file]].concat()));
+    assert_eq!(place.operator_facts("zoe", &["recover", "--wait"])["state"], "done");
+    // The roots were in a safe.
+    for name in
+        ["identity-root", "endpoint-root"].iter().flat_map(|root| [".key", ".pem"].map(|end| format!("{root}{end}")))
+    {
+        std::fs::copy(place.org().join("operator").join(&name), place.path("zoe/harbor/operator").join(&name)).unwrap();
+    }
+    let begun = clock::now();
+    let invite = place.operator_facts("zoe", &["invite", "create"]);
+    succeeded(&place.join("vps", &text(&invite, "code")));
+    two.request();
+    succeeded(&place.operator("zoe", &["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
+    two.install();
+    let _vps = two.serve_vps();
+    let state = Intruder::at(place.scope("vps").join("gateway")).state();
+    assert_eq!(state.signer_set().version, 2);
+    let took = clock::now().since(begun);
+    assert!(took < Seconds(15), "it may have waited: {took}");
+    // It serves what the recovered signers say.
+    let invite = place.operator_facts("zoe", &["invite", "create", "--at", "vps"]);
+    succeeded(&place.join("web-1", &text(&invite, "code")));
+}
