@@ -15,7 +15,7 @@ use identity::time::Seconds;
 use org::entry::SignedEntry;
 use org::founding::{BadFounding, Founding};
 use org::gateway::{GatewayGrant, GatewayRequest};
-use org::state::State;
+use org::state::{State, Unfit};
 use pki_types::CertificateDer;
 use wire::connect::{Believed, CallError, Gateway as Door};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have};
@@ -234,6 +234,9 @@ fn take_page(
             let signed = SignedEntry::open(state.org, envelope).map_err(NotTaken::from)?;
             let unheard = state.recovery_in(&signed).filter(|recovery| !floor.contains(recovery));
             if held.follows(&signed) {
+                if held.is_full() {
+                    return Err(not_taken(&Unfit::FromTheFuture));
+                }
                 held.add(&signed);
                 continue;
             }

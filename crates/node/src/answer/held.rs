@@ -9,6 +9,9 @@ use identity::time::{Seconds, Timestamp};
 use org::entry::SignedEntry;
 use org::frontier::Frontier;
 
+/// Whoever hands over what waits may have made it up, authors and all: of more than this nothing is taken.
+const MOST_AUTHORS: usize = 1_000;
+
 /// How long something waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -29,6 +32,10 @@ pub struct Held {
 impl Held {
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.first.len() >= MOST_AUTHORS
     }
 
     /// Is it time to ask for all of it again?
@@ -113,6 +120,20 @@ mod tests {
         assert!(!held.follows(&cancel) && !held.follows(&free) && !held.follows(&before));
         let told: Vec<_> = held.last().0.iter().map(|(who, place)| (who.to_string(), place.seq)).collect();
         assert_eq!(told, [("signer/eve".to_owned(), 1), ("node/gw-1".to_owned(), 3), ("node/gw-2".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn authors_that_nobody_knows_fill_no_memory() {
+        let install = entry("eve", None, &[]);
+        let mut held = Held::default();
+        held.begin(&install, Wait::Until(NOW));
+        let (mut one, mut count) = (entry("zoe", None, &[&install]), 0);
+        while !held.is_full() {
+            one.entry.author = author(&format!("zoe-{count}"));
+            held.add(&one);
+            count += 1;
+        }
+        assert_eq!(count, MOST_AUTHORS - 1);
     }
 
     #[test]

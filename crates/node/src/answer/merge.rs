@@ -57,6 +57,10 @@ impl Desk<'_> {
                 before = Some(self.state.clone());
             }
             if merged.held.follows(&signed) {
+                if merged.held.is_full() {
+                    merged.stopped = Some(Unfit::FromTheFuture);
+                    break;
+                }
                 merged.held.add(&signed);
                 continue;
             }
