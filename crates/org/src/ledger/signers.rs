@@ -205,9 +205,11 @@ impl<'a> Walk<'a> {
         self.settled.get(&step.to.version).is_some_and(|id| *id != step.to.id)
     }
 
-    /// When any step to this set was first seen.
+    /// When any step from here to this set was first seen. Steps that could not follow tell nothing: a stranger may have
+    /// sown them.
     fn seen(&self, to: Digest) -> Timestamp {
-        let sights = self.steps.iter().filter(|step| step.to.id == to).filter_map(|step| self.sights.get(&step.digest));
+        let steps = self.steps.iter().filter(|step| step.to.id == to && self.kind_of(step).is_some());
+        let sights = steps.filter_map(|step| self.sights.get(&step.digest));
         sights.min().copied().unwrap_or(self.now)
     }
 
@@ -225,24 +227,31 @@ impl<'a> Walk<'a> {
         let rivals: Vec<&Step> = std::iter::once(winner.step).chain(others.iter().copied()).collect();
         let first = others.iter().map(|it| self.seen(it.to.id)).min().unwrap_or(winner.at);
         let since = winner.at.max(first);
-        let mut ways: Vec<(Timestamp, Digest, &'a Step)> =
+        let ways: Vec<Candidate<'a>> =
             self.steps.iter().filter_map(|step| self.leads_out(step, &rivals, since)).collect();
-        ways.sort_by_key(|(at, digest, _)| (*at, *digest));
-        if let Some((at, _, step)) = ways.first().copied().filter(|(at, ..)| *at <= self.now) {
-            let other = |(_, digest, it): &(Timestamp, Digest, &Step)| {
-                it.to.id != step.to.id && self.sights.get(digest).is_some_and(|seen| *seen <= at + self.basis.delay)
+        let first = |word: Word| ways.iter().filter(move |it| it.step.word == word).min_by_key(|it| it.rank());
+        let due = first(Word::Recovery).filter(|it| it.at <= self.now);
+        // As between a succession and a recovery: what the rivals signed together wins until one delay after.
+        let chosen = match (first(Word::Signers), due) {
+            (Some(agreed), Some(due)) if agreed.at > due.at + self.basis.delay => Some(due),
+            (agreed, due) => agreed.or(due),
+        };
+        if let Some(chosen) = chosen {
+            let other = |it: &&Candidate<'a>| {
+                let seen = self.sights.get(&it.step.digest).is_some_and(|seen| *seen <= chosen.at + self.basis.delay);
+                it.step.word == chosen.step.word && it.step.to.id != chosen.step.to.id && seen
             };
-            if !ways.iter().any(other) {
-                return Next::Step(step, at);
+            if ways.iter().find(other).is_none() {
+                return Next::Step(chosen.step, chosen.at);
             }
         }
-        let pending = ways.into_iter().map(|(at, digest, _)| (digest, at)).collect();
+        let pending = ways.iter().map(|it| (it.step.digest, it.at)).collect();
         let rivals = rivals.into_iter().map(|step| step.to.clone()).collect();
         Next::Freeze(Frozen { last: self.at.clone(), rivals, since, pending })
     }
 
     /// A set that every rival's threshold signed leads out at once; a recovery after its delay.
-    fn leads_out(&self, step: &'a Step, rivals: &[&Step], since: Timestamp) -> Option<(Timestamp, Digest, &'a Step)> {
+    fn leads_out(&self, step: &'a Step, rivals: &[&Step], since: Timestamp) -> Option<Candidate<'a>> {
         let seen = *self.sights.get(&step.digest)?;
         if step.brings_back(&self.gone) {
             return None;
@@ -253,18 +262,18 @@ impl<'a> Walk<'a> {
             Word::Signers => {
                 let named: BTreeSet<Digest> = std::iter::once(step.previous).chain(step.also.iter().copied()).collect();
                 let all = named == ids().collect() && rivals.iter().all(|it| step.is_signed_by(&it.to.quorum));
-                (two_on && all).then_some((seen.max(since), step.digest, step))
+                (two_on && all).then_some(Candidate { at: seen.max(since), step })
             }
             Word::Recovery => {
                 let fits = step.settles && step.previous == self.at.id && (two_on || ids().any(|id| id == step.to.id));
                 let signed = fits && step.is_signed_by(&self.basis.recovery);
-                signed.then(|| (seen.max(since) + self.basis.delay, step.digest, step))
+                signed.then(|| Candidate { at: seen.max(since) + self.basis.delay, step })
             }
         }
     }
 
     fn shout_of_others(&mut self, all: &Candidates<'a>, taken: Digest) {
-        let others = all.values().filter(|it| it.step.to.id != taken && it.step.word == Word::Signers);
+        let others = all.values().filter(|it| it.step.to.id != taken);
         self.late.extend(others.map(|it| it.step.digest));
     }
 
