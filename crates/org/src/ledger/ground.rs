@@ -85,6 +85,15 @@ impl Ground {
     /// What is so of trust: as the head in force says, and whatever a rival took away.
     pub fn trust(&self) -> Vec<TrustLine> {
         let own = self.head().map(|head| head.trust.clone()).unwrap_or_default();
-        self.rivals.iter().fold(own, |lines, rival| trust::heed(&lines, &rival.head.trust, true))
+        self.rivals.iter().fold(own, |lines, rival| taken_away(&lines, &rival.head.trust))
     }
+}
+
+/// A rival retires roots and adds none; only where its retirements cannot stand alone, what takes their place comes too.
+pub(super) fn taken_away(lines: &[TrustLine], told: &[TrustLine]) -> Vec<TrustLine> {
+    let heeded = trust::heed(lines, told, false);
+    let retires = |line: &&TrustLine| !line.state.is_trusted() && lines.iter().any(|it| it.is_same(line));
+    let all =
+        told.iter().filter(retires).all(|line| heeded.iter().any(|it| it.is_same(line) && it.state == line.state));
+    if all { heeded } else { trust::heed(lines, told, true) }
 }
