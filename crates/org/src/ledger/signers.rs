@@ -90,8 +90,8 @@ struct Walk<'a> {
     steps: &'a [Step],
     sights: &'a Sights,
     now: Timestamp,
-    /// Of each version that the floor settles, the set.
-    settled: BTreeMap<u64, Digest>,
+    /// The sets that the floor settles.
+    settled: BTreeSet<Digest>,
     at: SignerSet,
     since: Timestamp,
     path: Vec<Digest>,
@@ -133,7 +133,7 @@ enum Next<'a> {
 impl<'a> Walk<'a> {
     fn next(&mut self) -> Next<'a> {
         let all = self.candidates();
-        if let Some(floor) = all.iter().find(|((_, to), _)| self.settled.values().any(|id| id == to)) {
+        if let Some(floor) = all.iter().find(|((_, to), _)| self.is_settled(*to)) {
             let ((_, to), candidate) = floor;
             // Whoever settled it has waited.
             let at = candidate.at.min(self.seen(*to)).max(self.since);
@@ -190,7 +190,10 @@ impl<'a> Walk<'a> {
     fn kind_of(&self, step: &Step) -> Option<Kind> {
         let one_on = self.at.version.checked_add(1) == Some(step.to.version);
         let two_on = self.at.version.checked_add(2) == Some(step.to.version);
-        let fits = step.previous == self.at.id && step.also.is_empty() && !step.brings_back(&self.gone);
+        // What several rivals signed together follows any one of them where a person has settled it.
+        let together = self.is_settled(step.to.id) && step.follows().any(|id| id == self.at.id);
+        let alone = step.previous == self.at.id && step.also.is_empty();
+        let fits = (alone || together) && !step.brings_back(&self.gone);
         match step.word {
             Word::Signers if fits && one_on => step.is_signed_by(&self.at.quorum).then_some(Kind::Own),
             // A way out of a freeze that is none here is a recovery like any other.
@@ -201,8 +204,14 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Up to the floor only what leads there counts, and nothing as long as the way there is not known.
     fn contradicts_floor(&self, step: &Step) -> bool {
-        self.settled.get(&step.to.version).is_some_and(|id| *id != step.to.id)
+        let below = self.basis.floor.is_some_and(|floor| step.to.version <= floor.version);
+        below && !self.is_settled(step.to.id)
+    }
+
+    fn is_settled(&self, id: Digest) -> bool {
+        self.settled.contains(&id)
     }
 
     /// When any step from here to this set was first seen. Steps that could not follow tell nothing: a stranger may have
@@ -297,9 +306,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The sets on the way to the floor, by version: whoever named the floor settled them all.
-fn settled(basis: &Basis, steps: &[Step]) -> BTreeMap<u64, Digest> {
-    let Some(floor) = basis.floor else { return BTreeMap::new() };
+/// The sets on the way to the floor: whoever named the floor settled them all.
+fn settled(basis: &Basis, steps: &[Step]) -> BTreeSet<Digest> {
+    let Some(floor) = basis.floor else { return BTreeSet::new() };
     // By the lowest digest where several ways lead there: from the floor on they are one.
     let mut reached: BTreeMap<Digest, (SignerSet, Option<Digest>)> = BTreeMap::new();
     reached.insert(basis.first.id, (basis.first.clone(), None));
@@ -314,10 +323,10 @@ fn settled(basis: &Basis, steps: &[Step]) -> BTreeMap<u64, Digest> {
             }
         }
     }
-    let mut path = BTreeMap::new();
+    let mut path = BTreeSet::from([floor.id]);
     let mut at = Some(floor.id);
     while let Some((set, before)) = at.and_then(|id| reached.get(&id)) {
-        path.insert(set.version, set.id);
+        path.insert(set.id);
         at = *before;
     }
     path

@@ -6,3 +6,4 @@ mod scenes_signers;
 mod scenes_heads;
 mod scenes_entries;
 mod scenes_attacks;
+mod histories;

@@ -58,6 +58,33 @@ fn a_floor_settles_all_sets_before_it() {
 }
 
 #[test]
+fn a_newcomer_who_has_heard_only_the_thief_stays_below_its_floor_and_takes_no_set_that_leads_elsewhere() {
+    let Replaced { org, home, bob, false_step, .. } = replaced();
+    for floor in [bob.as_ref(), org.later(3, 1, &["cid"]).as_ref()] {
+        let mut new = org.newcomer(Some(floor));
+        hear(&mut new, &org.first, 20);
+        tell(&mut new, &false_step, 20);
+        let stays = in_force(&new, 90);
+        assert_eq!((&stays.set, stays.below_floor), (&org.set(), true));
+        assert!(stays.late.contains(&false_step.digest()));
+    }
+    let mut new = org.newcomer(Some(bob.as_ref()));
+    tell(&mut new, &false_step, 20);
+    give(&home, &mut new, 90);
+    assert_eq!(in_force(&new, 90).set, bob);
+}
+
+#[test]
+fn a_floor_that_names_a_set_which_two_rivals_signed_together_is_reached() {
+    let (org, home, [one, other]) = raced(&["ann", "bob", "cid"], &["ann", "bob", "dan"]);
+    let all = org.later(3, 1, &["ann", "bob"]);
+    let mut new = org.newcomer(Some(all.as_ref()));
+    give(&home, &mut new, 500);
+    tell(&mut new, &org.agreed(&[&one, &other], &all, org.first.digest(), &["ann"]), 500);
+    assert_eq!((in_force(&new, 500).set, in_force(&new, 500).below_floor), (all, false));
+}
+
+#[test]
 fn a_node_without_a_floor_that_meets_both_on_one_day_freezes_until_a_recovery_names_one() {
     let Replaced { org, mut home, bob, false_step, eve, .. } = replaced();
     let mut away = org.replica();
