@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, Mandate, Revocations, SignedHead, TrustLine};
+use identity::head::{Head, Mandate, Revocations, TrustLine};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::signers::SignerSet;
@@ -35,7 +35,8 @@ pub fn rank(head: &HeadRecord) -> (u64, u64, std::cmp::Reverse<Digest>) {
 
 /// Signed by the threshold of the very set that it names.
 pub fn is_of(record: &HeadRecord, set: &SignerSet) -> bool {
-    record.head.signers == set.as_ref() && SignedHead::open(set, &record.envelope).is_ok()
+    let quorum = &set.quorum;
+    record.head.signers == set.as_ref() && record.envelope.signers_among(&quorum.keys()).len() >= quorum.threshold()
 }
 
 pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {

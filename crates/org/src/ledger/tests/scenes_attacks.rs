@@ -240,3 +240,50 @@ fn an_invite_of_a_forged_kind_or_another_id_lets_nobody_in() {
     let swapped = write(&org, &mut home, "g1", 1, Action::NodeAdmit { claim, invite: Some(other), approval: None });
     assert!(matches!(why(&home, &swapped, 1), Some(Why::Unreadable(_))));
 }
+
+#[test]
+fn a_gateway_lets_in_only_such_names_and_kinds_as_its_mandate_says() {
+    let org = Org::new(1, &["ann"]);
+    let narrow = org.forged(&org.first, &["ann"], |head, _| {
+        head.version = 2;
+        head.mandates[0].names = vec!["web-*".parse().unwrap()];
+        head.mandates[1].kinds.clear();
+    });
+    let mut home = org.replica();
+    hear(&mut home, &narrow, 1);
+    let invite = org.invite("i", &["*"], &[("g1", 9), ("g2", 9)], (300, &["ann"]));
+    admit(&org, &mut home, ("g1", 2), ("k1", "web-1"), &invite);
+    assert_holds(&home, "web-1", "k1", 2);
+    for (gateway, name) in [("g1", "db-1"), ("g2", "web-2")] {
+        let beyond = admit(&org, &mut home, (gateway, 2), ("k2", name), &invite);
+        assert_waits(&home, &beyond, 2, &NotMember::NoMandate);
+    }
+}
+
+#[test]
+fn a_name_that_was_ended_for_good_is_nobodys() {
+    let org = Org::new(1, &["ann"]);
+    let ended = org.forged(&org.first, &["ann"], |head, _| {
+        head.version = 2;
+        for name in ["alpha", "x"] {
+            head.revocations.principals.insert(format!("spiffe://harbor/node/{name}").parse().unwrap());
+        }
+    });
+    let mut home = org.replica();
+    hear(&mut home, &ended, 1);
+    let invite = org.invite("i", &["x", "y"], &[("g1", 9)], (300, &["ann"]));
+    let entry = admit(&org, &mut home, ("g1", 2), ("k1", "x"), &invite);
+    assert_waits(&home, &entry, 2, &NotMember::NameEnded(node("x")));
+    assert_nobody(&home, "alpha", 2);
+    admit(&org, &mut home, ("g1", 2), ("k2", "y"), &invite);
+    assert_holds(&home, "y", "k2", 2);
+}
+
+#[test]
+fn a_key_that_is_listed_gets_no_second_name() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    let invite = org.invite("i", &["x"], &[("g1", 9)], (300, &["ann"]));
+    let entry = admit(&org, &mut home, ("g1", 1), ("ka", "x"), &invite);
+    assert_waits(&home, &entry, 1, &NotMember::ListedAs(node("alpha")));
+}
