@@ -85,11 +85,12 @@ impl Replica {
         Ok(())
     }
 
-    /// The leaves of nodes in a map, if they are that map.
+    /// The leaves of nodes in a map. They are filed under the names that they say themselves, whoever sent them.
     pub fn take_map(&mut self, leaves: &Leaves) {
         let all: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
         if let Ok(map) = MembersMap::of(&all) {
-            self.maps.insert(map.root(), leaves.clone());
+            let leaves = leaves.values().map(|leaf| (leaf.name.clone(), leaf.clone())).collect();
+            self.maps.insert(map.root(), leaves);
         }
     }
 

@@ -54,10 +54,11 @@ enum What {
     ForgeEntry,
     ForgeInvite,
     Release,
+    Garble,
 }
 
 /// How often each comes, one against the other.
-const ACTS: [(What, u64); 16] = [
+const ACTS: [(What, u64); 17] = [
     (What::Wait, 6),
     (What::Exchange, 10),
     (What::Invite, 4),
@@ -74,6 +75,7 @@ const ACTS: [(What, u64); 16] = [
     (What::ForgeEntry, 4),
     (What::ForgeInvite, 2),
     (What::Release, 8),
+    (What::Garble, 2),
 ];
 
 /// Each act has its own dice: whoever drops one changes nothing about the others.

@@ -12,7 +12,7 @@ use crate::ledger::tests::replicas::{
     admission, admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, install, publish, shows_leaf,
     state, tell, why, write,
 };
-use crate::ledger::tests::world::{Org, day, ed, invite, key, machine, node, signed, voice};
+use crate::ledger::tests::world::{Org, day, invite, junk, key, machine, node, signed, voice};
 
 #[test]
 fn what_is_spliced_in_before_a_head_is_drafted_gets_no_leaf() {
@@ -171,25 +171,16 @@ fn a_copy_with_a_signature_that_does_not_hold_unsigns_nothing() {
     hear(&mut home, &next, 1);
     admit(&org, &mut home, ("g1", 1), ("k1", "x"), &invite);
     for low in ["0", "A", "a", "z", "~"] {
-        tell(&mut home, &with_junk(&invite, low), 2);
-        tell(&mut home, &with_junk(&next.envelope, low), 2);
+        tell(&mut home, &junk(&invite, "ann", low), 2);
+        tell(&mut home, &junk(&next.envelope, "ann", low), 2);
     }
     assert_eq!(head_of(&home, 2), Some(next.digest()));
     assert_holds(&home, "x", "k1", 2);
-    tell(&mut home, &with_junk(&step, "A"), 3);
+    tell(&mut home, &junk(&step, "ann", "A"), 3);
     assert_eq!(state(&home, 3).signers, org.set().as_ref(), "and signs nothing");
     tell(&mut home, &step, 4);
-    tell(&mut home, &with_junk(&step, "A"), 5);
+    tell(&mut home, &junk(&step, "ann", "A"), 5);
     assert_eq!(state(&home, 5).signers, bob.as_ref());
-}
-
-/// The same bytes, and a signature under ann's key that is none.
-fn with_junk(envelope: &Envelope, low: &str) -> Envelope {
-    let mut json = serde_json::to_value(envelope).unwrap();
-    let bytes: Vec<u8> = low.bytes().cycle().take(64).collect();
-    let keyid = identity::key::Sign::public(&ed("ann")).to_string();
-    json["signatures"] = serde_json::json!([{ "keyid": keyid, "sig": identity::text::base64(&bytes) }]);
-    serde_json::from_value(json).unwrap()
 }
 
 #[test]

@@ -417,3 +417,30 @@ fn who_was_away_for_a_year_needs_the_signer_chain_and_the_head_in_force_and_noth
     assert_eq!(in_force(&away, 365).set, in_force(&home, 365).set);
     assert_eq!(state(&away, 365), state(&home, 365));
 }
+
+#[test]
+fn what_a_reached_head_of_a_former_set_took_back_counts_though_the_next_forgot_it() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    let revokes = publish(&org, &mut home, (1, &["ann"]), &revoking("ka"));
+    let bob = org.later(2, 1, &["bob"]);
+    let step = org.succession(&org.set(), &bob, revokes.digest(), &["ann"]);
+    let forgets = org.forged(&revokes, &["bob"], |head, leaves| {
+        (head.version, head.signers, head.revocations) = (3, bob.as_ref(), Default::default());
+        leaves.insert(node("alpha"), leaf("alpha", "ka"));
+    });
+    hear_all(&mut home, &[step.into(), forgets.clone()], 2);
+    assert_eq!(head_of(&home, 2), Some(forgets.digest()));
+    assert_nobody(&home, "alpha", 2);
+}
+
+#[test]
+fn a_map_whose_leaves_are_filed_under_other_names_is_read_by_the_leaves() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    let filed_wrong = org.first.map.clone().unwrap().into_values().map(|leaf| (node("elsewhere"), leaf)).collect();
+    home.take_map(&filed_wrong);
+    let invite = org.invite("i", &["alpha"], &[("g2", 9)], (50, &["ann"]));
+    admit(&org, &mut home, ("g2", 1), ("k-eve", "alpha"), &invite);
+    assert_holds(&home, "alpha", "ka", 1);
+}

@@ -306,3 +306,12 @@ pub fn signed(mut envelope: Envelope, by: &[&str]) -> Envelope {
     }
     envelope
 }
+
+/// The same bytes, and a signature under somebody's key that is none.
+pub fn junk(envelope: &Envelope, of: &str, filled_with: &str) -> Envelope {
+    let mut json = serde_json::to_value(envelope).unwrap();
+    let bytes: Vec<u8> = filled_with.bytes().cycle().take(64).collect();
+    let sig = identity::text::base64(&bytes);
+    json["signatures"] = serde_json::json!([{ "keyid": ed(of).public().to_string(), "sig": sig }]);
+    serde_json::from_value(json).unwrap()
+}

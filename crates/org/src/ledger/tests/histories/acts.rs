@@ -46,6 +46,7 @@ impl History {
             What::ForgeEntry => self.forge_entry(dice),
             What::ForgeInvite => self.forge_invite(dice),
             What::Release => self.release(dice),
+            What::Garble => self.garble(dice),
         }
     }
 

@@ -6,11 +6,8 @@ use crate::ledger::tests::replicas::{hear, hear_all, holdings};
 use crate::ledger::tests::world::{DELAY, day};
 
 impl History {
-    /// L8. Where thieves can speak for the set in force, or for the phrases, only people can end it.
+    /// L8.
     pub(super) fn finale(&mut self) {
-        if matches!(self.cast.theft, Theft::Signer | Theft::Phrases) {
-            return;
-        }
         for _ in 0..2 {
             for from in 0..self.replicas.len() {
                 for to in 0..self.replicas.len() {
@@ -24,7 +21,10 @@ impl History {
         }
         self.now += 3 * DELAY;
         self.say("everybody has heard everything, the thieves' drawer, too".to_owned());
-        let by = self.signers_at(0);
+        let by = match self.cast.theft {
+            Theft::Nothing | Theft::Voices => self.signers_at(0),
+            Theft::Signer | Theft::Phrases => Some(self.settle_by_hand()),
+        };
         let Some(head) = by.and_then(|by| self.publish_at(0, &by, &Wish::default(), ", the last")) else {
             return self.breaks("L8", "the operators cannot publish".to_owned());
         };
@@ -43,6 +43,21 @@ impl History {
             }
         }
         self.look_at_newcomer(&head);
+    }
+
+    /// Where thieves speak for the set in force or for the phrases, people go to every machine and settle who follows the
+    /// founders.
+    fn settle_by_hand(&mut self) -> Vec<String> {
+        let set = self.org.later(3, 1, &["saved"]);
+        let way = self.org.way_out(&self.org.set(), &set, self.org.first.digest(), &["phrase-1", "phrase-3"]).into();
+        for at in 0..self.replicas.len() {
+            self.replicas[at].1.basis.floor = Some(set.as_ref());
+            self.hand(at, &self.org.first.clone());
+            self.hand(at, &way);
+        }
+        self.truth = vec![self.org.set(), set];
+        self.say("people settle on every machine that `saved` follows the founders".to_owned());
+        vec!["saved".to_owned()]
     }
 
     /// Whoever comes now needs the signer chain and this head, and no other.

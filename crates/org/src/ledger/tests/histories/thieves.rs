@@ -1,12 +1,14 @@
 //! What thieves do in a history: they make things for their drawer, and release each to whom and when they like.
 
+use identity::envelope::Payload as _;
 use identity::id::Digest;
 
 use super::acts::NAMES;
 use super::{Dice, History, Theft, names, short};
-use crate::ledger::entry::{Action, SignedEntry, Under};
-use crate::ledger::tests::replicas::admission;
-use crate::ledger::tests::world::{GATEWAYS, Sent, key, leaf, mandate, node, voice};
+use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
+use crate::ledger::fold::Leaves;
+use crate::ledger::tests::replicas::{admission, hear, holdings};
+use crate::ledger::tests::world::{GATEWAYS, Sent, day, junk, key, leaf, mandate, node, voice};
 
 impl History {
     fn keep(&mut self, sent: Sent, told: String) {
@@ -129,6 +131,27 @@ impl History {
             let name = &self.replicas[to].0;
             self.say(format!("thieves give {} to {name}", short(sent.digest())));
             self.hand(to, &sent);
+        }
+    }
+
+    /// A stranger without any key hands on what a replica has already, spoiled: nothing may change by that.
+    pub(super) fn garble(&mut self, dice: &mut Dice) {
+        let to = self.any(dice);
+        let replica = &self.replicas[to].1;
+        let things: Vec<Sent> =
+            holdings(replica).into_iter().filter(|sent| sent.envelope.kind() != Entry::KIND).collect();
+        let Some(sent) = dice.choose(&things) else { return };
+        let signers: Vec<String> = self.truth.iter().flat_map(|set| names(&set.quorum)).collect();
+        let Some(of) = dice.choose(&signers) else { return };
+        let (mut spoiled, before) = (replica.clone(), replica.state(day(self.now)));
+        let envelope = junk(&sent.envelope, of, dice.pick(&["0", "A", "z", "~"]));
+        let swapped = |map: &Leaves| map.keys().rev().cloned().zip(map.values().cloned()).collect();
+        hear(&mut spoiled, &Sent { envelope, map: sent.map.as_ref().map(swapped) }, self.now);
+        let (told, after) = (format!("a stranger spoils {}", short(sent.digest())), spoiled.state(day(self.now)));
+        self.replicas[to].1 = spoiled;
+        self.say(told);
+        if before != after {
+            self.breaks("L2", format!("a stranger changes something at {}", self.replicas[to].0));
         }
     }
 }
