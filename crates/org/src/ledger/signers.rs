@@ -238,21 +238,23 @@ impl<'a> Walk<'a> {
         let since = winner.at.max(first);
         let ways: Vec<Candidate<'a>> =
             self.steps.iter().filter_map(|step| self.leads_out(step, &rivals, since)).collect();
+        // Two of one kind that were seen before one delay was over lead nowhere.
+        let stands = |it: &&Candidate<'a>| {
+            let seen = |other: &Candidate<'a>| self.sights.get(&other.step.digest).copied().unwrap_or(self.now);
+            let same_kind =
+                |other: &&Candidate<'a>| other.step.word == it.step.word && other.step.to.id != it.step.to.id;
+            !ways.iter().filter(same_kind).any(|other| seen(other) <= it.at + self.basis.delay)
+        };
         let first = |word: Word| ways.iter().filter(move |it| it.step.word == word).min_by_key(|it| it.rank());
-        let due = first(Word::Recovery).filter(|it| it.at <= self.now);
+        let agreed = first(Word::Signers).filter(stands);
+        let due = first(Word::Recovery).filter(|it| it.at <= self.now).filter(stands);
         // As between a succession and a recovery: what the rivals signed together wins until one delay after.
-        let chosen = match (first(Word::Signers), due) {
+        let chosen = match (agreed, due) {
             (Some(agreed), Some(due)) if agreed.at > due.at + self.basis.delay => Some(due),
             (agreed, due) => agreed.or(due),
         };
         if let Some(chosen) = chosen {
-            let other = |it: &&Candidate<'a>| {
-                let seen = self.sights.get(&it.step.digest).is_some_and(|seen| *seen <= chosen.at + self.basis.delay);
-                it.step.word == chosen.step.word && it.step.to.id != chosen.step.to.id && seen
-            };
-            if ways.iter().find(other).is_none() {
-                return Next::Step(chosen.step, chosen.at);
-            }
+            return Next::Step(chosen.step, chosen.at);
         }
         let pending = ways.iter().map(|it| (it.step.digest, it.at)).collect();
         let rivals = rivals.into_iter().map(|step| step.to.clone()).collect();

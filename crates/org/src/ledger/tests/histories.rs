@@ -196,13 +196,13 @@ impl History {
         }
     }
 
-    fn say(&mut self, what: String) {
+    fn say(&mut self, what: &str) {
         let now = self.now;
         self.story.push(format!("day {now}: {what}"));
     }
 
-    fn breaks(&mut self, law: &'static str, what: String) {
-        self.say(format!("{law} is broken: {what}"));
+    fn breaks(&mut self, law: &'static str, what: &str) {
+        self.say(&format!("{law} is broken: {what}"));
         self.broken.get_or_insert(law);
     }
 
@@ -333,7 +333,7 @@ fn laws_hold(cast: Cast, few: u64) {
     for seed in first..first + many {
         let acts = plan(seed);
         match play(cast, &acts) {
-            Ok(lapsed) => lapses += u64::from(lapsed > 0),
+            Ok(of_it) => lapses += u64::from(of_it > 0),
             Err(broken) => {
                 let Broken { law, story } = shrink(cast, acts, broken);
                 panic!("{cast:?}, seed {seed}: {law}\n{}", story.join("\n"));

@@ -110,8 +110,8 @@ fn an_overspent_invite_lets_in_as_many_as_it_says_in_the_order_of_the_chain() {
     let mut home = org.replica();
     let invite = org.invite("i", &["x", "y", "z"], &[("g1", 2), ("g2", 1)], (50, &["ann"]));
     admit(&org, &mut home, ("g1", 1), ("k1", "x"), &invite);
-    admit(&org, &mut home, ("g1", 1), ("k2", "y"), &invite);
     admit(&org, &mut home, ("g1", 1), ("k1", "x"), &invite);
+    admit(&org, &mut home, ("g1", 1), ("k2", "y"), &invite);
     let third = admit(&org, &mut home, ("g1", 1), ("k3", "z"), &invite);
     assert_waits(&home, &third, 1, &NotMember::NoUsesLeft);
     admit(&org, &mut home, ("g2", 1), ("k4", "z"), &invite);
@@ -269,6 +269,37 @@ fn new_signatures_on_the_same_bytes_carry_an_invite_over_a_change_of_signers() {
     assert_waits(&other, &entry, 2, &unsigned);
     tell(&mut other, &signed(invite, &["bob"]), 3);
     assert_holds(&other, "x", "k1", 3);
+}
+
+#[test]
+fn signatures_that_come_one_by_one_add_up() {
+    let org = Org::new(2, &["ann", "bob", "cid"]);
+    let mut home = org.replica();
+    let unsigned = org.invite("i", &["x"], &[("g1", 1)], (50, &[]));
+    let entry = admit(&org, &mut home, ("g1", 1), ("k1", "x"), &signed(unsigned.clone(), &["ann"]));
+    assert_waits(&home, &entry, 1, &NotMember::Invite(NotCounted::NotSigned { found: 1, needed: 2 }));
+    tell(&mut home, &signed(unsigned.clone(), &["eve"]), 2);
+    tell(&mut home, &unsigned, 2);
+    let other = signed(unsigned.clone(), &["ann"]);
+    tell(&mut home, &other, 2);
+    assert_waits(&home, &entry, 2, &NotMember::Invite(NotCounted::NotSigned { found: 1, needed: 2 }));
+    tell(&mut home, &signed(unsigned, &["cid"]), 3);
+    assert_holds(&home, "x", "k1", 3);
+}
+
+#[test]
+fn what_follows_a_branch_that_was_not_recorded_waits() {
+    let org = Org::new(1, &["ann"]);
+    let (mut home, mut twin) = (org.replica(), org.replica());
+    let invite = org.invite("i", &["x", "y", "z"], &[("g1", 9)], (40, &["ann"]));
+    tell(&mut home, &invite, 0);
+    admit(&org, &mut home, ("g1", 1), ("k1", "x"), &invite);
+    publish(&org, &mut home, (1, &["ann"]), &Wish::default());
+    admit(&org, &mut twin, ("g1", 1), ("k2", "y"), &invite);
+    let beyond = admit(&org, &mut twin, ("g1", 1), ("k3", "z"), &invite);
+    give(&twin, &mut home, 2);
+    assert_waits(&home, &beyond, 2, &NotMember::NotLinked);
+    assert_eq!(state(&home, 2).members.len(), 2);
 }
 
 #[test]

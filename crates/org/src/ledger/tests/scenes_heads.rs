@@ -1,14 +1,15 @@
 //! Scenes of heads: rivals, what they take back, and what the maker of the next one owes to everybody.
 
 use identity::bundle::Domain;
-use identity::head::{Head, Recorded, TrustLine, TrustState};
+use identity::head::{Head, Recorded, Revocations, TrustLine, TrustState};
 use identity::id::Digest;
 
 use crate::ledger::draft::{Fate, Wish, draft};
+use crate::ledger::entry::Action;
 use crate::ledger::judge::{Member, NotMember};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, hear_all, in_force, install, publish,
-    shows_leaf, state, tell, why,
+    shows_leaf, state, tell, why, write,
 };
 use crate::ledger::tests::world::{FRESH, Org, day, key, leaf, mandate, node, voice};
 
@@ -243,6 +244,23 @@ fn a_line_stands_as_long_as_an_invite_that_was_made_later_could_let_the_key_in()
 }
 
 #[test]
+fn a_line_stands_as_long_as_the_signers_own_word_could_let_the_key_in() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    let claim = org.word(("k", "x"), 300, &["ann"]);
+    let admits = Action::NodeAdmit { claim, invite: None, approval: None };
+    write(&org, &mut home, "g1", 1, admits.clone());
+    assert_holds(&home, "x", "k", 1);
+    publish(&org, &mut home, (2, &["ann"]), &revoking("k"));
+    let mut new = org.newcomer(None);
+    hear(&mut new, &publish(&org, &mut home, (200, &["ann"]), &Wish::default()), 200);
+    let again = write(&org, &mut new, "g2", 201, admits);
+    assert_waits(&new, &again, 201, &NotMember::Revoked);
+    let over = publish(&org, &mut home, (301, &["ann"]), &Wish::default());
+    assert!(org.body(&over).revocations.node_keys.is_empty());
+}
+
+#[test]
 fn a_line_is_not_dropped_while_a_recent_head_still_lists_the_key() {
     let org = Org::new(1, &["ann"]);
     let mut home = org.replica();
@@ -255,7 +273,9 @@ fn a_line_is_not_dropped_while_a_recent_head_still_lists_the_key() {
     hear(&mut home, &revokes, 51);
     let next = publish(&org, &mut home, (60, &["ann"]), &Wish::default());
     assert!(org.body(&next).recent.contains(&listing.digest()));
-    assert_eq!(shows_leaf(&home, &listing, "alpha", 60), Err(NotMember::Revoked));
+    let mut new = org.newcomer(None);
+    hear(&mut new, &next, 60);
+    assert_eq!(shows_leaf(&new, &listing, "alpha", 60), Err(NotMember::Revoked));
 }
 
 #[test]
@@ -426,7 +446,7 @@ fn what_a_reached_head_of_a_former_set_took_back_counts_though_the_next_forgot_i
     let bob = org.later(2, 1, &["bob"]);
     let step = org.succession(&org.set(), &bob, revokes.digest(), &["ann"]);
     let forgets = org.forged(&revokes, &["bob"], |head, leaves| {
-        (head.version, head.signers, head.revocations) = (3, bob.as_ref(), Default::default());
+        (head.version, head.signers, head.revocations) = (3, bob.as_ref(), Revocations::default());
         leaves.insert(node("alpha"), leaf("alpha", "ka"));
     });
     hear_all(&mut home, &[step.into(), forgets.clone()], 2);

@@ -1,5 +1,7 @@
 //! What honest people and machines do in a history.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::signers::SignerSet;
@@ -61,7 +63,7 @@ impl History {
         self.exchange(from, to, || !partly || chance.below(5) > 1);
         let (from, to) = (&self.replicas[from].0, &self.replicas[to].0);
         let some = if partly { "some of what it has" } else { "all that it has" };
-        self.say(format!("{from} hands {to} {some}"));
+        self.say(&format!("{from} hands {to} {some}"));
     }
 
     pub(super) fn any(&self, dice: &mut Dice) -> usize {
@@ -94,7 +96,7 @@ impl History {
         let rights = ["g1", "g2", "g3"].map(|gateway| (gateway, u32::try_from(1 + dice.below(2)).unwrap()));
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
         let sent: Sent = self.org.invite(&id, &listed, &rights, (until, &by)).into();
-        self.say(format!("{by:?} make `{id}` for {listed:?}, uses {rights:?}, until day {until}"));
+        self.say(&format!("{by:?} make `{id}` for {listed:?}, uses {rights:?}, until day {until}"));
         self.hand(home, &sent);
         let gateway = self.homes + usize::try_from(dice.below(2)).unwrap();
         self.hand(gateway, &sent);
@@ -141,7 +143,7 @@ impl History {
         let key = self.fresh("k");
         let digest = self.write(desk.at, desk.gateway, admission(&self.org, (&key, &name), envelope));
         self.honest.insert(digest);
-        self.say(format!("{} lets {key} in as `{name}` under `{}` ({})", desk.gateway, invite.label, short(digest)));
+        self.say(&format!("{} lets {key} in as `{name}` under `{}` ({})", desk.gateway, invite.label, short(digest)));
     }
 
     fn leave(&mut self, dice: &mut Dice) {
@@ -149,7 +151,7 @@ impl History {
         if desk.state.members.get(&node("alpha")).is_some_and(|it| it.key == super::super::world::key("ka")) {
             let leave = self.org.leave("ka");
             self.write(desk.at, desk.gateway, Action::NodeLeave { leave });
-            self.say(format!("ka says at {} that it leaves", desk.gateway));
+            self.say(&format!("ka says at {} that it leaves", desk.gateway));
         }
     }
 
@@ -169,7 +171,7 @@ impl History {
         let action = Action::NodeAdmit { claim, invite: Some(envelope.clone()), approval: None };
         let digest = self.write(desk.at, desk.gateway, action);
         self.honest.insert(digest);
-        self.say(format!("ka hands the name `alpha` on to {key} at {} ({})", desk.gateway, short(digest)));
+        self.say(&format!("ka hands the name `alpha` on to {key} at {} ({})", desk.gateway, short(digest)));
     }
 
     fn wish(&mut self, home: usize, dice: &mut Dice) -> (Wish, String) {
@@ -226,13 +228,10 @@ impl History {
     pub(super) fn publish_at(&mut self, home: usize, by: &[String], wish: &Wish, told: &str) -> Option<Sent> {
         let Ok(Draft { head, leaves, .. }) = draft(&self.replicas[home].1, day(self.now), wish) else { return None };
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
-        let (set, version, follows) = (head.signers.version, head.version, head.previous.len());
+        let made = format!("head {} of set {}, after {}", head.version, head.signers.version, head.previous.len());
         let sent = self.org.head(head, leaves, &by);
-        let name = &self.replicas[home].0;
-        self.say(format!(
-            "at {name} {by:?} publish head {version} of set {set} ({}), after {follows}{told}",
-            short(sent.digest())
-        ));
+        let (name, digest) = (&self.replicas[home].0, short(sent.digest()));
+        self.say(&format!("at {name} {by:?} publish {made}{told} ({digest})"));
         self.hand(home, &sent);
         Some(sent)
     }
@@ -256,7 +255,7 @@ impl History {
         let to = self.set_named(set.version + 1, set.quorum.threshold().min(next.len()), &next);
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
         let step: Sent = self.org.succession(&set, &to, head.digest, &by).into();
-        self.say(format!("{by:?} replace {old}: set {} is {next:?}", to.version));
+        self.say(&format!("{by:?} replace {old}: set {} is {next:?}", to.version));
         self.truth.push(to);
         self.stolen.insert(old);
         self.hand(0, &step);
@@ -265,7 +264,9 @@ impl History {
         // The second home hears of it now, or some day.
         if self.homes > 1 && dice.below(3) > 0 {
             self.hand(1, &step);
-            installed.iter().for_each(|head| self.hand(1, head));
+            if let Some(head) = installed {
+                self.hand(1, &head);
+            }
         }
     }
 
@@ -281,7 +282,7 @@ impl History {
         let Some((envelope, invite)) = dice.choose(&own) else { return };
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
         let sent: Sent = signed(envelope.clone(), &by).into();
-        self.say(format!("{by:?} sign `{}` anew", invite.label));
+        self.say(&format!("{by:?} sign `{}` anew", invite.label));
         self.hand(0, &sent);
     }
 
@@ -296,9 +297,9 @@ impl History {
             super::hear(&mut replica, &self.org.first, self.now);
         }
         self.replicas.push(("a newcomer".to_owned(), replica));
-        self.revoked.push(Default::default());
+        self.revoked.push(BTreeMap::new());
         self.sets.push(None);
-        self.say(format!("a newcomer arrives, whose code names set {}", self.truth.len()));
+        self.say(&format!("a newcomer arrives, whose code names set {}", self.truth.len()));
     }
 
     /// A gateway is restored without its last entry.
@@ -310,14 +311,14 @@ impl History {
         let Some(end) = last(replica, "g1").map(|signed| signed.digest) else { return };
         replica.chains.get_mut(&voice("g1")).unwrap().remove(&end);
         self.touched.insert(self.homes);
-        self.say("g1 is restored without its last entry".to_owned());
+        self.say("g1 is restored without its last entry");
     }
 }
 
 fn has_uses(replica: &Replica, gateway: &str, invite: &Invite) -> bool {
     let chain = replica.chains.get(&voice(gateway));
     let entries = chain.into_iter().flatten().filter_map(|(_, signed)| Evidence::of(replica.org, signed).ok());
-    let keys: std::collections::BTreeSet<_> =
+    let keys: BTreeSet<_> =
         entries.filter(|it| it.claim.authority.invite() == Some(invite.id)).map(|it| it.key()).collect();
     let right = invite.rights.iter().find(|right| right.voice == Some(voice(gateway))).map(|right| right.uses);
     match right {

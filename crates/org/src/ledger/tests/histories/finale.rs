@@ -20,27 +20,25 @@ impl History {
             (0..self.replicas.len()).for_each(|to| self.hand(to, &sent));
         }
         self.now += 3 * DELAY;
-        self.say("everybody has heard everything, the thieves' drawer, too".to_owned());
+        self.say("everybody has heard everything, the thieves' drawer, too");
         let by = match self.cast.theft {
             Theft::Nothing | Theft::Voices => self.signers_at(0),
             Theft::Signer | Theft::Phrases => Some(self.settle_by_hand()),
         };
         let Some(head) = by.and_then(|by| self.publish_at(0, &by, &Wish::default(), ", the last")) else {
-            return self.breaks("L8", "the operators cannot publish".to_owned());
+            return self.breaks("L8", "the operators cannot publish");
         };
         (0..self.replicas.len()).for_each(|to| self.hand(to, &head));
         self.look(super::Dice(1));
-        let states: Vec<_> = self.replicas.iter().map(|(_, replica)| replica.state(day(self.now))).collect();
+        let states: Vec<_> = self.replicas.iter().map(|(_, replica)| replica.state(day(self.now)).ok()).collect();
         for (at, state) in states.iter().enumerate() {
-            let name = self.replicas[at].0.clone();
-            match state {
-                Ok(state) if state.head != Some(head.digest()) => self.breaks("L8", format!("{name} does not take it")),
-                Ok(state) if Ok(state) != states[0].as_ref() => {
-                    self.breaks("L8", format!("{name} has another state than the home"));
-                }
-                Ok(_) => {}
-                Err(_) => self.breaks("L8", format!("{name} is frozen")),
-            }
+            let wrong = match state {
+                None => "is frozen",
+                Some(state) if state.head != Some(head.digest()) => "does not take it",
+                Some(_) if *state != states[0] => "has another state than the home",
+                Some(_) => continue,
+            };
+            self.breaks("L8", &format!("{} {wrong}", self.replicas[at].0));
         }
         self.look_at_newcomer(&head);
     }
@@ -56,7 +54,7 @@ impl History {
             self.hand(at, &way);
         }
         self.truth = vec![self.org.set(), set];
-        self.say("people settle on every machine that `saved` follows the founders".to_owned());
+        self.say("people settle on every machine that `saved` follows the founders");
         vec!["saved".to_owned()]
     }
 
@@ -74,7 +72,7 @@ impl History {
             state.map(|it| (it.head, it.members, it.waiting.into_keys().collect::<Vec<_>>()))
         };
         if told(&new) != told(home) {
-            self.breaks("L3", "a newcomer with only the last head has another state than the home".to_owned());
+            self.breaks("L3", "a newcomer with only the last head has another state than the home");
         }
     }
 }

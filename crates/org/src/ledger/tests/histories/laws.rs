@@ -16,7 +16,7 @@ use crate::ledger::ground::Ground;
 use crate::ledger::judge::Member;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, Signers};
-use crate::ledger::tests::replicas::{hear, holdings};
+use crate::ledger::tests::replicas::{hear, hear_all, holdings};
 use crate::ledger::tests::world::{DELAY, day};
 
 impl History {
@@ -49,7 +49,7 @@ impl History {
         let leaves = root.and_then(|root| replica.maps.get(&root)).unwrap_or(&none).clone();
         if state.head.is_none() {
             if !replica.heads.is_empty() && self.replicas[at].0 != "a newcomer" {
-                self.breaks("L5", format!("{} has heads, and none is in force", self.replicas[at].0));
+                self.breaks("L5", &format!("{} has heads, and none is in force", self.replicas[at].0));
             }
             return;
         }
@@ -92,7 +92,7 @@ impl History {
             }
         }
         for what in wrong {
-            self.breaks("L4", format!("at {}, {what}", self.replicas[at].0));
+            self.breaks("L4", &format!("at {}, {what}", self.replicas[at].0));
         }
     }
 
@@ -102,7 +102,10 @@ impl History {
         for (name, key) in counting {
             match self.revoked[at].get(&key) {
                 Some(set) if *set == ground.set.id => {
-                    self.breaks("L3", format!("at {} the revoked key {} is `{name}`", self.replicas[at].0, short(key)));
+                    self.breaks(
+                        "L3",
+                        &format!("at {} the revoked key {} is `{name}`", self.replicas[at].0, short(key)),
+                    );
                 }
                 Some(_) => self.lapses += 1,
                 None => {}
@@ -128,7 +131,7 @@ impl History {
             }
         }
         for digest in lost {
-            self.breaks("L5", format!("at {} {} neither counts nor waits", self.replicas[at].0, short(digest)));
+            self.breaks("L5", &format!("at {} {} neither counts nor waits", self.replicas[at].0, short(digest)));
         }
     }
 
@@ -152,7 +155,7 @@ impl History {
             }
         }
         for (law, what) in wrong {
-            self.breaks(law, format!("at {} {what}", self.replicas[at].0));
+            self.breaks(law, &format!("at {} {what}", self.replicas[at].0));
         }
     }
 
@@ -177,7 +180,7 @@ impl History {
         }
         match without.state(day(self.now)) {
             Ok(bare) if (&bare.members, bare.head, bare.signers) == (&state.members, state.head, state.signers) => {}
-            _ => self.breaks("L2", format!("at {} a replaced key changes something", self.replicas[at].0)),
+            _ => self.breaks("L2", &format!("at {} a replaced key changes something", self.replicas[at].0)),
         }
     }
 
@@ -185,7 +188,7 @@ impl History {
     fn look_at_freeze(&mut self, at: usize, frozen: &Frozen) {
         let name = self.replicas[at].0.clone();
         if matches!(self.cast.theft, Theft::Nothing | Theft::Voices) {
-            self.breaks("L7", format!("{name} is frozen by replaced keys alone"));
+            self.breaks("L7", &format!("{name} is frozen by replaced keys alone"));
             return;
         }
         let replica = &self.replicas[at].1;
@@ -200,7 +203,7 @@ impl History {
         // The first may have waited for its own delay, or for the set before it.
         let apart = |seen: &[identity::time::Timestamp]| seen.len() > 1 && seen[1].since(seen[0]) <= delays(60);
         if rivals.len() < 2 || !(apart(&sights(Word::Signers)) || apart(&sights(Word::Recovery))) {
-            self.breaks("L7", format!("{name} is frozen without two rivals that were seen near each other"));
+            self.breaks("L7", &format!("{name} is frozen without two rivals that were seen near each other"));
         }
         if self.cast.theft == Theft::Signer {
             let to = self.org.later(frozen.last.version + 2, 1, &["saved"]);
@@ -210,7 +213,7 @@ impl History {
             hear(&mut freed, &way.into(), self.now);
             match freed.signers(day(self.now + DELAY)) {
                 Signers::InForce(in_force) if in_force.set == to => {}
-                _ => self.breaks("L7", format!("no recovery ends the freeze of {name}")),
+                _ => self.breaks("L7", &format!("no recovery ends the freeze of {name}")),
             }
         }
     }
@@ -224,10 +227,10 @@ impl History {
         }
         let mut other = Replica::new(&self.org.founding, replica.basis.floor);
         other.sights = replica.sights.clone();
-        things.iter().for_each(|sent| hear(&mut other, sent, self.now + 1000));
+        hear_all(&mut other, &things, self.now + 1000);
         if other.state(day(self.now)) != replica.state(day(self.now)) || other.sights != replica.sights {
             let what = format!("{name} would say otherwise, had it heard the same in another order");
-            self.breaks("L1", what);
+            self.breaks("L1", &what);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What thieves do in a history: they make things for their drawer, and release each to whom and when they like.
 
 use identity::envelope::Payload as _;
+use identity::head::Revocations;
 use identity::id::Digest;
 
 use super::acts::NAMES;
@@ -11,8 +12,8 @@ use crate::ledger::tests::replicas::{admission, hear, holdings};
 use crate::ledger::tests::world::{GATEWAYS, Sent, day, junk, key, leaf, mandate, node, voice};
 
 impl History {
-    fn keep(&mut self, sent: Sent, told: String) {
-        self.say(format!("thieves make {told} ({})", short(sent.digest())));
+    fn keep(&mut self, sent: Sent, told: &str) {
+        self.say(&format!("thieves make {told} ({})", short(sent.digest())));
         self.forged.insert(sent.digest());
         self.drawer.push(sent);
     }
@@ -37,13 +38,13 @@ impl History {
             leaves.retain(|_, leaf| leaf.node_key != key(&thief));
             leaves.insert(node(name), leaf(name, &thief));
             match lines {
-                0 => head.revocations = Default::default(),
+                0 => head.revocations = Revocations::default(),
                 1 => drop(head.revocations.node_keys.insert(key("ka"))),
                 _ => {}
             }
         });
         let version = self.org.body(&forged).version;
-        self.keep(forged, format!("head {version} of set {} with {thief} as `{name}`", set.version));
+        self.keep(forged, &format!("head {version} of set {} with {thief} as `{name}`", set.version));
     }
 
     pub(super) fn forge_step(&mut self, dice: &mut Dice) {
@@ -60,7 +61,7 @@ impl History {
             let by = &["phrase-1", "phrase-2"];
             let sent =
                 if settles { self.org.way_out(&from, &to, head, by) } else { self.org.recovery(&from, &to, head, by) };
-            self.keep(sent.into(), format!("a recovery of set {} to {thief}", from.version));
+            self.keep(sent.into(), &format!("a recovery of set {} to {thief}", from.version));
             return;
         }
         let Some(from) = dice.choose(&replaced) else { return };
@@ -68,7 +69,7 @@ impl History {
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
         let to = self.org.later(from.version + 1, 1, &[&thief]);
         let sent = self.org.succession(from, &to, head, &by);
-        self.keep(sent.into(), format!("a succession of set {} to {thief}", from.version));
+        self.keep(sent.into(), &format!("a succession of set {} to {thief}", from.version));
     }
 
     /// An entry in a stolen voice: at the end, or beside another; of an own key, of one that was revoked, or a claim that
@@ -88,7 +89,7 @@ impl History {
         let Some((action, told)) = self.forged_action(at, dice) else { return };
         let entry = self.org.entry(gateway, last, under, action);
         let seq = entry.entry.seq;
-        self.keep(entry.into(), format!("entry {seq} of {gateway}: {told}"));
+        self.keep(entry.into(), &format!("entry {seq} of {gateway}: {told}"));
     }
 
     fn entry_of(&self, sent: &Sent, gateway: &str) -> Option<SignedEntry> {
@@ -121,7 +122,7 @@ impl History {
         let id = self.fresh("false-");
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
         let sent = self.org.invite(&id, &NAMES, &[("g1", 5), ("g2", 5), ("g3", 5)], (100_000, &by));
-        self.keep(sent.into(), format!("`{id}`, signed by {by:?}"));
+        self.keep(sent.into(), &format!("`{id}`, signed by {by:?}"));
     }
 
     pub(super) fn release(&mut self, dice: &mut Dice) {
@@ -129,7 +130,7 @@ impl History {
         let to = self.any(dice);
         if self.may_reach(to, &sent) {
             let name = &self.replicas[to].0;
-            self.say(format!("thieves give {} to {name}", short(sent.digest())));
+            self.say(&format!("thieves give {} to {name}", short(sent.digest())));
             self.hand(to, &sent);
         }
     }
@@ -149,9 +150,9 @@ impl History {
         hear(&mut spoiled, &Sent { envelope, map: sent.map.as_ref().map(swapped) }, self.now);
         let (told, after) = (format!("a stranger spoils {}", short(sent.digest())), spoiled.state(day(self.now)));
         self.replicas[to].1 = spoiled;
-        self.say(told);
+        self.say(&told);
         if before != after {
-            self.breaks("L2", format!("a stranger changes something at {}", self.replicas[to].0));
+            self.breaks("L2", &format!("a stranger changes something at {}", self.replicas[to].0));
         }
     }
 }
