@@ -74,6 +74,21 @@ fn a_name_is_not_handed_on_by_whom_it_does_not_belong_to_nor_under_an_invite_tha
 }
 
 #[test]
+fn a_name_that_its_key_hands_on_to_two_passes_to_none_until_an_operator_decides() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    let invite = org.invite("i", &["alpha"], &[("g1", 5)], (50, &["ann"]));
+    let heirs = ["k2", "k3"].map(|heir| {
+        let claim = org.claim((heir, "alpha"), &invite, Some("ka"));
+        write(&org, &mut home, "g1", 1, Action::NodeAdmit { claim, invite: Some(invite.clone()), approval: None })
+    });
+    publish(&org, &mut home, (2, &["ann"]), &Wish::default());
+    assert_holds(&home, "alpha", "ka", 2);
+    publish(&org, &mut home, (3, &["ann"]), &Wish { list: vec![heirs[1].digest], ..Wish::default() });
+    assert_holds(&home, "alpha", "k3", 3);
+}
+
+#[test]
 fn a_machine_that_left_frees_its_name_and_its_key_never_returns() {
     let org = Org::new(1, &["ann"]);
     let mut home = org.replica();

@@ -90,16 +90,15 @@ impl History {
     fn invite(&mut self, dice: &mut Dice) {
         let home = self.home(dice);
         let Some(by) = self.signers_at(home) else { return };
-        let (id, skip) = (self.fresh("invite-"), dice.pick(&NAMES));
-        let listed: Vec<&str> = NAMES.into_iter().filter(|name| *name != skip).take(2).collect();
+        let (id, start) = (self.fresh("invite-"), usize::try_from(dice.below(4)).unwrap());
+        let listed: Vec<&str> = NAMES.into_iter().cycle().skip(start).take(2).collect();
         let until = self.now + dice.pick(&[2, 8, 20, 90]);
         let rights = ["g1", "g2", "g3"].map(|gateway| (gateway, u32::try_from(1 + dice.below(2)).unwrap()));
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
         let sent: Sent = self.org.invite(&id, &listed, &rights, (until, &by)).into();
         self.say(&format!("{by:?} make `{id}` for {listed:?}, uses {rights:?}, until day {until}"));
         self.hand(home, &sent);
-        let gateway = self.homes + usize::try_from(dice.below(2)).unwrap();
-        self.hand(gateway, &sent);
+        (self.homes..self.homes + 2).filter(|_| dice.below(4) > 0).for_each(|gateway| self.hand(gateway, &sent));
     }
 
     /// One of the honest gateways, if it is mandated, knows of no fork of its own, and nobody else has its voice.

@@ -10,6 +10,7 @@ use identity::signers::Word;
 
 use super::{Dice, History, Theft, short};
 use crate::invite::Uses;
+use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
 use crate::ledger::ground::Ground;
@@ -150,6 +151,9 @@ impl History {
             if of_set.clone().any(|it| it.head.revocations.voices.contains(&voice)) {
                 wrong.push(("L2", format!("`{name}` is let in by a closed gateway")));
             }
+            if !is_backed(replica, ground, signed) {
+                wrong.push(("L2", format!("`{name}` is let in by an invite that the set in force has not signed")));
+            }
             if overspends(replica, voice, it.admission) {
                 wrong.push(("L6", format!("`{name}` is let in beyond its gateway's right")));
             }
@@ -237,6 +241,16 @@ impl History {
 
 fn delays(days: u64) -> identity::time::Seconds {
     identity::time::Seconds::DAY.times(days)
+}
+
+/// Counted afresh: have enough keys of the set in force signed what lets it in, on any copy?
+fn is_backed(replica: &Replica, ground: &Ground, signed: &SignedEntry) -> bool {
+    let Ok(evidence) = Evidence::of(replica.org, signed) else { return false };
+    let envelope = evidence.invite.map_or(evidence.signed_claim, |(envelope, _)| envelope);
+    let keys = ground.set.quorum.keys();
+    let mut by = envelope.signers_among(&keys);
+    by.extend(replica.objects.get(&envelope.digest()).map(|object| object.signers_among(&keys)).unwrap_or_default());
+    by.len() >= ground.set.quorum.threshold()
 }
 
 /// Counted afresh, back along the chain from the admission.

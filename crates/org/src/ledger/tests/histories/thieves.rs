@@ -6,6 +6,7 @@ use identity::id::Digest;
 
 use super::acts::NAMES;
 use super::{Dice, History, Theft, names, short};
+use crate::invite::Invite;
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::tests::replicas::{admission, hear, holdings};
@@ -83,13 +84,16 @@ impl History {
         chain.extend(known.flat_map(std::collections::BTreeMap::values).cloned());
         chain.sort_by_key(|signed| (signed.entry.seq, signed.digest));
         chain.dedup_by_key(|signed| signed.digest);
-        let beside = dice.below(5) == 0;
-        let last = if beside { dice.choose(&chain) } else { chain.last() };
-        let under = Under { version: dice.below(9), digest: Digest([0; 32]) };
-        let Some((action, told)) = self.forged_action(at, dice) else { return };
-        let entry = self.org.entry(gateway, last, under, action);
-        let seq = entry.entry.seq;
-        self.keep(entry.into(), &format!("entry {seq} of {gateway}: {told}"));
+        for _ in 0..=dice.below(3) {
+            let beside = dice.below(8) == 0;
+            let last = if beside { dice.choose(&chain) } else { chain.last() };
+            let under = Under { version: dice.below(9), digest: Digest([0; 32]) };
+            let Some((action, told)) = self.forged_action(at, dice) else { return };
+            let entry = self.org.entry(gateway, last, under, action);
+            let seq = entry.entry.seq;
+            chain.push(entry.clone());
+            self.keep(entry.into(), &format!("entry {seq} of {gateway}: {told}"));
+        }
     }
 
     fn entry_of(&self, sent: &Sent, gateway: &str) -> Option<SignedEntry> {
@@ -103,9 +107,13 @@ impl History {
         if let (0, Some(signed)) = (dice.below(5), dice.choose(&honest)) {
             return Some((signed.entry.action.clone(), format!("what {} says, once more", short(signed.digest))));
         }
-        let invites = self.invites_of(at);
+        let mut invites = self.invites_of(at);
+        let own = self.drawer.iter().map(|sent| &sent.envelope);
+        let own = own.filter_map(|it| Some((it.clone(), it.peek::<Invite>(Some(self.org.founding.id)).ok()?)));
+        invites.extend(own);
         let (envelope, invite) = dice.choose(&invites)?;
-        let name = dice.pick(&NAMES);
+        let listed: Vec<String> = invite.names.iter().map(ToString::to_string).collect();
+        let name = if dice.below(6) == 0 { dice.pick(&NAMES) } else { dice.choose(&listed)?.as_str() };
         let count = self.count;
         let keys = ["e-one".to_owned(), "e-two".to_owned(), self.fresh("e"), "ka".to_owned(), format!("k{count}")];
         let thief = dice.choose(&keys)?;
@@ -128,7 +136,8 @@ impl History {
     pub(super) fn release(&mut self, dice: &mut Dice) {
         let Some(sent) = dice.choose(&self.drawer).cloned() else { return };
         let to = self.any(dice);
-        if self.may_reach(to, &sent) {
+        let all = if dice.below(3) == 0 { self.drawer.clone() } else { vec![sent] };
+        for sent in all.into_iter().filter(|sent| self.may_reach(to, sent)).collect::<Vec<_>>() {
             let name = &self.replicas[to].0;
             self.say(&format!("thieves give {} to {name}", short(sent.digest())));
             self.hand(to, &sent);
