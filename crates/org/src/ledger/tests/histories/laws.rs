@@ -22,7 +22,11 @@ use crate::ledger::tests::world::{DELAY, day};
 
 impl History {
     pub(super) fn look(&mut self, mut dice: Dice) {
+        let waited = std::mem::replace(&mut self.looked, self.now) != self.now;
         for at in 0..self.replicas.len() {
+            if !waited && !self.touched.contains(&at) {
+                continue;
+            }
             let set = self.set_of(at).map(|set| set.id);
             if self.sets[at] != set || self.sets[at].is_none() {
                 self.sets[at] = set;
@@ -182,6 +186,13 @@ impl History {
         for object in without.objects.values_mut() {
             *object = object.kept(&others);
         }
+        let whole = &self.replicas[at].1;
+        if without.heads.len() == whole.heads.len()
+            && without.sights == whole.sights
+            && without.objects == whole.objects
+        {
+            return;
+        }
         match without.state(day(self.now)) {
             Ok(bare) if (&bare.members, bare.head, bare.signers) == (&state.members, state.head, state.signers) => {}
             _ => self.breaks("L2", &format!("at {} a replaced key changes something", self.replicas[at].0)),
@@ -260,15 +271,17 @@ fn overspends(replica: &Replica, voice: PublicKey, admission: Digest) -> bool {
     let Some(evidence) = read(admission) else { return true };
     let Some((_, invite)) = &evidence.invite else { return false };
     let right = invite.rights.iter().find(|right| right.voice == Some(voice)).map(|right| right.uses);
-    let mut keys = BTreeSet::from([evidence.key()]);
-    let (mut at, mut place) = (entries[&admission].entry.previous, entries[&admission].entry.seq);
+    let mut keys = Vec::new();
+    let (mut at, mut place) = (Some(admission), 0);
     while let Some(signed) = at.and_then(|digest| entries.get(&digest)) {
         let same = read(signed.digest).filter(|it| it.claim.authority.invite() == Some(invite.id));
         keys.extend(same.map(|it| it.key()));
         (at, place) = (signed.entry.previous, signed.entry.seq);
     }
+    // Whoever spends again spends nothing: what lies before its first time counts.
+    let before: BTreeSet<Digest> = keys.into_iter().rev().take_while(|key| *key != evidence.key()).collect();
     match right {
-        Some(Uses::Limited(most)) => place != 1 || keys.len() as u64 > u64::from(most),
+        Some(Uses::Limited(most)) => place != 1 || before.len() as u64 >= u64::from(most),
         Some(Uses::Unlimited) => false,
         None => true,
     }
