@@ -123,8 +123,7 @@ fn plan(seed: u64) -> Vec<Act> {
         Act { what: drawn.unwrap().0, dice: Dice(dice.next()) }
     };
     // Without an invite, little can happen.
-    let mut first = vec![draw(), draw()];
-    first.iter_mut().for_each(|act| act.what = What::Invite);
+    let first = [draw(), draw()].map(|act| Act { what: What::Invite, ..act });
     first.into_iter().chain((0..length).map(|_| draw())).collect()
 }
 

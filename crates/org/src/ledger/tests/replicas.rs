@@ -155,8 +155,10 @@ pub fn frozen(replica: &Replica, on: u64) -> Option<Frozen> {
     }
 }
 
-/// A peer holds no chains, and remembers nobody.
-pub struct Peer;
+/// A peer holds no chains; it may remember whom it saw first.
+pub struct Peer {
+    pub pinned: Option<Digest>,
+}
 
 impl Facts for Peer {
     fn name_of(&self, _: Digest) -> Fact<Option<NodeName>> {
@@ -175,7 +177,7 @@ impl Facts for Peer {
         Fact::Unknown
     }
     fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {
-        Fact::Unknown
+        Fact::Known(self.pinned)
     }
 }
 
@@ -184,5 +186,5 @@ pub fn shows_leaf(replica: &Replica, by: &Sent, name: &str, on: u64) -> Result<M
     let leaf = &by.map.as_ref().unwrap()[&node(name)];
     let place = Place::Leaf { leaf, by: by.digest() };
     let shown = Shown { name: &leaf.name, key: leaf.node_key, place, evidence: None };
-    judge(shown, &replica.ground(day(on)).unwrap(), &Peer)
+    judge(shown, &replica.ground(day(on)).unwrap(), &Peer { pinned: None })
 }

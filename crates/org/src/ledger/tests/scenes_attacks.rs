@@ -6,11 +6,12 @@ use identity::id::{Correlation, Digest};
 use crate::ledger::counts::NotCounted;
 use crate::ledger::draft::{Draft, Wish, draft};
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
+use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::Why;
-use crate::ledger::judge::NotMember;
+use crate::ledger::judge::{Facts, Member, NotMember, Place, Shown, Unseen, judge};
 use crate::ledger::tests::replicas::{
-    admission, admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, install, publish, shows_leaf,
-    state, tell, why, write,
+    Peer, admission, admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, install, publish,
+    shows_leaf, state, tell, why, write,
 };
 use crate::ledger::tests::world::{Org, day, invite, junk, key, machine, node, signed, voice};
 
@@ -277,4 +278,25 @@ fn a_key_that_is_listed_gets_no_second_name() {
     let invite = org.invite("i", &["x"], &[("g1", 9)], (300, &["ann"]));
     let entry = admit(&org, &mut home, ("g1", 1), ("ka", "x"), &invite);
     assert_waits(&home, &entry, 1, &NotMember::ListedAs(node("alpha")));
+}
+
+#[test]
+fn a_peer_that_holds_no_chains_says_what_it_did_not_see() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    let invite = org.invite("i", &["x"], &[("g1", 1)], (50, &["ann"]));
+    let entry = admit(&org, &mut home, ("g1", 1), ("k1", "x"), &invite);
+    let next = publish(&org, &mut org.replica(), (1, &["ann"]), &Wish::default());
+    hear(&mut home, &next, 1);
+    let (name, evidence) = (node("x"), Evidence::of(org.founding.id, &entry).unwrap());
+    let ground = home.ground(day(1)).unwrap();
+    let asked = |by: Digest, facts: &dyn Facts| {
+        let place = Place::NoLeaf { by };
+        judge(Shown { name: &name, key: key("k1"), place, evidence: Some(&evidence) }, &ground, facts)
+    };
+    let unseen = [Unseen::Chain, Unseen::Uses, Unseen::OtherNames].into();
+    assert_eq!(asked(next.digest(), &Peer { pinned: None }), Ok(Member::Invited { unseen }));
+    assert_eq!(asked(org.first.digest(), &Peer { pinned: None }), Err(NotMember::TooOld));
+    let pinned = asked(next.digest(), &Peer { pinned: Some(key("k2")) }).unwrap_err();
+    assert!(pinned.is_alarm(), "{pinned}");
 }
