@@ -190,6 +190,20 @@ impl Envelope {
         self.settle();
     }
 
+    /// The same for a copy that anybody may have sent: only signatures that hold are kept, so that a copy can add to what
+    /// is known and take nothing away. If there are too many, those of `known` keys come first.
+    pub fn merge_holding(&mut self, other: &Self, known: &BTreeSet<PublicKey>) {
+        let message = self.preauth();
+        self.signatures.extend(other.signatures.iter().cloned());
+        self.signatures.retain(|signature| signature.keyid.verify(&message, &signature.sig.0).is_ok());
+        self.settle();
+        if self.signatures.len() > MAX_SIGNATURES {
+            self.signatures.sort_by_key(|signature| !known.contains(&signature.keyid));
+            self.signatures.truncate(MAX_SIGNATURES);
+            self.signatures.sort();
+        }
+    }
+
     fn settle(&mut self) {
         self.signatures.sort();
         self.signatures.dedup_by_key(|signature| signature.keyid);

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, InviteCut, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded};
+use identity::head::{Head, InviteCut, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::members::{Doubled, Leaf, MembersMap, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
-use crate::invite::Invite;
+use crate::invite::{Invite, InviteKind};
 use crate::ledger::chain::Chain;
+use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
-use crate::ledger::ground::Ground;
+use crate::ledger::ground::{Ground, taken_away};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Frozen;
 use crate::state::HeadRecord;
@@ -67,9 +68,11 @@ pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, No
     let state = replica.fold(&ground);
     let around = wish.around.and_then(|digest| replica.heads.get(&digest));
     let top = around.or(ground.head.as_ref()).ok_or(NotDrafted::NoHead)?;
-    let rivals: Vec<&HeadRecord> =
-        if around.is_some() { Vec::new() } else { ground.rivals.iter().take(MOST_PREVIOUS - 1).collect() };
-    let desk = Desk { replica, ground: &ground, state: &state, top, rivals };
+    let mut desk = Desk { replica, ground: &ground, state: &state, top, rivals: Vec::new() };
+    if around.is_none() {
+        let rivals = ground.rivals.iter().filter(|rival| desk.can_record(rival));
+        desk.rivals = rivals.take(MOST_PREVIOUS - 1).collect();
+    }
     desk.draft(now, wish)
 }
 
@@ -94,14 +97,13 @@ impl Desk<'_> {
         let dated = self.rivals.iter().map(|rival| rival.head.issued_at).chain([self.top.head.issued_at]);
         head.issued_at = dated.max().map_or(now, |latest| latest.max(now));
         head.fresh_until = head.issued_at + span;
-        head.recent = self.recent(head.issued_at);
-        head.trust = self.ground.trust();
+        head.trust = self.trust();
         self.take_back(&mut head, wish, span);
         self.mandate(&mut head, wish);
         let leaves = self.leaves(&head, wish)?;
+        head.recent = self.recent(head.issued_at, &leaves);
         self.end_losers(&mut head, &leaves, span);
-        let listed = self.listed_by(&head.recent);
-        head.revocations.node_keys.drop_over(head.issued_at, |key| listed.contains(key));
+        self.drop_over(&mut head, span);
         head.record = self.record(&head);
         let map: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
         head.members = Some(MembersMap::of(&map)?.root());
@@ -109,23 +111,34 @@ impl Desk<'_> {
         Ok(Draft { head, leaves, passed })
     }
 
+    /// Above the head in force, also where another is followed.
     fn next_version(&self) -> Result<u64, NotDrafted> {
-        let same_set = self.top.head.signers == self.ground.set.as_ref();
-        match self.top.head.version.checked_add(1) {
+        let own = |record: &&HeadRecord| record.head.signers == self.ground.set.as_ref();
+        let in_force = self.ground.head.as_ref().filter(own).map(|record| record.head.version);
+        match in_force.max(Some(self.top.head.version)).and_then(|last| last.checked_add(1)) {
             Some(next) => Ok(next),
-            None if same_set => Err(NotDrafted::Exhausted),
+            None if in_force.is_some() => Err(NotDrafted::Exhausted),
             // Under another set the order begins anew.
             None => Ok(1),
         }
     }
 
-    /// Heads whose maps are here and whose time is not over.
-    fn recent(&self, issued_at: Timestamp) -> Vec<Digest> {
+    /// As the followed head has it, and whatever others took away: no root comes from a head that operators go round.
+    fn trust(&self) -> Vec<TrustLine> {
+        let others = self.ground.head.iter().chain(&self.ground.rivals).filter(|it| it.digest != self.top.digest);
+        others.fold(self.top.head.trust.clone(), |lines, other| taken_away(&lines, &other.head.trust))
+    }
+
+    /// Heads whose maps are here, whose time is not over, and which show no key under a name that it has no longer.
+    fn recent(&self, issued_at: Timestamp, now: &Leaves) -> Vec<Digest> {
+        let names: BTreeMap<Digest, &NodeName> = now.values().map(|leaf| (leaf.node_key, &leaf.name)).collect();
+        let stays = |leaf: &NodeLeaf| names.get(&leaf.node_key).is_none_or(|name| **name == leaf.name);
         let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
         let counts = |digest: &Digest| {
             let record = self.replica.heads.get(digest);
             let young = |record: &HeadRecord| issued_at.since(record.head.issued_at) <= RECENT;
-            record.is_some_and(|record| young(record) && self.map_of(record).is_some())
+            let map = record.filter(|record| young(record)).and_then(|record| self.map_of(record));
+            map.is_some_and(|leaves| leaves.values().all(stays))
         };
         heads.filter(counts).take(MOST_RECENT).collect()
     }
@@ -158,6 +171,9 @@ impl Desk<'_> {
     fn mandate(&self, head: &mut Head, wish: &Wish) {
         head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
         head.mandates.extend(wish.mandate.iter().cloned());
+        let kept: BTreeSet<PublicKey> = head.mandates.iter().map(|mandate| mandate.voice).collect();
+        let ended = self.top.head.mandates.iter().map(|mandate| mandate.voice).filter(|voice| !kept.contains(voice));
+        head.revocations.voices.extend(ended);
         // A voice that was closed never returns, whichever head names it.
         let closed = &head.revocations.voices;
         head.mandates.retain(|mandate| !closed.contains(&mandate.voice));
@@ -182,6 +198,11 @@ impl Desk<'_> {
         let rivals = self.rivals.iter().filter_map(|rival| self.map_of(rival)).flat_map(BTreeMap::values);
         own.values().chain(rivals).for_each(|leaf| add(&mut leaves, leaf));
         if wish.around.is_none() {
+            for (name, it) in &self.state.handed {
+                if lives(&it.key) && !wish.drop.contains(name) {
+                    leaves.insert(name.clone(), leaf(name, it.key, it.admission));
+                }
+            }
             for (name, it) in &self.state.members {
                 add(&mut leaves, &leaf(name, it.key, it.admission));
             }
@@ -219,9 +240,47 @@ impl Desk<'_> {
         leaves.map(|leaf| leaf.node_key).collect()
     }
 
+    /// A line goes when it is over, nothing that counts could let the key in again, and no recent head lists it.
+    fn drop_over(&self, head: &mut Head, span: Seconds) {
+        let listed = self.listed_by(&head.recent);
+        let lives = |until: Timestamp| head.issued_at < until;
+        let open = self.replica.objects.values().any(|object| {
+            let invite: Result<Invite, _> = counts_within(object, self.ground, span);
+            invite.is_ok_and(|invite| invite.kind != InviteKind::Machine && lives(invite.expires_at + span))
+        });
+        let entries = self.replica.chains.values().flat_map(BTreeMap::values);
+        let claims = entries.filter_map(|signed| Evidence::of(self.replica.org, signed).ok());
+        let claimed: BTreeSet<Digest> =
+            claims.filter(|it| it.claim.until.is_some_and(lives)).map(|it| it.key()).collect();
+        let needed = |key: &Digest| open || listed.contains(key) || claimed.contains(key);
+        head.revocations.node_keys.drop_over(head.issued_at, needed);
+    }
+
+    /// Is everything here that this rival recorded beyond the followed head? Who names it lets no record fall.
+    fn can_record(&self, rival: &HeadRecord) -> bool {
+        rival.head.record.iter().all(|(voice, at)| {
+            let own = self.top.head.record.get(voice).map_or(0, |own| own.seq);
+            at.seq <= own || self.replica.chains.get(voice).is_some_and(|entries| entries.contains_key(&at.digest))
+        })
+    }
+
+    /// Does the chain lead from `own` on to this place? Of two branches the followed head's stays.
+    fn leads_to(&self, voice: PublicKey, at: Recorded, own: Option<Recorded>) -> bool {
+        let Some(entries) = self.replica.chains.get(&voice) else { return false };
+        let chain = Chain::of(entries, Some(at));
+        let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|signed| signed.digest == own.digest));
+        let higher = own.is_none_or(|own| at.seq > own.seq);
+        higher && linked && chain.recorded.last().is_some_and(|signed| signed.entry.seq == at.seq)
+    }
+
     /// Not below any head that it follows, and as far as each chain links here.
     fn record(&self, head: &Head) -> BTreeMap<PublicKey, Recorded> {
         let mut record = self.top.head.record.clone();
+        for (voice, at) in self.rivals.iter().flat_map(|rival| &rival.head.record) {
+            if self.leads_to(*voice, *at, record.get(voice).copied()) {
+                record.insert(*voice, *at);
+            }
+        }
         for mandate in &head.mandates {
             let known = record.get(&mandate.voice).copied();
             let chain = self.replica.chains.get(&mandate.voice).map(|entries| Chain::of(entries, known));

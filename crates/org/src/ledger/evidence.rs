@@ -1,6 +1,8 @@
 //! An admission as it is shown: what the machine claimed, and what let it in. That it hangs together is checked here,
 //! once; whether it counts is the judge's to say.
 
+use std::collections::BTreeMap;
+
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
@@ -8,6 +10,7 @@ use identity::key::PublicKey;
 use crate::admission::{Claim, ClaimAuthority};
 use crate::invite::{Invite, InviteKind};
 use crate::ledger::entry::{Action, SignedEntry};
+use crate::ledger::ground::Ground;
 
 /// Built only by reading: the claim is signed by whoever must have signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +85,19 @@ impl Evidence {
             invite,
             approval: parts.approval.cloned(),
         })
+    }
+
+    /// With the signatures that came since on the same bytes, of signers in force: they carry it over a change of signers.
+    #[must_use]
+    pub fn resigned(mut self, ground: &Ground, objects: &BTreeMap<Digest, Envelope>) -> Self {
+        let keys = ground.set.quorum.keys();
+        let invite = self.invite.as_mut().map(|(envelope, _)| envelope);
+        for envelope in invite.into_iter().chain(self.approval.as_mut()).chain([&mut self.signed_claim]) {
+            if let Some(object) = objects.get(&envelope.digest()) {
+                envelope.merge_holding(object, &keys);
+            }
+        }
+        self
     }
 
     pub fn key(&self) -> Digest {

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use identity::envelope::Envelope;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::NodeLeaf;
@@ -27,6 +28,8 @@ pub struct Holdings<'a> {
     /// The map of the head in force. Nothing if the head names one that is not here.
     pub leaves: Option<&'a Leaves>,
     pub chains: &'a BTreeMap<PublicKey, Entries>,
+    /// What operators signed, by digest: new signatures on what an entry carries count, too.
+    pub objects: &'a BTreeMap<Digest, Envelope>,
     /// Did a signer of the set in force say no to this claim?
     pub denied: &'a dyn Fn(Digest) -> bool,
 }
@@ -40,6 +43,8 @@ pub struct State {
     pub waiting: BTreeMap<Digest, Waiting>,
     /// Chains that fork, and where.
     pub forks: BTreeMap<PublicKey, u64>,
+    /// Listed names that their own keys hand on: whose they are from the next head on.
+    pub handed: BTreeMap<NodeName, Admitted>,
     /// Node keys that said themselves that they leave.
     pub left: BTreeSet<Digest>,
     /// Node keys that came back with their SVID.
@@ -91,6 +96,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         members: BTreeMap::new(),
         waiting: BTreeMap::new(),
         forks: BTreeMap::new(),
+        handed: BTreeMap::new(),
         left: BTreeSet::new(),
         joined: BTreeSet::new(),
     };
@@ -100,7 +106,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         let record = ground.head().and_then(|head| head.record.get(voice).copied());
         let chain = Chain::of(entries, record);
         state.forks.extend(chain.forked_at.map(|seq| (*voice, seq)));
-        known.read(ground, (*voice, entries), &chain, &mut claimed);
+        known.read((ground, holdings.objects), (*voice, entries), &chain, &mut claimed);
         state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|signed| joined(signed)));
     }
     known.denied = Some(holdings.denied);
@@ -116,6 +122,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     known.names = leaves.values().map(|leaf| (leaf.node_key, leaf.name.clone())).collect();
     list(&mut state, ground, leaves, &known);
     admit(&mut state, ground, leaves, (&known, &claimed));
+    state.handed = handed(&state, ground, leaves, (&known, &claimed));
     state.left = known.left;
     state
 }
@@ -197,11 +204,43 @@ fn considered(
     let is_listed = matches!(place, Place::Leaf { leaf, .. } if leaf.node_key == evidence.key());
     let shown = Shown { name, key: evidence.key(), place, evidence: Some(evidence).filter(|_| !is_listed) };
     let member = judge(shown, ground, known)?;
-    match &member {
-        // Who holds chains and lacks a part of one does not guess.
-        Member::Invited { unseen } if unseen.contains(&Unseen::Uses) => Err(NotMember::UsesUnknown.into()),
-        Member::Invited { .. } | Member::Listed => Ok(member),
+    if misses_uses(&member) { Err(NotMember::UsesUnknown.into()) } else { Ok(member) }
+}
+
+/// Who would be let in under a listed name, by a claim that the listed key co-signed. If several would, an operator decides.
+fn handed(
+    state: &State,
+    ground: &Ground,
+    leaves: &Leaves,
+    (known, claimed): (&Known<'_>, &[Claimed<'_>]),
+) -> BTreeMap<NodeName, Admitted> {
+    let mut heirs: BTreeMap<NodeName, BTreeMap<Digest, Admitted>> = BTreeMap::new();
+    for it in claimed.iter().filter(|it| !it.recorded) {
+        let (Ok(evidence), Some(by)) = (&it.evidence, state.head) else { continue };
+        let (name, key) = (&evidence.claim.name, evidence.key());
+        let listed = leaves.get(name).map(|leaf| leaf.node_key);
+        if listed.is_none() || listed != evidence.claim.replaces.map(|old| old.digest()) {
+            continue;
+        }
+        let shown = Shown { name, key, place: Place::NoLeaf { by }, evidence: Some(evidence) };
+        match judge(shown, ground, known) {
+            Ok(member @ Member::Invited { .. }) if !misses_uses(&member) => {
+                let admitted = Admitted { key, admission: it.signed.digest, member };
+                heirs.entry(name.clone()).or_default().insert(key, admitted);
+            }
+            Ok(_) | Err(_) => {}
+        }
     }
+    let alone = |(name, keys): (NodeName, BTreeMap<Digest, Admitted>)| match keys.len() {
+        1 => keys.into_values().next().map(|admitted| (name, admitted)),
+        _ => None,
+    };
+    heirs.into_iter().filter_map(alone).collect()
+}
+
+/// Who holds chains and lacks a part of one does not guess.
+fn misses_uses(member: &Member) -> bool {
+    matches!(member, Member::Invited { unseen } if unseen.contains(&Unseen::Uses))
 }
 
 impl Claimed<'_> {
@@ -227,7 +266,7 @@ struct Known<'a> {
 impl Known<'_> {
     fn read<'c>(
         &mut self,
-        ground: &Ground,
+        (ground, objects): (&Ground, &BTreeMap<Digest, Envelope>),
         (voice, entries): (PublicKey, &'c Entries),
         chain: &Chain<'c>,
         claimed: &mut Vec<Claimed<'c>>,
@@ -249,7 +288,7 @@ impl Known<'_> {
             }
             match &signed.entry.action {
                 Action::NodeAdmit { .. } => {
-                    let evidence = Evidence::of(ground.org, signed);
+                    let evidence = Evidence::of(ground.org, signed).map(|it| it.resigned(ground, objects));
                     if let (true, Ok(evidence)) = (linked, &evidence) {
                         self.spend(voice, evidence);
                     }
@@ -274,7 +313,7 @@ impl Known<'_> {
 }
 
 /// A machine's own word.
-fn left(org: OrgId, leave: &identity::envelope::Envelope) -> Option<Digest> {
+fn left(org: OrgId, leave: &Envelope) -> Option<Digest> {
     let named: Leave = leave.peek(Some(org)).ok()?;
     let leave: Leave = leave.open_signed_by(Some(org), &[named.node_key]).ok()?;
     Some(leave.node_key.digest())

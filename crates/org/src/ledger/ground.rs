@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, Mandate, Revocations, SignedHead, TrustLine};
+use identity::head::{Head, Mandate, Revocations, TrustLine};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::signers::SignerSet;
@@ -35,7 +35,8 @@ pub fn rank(head: &HeadRecord) -> (u64, u64, std::cmp::Reverse<Digest>) {
 
 /// Signed by the threshold of the very set that it names.
 pub fn is_of(record: &HeadRecord, set: &SignerSet) -> bool {
-    record.head.signers == set.as_ref() && SignedHead::open(set, &record.envelope).is_ok()
+    let quorum = &set.quorum;
+    record.head.signers == set.as_ref() && record.envelope.signers_among(&quorum.keys()).len() >= quorum.threshold()
 }
 
 pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
@@ -92,6 +93,15 @@ impl Ground {
     /// What is so of trust: as the head in force says, and whatever a rival took away.
     pub fn trust(&self) -> Vec<TrustLine> {
         let own = self.head().map(|head| head.trust.clone()).unwrap_or_default();
-        self.rivals.iter().fold(own, |lines, rival| trust::heed(&lines, &rival.head.trust, true))
+        self.rivals.iter().fold(own, |lines, rival| taken_away(&lines, &rival.head.trust))
     }
+}
+
+/// A rival retires roots and adds none; only where its retirements cannot stand alone, what takes their place comes too.
+pub(super) fn taken_away(lines: &[TrustLine], told: &[TrustLine]) -> Vec<TrustLine> {
+    let heeded = trust::heed(lines, told, false);
+    let retires = |line: &&TrustLine| !line.state.is_trusted() && lines.iter().any(|it| it.is_same(line));
+    let all =
+        told.iter().filter(retires).all(|line| heeded.iter().any(|it| it.is_same(line) && it.state == line.state));
+    if all { heeded } else { trust::heed(lines, told, true) }
 }

@@ -258,9 +258,8 @@ fn check_approved(
 ) -> Result<(), NotMember> {
     match facts.is_denied(evidence.claimed) {
         Fact::Known(true) => return Err(NotMember::Denied),
-        Fact::Known(false) => {}
         Fact::Unknown if invite.approval == Approval::Human => drop(unseen.insert(Unseen::Denials)),
-        Fact::Unknown => {}
+        Fact::Known(false) | Fact::Unknown => {}
     }
     match invite.approval {
         Approval::None => Ok(()),

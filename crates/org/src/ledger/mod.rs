@@ -11,3 +11,6 @@ pub mod judge;
 pub mod fold;
 pub mod replica;
 pub mod draft;
+
+#[cfg(test)]
+mod tests;

@@ -60,8 +60,9 @@ impl Replica {
                 self.chains.entry(signed.entry.voice).or_default().insert(signed.digest, signed);
             }
             _ => {
-                let known = self.objects.entry(envelope.digest()).or_insert_with(|| envelope.clone());
-                known.merge(envelope);
+                let known = self.signer_keys();
+                let object = self.objects.entry(envelope.digest()).or_insert_with(|| unsigned(envelope));
+                object.merge_holding(envelope, &known);
             }
         }
         self.look(now);
@@ -70,29 +71,32 @@ impl Replica {
 
     fn take_head(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
         let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
+        let known = self.signer_keys();
         let record = self.heads.entry(digest);
-        record.or_insert_with(|| HeadRecord { digest, envelope: envelope.clone(), head }).envelope.merge(envelope);
+        let record = record.or_insert_with(|| HeadRecord { digest, envelope: unsigned(envelope), head });
+        record.envelope.merge_holding(envelope, &known);
         Ok(())
     }
 
     fn take_step(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
-        let step = Step::read(self.org, envelope)?;
-        self.steps.entry(step.digest).or_insert(step).envelope.merge(envelope);
+        let (known, bare) = (self.signer_keys(), unsigned(envelope));
+        let step = Step::read(self.org, &bare)?;
+        self.steps.entry(step.digest).or_insert(step).envelope.merge_holding(envelope, &known);
         Ok(())
     }
 
-    /// The leaves of nodes in a map, if they are that map.
+    /// The leaves of nodes in a map. They are filed under the names that they say themselves, whoever sent them.
     pub fn take_map(&mut self, leaves: &Leaves) {
         let all: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
         if let Ok(map) = MembersMap::of(&all) {
-            self.maps.insert(map.root(), leaves.clone());
+            let leaves = leaves.values().map(|leaf| (leaf.name.clone(), leaf.clone())).collect();
+            self.maps.insert(map.root(), leaves);
         }
     }
 
     /// Steps are seen once enough have signed them and there is a head to stand on.
     fn look(&mut self, now: Timestamp) {
-        let mut sets: Vec<SignerSet> = vec![self.basis.first.clone()];
-        sets.extend(self.steps.values().map(|step| step.to.clone()));
+        let sets = self.sets();
         loop {
             let further: BTreeSet<Digest> = self.seen_steps().flat_map(Step::follows).collect();
             let fresh = |step: &&Step| {
@@ -113,6 +117,26 @@ impl Replica {
         self.sights.keys().filter_map(|digest| self.steps.get(digest))
     }
 
+    /// The founders' set, and those to which signatures lead from it, whether they are in force or not: of others any
+    /// stranger could speak.
+    fn sets(&self) -> Vec<SignerSet> {
+        let mut sets: Vec<SignerSet> = vec![self.basis.first.clone()];
+        let mut open: Vec<&Step> = self.steps.values().collect();
+        loop {
+            let (leads, others): (Vec<&Step>, Vec<&Step>) = open.into_iter().partition(|it| self.is_signed(it, &sets));
+            if leads.is_empty() {
+                return sets;
+            }
+            sets.extend(leads.into_iter().map(|step| step.to.clone()));
+            open = others;
+        }
+    }
+
+    fn signer_keys(&self) -> BTreeSet<PublicKey> {
+        let sets = self.sets().into_iter().flat_map(|set| set.quorum.keys());
+        sets.chain(self.basis.recovery.keys()).collect()
+    }
+
     /// A delay that began before the keys had signed would be nobody's.
     fn is_signed(&self, step: &Step, sets: &[SignerSet]) -> bool {
         match step.word {
@@ -128,6 +152,7 @@ impl Replica {
         signers(&self.basis, &steps, &self.sights, now)
     }
 
+    #[expect(clippy::result_large_err, reason = "a freeze is rare, and whoever meets it wants all of it")]
     pub fn ground(&self, now: Timestamp) -> Result<Ground, Frozen> {
         match self.signers(now) {
             Signers::InForce(in_force) => Ok(ground(self.org, &in_force, &self.heads)),
@@ -135,6 +160,7 @@ impl Replica {
         }
     }
 
+    #[expect(clippy::result_large_err, reason = "a freeze is rare, and whoever meets it wants all of it")]
     pub fn state(&self, now: Timestamp) -> Result<State, Frozen> {
         Ok(self.fold(&self.ground(now)?))
     }
@@ -142,6 +168,10 @@ impl Replica {
     pub fn fold(&self, ground: &Ground) -> State {
         let denied = |claim: Digest| self.objects.values().any(|object| says_no(object, claim, ground));
         let leaves = ground.head().and_then(|head| head.members).and_then(|root| self.maps.get(&root));
-        fold(ground, Holdings { leaves, chains: &self.chains, denied: &denied })
+        fold(ground, Holdings { leaves, chains: &self.chains, objects: &self.objects, denied: &denied })
     }
+}
+
+fn unsigned(envelope: &Envelope) -> Envelope {
+    envelope.kept(&BTreeSet::new())
 }

@@ -90,8 +90,8 @@ struct Walk<'a> {
     steps: &'a [Step],
     sights: &'a Sights,
     now: Timestamp,
-    /// Of each version that the floor settles, the set.
-    settled: BTreeMap<u64, Digest>,
+    /// The sets that the floor settles.
+    settled: BTreeSet<Digest>,
     at: SignerSet,
     since: Timestamp,
     path: Vec<Digest>,
@@ -133,7 +133,7 @@ enum Next<'a> {
 impl<'a> Walk<'a> {
     fn next(&mut self) -> Next<'a> {
         let all = self.candidates();
-        if let Some(floor) = all.iter().find(|((_, to), _)| self.settled.values().any(|id| id == to)) {
+        if let Some(floor) = all.iter().find(|((_, to), _)| self.is_settled(*to)) {
             let ((_, to), candidate) = floor;
             // Whoever settled it has waited.
             let at = candidate.at.min(self.seen(*to)).max(self.since);
@@ -190,7 +190,10 @@ impl<'a> Walk<'a> {
     fn kind_of(&self, step: &Step) -> Option<Kind> {
         let one_on = self.at.version.checked_add(1) == Some(step.to.version);
         let two_on = self.at.version.checked_add(2) == Some(step.to.version);
-        let fits = step.previous == self.at.id && step.also.is_empty() && !step.brings_back(&self.gone);
+        // What several rivals signed together follows any one of them where a person has settled it.
+        let together = self.is_settled(step.to.id) && step.follows().any(|id| id == self.at.id);
+        let alone = step.previous == self.at.id && step.also.is_empty();
+        let fits = (alone || together) && !step.brings_back(&self.gone);
         match step.word {
             Word::Signers if fits && one_on => step.is_signed_by(&self.at.quorum).then_some(Kind::Own),
             // A way out of a freeze that is none here is a recovery like any other.
@@ -201,13 +204,21 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Up to the floor only what leads there counts, and nothing as long as the way there is not known.
     fn contradicts_floor(&self, step: &Step) -> bool {
-        self.settled.get(&step.to.version).is_some_and(|id| *id != step.to.id)
+        let below = self.basis.floor.is_some_and(|floor| step.to.version <= floor.version);
+        below && !self.is_settled(step.to.id)
     }
 
-    /// When any step to this set was first seen.
+    fn is_settled(&self, id: Digest) -> bool {
+        self.settled.contains(&id)
+    }
+
+    /// When any step from here to this set was first seen. Steps that could not follow tell nothing: a stranger may have
+    /// sown them.
     fn seen(&self, to: Digest) -> Timestamp {
-        let sights = self.steps.iter().filter(|step| step.to.id == to).filter_map(|step| self.sights.get(&step.digest));
+        let steps = self.steps.iter().filter(|step| step.to.id == to && self.kind_of(step).is_some());
+        let sights = steps.filter_map(|step| self.sights.get(&step.digest));
         sights.min().copied().unwrap_or(self.now)
     }
 
@@ -225,24 +236,33 @@ impl<'a> Walk<'a> {
         let rivals: Vec<&Step> = std::iter::once(winner.step).chain(others.iter().copied()).collect();
         let first = others.iter().map(|it| self.seen(it.to.id)).min().unwrap_or(winner.at);
         let since = winner.at.max(first);
-        let mut ways: Vec<(Timestamp, Digest, &'a Step)> =
+        let ways: Vec<Candidate<'a>> =
             self.steps.iter().filter_map(|step| self.leads_out(step, &rivals, since)).collect();
-        ways.sort_by_key(|(at, digest, _)| (*at, *digest));
-        if let Some((at, _, step)) = ways.first().copied().filter(|(at, ..)| *at <= self.now) {
-            let other = |(_, digest, it): &(Timestamp, Digest, &Step)| {
-                it.to.id != step.to.id && self.sights.get(digest).is_some_and(|seen| *seen <= at + self.basis.delay)
-            };
-            if !ways.iter().any(other) {
-                return Next::Step(step, at);
-            }
+        // Two of one kind that were seen before one delay was over lead nowhere.
+        let stands = |it: &&Candidate<'a>| {
+            let seen = |other: &Candidate<'a>| self.sights.get(&other.step.digest).copied().unwrap_or(self.now);
+            let same_kind =
+                |other: &&Candidate<'a>| other.step.word == it.step.word && other.step.to.id != it.step.to.id;
+            !ways.iter().filter(same_kind).any(|other| seen(other) <= it.at + self.basis.delay)
+        };
+        let first = |word: Word| ways.iter().filter(move |it| it.step.word == word).min_by_key(|it| it.rank());
+        let agreed = first(Word::Signers).filter(stands);
+        let due = first(Word::Recovery).filter(|it| it.at <= self.now).filter(stands);
+        // As between a succession and a recovery: what the rivals signed together wins until one delay after.
+        let chosen = match (agreed, due) {
+            (Some(agreed), Some(due)) if agreed.at > due.at + self.basis.delay => Some(due),
+            (agreed, due) => agreed.or(due),
+        };
+        if let Some(chosen) = chosen {
+            return Next::Step(chosen.step, chosen.at);
         }
-        let pending = ways.into_iter().map(|(at, digest, _)| (digest, at)).collect();
+        let pending = ways.iter().map(|it| (it.step.digest, it.at)).collect();
         let rivals = rivals.into_iter().map(|step| step.to.clone()).collect();
         Next::Freeze(Frozen { last: self.at.clone(), rivals, since, pending })
     }
 
     /// A set that every rival's threshold signed leads out at once; a recovery after its delay.
-    fn leads_out(&self, step: &'a Step, rivals: &[&Step], since: Timestamp) -> Option<(Timestamp, Digest, &'a Step)> {
+    fn leads_out(&self, step: &'a Step, rivals: &[&Step], since: Timestamp) -> Option<Candidate<'a>> {
         let seen = *self.sights.get(&step.digest)?;
         if step.brings_back(&self.gone) {
             return None;
@@ -253,18 +273,18 @@ impl<'a> Walk<'a> {
             Word::Signers => {
                 let named: BTreeSet<Digest> = std::iter::once(step.previous).chain(step.also.iter().copied()).collect();
                 let all = named == ids().collect() && rivals.iter().all(|it| step.is_signed_by(&it.to.quorum));
-                (two_on && all).then_some((seen.max(since), step.digest, step))
+                (two_on && all).then_some(Candidate { at: seen.max(since), step })
             }
             Word::Recovery => {
                 let fits = step.settles && step.previous == self.at.id && (two_on || ids().any(|id| id == step.to.id));
                 let signed = fits && step.is_signed_by(&self.basis.recovery);
-                signed.then(|| (seen.max(since) + self.basis.delay, step.digest, step))
+                signed.then(|| Candidate { at: seen.max(since) + self.basis.delay, step })
             }
         }
     }
 
     fn shout_of_others(&mut self, all: &Candidates<'a>, taken: Digest) {
-        let others = all.values().filter(|it| it.step.to.id != taken && it.step.word == Word::Signers);
+        let others = all.values().filter(|it| it.step.to.id != taken);
         self.late.extend(others.map(|it| it.step.digest));
     }
 
@@ -288,9 +308,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The sets on the way to the floor, by version: whoever named the floor settled them all.
-fn settled(basis: &Basis, steps: &[Step]) -> BTreeMap<u64, Digest> {
-    let Some(floor) = basis.floor else { return BTreeMap::new() };
+/// The sets on the way to the floor: whoever named the floor settled them all.
+fn settled(basis: &Basis, steps: &[Step]) -> BTreeSet<Digest> {
+    let Some(floor) = basis.floor else { return BTreeSet::new() };
     // By the lowest digest where several ways lead there: from the floor on they are one.
     let mut reached: BTreeMap<Digest, (SignerSet, Option<Digest>)> = BTreeMap::new();
     reached.insert(basis.first.id, (basis.first.clone(), None));
@@ -305,10 +325,10 @@ fn settled(basis: &Basis, steps: &[Step]) -> BTreeMap<u64, Digest> {
             }
         }
     }
-    let mut path = BTreeMap::new();
+    let mut path = BTreeSet::from([floor.id]);
     let mut at = Some(floor.id);
     while let Some((set, before)) = at.and_then(|id| reached.get(&id)) {
-        path.insert(set.version, set.id);
+        path.insert(set.id);
         at = *before;
     }
     path

@@ -1,0 +1,328 @@
+//! What honest people and machines do in a history.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::signers::SignerSet;
+
+use super::{Act, Dice, History, Theft, What, names, short};
+use crate::invite::{Invite, Uses};
+use crate::ledger::counts::counts;
+use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::entry::Action;
+use crate::ledger::evidence::Evidence;
+use crate::ledger::fold::State;
+use crate::ledger::ground::Ground;
+use crate::ledger::replica::Replica;
+use crate::ledger::tests::replicas::{admission, last, under};
+use crate::ledger::tests::world::{Sent, day, node, signed, voice};
+
+pub(super) const NAMES: [&str; 4] = ["x", "y", "z", "alpha"];
+
+/// What an honest gateway has before it when a machine asks.
+struct Desk {
+    at: usize,
+    gateway: &'static str,
+    ground: Ground,
+    state: State,
+}
+
+impl History {
+    pub(super) fn act(&mut self, Act { what, mut dice }: Act) {
+        let dice = &mut dice;
+        match what {
+            What::Wait => self.wait(dice),
+            What::Exchange => self.meet(dice),
+            What::Invite => self.invite(dice),
+            What::Join => self.join(dice),
+            What::Leave => self.leave(dice),
+            What::HandOn => self.hand_on(dice),
+            What::Publish => self.publish(dice),
+            What::Rotate => self.rotate(dice),
+            What::SignAnew => self.sign_anew(dice),
+            What::Arrive => self.arrive(dice),
+            What::Restore => self.restore(dice),
+            What::ForgeHead => self.forge_head(dice),
+            What::ForgeStep => self.forge_step(dice),
+            What::ForgeEntry => self.forge_entry(dice),
+            What::ForgeInvite => self.forge_invite(dice),
+            What::Release => self.release(dice),
+            What::Garble => self.garble(dice),
+        }
+    }
+
+    fn wait(&mut self, dice: &mut Dice) {
+        self.now += dice.pick(&[1, 1, 1, 2, 2, 5, 12, 70]);
+    }
+
+    fn meet(&mut self, dice: &mut Dice) {
+        let (from, to) = self.two(dice);
+        let partly = dice.below(2) == 0;
+        let mut chance = *dice;
+        self.exchange(from, to, || !partly || chance.below(5) > 1);
+        let (from, to) = (&self.replicas[from].0, &self.replicas[to].0);
+        let some = if partly { "some of what it has" } else { "all that it has" };
+        self.say(&format!("{from} hands {to} {some}"));
+    }
+
+    pub(super) fn any(&self, dice: &mut Dice) -> usize {
+        usize::try_from(dice.below(self.replicas.len() as u64)).unwrap()
+    }
+
+    fn two(&self, dice: &mut Dice) -> (usize, usize) {
+        let from = self.any(dice);
+        let others = self.replicas.len() as u64 - 1;
+        let step = usize::try_from(1 + dice.below(others)).unwrap();
+        (from, (from + step) % self.replicas.len())
+    }
+
+    fn home(&self, dice: &mut Dice) -> usize {
+        usize::try_from(dice.below(self.homes as u64)).unwrap()
+    }
+
+    pub(super) fn invites_of(&self, replica: usize) -> Vec<(Envelope, Invite)> {
+        let replica = &self.replicas[replica].1;
+        let read = |envelope: &Envelope| Some((envelope.clone(), envelope.peek::<Invite>(Some(replica.org)).ok()?));
+        replica.objects.values().filter_map(read).collect()
+    }
+
+    fn invite(&mut self, dice: &mut Dice) {
+        let home = self.home(dice);
+        let Some(by) = self.signers_at(home) else { return };
+        let (id, start) = (self.fresh("invite-"), usize::try_from(dice.below(4)).unwrap());
+        let listed: Vec<&str> = NAMES.into_iter().cycle().skip(start).take(2).collect();
+        let until = self.now + dice.pick(&[2, 8, 20, 90]);
+        let rights = ["g1", "g2", "g3"].map(|gateway| (gateway, u32::try_from(1 + dice.below(2)).unwrap()));
+        let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        let sent: Sent = self.org.invite(&id, &listed, &rights, (until, &by)).into();
+        self.say(&format!("{by:?} make `{id}` for {listed:?}, uses {rights:?}, until day {until}"));
+        self.hand(home, &sent);
+        (self.homes..self.homes + 2).filter(|_| dice.below(4) > 0).for_each(|gateway| self.hand(gateway, &sent));
+    }
+
+    /// One of the honest gateways, if it is mandated, knows of no fork of its own, and nobody else has its voice.
+    fn desk(&self, dice: &mut Dice) -> Option<Desk> {
+        let (offset, gateway) = dice.pick(&[(0, "g1"), (1, "g3")]);
+        let at = self.homes + offset;
+        let replica = &self.replicas[at].1;
+        let ground = replica.ground(day(self.now)).ok()?;
+        let state = replica.fold(&ground);
+        let open = ground.mandate(voice(gateway)).is_some() && !state.forks.contains_key(&voice(gateway));
+        (open && !self.voices.contains(gateway)).then_some(Desk { at, gateway, ground, state })
+    }
+
+    pub(super) fn write(&mut self, at: usize, gateway: &str, action: Action) -> Digest {
+        let replica = &self.replicas[at].1;
+        let signed = self.org.entry(gateway, last(replica, gateway), under(replica, self.now), action);
+        let digest = signed.digest;
+        self.hand(at, &signed.into());
+        digest
+    }
+
+    fn join(&mut self, dice: &mut Dice) {
+        let Some(desk) = self.desk(dice) else { return };
+        let open = |(envelope, invite): &(Envelope, Invite)| {
+            counts::<Invite>(envelope, &desk.ground).is_ok() && invite.expires_at > day(self.now)
+        };
+        let invites: Vec<_> = self.invites_of(desk.at).into_iter().filter(open).collect();
+        let Some((envelope, invite)) = dice.choose(&invites) else { return };
+        let names: Vec<String> = invite.names.iter().map(ToString::to_string).collect();
+        let Some(name) = dice.choose(&names).cloned() else { return };
+        let claims = |name: &str| {
+            desk.state
+                .waiting
+                .values()
+                .any(|it| it.claims.as_ref().is_some_and(|(claimed, _)| claimed.as_str() == name))
+        };
+        let replica = &self.replicas[desk.at].1;
+        if desk.state.members.contains_key(&node(&name)) || claims(&name) || !has_uses(replica, desk.gateway, invite) {
+            return;
+        }
+        let key = self.fresh("k");
+        let digest = self.write(desk.at, desk.gateway, admission(&self.org, (&key, &name), envelope));
+        self.honest.insert(digest);
+        self.say(&format!("{} lets {key} in as `{name}` under `{}` ({})", desk.gateway, invite.label, short(digest)));
+    }
+
+    fn leave(&mut self, dice: &mut Dice) {
+        let Some(desk) = self.desk(dice) else { return };
+        if desk.state.members.get(&node("alpha")).is_some_and(|it| it.key == super::super::world::key("ka")) {
+            let leave = self.org.leave("ka");
+            self.write(desk.at, desk.gateway, Action::NodeLeave { leave });
+            self.say(&format!("ka says at {} that it leaves", desk.gateway));
+        }
+    }
+
+    fn hand_on(&mut self, dice: &mut Dice) {
+        let Some(desk) = self.desk(dice) else { return };
+        let fits = |(envelope, invite): &&(Envelope, Invite)| {
+            let alpha = invite.names.iter().any(|glob| glob.matches("alpha"));
+            alpha && counts::<Invite>(envelope, &desk.ground).is_ok()
+        };
+        let invites = self.invites_of(desk.at);
+        let Some((envelope, invite)) = invites.iter().find(fits) else { return };
+        if !has_uses(&self.replicas[desk.at].1, desk.gateway, invite) {
+            return;
+        }
+        let key = self.fresh("k");
+        let claim = self.org.claim((&key, "alpha"), envelope, Some("ka"));
+        let action = Action::NodeAdmit { claim, invite: Some(envelope.clone()), approval: None };
+        let digest = self.write(desk.at, desk.gateway, action);
+        self.honest.insert(digest);
+        self.say(&format!("ka hands the name `alpha` on to {key} at {} ({})", desk.gateway, short(digest)));
+    }
+
+    fn wish(&mut self, home: usize, dice: &mut Dice) -> (Wish, String) {
+        let Ok(state) = self.replicas[home].1.state(day(self.now)) else { return Default::default() };
+        let members: Vec<_> = state.members.iter().map(|(name, it)| (name.clone(), it.key)).collect();
+        match dice.below(20) {
+            0..5 => match dice.choose(&members) {
+                Some((name, key)) => {
+                    (Wish { revoke_keys: vec![*key], ..Wish::default() }, format!(", revoking `{name}`'s key"))
+                }
+                None => Default::default(),
+            },
+            5 | 6 => match dice.choose(&self.invites_of(home)) {
+                Some((_, invite)) => (
+                    Wish { revoke_invites: vec![invite.id], ..Wish::default() },
+                    format!(", revoking `{}`", invite.label),
+                ),
+                None => Default::default(),
+            },
+            7 | 8 => {
+                let gateway = dice.pick(&["g2", "g3"]);
+                self.voices.insert(gateway);
+                (Wish { close: vec![voice(gateway)], ..Wish::default() }, format!(", closing {gateway}"))
+            }
+            9 => match dice.choose(&members) {
+                Some((name, _)) => {
+                    (Wish { drop: vec![name.clone()], ..Wish::default() }, format!(", dropping `{name}`"))
+                }
+                None => Default::default(),
+            },
+            10 | 11 => {
+                let free = |it: &crate::ledger::fold::Waiting| {
+                    it.claims.as_ref().is_some_and(|(name, _)| !state.members.contains_key(name))
+                };
+                let waits = state.waiting.iter().find(|(digest, it)| self.honest.contains(*digest) && free(it));
+                match waits {
+                    Some((digest, _)) => {
+                        (Wish { list: vec![*digest], ..Wish::default() }, format!(", listing {}", short(*digest)))
+                    }
+                    None => Default::default(),
+                }
+            }
+            _ => Default::default(),
+        }
+    }
+
+    fn publish(&mut self, dice: &mut Dice) {
+        let home = self.home(dice);
+        let Some(by) = self.signers_at(home) else { return };
+        let (wish, told) = self.wish(home, dice);
+        self.publish_at(home, &by, &wish, &told);
+    }
+
+    pub(super) fn publish_at(&mut self, home: usize, by: &[String], wish: &Wish, told: &str) -> Option<Sent> {
+        let Ok(Draft { head, leaves, .. }) = draft(&self.replicas[home].1, day(self.now), wish) else { return None };
+        let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        let made = format!("head {} of set {}, after {}", head.version, head.signers.version, head.previous.len());
+        let sent = self.org.head(head, leaves, &by);
+        let (name, digest) = (&self.replicas[home].0, short(sent.digest()));
+        self.say(&format!("at {name} {by:?} publish {made}{told} ({digest})"));
+        self.hand(home, &sent);
+        Some(sent)
+    }
+
+    fn rotate(&mut self, dice: &mut Dice) {
+        if self.truth.len() > 3 {
+            return;
+        }
+        let Some(set) = self.set_of(0).filter(|set| self.truth.last() == Some(set)) else { return };
+        let Some(head) = self.replicas[0].1.ground(day(self.now)).ok().and_then(|ground| ground.head) else { return };
+        let operators = names(&set.quorum);
+        let is_bob = |name: &&String| name.as_str() == "bob";
+        let bob = operators.iter().find(is_bob).filter(|_| self.cast.theft == Theft::Signer).cloned();
+        let old = bob.clone().unwrap_or_else(|| dice.choose(&operators).unwrap().clone());
+        let mut next: Vec<String> = operators.iter().filter(|name| **name != old).cloned().collect();
+        if bob.is_none() || next.is_empty() {
+            next.push(self.fresh("s"));
+        }
+        let by: Vec<String> =
+            operators.into_iter().filter(|name| bob.as_ref() != Some(name)).take(set.quorum.threshold()).collect();
+        let to = self.set_named(set.version + 1, set.quorum.threshold().min(next.len()), &next);
+        let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        let step: Sent = self.org.succession(&set, &to, head.digest, &by).into();
+        self.say(&format!("{by:?} replace {old}: set {} is {next:?}", to.version));
+        self.truth.push(to);
+        self.stolen.insert(old);
+        self.hand(0, &step);
+        let installed =
+            self.signers_at(0).and_then(|by| self.publish_at(0, &by, &Wish::default(), ", the first of its set"));
+        // The second home hears of it now, or some day.
+        if self.homes > 1 && dice.below(3) > 0 {
+            self.hand(1, &step);
+            if let Some(head) = installed {
+                self.hand(1, &head);
+            }
+        }
+    }
+
+    pub(super) fn set_named(&self, version: u64, threshold: usize, names: &[String]) -> SignerSet {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.org.later(version, threshold, &names)
+    }
+
+    fn sign_anew(&mut self, dice: &mut Dice) {
+        let Some(by) = self.signers_at(0) else { return };
+        let own: Vec<_> =
+            self.invites_of(0).into_iter().filter(|(it, _)| !self.forged.contains(&it.digest())).collect();
+        let Some((envelope, invite)) = dice.choose(&own) else { return };
+        let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        let sent: Sent = signed(envelope.clone(), &by).into();
+        self.say(&format!("{by:?} sign `{}` anew", invite.label));
+        self.hand(0, &sent);
+    }
+
+    /// A machine whose join code names the newest set.
+    fn arrive(&mut self, dice: &mut Dice) {
+        if self.replicas.iter().any(|(name, _)| name == "a newcomer") {
+            return;
+        }
+        let floor = self.truth.last().map(SignerSet::as_ref);
+        let mut replica = self.org.newcomer(floor);
+        if dice.below(2) == 0 {
+            super::hear(&mut replica, &self.org.first, self.now);
+        }
+        self.replicas.push(("a newcomer".to_owned(), replica));
+        self.revoked.push(BTreeMap::new());
+        self.sets.push(None);
+        self.say(&format!("a newcomer arrives, whose code names set {}", self.truth.len()));
+    }
+
+    /// A gateway is restored without its last entry.
+    fn restore(&mut self, dice: &mut Dice) {
+        if dice.below(3) > 0 {
+            return;
+        }
+        let replica = &mut self.replicas[self.homes].1;
+        let Some(end) = last(replica, "g1").map(|signed| signed.digest) else { return };
+        replica.chains.get_mut(&voice("g1")).unwrap().remove(&end);
+        self.touched.insert(self.homes);
+        self.say("g1 is restored without its last entry");
+    }
+}
+
+fn has_uses(replica: &Replica, gateway: &str, invite: &Invite) -> bool {
+    let chain = replica.chains.get(&voice(gateway));
+    let entries = chain.into_iter().flatten().filter_map(|(_, signed)| Evidence::of(replica.org, signed).ok());
+    let keys: BTreeSet<_> =
+        entries.filter(|it| it.claim.authority.invite() == Some(invite.id)).map(|it| it.key()).collect();
+    let right = invite.rights.iter().find(|right| right.voice == Some(voice(gateway))).map(|right| right.uses);
+    match right {
+        Some(Uses::Limited(most)) => (keys.len() as u64) < u64::from(most),
+        Some(Uses::Unlimited) => true,
+        None => false,
+    }
+}

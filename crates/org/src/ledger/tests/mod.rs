@@ -1,0 +1,9 @@
+//! A hostile world: the ledger's rules held against thieves, by scripted scenes and by random histories.
+
+mod world;
+mod replicas;
+mod scenes_signers;
+mod scenes_heads;
+mod scenes_entries;
+mod scenes_attacks;
+mod histories;

@@ -1,0 +1,190 @@
+//! What honest machines and operators do in the small org, and what a replica can be asked.
+
+use std::collections::BTreeMap;
+
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::principal::NodeName;
+use identity::signers::SignerSet;
+
+use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::entry::{Action, SignedEntry, Under};
+use crate::ledger::fold::{State, Why};
+use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};
+use crate::ledger::replica::Replica;
+use crate::ledger::signers::{Frozen, InForce, Signers};
+
+use super::world::{Org, Sent, day, key, node, voice};
+
+pub fn hear(replica: &mut Replica, sent: &Sent, on: u64) {
+    if let Some(map) = &sent.map {
+        replica.take_map(map);
+    }
+    replica.take(&sent.envelope, day(on)).unwrap();
+}
+
+pub fn tell(replica: &mut Replica, envelope: &Envelope, on: u64) {
+    replica.take(envelope, day(on)).unwrap();
+}
+
+pub fn hear_all(replica: &mut Replica, all: &[Sent], on: u64) {
+    for sent in all {
+        hear(replica, sent, on);
+    }
+}
+
+/// Everything that a replica could hand on.
+pub fn holdings(replica: &Replica) -> Vec<Sent> {
+    let map = |root: Option<Digest>| root.and_then(|root| replica.maps.get(&root)).cloned();
+    let heads = replica.heads.values();
+    let heads = heads.map(|record| Sent { envelope: record.envelope.clone(), map: map(record.head.members) });
+    let steps = replica.steps.values().map(|step| step.envelope.clone().into());
+    let objects = replica.objects.values().map(|object| object.clone().into());
+    let entries = replica.chains.values().flat_map(BTreeMap::values).map(|signed| signed.clone().into());
+    heads.chain(steps).chain(objects).chain(entries).collect()
+}
+
+pub fn give(from: &Replica, to: &mut Replica, on: u64) {
+    hear_all(to, &holdings(from), on);
+}
+
+/// The next head as the honest tool drafts it, signed, and taken where it was made.
+pub fn publish(org: &Org, home: &mut Replica, (on, by): (u64, &[&str]), wish: &Wish) -> Sent {
+    let Draft { head, leaves, .. } = draft(home, day(on), wish).unwrap();
+    let sent = org.head(head, leaves, by);
+    hear(home, &sent, on);
+    sent
+}
+
+/// A succession by the set in force and the new set's first head, in one act.
+pub fn install(
+    org: &Org,
+    home: &mut Replica,
+    on: u64,
+    to: &SignerSet,
+    (old, new): (&[&str], &[&str]),
+) -> (Envelope, Sent) {
+    let ground = home.ground(day(on)).unwrap();
+    let step = org.succession(&ground.set, to, ground.head.unwrap().digest, old);
+    tell(home, &step, on);
+    (step, publish(org, home, (on, new), &Wish::default()))
+}
+
+/// The chain's end, as far as it is here.
+pub fn last<'a>(replica: &'a Replica, gateway: &str) -> Option<&'a SignedEntry> {
+    let chain = replica.chains.get(&voice(gateway))?;
+    chain.values().max_by_key(|signed| (signed.entry.seq, signed.digest))
+}
+
+pub fn under(replica: &Replica, on: u64) -> Under {
+    let head = replica.ground(day(on)).ok().and_then(|ground| ground.head);
+    head.map_or(Under { version: 0, digest: Digest([0; 32]) }, |it| Under {
+        version: it.head.version,
+        digest: it.digest,
+    })
+}
+
+/// A gateway writes whatever it is at its chain's end.
+pub fn write(org: &Org, at: &mut Replica, gateway: &str, on: u64, action: Action) -> SignedEntry {
+    let signed = org.entry(gateway, last(at, gateway), under(at, on), action);
+    tell(at, &signed.envelope, on);
+    signed
+}
+
+pub fn admission(org: &Org, who: (&str, &str), invite: &Envelope) -> Action {
+    Action::NodeAdmit { claim: org.claim(who, invite, None), invite: Some(invite.clone()), approval: None }
+}
+
+/// A gateway lets a machine in: its key, its name.
+pub fn admit(
+    org: &Org,
+    at: &mut Replica,
+    (gateway, on): (&str, u64),
+    who: (&str, &str),
+    invite: &Envelope,
+) -> SignedEntry {
+    write(org, at, gateway, on, admission(org, who, invite))
+}
+
+// ---- what a replica can be asked ----
+
+pub fn state(replica: &Replica, on: u64) -> State {
+    replica.state(day(on)).unwrap()
+}
+
+pub fn holder(replica: &Replica, name: &str, on: u64) -> Option<Digest> {
+    state(replica, on).members.get(&node(name)).map(|admitted| admitted.key)
+}
+
+#[track_caller]
+pub fn assert_holds(replica: &Replica, name: &str, key_name: &str, on: u64) {
+    assert_eq!(holder(replica, name, on), Some(key(key_name)), "{name}: {:?}", state(replica, on).waiting);
+}
+
+#[track_caller]
+pub fn assert_nobody(replica: &Replica, name: &str, on: u64) {
+    assert_eq!(holder(replica, name, on), None, "{name}");
+}
+
+pub fn why(replica: &Replica, entry: &SignedEntry, on: u64) -> Option<Why> {
+    state(replica, on).waiting.get(&entry.digest).map(|waiting| waiting.why.clone())
+}
+
+#[track_caller]
+pub fn assert_waits(replica: &Replica, entry: &SignedEntry, on: u64, expected: &NotMember) {
+    assert_eq!(why(replica, entry, on), Some(Why::Judged(expected.clone())));
+}
+
+pub fn head_of(replica: &Replica, on: u64) -> Option<Digest> {
+    state(replica, on).head
+}
+
+#[track_caller]
+pub fn in_force(replica: &Replica, on: u64) -> InForce {
+    match replica.signers(day(on)) {
+        Signers::InForce(in_force) => in_force,
+        Signers::Frozen(frozen) => panic!("frozen: {frozen:?}"),
+    }
+}
+
+pub fn frozen(replica: &Replica, on: u64) -> Option<Frozen> {
+    match replica.signers(day(on)) {
+        Signers::InForce(_) => None,
+        Signers::Frozen(frozen) => Some(frozen),
+    }
+}
+
+/// A peer holds no chains; it may remember whom it saw first.
+pub struct Peer {
+    pub pinned: Option<Digest>,
+}
+
+impl Facts for Peer {
+    fn name_of(&self, _: Digest) -> Fact<Option<NodeName>> {
+        Fact::Unknown
+    }
+    fn has_left(&self, _: Digest) -> Fact<bool> {
+        Fact::Unknown
+    }
+    fn link(&self, _: PublicKey, _: Digest) -> Fact<Link> {
+        Fact::Unknown
+    }
+    fn spent_before(&self, _: PublicKey, _: Digest, _: Digest) -> Fact<u64> {
+        Fact::Unknown
+    }
+    fn is_denied(&self, _: Digest) -> Fact<bool> {
+        Fact::Unknown
+    }
+    fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {
+        Fact::Known(self.pinned)
+    }
+}
+
+/// Somebody shows itself by the leaf that it has in this head's map.
+pub fn shows_leaf(replica: &Replica, by: &Sent, name: &str, on: u64) -> Result<Member, NotMember> {
+    let leaf = &by.map.as_ref().unwrap()[&node(name)];
+    let place = Place::Leaf { leaf, by: by.digest() };
+    let shown = Shown { name: &leaf.name, key: leaf.node_key, place, evidence: None };
+    judge(shown, &replica.ground(day(on)).unwrap(), &Peer { pinned: None })
+}

@@ -1,0 +1,317 @@
+//! A small org among thieves: every key by its name, and everything that anybody can sign, really signed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use identity::envelope::{Envelope, Payload};
+use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::id::{Correlation, Digest, InviteId, KeyId, sha256};
+use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
+use identity::members::{Leaf, MembersMap, NodeLeaf};
+use identity::principal::{Kind, NodeName};
+use identity::signers::{Quorum, Recovery, Signer, SignerSet, SignersRef, Succession};
+use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
+
+use crate::admission::{Claim, ClaimAuthority, Leave, SealKey};
+use crate::founding::{Founding, FoundingRecord};
+use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
+use crate::ledger::entry::{Action, SignedEntry, Under};
+use crate::ledger::fold::Leaves;
+use crate::ledger::replica::Replica;
+
+/// In days: how long a recovery waits, and how long a head is fresh.
+pub const DELAY: u64 = 4;
+pub const FRESH: u64 = 10;
+pub const GATEWAYS: [&str; 3] = ["g1", "g2", "g3"];
+
+pub const fn day(n: u64) -> Timestamp {
+    Timestamp::from_unix(1_800_000_000 + 86_400 * n.cast_signed())
+}
+
+/// A signer's, a gateway's or an invite's key: for each name always the same.
+pub fn ed(name: &str) -> EdKey {
+    EdKey::from_seed(&sha256(name.as_bytes()))
+}
+
+pub fn voice(gateway: &str) -> PublicKey {
+    ed(gateway).public()
+}
+
+/// A machine's key: for each name always the same. They are slow to make, and made once.
+pub fn machine(name: &str) -> Arc<P256Key> {
+    static TABLE: Mutex<BTreeMap<String, Arc<P256Key>>> = Mutex::new(BTreeMap::new());
+    const PKCS8: &[u8] = &[
+        0x30, 0x41, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08,
+        0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x27, 0x30, 0x25, 0x02, 0x01, 0x01, 0x04, 0x20,
+    ];
+    let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let make = || Arc::new(P256Key::from_pkcs8(&[PKCS8, &sha256(name.as_bytes())].concat()).unwrap());
+    Arc::clone(table.entry(name.to_owned()).or_insert_with(make))
+}
+
+/// What leaves and revocations call a machine's key.
+pub fn key(name: &str) -> Digest {
+    machine(name).public().digest()
+}
+
+pub fn node(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+pub fn quorum(threshold: usize, names: &[&str]) -> Quorum {
+    let signer = |name: &&str| Signer { name: name.parse().unwrap(), key: ed(name).public() };
+    Quorum::new(threshold, names.iter().map(signer).collect()).unwrap()
+}
+
+pub fn mandate(gateway: &str, voice: &str) -> Mandate {
+    Mandate {
+        gateway: node(gateway),
+        voice: ed(voice).public(),
+        identity_issuer: KeyId([1; 32]),
+        endpoint_issuer: KeyId([2; 32]),
+        hosts: Vec::new(),
+        kinds: BTreeSet::from([Kind::Node]),
+        names: vec!["*".parse().unwrap()],
+        svid_ttl: Seconds::DAY,
+        not_before: day(0),
+        not_after: day(10_000),
+        addresses: Vec::new(),
+    }
+}
+
+pub fn leaf(name: &str, key_name: &str) -> NodeLeaf {
+    NodeLeaf { name: node(name), node_key: key(key_name), admission: Digest([9; 32]), manifest: Digest([0; 32]) }
+}
+
+/// Something signed on its way; a head with its map.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    pub envelope: Envelope,
+    pub map: Option<Leaves>,
+}
+
+impl Sent {
+    pub fn digest(&self) -> Digest {
+        self.envelope.digest()
+    }
+}
+
+impl From<Envelope> for Sent {
+    fn from(envelope: Envelope) -> Self {
+        Self { envelope, map: None }
+    }
+}
+
+impl From<SignedEntry> for Sent {
+    fn from(signed: SignedEntry) -> Self {
+        signed.envelope.into()
+    }
+}
+
+#[derive(Debug)]
+pub struct Org {
+    pub founding: Founding,
+    /// The first head: all gateways are mandated, and `alpha` is listed for the machine `ka`.
+    pub first: Sent,
+}
+
+impl Org {
+    pub fn new(threshold: usize, signers: &[&str]) -> Self {
+        let record = FoundingRecord {
+            name: "harbor".parse().unwrap(),
+            founded_at: day(0),
+            identity_root: Bytes(vec![1]),
+            endpoint_root: Bytes(vec![2]),
+            signers: quorum(threshold, signers),
+            recovery: quorum(2, &["phrase-1", "phrase-2", "phrase-3"]),
+            recovery_delay: Seconds::DAY.times(DELAY),
+        };
+        let mut envelope = Envelope::seal(None, &record).unwrap();
+        for name in signers {
+            envelope.sign(&ed(name)).unwrap();
+        }
+        let founding = Founding::open(envelope.clone()).unwrap();
+        let mut org = Self { founding, first: envelope.into() };
+        let head = Head {
+            version: 1,
+            previous: Vec::new(),
+            recent: Vec::new(),
+            reverts: None,
+            issued_at: day(0),
+            fresh_until: day(FRESH),
+            members: None,
+            members_floor: 0,
+            mandates: GATEWAYS.map(|name| mandate(name, name)).to_vec(),
+            record: BTreeMap::new(),
+            placements: Vec::new(),
+            revocations: Revocations::default(),
+            trust: Vec::new(),
+            signers: org.set().as_ref(),
+            epoch: Epoch::first(),
+            release: None,
+            fleet: None,
+        };
+        org.first = org.head(head, Leaves::from([(node("alpha"), leaf("alpha", "ka"))]), signers);
+        org
+    }
+
+    /// The founders' set.
+    pub fn set(&self) -> SignerSet {
+        self.founding.first_signers()
+    }
+
+    pub fn later(&self, version: u64, threshold: usize, names: &[&str]) -> SignerSet {
+        SignerSet::later(self.founding.id, version, quorum(threshold, names))
+    }
+
+    /// Knows the first head.
+    pub fn replica(&self) -> Replica {
+        let mut replica = Replica::new(&self.founding, None);
+        super::replicas::hear(&mut replica, &self.first, 0);
+        replica
+    }
+
+    /// Knows only which org it is, and perhaps what its join code says.
+    pub fn newcomer(&self, floor: Option<SignersRef>) -> Replica {
+        Replica::new(&self.founding, floor)
+    }
+
+    // ---- what is signed ----
+
+    pub fn seal<T: Payload>(&self, body: &T, by: &[&str]) -> Envelope {
+        signed(Envelope::seal(Some(self.founding.id), body).unwrap(), by)
+    }
+
+    /// A head as it stands, by whomever.
+    pub fn head(&self, mut head: Head, leaves: Leaves, by: &[&str]) -> Sent {
+        let map: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
+        head.members = Some(MembersMap::of(&map).unwrap().root());
+        Sent { envelope: self.seal(&head, by), map: Some(leaves) }
+    }
+
+    /// A head like another, and yet not: no honest tool makes it.
+    pub fn forged(&self, like: &Sent, by: &[&str], change: impl FnOnce(&mut Head, &mut Leaves)) -> Sent {
+        let mut head: Head = like.envelope.peek(Some(self.founding.id)).unwrap();
+        let mut leaves = like.map.clone().unwrap_or_default();
+        head.previous = vec![like.digest()];
+        change(&mut head, &mut leaves);
+        self.head(head, leaves, by)
+    }
+
+    pub fn body(&self, head: &Sent) -> Head {
+        head.envelope.peek(Some(self.founding.id)).unwrap()
+    }
+
+    pub fn succession(&self, from: &SignerSet, to: &SignerSet, head: Digest, by: &[&str]) -> Envelope {
+        self.agreed(&[from], to, head, by)
+    }
+
+    /// It follows several rivals, and every one of them signed it.
+    pub fn agreed(&self, from: &[&SignerSet], to: &SignerSet, head: Digest, by: &[&str]) -> Envelope {
+        let (previous, also) = (from[0].id, from[1..].iter().map(|set| set.id).collect());
+        let quorum = to.quorum.clone();
+        self.seal(&Succession { version: to.version, previous, also, quorum, head: Some(head) }, by)
+    }
+
+    pub fn recovery(&self, from: &SignerSet, to: &SignerSet, head: Digest, by: &[&str]) -> Envelope {
+        self.recovered(from, to, head, (false, by))
+    }
+
+    pub fn way_out(&self, from: &SignerSet, to: &SignerSet, head: Digest, by: &[&str]) -> Envelope {
+        self.recovered(from, to, head, (true, by))
+    }
+
+    fn recovered(&self, from: &SignerSet, to: &SignerSet, head: Digest, (settles, by): (bool, &[&str])) -> Envelope {
+        let (version, quorum) = (to.version, to.quorum.clone());
+        self.seal(&Recovery { version, previous: from.id, quorum, head: Some(head), settles, at: day(0) }, by)
+    }
+
+    /// Good for these names, so often at each gateway, until that day.
+    pub fn invite(&self, id: &str, names: &[&str], rights: &[(&str, u32)], (until, by): (u64, &[&str])) -> Envelope {
+        self.seal(&invite(id, names, rights, until), by)
+    }
+
+    pub fn claim(&self, (key, name): (&str, &str), invite: &Envelope, replaces: Option<&str>) -> Envelope {
+        let invite: Invite = invite.peek(Some(self.founding.id)).unwrap();
+        let mut claim = claim(key, name, ClaimAuthority::Invite(invite.id));
+        claim.replaces = replaces.map(|old| machine(old).public());
+        let sealed = self.seal(&claim, &[invite.label.as_str()]);
+        let keys = std::iter::once(key).chain(replaces);
+        keys.fold(sealed, |sealed, key| sealed.signed(machine(key).as_ref()).unwrap())
+    }
+
+    /// A claim that the signers themselves let in.
+    pub fn word(&self, (key, name): (&str, &str), until: u64, by: &[&str]) -> Envelope {
+        let claim = Claim { until: Some(day(until)), ..claim(key, name, ClaimAuthority::Signers) };
+        self.seal(&claim, by).signed(machine(key).as_ref()).unwrap()
+    }
+
+    pub fn leave(&self, key: &str) -> Envelope {
+        let leave = Leave { node_key: machine(key).public(), at: day(0) };
+        self.seal(&leave, &[]).signed(machine(key).as_ref()).unwrap()
+    }
+
+    /// An entry wherever its author likes to put it.
+    pub fn entry(&self, gateway: &str, last: Option<&SignedEntry>, under: Under, action: Action) -> SignedEntry {
+        let when = (day(0), Correlation([0; 8]));
+        SignedEntry::write(self.founding.id, last, (&ed(gateway), under), when, action).unwrap()
+    }
+}
+
+pub fn invite(id: &str, names: &[&str], rights: &[(&str, u32)], until: u64) -> Invite {
+    let right = |(gateway, uses): &(&str, u32)| Right {
+        gateway: node(gateway),
+        voice: Some(voice(gateway)),
+        uses: Uses::Limited(*uses),
+    };
+    Invite {
+        id: InviteId(sha256(id.as_bytes())[..16].try_into().unwrap()),
+        label: id.to_owned(),
+        signers: 1,
+        kind: InviteKind::Token,
+        key: Some(ed(id).public()),
+        rights: rights.iter().map(right).collect(),
+        created_at: day(0),
+        expires_at: day(until),
+        names: names.iter().map(|name| name.parse().unwrap()).collect(),
+        hosts: Vec::new(),
+        networks: Vec::new(),
+        labels: BTreeSet::new(),
+        roles: BTreeSet::new(),
+        approval: Approval::None,
+        approvers: 1,
+        files: BTreeSet::new(),
+        root: None,
+    }
+}
+
+fn claim(key: &str, name: &str, authority: ClaimAuthority) -> Claim {
+    Claim {
+        authority,
+        node_key: machine(key).public(),
+        seal_key: SealKey([0; 32]),
+        name: node(name),
+        labels: BTreeSet::new(),
+        roles: BTreeSet::new(),
+        host: None,
+        replaces: None,
+        until: None,
+    }
+}
+
+pub fn signed(mut envelope: Envelope, by: &[&str]) -> Envelope {
+    for name in by {
+        envelope.sign(&ed(name)).unwrap();
+    }
+    envelope
+}
+
+/// The same bytes, and a signature under somebody's key that is none.
+pub fn junk(envelope: &Envelope, of: &str, filled_with: &str) -> Envelope {
+    let mut json = serde_json::to_value(envelope).unwrap();
+    let bytes: Vec<u8> = filled_with.bytes().cycle().take(64).collect();
+    let sig = identity::text::base64(&bytes);
+    json["signatures"] = serde_json::json!([{ "keyid": ed(of).public().to_string(), "sig": sig }]);
+    serde_json::from_value(json).unwrap()
+}
