@@ -1,23 +1,22 @@
 //! The operator's home: which orgs are in it, which one is meant, and how to get at its gateway.
 
+mod alone;
+
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
-use identity::bundle::{Endpoint, Roots};
 use identity::head::BadHead;
 use identity::id::OrgId;
-use identity::key::{PublicKey, Sign};
+use identity::key::PublicKey;
 use identity::principal::{Address, OrgName, SignerName};
 use identity::signers::Quorum;
 use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
 use operate::agent::words::Material;
-use operate::alone::HomeDesk;
 use operate::desk::DeskError;
 use operate::folder::OperatorFolder;
 use operate::keys::{self, SignerKeys};
@@ -203,19 +202,6 @@ impl Common {
             Err(why) if why.nobody_answers => self.alone(&org, doing).await.unwrap_or(Err(why)),
             session => session,
         }
-    }
-
-    /// What this home's own copy of the ledger says, if it has one.
-    async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session<AnyDesk>, Failure>> {
-        let folder = OperatorFolder::at(&self.home(), org);
-        let desk = HomeDesk::open(&folder).ok().flatten()?;
-        eprintln!(
-            "no gateway answers: this is what this home knew at {}; what only a gateway knows (who was seen when, SVIDs, \
-             machines that wait) is not told",
-            desk.as_of()
-        );
-        let session = Session::begin_behind(folder, AnyDesk::Home(Box::new(desk))).await;
-        Some(session.map_err(|why| failure(doing, &why)))
     }
 
     /// A session to change things, with the keys to sign them; the passphrase is asked for once.
@@ -422,7 +408,7 @@ impl Common {
         let desk = match desk {
             // It may have missed what was decided at another gateway, which may be gone: this home hands it over.
             Err(CallError::Knowledge { source: BadKnowledge::Head(BadHead::Regression { .. }), .. })
-                if beside_others && !restored && hand_over(&folder, (&doors, &roots), (&known, &own)).await =>
+                if beside_others && !restored && alone::hand_over(&folder, (&doors, &roots), (&known, &own)).await =>
             {
                 let before = (known.clone(), memory.tip.clone());
                 Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, false, own.clone())).await
@@ -445,21 +431,6 @@ impl Common {
             failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))
-    }
-}
-
-/// Hands a gateway what it lacks and this home has. True if it has everything then.
-async fn hand_over(
-    folder: &OperatorFolder,
-    (doors, roots): (&[Peer], &Roots<Endpoint>),
-    (known, keys): (&Known, &[(SignerName, Arc<dyn Sign>)]),
-) -> bool {
-    let before = (known.clone(), None);
-    let desk = Box::pin(RemoteDesk::connect(doors.to_vec(), roots.clone(), before, true, keys.to_vec())).await;
-    let Ok(desk) = desk else { return false };
-    match Session::begin_behind(folder.clone(), desk).await {
-        Ok(mut session) => session.hand_lacking().await.unwrap_or(false),
-        Err(_) => false,
     }
 }
 

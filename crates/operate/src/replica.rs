@@ -1,6 +1,6 @@
 //! The operator's own copy of the ledger: pulled from gateways, folded here, and looked at when none answers.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use ground::clock;
 use ground::file::{self, FileError, Lock};
@@ -64,7 +64,7 @@ impl Replica {
     }
 }
 
-fn read(path: &PathBuf, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
+fn read(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
     let (ledger, own) = Ledger::open(path)?;
     if own.id != founding.id {
         return Err(LedgerError::Damaged("it is another org's".to_owned()).into());
@@ -73,16 +73,16 @@ fn read(path: &PathBuf, founding: &Founding) -> Result<(Ledger, State), ReplicaE
     Ok((ledger, state))
 }
 
-fn remove(path: &PathBuf) {
+fn remove(path: &Path) {
     for ending in ["", "-wal", "-shm"] {
-        let mut file = path.clone().into_os_string();
+        let mut file = path.as_os_str().to_owned();
         file.push(ending);
         // What is not there need not go.
         let _ = std::fs::remove_file(file);
     }
 }
 
-fn begin(path: &PathBuf, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
+fn begin(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
     remove(path);
     Ok((Ledger::create(path, founding)?, State::of(founding)))
 }

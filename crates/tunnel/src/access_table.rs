@@ -80,21 +80,15 @@ impl Rules {
     }
 
     fn match_one(&self, principal: &Principal, node: &NodeName, meant: bool) -> bool {
-        match principal.node_name() {
-            Some(own) => {
-                own == *node
-                    && (self.any_node
-                        || self.nodes.contains(node)
-                        || (meant && self.classes.iter().any(|glob| glob.matches(node.as_str()))))
-            }
-            None => {
-                let here = |place: &Place| match place {
-                    Place::Node(name) => name == node,
-                    Place::Class { .. } => meant && place.covers(node),
-                };
-                self.placed.get(principal).is_some_and(|at| at.iter().any(here))
-            }
+        if let Some(own) = principal.node_name() {
+            let by_class = || meant && self.classes.iter().any(|glob| glob.matches(node.as_str()));
+            return own == *node && (self.any_node || self.nodes.contains(node) || by_class());
         }
+        let here = |place: &Place| match place {
+            Place::Node(name) => name == node,
+            Place::Class { .. } => meant && place.covers(node),
+        };
+        self.placed.get(principal).is_some_and(|at| at.iter().any(here))
     }
 }
 

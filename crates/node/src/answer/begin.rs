@@ -235,7 +235,7 @@ fn take_page(
             let unheard = state.recovery_in(&signed).filter(|recovery| !floor.contains(recovery));
             if held.follows(&signed) {
                 if held.is_full() {
-                    return Err(not_taken(&Unfit::FromTheFuture));
+                    return Err(NotTaken::from(Unfit::FromTheFuture).into());
                 }
                 held.add(&signed);
                 continue;

@@ -85,16 +85,16 @@ impl Harbor {
         self.publish(|head| head.signers = signers);
     }
 
-    fn own(&self, name: &str) -> Option<Listing> {
+    fn own(&self, name: &str) -> Listing {
         let found = self.leaves.iter().find_map(|leaf| match leaf {
             Leaf::Node(leaf) if leaf.name == node(name) => Some(leaf.clone()),
             _ => None,
         });
         let (place, map) = (place_of(&node(name)), self.map());
-        Some(match found {
+        match found {
             Some(leaf) => Listing::Own { leaf, path: map.prove(place).unwrap() },
             None => Listing::Unlisted { absence: map.prove_absence(place).unwrap() },
-        })
+        }
     }
 
     /// An SVID for the name, by the issuing key of the gateway that was taken over, bound by node key `n`.
@@ -116,7 +116,7 @@ impl Harbor {
     }
 
     fn shown(&self, name: &str, admission: Option<Envelope>) -> Presented {
-        Presented { by: self.envelope(), listing: self.own(name), admission }
+        Presented { by: self.envelope(), listing: Some(self.own(name)), admission }
     }
 
     /// One use at `gw-1`, for these names.
@@ -140,8 +140,8 @@ impl Harbor {
         self.world.sealed(&body, &["gw-1"])
     }
 
-    fn admitted(&self, name: &str, names: &str, by: &str) -> Option<Envelope> {
-        Some(self.admission(&World::claim(9, 1, name), &["invite 1"], Some(self.invite(names, by))))
+    fn admitted(&self, name: &str, names: &str, by: &str) -> Envelope {
+        self.admission(&World::claim(9, 1, name), &["invite 1"], Some(self.invite(names, by)))
     }
 }
 
@@ -205,7 +205,7 @@ fn a_claim_by_signers_counts_while_they_sign_and_not_for_ever() {
 #[test]
 fn an_invite_counts_by_the_signers_of_now_until_it_is_over_or_revoked() {
     let mut harbor = Harbor::new();
-    let papers = |harbor: &Harbor, by: &str| harbor.shown("web-7", harbor.admitted("web-7", "web-*", by));
+    let papers = |harbor: &Harbor, by: &str| harbor.shown("web-7", Some(harbor.admitted("web-7", "web-*", by)));
     harbor.meet("web-7", 9, &papers(&harbor, "ann")).unwrap();
     let refused = |harbor: &Harbor, by: &str| harbor.meet("web-7", 9, &papers(harbor, by)).map(drop).unwrap_err();
     assert_eq!(refused(&harbor, "eve"), NotMember::Invite(NotCounted::NotSigned { found: 0, needed: 1 }).into());
@@ -230,7 +230,8 @@ fn an_invite_counts_by_the_signers_of_now_until_it_is_over_or_revoked() {
 fn a_machine_has_what_its_class_has_only_if_its_invite_speaks_of_such_names() {
     let harbor = Harbor::new();
     for (names, meant) in [("*", false), ("web-*", true), ("web-7", true)] {
-        let peer = harbor.meet("web-7", 9, &harbor.shown("web-7", harbor.admitted("web-7", names, "ann"))).unwrap();
+        let peer =
+            harbor.meet("web-7", 9, &harbor.shown("web-7", Some(harbor.admitted("web-7", names, "ann")))).unwrap();
         assert_eq!(peer.is_meant(), meant, "{names}");
     }
     assert!(harbor.meet("alpha", 3, &harbor.shown("alpha", None)).unwrap().is_meant());
@@ -239,11 +240,11 @@ fn a_machine_has_what_its_class_has_only_if_its_invite_speaks_of_such_names() {
 #[test]
 fn no_admission_speaks_for_a_name_that_the_operators_gave_to_another() {
     let mut harbor = Harbor::new();
-    let papers = harbor.shown("beta", harbor.admitted("beta", "*", "ann"));
+    let papers = harbor.shown("beta", Some(harbor.admitted("beta", "*", "ann")));
     let found = harbor.meet("beta", 9, &papers).map(drop).unwrap_err();
     assert!(matches!(&found, NotAPeer::NotMember(why) if why.is_alarm()), "{found:?}");
     // Nobody else's papers help either, nor a name that was ended for good.
-    let papers = harbor.shown("web-7", harbor.admitted("web-8", "*", "ann"));
+    let papers = harbor.shown("web-7", Some(harbor.admitted("web-8", "*", "ann")));
     assert_eq!(harbor.meet("web-7", 9, &papers).map(drop), Err(NotMember::OtherEvidence.into()));
     assert_eq!(harbor.meet("web-7", 9, &harbor.shown("web-7", None)).map(drop), Err(NotMember::NoAdmission.into()));
     let gone = Principal::node(&harbor.name, &node("beta"));

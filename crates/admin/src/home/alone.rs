@@ -1,0 +1,47 @@
+//! What a home does with its own copy of the ledger: it looks at it when no gateway answers, and hands over what one lacks.
+
+use std::sync::Arc;
+
+use identity::bundle::{Endpoint, Roots};
+use identity::key::Sign;
+use identity::principal::{OrgName, SignerName};
+use node::report::Failure;
+use operate::alone::HomeDesk;
+use operate::folder::OperatorFolder;
+use operate::remote::RemoteDesk;
+use operate::session::Session;
+use wire::connect::Gateway as Peer;
+use wire::known::Known;
+
+use super::{Common, failure};
+use crate::local::AnyDesk;
+
+impl Common {
+    /// What this home's own copy of the ledger says, if it has one.
+    pub(super) async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session<AnyDesk>, Failure>> {
+        let folder = OperatorFolder::at(&self.home(), org);
+        let desk = HomeDesk::open(&folder).ok().flatten()?;
+        eprintln!(
+            "no gateway answers: this is what this home knew at {}; what only a gateway knows (who was seen when, SVIDs, \
+             machines that wait) is not told",
+            desk.as_of()
+        );
+        let session = Session::begin_behind(folder, AnyDesk::Home(Box::new(desk))).await;
+        Some(session.map_err(|why| failure(doing, &why)))
+    }
+}
+
+/// Hands a gateway what it lacks and this home has. True if it has everything then.
+pub(super) async fn hand_over(
+    folder: &OperatorFolder,
+    (doors, roots): (&[Peer], &Roots<Endpoint>),
+    (known, keys): (&Known, &[(SignerName, Arc<dyn Sign>)]),
+) -> bool {
+    let before = (known.clone(), None);
+    let desk = Box::pin(RemoteDesk::connect(doors.to_vec(), roots.clone(), before, true, keys.to_vec())).await;
+    let Ok(desk) = desk else { return false };
+    match Session::begin_behind(folder.clone(), desk).await {
+        Ok(mut session) => session.hand_lacking().await.unwrap_or(false),
+        Err(_) => false,
+    }
+}
