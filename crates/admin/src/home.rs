@@ -198,8 +198,8 @@ impl Common {
     /// A session to look at things.
     pub async fn session(&self, doing: &str) -> Result<Session<AnyDesk>, Failure> {
         let org = self.org(doing)?;
-        match self.begin(&org, None, doing, false).await {
-            Err(why) if why.nobody_answers => self.alone(&org, doing).await.unwrap_or(Err(why)),
+        match Box::pin(self.begin(&org, None, doing, false)).await {
+            Err(why) if why.nobody_answers => Box::pin(self.alone(&org, doing)).await.unwrap_or(Err(why)),
             session => session,
         }
     }
@@ -408,7 +408,9 @@ impl Common {
         let desk = match desk {
             // It may have missed what was decided at another gateway, which may be gone: this home hands it over.
             Err(CallError::Knowledge { source: BadKnowledge::Head(BadHead::Regression { .. }), .. })
-                if beside_others && !restored && alone::hand_over(&folder, (&doors, &roots), (&known, &own)).await =>
+                if beside_others
+                    && !restored
+                    && Box::pin(alone::hand_over(&folder, (&doors, &roots), (&known, &own))).await =>
             {
                 let before = (known.clone(), memory.tip.clone());
                 Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, false, own.clone())).await

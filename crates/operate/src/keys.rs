@@ -71,7 +71,7 @@ pub fn save_token(folder: &OperatorFolder, name: &SignerName, uri: &TokenUri, ke
     Ok(file::write(&path, &json, Access::Private)?)
 }
 
-type Named = (SignerName, Arc<dyn Sign>);
+pub type Named = (SignerName, Arc<dyn Sign>);
 
 impl SignerKeys {
     /// The keys of current signers, as many as the threshold needs. Where none here is known to be current, all: this

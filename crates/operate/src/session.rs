@@ -167,7 +167,7 @@ impl<D: Desk> Session<D> {
     /// A gateway that has not heard what was decided at another, which may be gone, is handed it, not accused.
     async fn compare_or_hand(&mut self) -> Result<(), OperateError> {
         match self.compare() {
-            Err(OperateError::LedgerBehind) if self.hand_lacking().await.unwrap_or(false) => self.compare(),
+            Err(OperateError::LedgerBehind) if Box::pin(self.hand_lacking()).await.unwrap_or(false) => self.compare(),
             compared => compared,
         }
     }

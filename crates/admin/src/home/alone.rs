@@ -1,13 +1,11 @@
 //! What a home does with its own copy of the ledger: it looks at it when no gateway answers, and hands over what one lacks.
 
-use std::sync::Arc;
-
 use identity::bundle::{Endpoint, Roots};
-use identity::key::Sign;
-use identity::principal::{OrgName, SignerName};
+use identity::principal::OrgName;
 use node::report::Failure;
 use operate::alone::HomeDesk;
 use operate::folder::OperatorFolder;
+use operate::keys::Named;
 use operate::remote::RemoteDesk;
 use operate::session::Session;
 use wire::connect::Gateway as Peer;
@@ -35,12 +33,12 @@ impl Common {
 pub(super) async fn hand_over(
     folder: &OperatorFolder,
     (doors, roots): (&[Peer], &Roots<Endpoint>),
-    (known, keys): (&Known, &[(SignerName, Arc<dyn Sign>)]),
+    (known, keys): (&Known, &[Named]),
 ) -> bool {
     let before = (known.clone(), None);
     let desk = Box::pin(RemoteDesk::connect(doors.to_vec(), roots.clone(), before, true, keys.to_vec())).await;
     let Ok(desk) = desk else { return false };
-    match Session::begin_behind(folder.clone(), desk).await {
+    match Box::pin(Session::begin_behind(folder.clone(), desk)).await {
         Ok(mut session) => session.hand_lacking().await.unwrap_or(false),
         Err(_) => false,
     }
