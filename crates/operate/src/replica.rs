@@ -92,26 +92,25 @@ impl<D: Desk> Session<D> {
     pub async fn replica(&mut self) -> Result<Replica, OperateError> {
         let founding = self.known.founding.clone();
         let mut replica = Replica::open(&self.folder, &founding)?;
-        let mut again = true;
-        if replica.state.frontier.parts_from(&self.survey.frontier) {
-            // This home saw a branch that the operators gave up.
-            replica.forget(&self.folder, &founding)?;
-        }
-        while !replica.state.frontier.covers_all(&self.survey.frontier) {
+        let mut anew = replica.state.frontier.parts_from(&self.survey.frontier);
+        // What the operators gave up when they went on from an older copy is in the way here: then it is pulled anew, once.
+        // Nothing else makes this home forget: a gateway may lie.
+        let mut again = self.known.head.head.epoch.number > replica.state.epoch().number;
+        while anew || !replica.state.frontier.covers_all(&self.survey.frontier) {
+            if std::mem::take(&mut anew) {
+                if !std::mem::take(&mut again) {
+                    return Err(OperateError::LedgerBehind);
+                }
+                replica.forget(&self.folder, &founding)?;
+            }
             let call = Call::Beyond { frontier: replica.state.frontier.clone() };
             let Answer::Beyond { entries, .. } = self.ask(call).await? else {
                 return Err(DeskError::OtherAnswer.into());
             };
-            if entries.is_empty() {
-                return Err(OperateError::LedgerBehind);
-            }
+            anew = entries.is_empty();
             match replica.take(entries) {
                 Ok(()) => {}
-                // The operators went on from an older copy: what was given up then is in the way here.
-                Err(ReplicaError::NotTaken(NotTaken::Unfit(_))) if again => {
-                    again = false;
-                    replica.forget(&self.folder, &founding)?;
-                }
+                Err(ReplicaError::NotTaken(NotTaken::Unfit(_))) => anew = true,
                 Err(why) => return Err(why.into()),
             }
         }

@@ -80,7 +80,10 @@ async fn who_is_not_believed_stands_in_the_log() {
         let line = paper.lines("not_believed").remove(0);
         assert_eq!(line["who"], beta.own.to_string());
         assert!(line["from"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
-        assert!(line["reason"].as_str().unwrap().contains("no leaf of the members' map names its key"), "{line}");
+        assert!(
+            line["reason"].as_str().unwrap().contains("the operators published the name `beta` for the key"),
+            "{line}"
+        );
         // Another org does not come so far.
         beta.held.speak(&[Org::new(&["beta"]).svid(&beta.own, "beta")]).unwrap();
         beta.call("wiki").await.unwrap_err();
