@@ -1,0 +1,63 @@
+//! An operator's failure as it is shown: the exit code, and what to do about it.
+
+use node::report::{Exit, Failure};
+use operate::desk::DeskError;
+use operate::session::OperateError;
+use operate::timely::ClockDoubt;
+use wire::connect::CallError;
+
+use super::BEHIND;
+use crate::words::see;
+
+/// An operator's failure, with the gateway's refusal or the connection's fate brought to light.
+pub fn failure(doing: &str, why: &OperateError) -> Failure {
+    match why {
+        OperateError::Desk(DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal))) => {
+            Failure::new(doing, refusal)
+        }
+        OperateError::Desk(DeskError::Call(call)) => Failure::new(doing, call),
+        OperateError::LedgerBehind
+        | OperateError::Knowledge(_)
+        | OperateError::NotAsTold { .. }
+        | OperateError::NotTaken => Failure::new(doing, why).exit(Exit::Refused).hint(BEHIND),
+        OperateError::Distrusted(_) => Failure::new(doing, why).exit(Exit::Refused).hint(
+            "somebody may have taken over the gateway: look at it and at those machines; if the new machine is right, \
+             revoke the old key first: freehold node revoke NAME",
+        ),
+        OperateError::Clock(ClockDoubt::Early { .. }) => Failure::new(doing, why).exit(Exit::Refused).hint(
+            "nothing was signed or sent: compare this machine's clock, and that of whoever made it, with NTP; if the other \
+             was wrong, make it anew",
+        ),
+        OperateError::Clock(ClockDoubt::NothingToReset { .. }) => Failure::new(doing, why)
+            .exit(Exit::Refused)
+            .hint("nothing was signed: freehold refresh renews a head whose time is right"),
+        OperateError::Clock(ClockDoubt::Behind { .. }) => Failure::new(doing, why).exit(Exit::Refused).hint(
+            "nothing was signed: compare this clock with NTP; if this one is right and the newest head is from the future: \
+             freehold refresh --reset-clock; else set the clock that is wrong, or add --trust-clock",
+        ),
+        OperateError::Clock(_) => Failure::new(doing, why)
+            .exit(Exit::Refused)
+            .hint("nothing was signed: set the clock that is wrong; if this one is right, add --trust-clock"),
+        OperateError::Desk(DeskError::NoGateway) => Failure::new(doing, why)
+            .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
+        OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
+        | OperateError::Replica(_)
+        | OperateError::Folder(_)
+        | OperateError::Key(_)
+        | OperateError::Envelope(_)
+        | OperateError::NotWritten(_)
+        | OperateError::NoRandomness(_)
+        | OperateError::Pending(_)
+        | OperateError::Unwise(_) => Failure::new(doing, why),
+        OperateError::NoSuch { what, .. } => Failure::new(doing, why).hint(see(what)),
+        OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
+        OperateError::Unturned(unturned) => {
+            let refused = Failure::new(doing, unturned).exit(Exit::Refused);
+            match unturned.hint() {
+                Some(hint) => refused.hint(hint),
+                None => refused,
+            }
+        }
+        OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Refused),
+    }
+}
