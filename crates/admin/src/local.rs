@@ -17,7 +17,7 @@ pub enum AnyDesk {
 
 impl Desk for AnyDesk {
     fn is_here(&self) -> bool {
-        matches!(self, Self::Local(_))
+        matches!(self, Self::Local(_) | Self::Home(_))
     }
 
     async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {

@@ -26,6 +26,22 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Sqlite(why) if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull))
+    }
+
+    /// Nothing that is tried again would read it.
+    pub fn is_beyond_repair(&self) -> bool {
+        use rusqlite::ErrorCode as Code;
+        match self {
+            Self::Damaged(_) | Self::Row(_) => true,
+            Self::Sqlite(why) => {
+                matches!(why.sqlite_error_code(), Some(Code::DatabaseCorrupt | Code::NotADatabase) | None)
+            }
+            Self::Newer { .. } | Self::NotCopied { .. } => false,
+        }
+    }
+
     /// What an operator can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         use rusqlite::ErrorCode as Code;

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use ground::clock;
 use ground::file::{self, FileError, Lock};
-use identity::envelope::Envelope;
+use identity::envelope::{Envelope, Payload as _};
 use identity::principal::Author;
+use identity::signers::Recovery;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
+use org::entry::{Action, Entry};
 use org::founding::Founding;
 use org::frontier::Frontier;
 use org::state::State;
@@ -18,8 +20,11 @@ use crate::desk::{Desk, DeskError};
 use crate::folder::OperatorFolder;
 use crate::session::{OperateError, Session, ask_survey};
 
-/// Everything in it can be had again from any gateway: no backup carries it.
+/// No backup carries it: gateways have it.
 pub const FOLDER: &str = "replica";
+
+/// A gateway that lacks more than this many pages is not mended by a home.
+const MOST_PAGES: usize = 1_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReplicaError {
@@ -27,8 +32,14 @@ pub enum ReplicaError {
     File(#[from] FileError),
     #[error("this home's copy of the ledger cannot be used")]
     Ledger(#[from] LedgerError),
-    #[error("what the gateway has does not fit this home's copy of the ledger")]
+    #[error("what the gateway handed over is not taken into this home's copy of the ledger")]
     NotTaken(#[from] NotTaken),
+    #[error(
+        "what this gateway has does not go on from this home's copy of the ledger: a chain has two branches, or it hides something"
+    )]
+    Parted,
+    #[error("this gateway has an entry by which the recovery keys replaced the signers, before the delay is over here")]
+    TooEarly,
 }
 
 /// Whoever holds it is the only command of this home that reads or writes the copy.
@@ -36,10 +47,17 @@ pub enum ReplicaError {
 pub struct Replica {
     pub state: State,
     pub ledger: Ledger,
-    _lock: Lock,
+    lock: Option<Lock>,
 }
 
 impl Replica {
+    /// For who only looks: others may go on.
+    #[must_use]
+    pub fn unlocked(mut self) -> Self {
+        self.lock = None;
+        self
+    }
+
     /// A copy that is damaged is made anew.
     pub fn open(folder: &OperatorFolder, founding: &Founding) -> Result<Self, ReplicaError> {
         let inside = folder.path(FOLDER);
@@ -48,9 +66,10 @@ impl Replica {
         let path = inside.join("ledger.db");
         let (ledger, state) = match read(&path, founding) {
             Ok(read) => read,
-            Err(_) => begin(&path, founding)?,
+            Err(ReplicaError::Ledger(why)) if why.is_beyond_repair() => begin(&path, founding)?,
+            Err(why) => return Err(why),
         };
-        Ok(Self { state, ledger, _lock: lock })
+        Ok(Self { state, ledger, lock: Some(lock) })
     }
 
     /// Begins anew, with nothing.
@@ -71,6 +90,15 @@ fn read(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaErro
     }
     let state = ledger.state(&own)?;
     Ok((ledger, state))
+}
+
+fn is_full(why: &OperateError) -> bool {
+    match why {
+        OperateError::Replica(ReplicaError::Ledger(why) | ReplicaError::NotTaken(NotTaken::Ledger(why))) => {
+            why.is_full()
+        }
+        _ => false,
+    }
 }
 
 fn remove(path: &Path) {
@@ -99,7 +127,7 @@ impl<D: Desk> Session<D> {
         while anew || !replica.state.frontier.covers_all(&self.survey.frontier) {
             if std::mem::take(&mut anew) {
                 if !std::mem::take(&mut again) {
-                    return Err(OperateError::LedgerBehind);
+                    return Err(ReplicaError::Parted.into());
                 }
                 replica.forget(&self.folder, &founding)?;
             }
@@ -107,9 +135,13 @@ impl<D: Desk> Session<D> {
             let Answer::Beyond { entries, .. } = self.ask(call).await? else {
                 return Err(DeskError::OtherAnswer.into());
             };
-            anew = entries.is_empty();
+            if entries.iter().any(|entry| self.is_too_early(entry)) {
+                return Err(ReplicaError::TooEarly.into());
+            }
+            let before = replica.state.frontier.clone();
             match replica.take(entries) {
-                Ok(()) => {}
+                // Whoever says that there is more, and brings nothing new, is not asked for ever.
+                Ok(()) => anew = replica.state.frontier == before,
                 Err(ReplicaError::NotTaken(NotTaken::Unfit(_))) => anew = true,
                 Err(why) => return Err(why.into()),
             }
@@ -118,6 +150,13 @@ impl<D: Desk> Session<D> {
         let now = clock::now();
         self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
         Ok(replica)
+    }
+
+    /// An install by recovery that this home does not go by yet: its own delay counts.
+    fn is_too_early(&self, entry: &Envelope) -> bool {
+        let action = entry.peek::<Entry>(Some(self.known.org())).map(|entry| entry.action);
+        let Ok(Action::SignersInstall { signers, .. }) = action else { return false };
+        signers.kind() == Recovery::KIND && !self.known.chain.iter().any(|step| step.digest() == signers.digest())
     }
 
     /// Hands the gateway what it lacks of others' chains and this home has. One that lacks a part of its own chain was set
@@ -132,7 +171,10 @@ impl<D: Desk> Session<D> {
         if self.known.head.head.mandates.len() < 2 {
             return Ok(false);
         }
-        while !self.survey.frontier.covers_all(&replica.state.frontier) {
+        for _ in 0..MOST_PAGES {
+            if self.survey.frontier.covers_all(&replica.state.frontier) {
+                return Ok(true);
+            }
             let before = self.survey.frontier.clone();
             if !has_own(&before) {
                 return Ok(false);
@@ -144,7 +186,7 @@ impl<D: Desk> Session<D> {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.
@@ -156,7 +198,7 @@ impl<D: Desk> Session<D> {
             return;
         }
         if let Err(why) = Box::pin(self.replica()).await {
-            if matches!(why, OperateError::Replica(_)) {
+            if is_full(&why) {
                 // A copy that cannot be written takes no room that the rest may need.
                 remove(&self.folder.path(FOLDER).join("ledger.db"));
             }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::admission::Admission;
 use crate::approve::Decision;
+use crate::invite::{Approval, Invite};
 use crate::ledger::counts::NotCounted;
 use crate::ledger::evidence::{BadEvidence, Evidence, Parts};
 use crate::ledger::ground::Ground;
@@ -129,8 +130,10 @@ impl Peer {
     /// somebody who looked at this very machine.
     pub fn is_meant(&self) -> bool {
         let Some(evidence) = &self.evidence else { return true };
-        let looked = evidence.approval.as_ref().is_some_and(|approval| approval.kind() == Decision::KIND);
-        evidence.invite.as_ref().is_none_or(|(_, invite)| invite.lists(&self.is.node) || looked)
+        // The judge looked at the approval only if the invite asks for one.
+        let by_person = evidence.approval.as_ref().is_some_and(|approval| approval.kind() == Decision::KIND);
+        let looked = |invite: &Invite| invite.approval == Approval::Human && by_person;
+        evidence.invite.as_ref().is_none_or(|(_, invite)| invite.lists(&self.is.node) || looked(invite))
     }
 
     /// May what it opened before stay open?
@@ -202,8 +205,10 @@ fn evidence(envelope: &Envelope, company: Company<'_>) -> Result<Evidence, NotAP
     let org = company.ground.org;
     let named: Admission = envelope.peek(Some(org)).map_err(BadEvidence::from)?;
     let mandates = company.ground.head().map(|head| head.mandates.as_slice()).unwrap_or_default();
-    let mandate = mandates.iter().find(|mandate| mandate.gateway == named.gateway).ok_or(NotMember::NoMandate)?;
-    let voice = mandate.voice;
+    let mut voices = mandates.iter().filter(|mandate| mandate.gateway == named.gateway).map(|mandate| mandate.voice);
+    let first = voices.next().ok_or(NotMember::NoMandate)?;
+    let signed = |voice: &PublicKey| !envelope.signers_among(&[*voice].into()).is_empty();
+    let voice = std::iter::once(first).chain(voices).find(signed).unwrap_or(first);
     let admission: Admission = envelope.open_signed_by(Some(org), &[voice]).map_err(BadEvidence::from)?;
     let parts = Parts {
         digest: envelope.digest(),

@@ -2,6 +2,7 @@
 
 use node::report::{Exit, Failure};
 use operate::desk::DeskError;
+use operate::replica::ReplicaError;
 use operate::session::OperateError;
 use operate::timely::ClockDoubt;
 use wire::connect::CallError;
@@ -41,7 +42,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         OperateError::Desk(DeskError::NoGateway) => Failure::new(doing, why)
             .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
         OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
-        | OperateError::Replica(_)
+        | OperateError::Replica(ReplicaError::File(_) | ReplicaError::Ledger(_) | ReplicaError::NotTaken(_))
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)
@@ -49,6 +50,13 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::NoRandomness(_)
         | OperateError::Pending(_)
         | OperateError::Unwise(_) => Failure::new(doing, why),
+        OperateError::Replica(ReplicaError::Parted) => Failure::new(doing, why).exit(Exit::Refused).hint(
+            "compare with another gateway: --gateway HOST:PORT; to go on with this one, move `operator/replica` out of the \
+             way, and keep it as evidence",
+        ),
+        OperateError::Replica(ReplicaError::TooEarly) => Failure::new(doing, why)
+            .exit(Exit::Refused)
+            .hint("somebody took over this gateway: go to another, --gateway HOST:PORT; stop it: freehold recover --cancel"),
         OperateError::NoSuch { what, .. } => Failure::new(doing, why).hint(see(what)),
         OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
         OperateError::Unturned(unturned) => {

@@ -243,6 +243,9 @@ fn take_page(
             if let Some(recovery) = unheard {
                 let due_at = ledger.first_sight(recovery, now)? + state.recovery_delay;
                 if now < due_at {
+                    if held.is_full() {
+                        return Err(NotTaken::from(Unfit::FromTheFuture).into());
+                    }
                     held.begin(&signed, Wait::Until(due_at));
                     continue;
                 }

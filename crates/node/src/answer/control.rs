@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::{Cut, Head};
+use identity::head::{BadHead, Cut, Head};
 use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::Principal;
@@ -298,10 +298,20 @@ fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
 async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
     let org = gateway.about.org_id;
     let refuses = |why: String| Refusal::LedgerRefuses { why };
+    check_times(org, &entries, clock::now())?;
     let opened: Result<Vec<SignedEntry>, _> =
         entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
     let opened = opened.map_err(|why| refuses(why.to_string()))?;
-    let merged = gateway.writer.run(move |desk| desk.merge(opened, Held::default())).await?;
+    let merge = move |desk: &mut Desk<'_>| {
+        // A head that was kept back, complete, is no more welcome this way than by its maker's own hand.
+        for signed in &opened {
+            if let Err(why @ BadHead::DraftedEarlier { .. }) = desk.state.check_follows(signed, clock::now()) {
+                return Err(Refusal::LedgerRefuses { why: why.to_string() });
+            }
+        }
+        desk.merge(opened, Held::default())
+    };
+    let merged = gateway.writer.run(merge).await?;
     match merged.stopped {
         None => Ok(Answer::Appended {}),
         Some(unfit) => Err(refuses(unfit.to_string())),

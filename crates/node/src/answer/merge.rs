@@ -65,6 +65,10 @@ impl Desk<'_> {
                 continue;
             }
             if let Some(wait) = self.waits(&signed, now)? {
+                if merged.held.is_full() {
+                    merged.stopped = Some(Unfit::FromTheFuture);
+                    break;
+                }
                 merged.held.begin(&signed, wait);
                 continue;
             }

@@ -251,3 +251,15 @@ fn no_admission_speaks_for_a_name_that_the_operators_gave_to_another() {
     harbor.publish(|head| head.revocations.principals.extend([gone]));
     assert!(harbor.meet("beta", 4, &harbor.shown("beta", None)).is_err());
 }
+
+/// A gateway that was taken over puts a yes beside an invite that asks for none: nobody looked.
+#[test]
+fn a_yes_that_nobody_signed_makes_no_machine_one_of_a_class() {
+    let harbor = Harbor::new();
+    let admission = harbor.admitted("web-7", "*", "ann");
+    let mut body: Admission = admission.peek(Some(harbor.world.founding.id)).unwrap();
+    let said = crate::approve::Decision { about: body.claim.digest(), verdict: crate::approve::Verdict::Approve };
+    body.approval = Some(harbor.world.sealed(&said, &[]));
+    let admission = harbor.world.sealed(&body, &["gw-1"]);
+    assert!(!harbor.meet("web-7", 9, &harbor.shown("web-7", Some(admission))).unwrap().is_meant());
+}
