@@ -17,7 +17,11 @@ pub enum AnyDesk {
 
 impl Desk for AnyDesk {
     fn is_here(&self) -> bool {
-        matches!(self, Self::Local(_) | Self::Home(_))
+        matches!(self, Self::Local(_))
+    }
+
+    fn is_alone(&self) -> bool {
+        matches!(self, Self::Home(_))
     }
 
     async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {

@@ -103,10 +103,7 @@ impl Desk for HomeDesk {
             Call::Invite { id } => Ok(Answer::Document(state.invite(id).map(|(_, record)| record.envelope.clone()))),
             Call::Entries { after } => self.entries(after),
             Call::Derived { after } => self.derived(after.as_ref()),
-            Call::Reports { .. } => Ok(Answer::Reports { reports: Vec::new(), last: 0, more: false }),
-            Call::Waiting { .. } => Ok(Answer::Waiting { waiting: Vec::new(), next: None }),
             Call::Waivers {} => Ok(Answer::Waivers { waivers: state.open_waivers().cloned().collect() }),
-            Call::Peers {} => Ok(Answer::Peers { peers: Vec::new() }),
             Call::Bundles {} => {
                 Ok(Answer::Bundles { bundles: state.bundles.values().map(|it| it.envelope.clone()).collect() })
             }
@@ -129,7 +126,10 @@ impl Desk for HomeDesk {
             | Call::Spare { .. }
             | Call::FilesMissing { .. }
             | Call::FilePart { .. }
-            | Call::FilesSweep { .. } => Err(DeskError::NoGateway),
+            | Call::FilesSweep { .. }
+            | Call::Waiting { .. }
+            | Call::Reports { .. }
+            | Call::Peers {} => Err(DeskError::NoGateway),
         }
     }
 }

@@ -28,5 +28,10 @@ pub trait Desk {
         false
     }
 
+    /// This home's own copy, since no gateway answers: what only a gateway knows is not known.
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     fn ask(&mut self, call: Call) -> impl Future<Output = Result<Answer, DeskError>>;
 }

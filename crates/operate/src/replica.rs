@@ -146,9 +146,10 @@ impl<D: Desk> Session<D> {
                 Err(why) => return Err(why.into()),
             }
         }
-        let frontier = replica.state.frontier.clone();
-        let now = clock::now();
-        self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
+        if !self.desk.is_alone() {
+            let (frontier, now) = (replica.state.frontier.clone(), clock::now());
+            self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
+        }
         Ok(replica)
     }
 
@@ -194,7 +195,7 @@ impl<D: Desk> Session<D> {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
         let has_all = pulled.covers_all(there) && !pulled.parts_from(there);
         let is_kept = self.folder.path(FOLDER).join("ledger.db").exists();
-        if self.is_behind() || self.desk.is_here() || (has_all && is_kept) {
+        if self.is_behind() || self.desk.is_here() || self.desk.is_alone() || (has_all && is_kept) {
             return;
         }
         if let Err(why) = Box::pin(self.replica()).await {

@@ -69,8 +69,8 @@ pub struct TrustView {
     pub domain: &'static str,
     pub version: u64,
     pub state: &'static str,
-    /// How many members say that they go by it.
-    pub used_by: usize,
+    /// How many members say that they go by it; unknown where no gateway answers.
+    pub used_by: Option<usize>,
 }
 
 /// One machine without any gateway.
@@ -116,18 +116,26 @@ impl<D: Desk> Session<D> {
         if let Some(name) = only.filter(|name| !nodes.iter().any(|node| node.name == **name)) {
             return Err(OperateError::NoSuch { what: "node", name: name.to_string() });
         }
-        let (reports, _) = self.reports(0).await?;
+        let reports = self.reports_known().await?;
         let gateways = self.gateway_views(now).await?;
-        let (waiting, _) = self.waiting().await?;
+        // Without a gateway nobody knows who waits, nor who has which SVID.
+        let alone = self.desk().is_alone();
+        let waiting = if alone { 0 } else { self.waiting().await?.0.len() };
         let head = self.known.head.head.clone();
         let live: Vec<&NodeView> = nodes.iter().filter(|node| node.state != Standing::Revoked).collect();
-        let shown = live.iter().filter(|node| only.is_none_or(|name| node.name == *name));
+        let shown = live.iter().filter(|node| !alone && only.is_none_or(|name| node.name == *name));
         let mut survival: Vec<Lasting> = shown.map(|node| Lasting::of(node, &head, &gateways, now)).collect();
         survival.sort_by(|a, b| (a.until, &a.node).cmp(&(b.until, &b.node)));
         let mut counts = BTreeMap::new();
         for node in &nodes {
             let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
             *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
+        }
+        let mut trust = trust_views(&head.trust, &live, &reports);
+        if alone {
+            for view in &mut trust {
+                view.used_by = None;
+            }
         }
         let quorum = &self.known.signers.quorum;
         Ok(Status {
@@ -144,8 +152,8 @@ impl<D: Desk> Session<D> {
                 signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
             },
             nodes: counts,
-            trust: trust_views(&head.trust, &live, &reports),
-            waiting: waiting.len(),
+            trust,
+            waiting,
             alarms: self.troubles(&live, &gateways, now).into_iter().chain(self.left_behind(&nodes)).collect(),
             gateways,
             survival,
@@ -253,7 +261,10 @@ fn taken_away(said: &Revocations, own: &Revocations, nodes: &[NodeView]) -> Vec<
 /// What is retired and nobody's any more is history: `freehold trust list` has it.
 fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: &Reports) -> Vec<TrustView> {
     let views = lines.iter().map(|line| (line, trust_view(line, nodes, reports)));
-    views.filter(|(line, view)| line.state.is_trusted() || view.used_by > 0).map(|(_, view)| view).collect()
+    views
+        .filter(|(line, view)| line.state.is_trusted() || view.used_by.unwrap_or(0) > 0)
+        .map(|(_, view)| view)
+        .collect()
 }
 
 /// Said in time: a rotation takes as long as its grace.
@@ -278,6 +289,6 @@ fn trust_view(line: &TrustLine, nodes: &[&NodeView], reports: &Reports) -> Trust
             domain.versions.contains(&line.version)
         })
     };
-    let used_by = nodes.iter().filter(uses).count();
+    let used_by = Some(nodes.iter().filter(uses).count());
     TrustView { domain: line.domain.word(), version: line.version, state: line.state.word(), used_by }
 }

@@ -60,7 +60,7 @@ impl List {
         let doing = "could not list the nodes";
         let mut session = common.session(doing).await?;
         let nodes = session.nodes().await.map_err(|why| failure(doing, &why))?;
-        let (mut reports, _) = session.reports(0).await.map_err(|why| failure(doing, &why))?;
+        let mut reports = session.reports_known().await.map_err(|why| failure(doing, &why))?;
         let with_report = |node: NodeView| Listed { report: reports.remove(&node.node_key.digest()), node };
         let nodes: Vec<Listed> = nodes.into_iter().map(with_report).collect();
         show(common.json, &nodes, || {
@@ -130,7 +130,7 @@ impl Show {
         let doing = format!("could not show the node `{}`", self.name);
         let mut session = common.session(&doing).await?;
         let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
-        let (mut reports, _) = session.reports(0).await.map_err(|why| failure(&doing, &why))?;
+        let mut reports = session.reports_known().await.map_err(|why| failure(&doing, &why))?;
         let listed = Listed { report: reports.remove(&node.node_key.digest()), node };
         show(common.json, &listed, || in_words(&listed));
         Ok(())

@@ -101,17 +101,19 @@ fn in_words(told: &Told) -> String {
     let row =
         |it: &Lasting| vec![it.node.to_string(), it.left.roughly(), it.until.to_string(), it.limit.word().to_owned()];
     let rows: Vec<_> = status.survival.iter().map(row).collect();
-    lines.push(format!("\nwithout any gateway:\n{}", table(&["NODE", "LASTS", "UNTIL", "LIMITED BY"], &rows)));
+    if !rows.is_empty() {
+        lines.push(format!("\nwithout any gateway:\n{}", table(&["NODE", "LASTS", "UNTIL", "LIMITED BY"], &rows)));
+    }
     lines.join("\n")
 }
 
 fn trusted(it: &TrustView) -> String {
     let used = if it.state == TrustState::Retired.word() {
-        format!("yet {} went by it when last heard of", it.used_by)
+        format!(", yet {} went by it when last heard of", it.used_by.unwrap_or(0))
     } else {
-        format!("used by {}", it.used_by)
+        it.used_by.map_or_else(String::new, |count| format!(", used by {count}"))
     };
-    format!("trust     {} {}: {}, {used}", it.domain, it.version, it.state)
+    format!("trust     {} {}: {}{used}", it.domain, it.version, it.state)
 }
 
 fn one(it: &Lasting) -> String {

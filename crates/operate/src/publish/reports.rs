@@ -32,6 +32,11 @@ fn open(org: OrgId, view: &ReportView) -> Option<Heard> {
 }
 
 impl<D: Desk> Session<D> {
+    /// All that is known of what nodes say of themselves; nothing where no gateway answers.
+    pub async fn reports_known(&mut self) -> Result<Reports, OperateError> {
+        if self.desk().is_alone() { Ok(Reports::default()) } else { Ok(self.reports(0).await?.0) }
+    }
+
     /// Reports that came after the one with this number, and the number to ask after next time. What does not hold is
     /// left out.
     pub async fn reports(&mut self, after: u64) -> Result<(Reports, u64), OperateError> {
