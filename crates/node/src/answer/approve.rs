@@ -9,6 +9,7 @@ use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
+use ledger::claims::WaitingClaim;
 use org::admission::{Claim, Facts};
 use org::approve::Verdict as Said;
 use org::enroll::{self, Attempt, Verdict};
@@ -21,7 +22,6 @@ use wire::enroll::EnrollRequest;
 
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
-use ledger::claims::WaitingClaim;
 
 /// So many may wait under one invite, from one address, and in all: whoever holds a code can make claims as fast as keys.
 const MOST_PER_INVITE: i64 = 256;

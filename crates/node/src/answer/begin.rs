@@ -12,6 +12,9 @@ use identity::key::{BadKey, EdKey, P256Key, Sign as _};
 use identity::principal::{Address, NodeName};
 use identity::text::Bytes;
 use identity::time::Seconds;
+use ledger::error::LedgerError;
+use ledger::replicate::NotTaken;
+use ledger::store::Ledger;
 use org::entry::SignedEntry;
 use org::founding::{BadFounding, Founding};
 use org::gateway::{GatewayGrant, GatewayRequest};
@@ -30,9 +33,6 @@ use crate::ask::call::AskError;
 use crate::ask::sync;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
 use crate::store::scope::{NodeFile, Scope, ScopeError, read_key};
-use ledger::error::LedgerError;
-use ledger::replicate::NotTaken;
-use ledger::store::Ledger;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {

@@ -10,6 +10,8 @@ use identity::head::{Cut, Head};
 use identity::id::{Correlation, Digest, InviteId, OrgId};
 use identity::key::Sign;
 use identity::time::Timestamp;
+use ledger::error::LedgerError;
+use ledger::store::{Alarm, Ledger};
 use org::derived::{self, Rows};
 use org::entry::{Action, Cause, SignedEntry};
 use org::frontier::Tip;
@@ -22,8 +24,6 @@ use crate::answer::halt::Halt;
 use crate::answer::held::Wait;
 use crate::answer::published::{Incomplete, Published, Staged};
 use crate::answer::tips::OwnVoice;
-use ledger::error::LedgerError;
-use ledger::store::{Alarm, Ledger};
 
 /// What a job may touch. Refuse first, change last: a job that changed something must not refuse any more.
 pub struct Desk<'a> {

@@ -11,6 +11,7 @@ use identity::key::{PublicKey, Sign};
 use identity::members::ClassLeaf;
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
+use ledger::store::Alarm;
 use org::admission::{Claim, Purpose, Transcript};
 use org::approve::Decision;
 use org::enroll::{self, Attempt, Verdict};
@@ -25,7 +26,6 @@ use crate::answer::approve;
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 use crate::answer::issue::{Applicant, Made};
-use ledger::store::Alarm;
 
 /// A challenge is good this long, once.
 const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;

@@ -16,6 +16,8 @@ use identity::id::{Digest, Fingerprint};
 use identity::key::{EdKey, PublicKey, Sign as _};
 use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
+use ledger::error::{DAMAGED, LedgerError};
+use ledger::store::Ledger;
 use org::entry::Action;
 use org::founding::Founding;
 use org::frontier::Tip;
@@ -41,8 +43,6 @@ use crate::answer::writer::{Scribe, Writer};
 use crate::store::files::Files;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
 use crate::store::scope::ScopeError;
-use ledger::error::{DAMAGED, LedgerError};
-use ledger::store::Ledger;
 
 /// How long what was observed may wait until it is written.
 const JOTTINGS_WAIT: Duration = Duration::from_secs(1);

@@ -8,6 +8,8 @@ use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::principal::{Author, NodeName, Principal};
 use identity::time::Timestamp;
+use ledger::replicate::is_narrow;
+use ledger::store::Alarm;
 use org::derived;
 use org::entry::{Action, SignedEntry};
 use org::frontier::Tip;
@@ -19,8 +21,6 @@ use wire::control::ReportView;
 use wire::exchange::IssuedRow;
 
 use crate::answer::desk::{Desk, Taken};
-use ledger::replicate::is_narrow;
-use ledger::store::Alarm;
 
 use crate::answer::held::Held;
 

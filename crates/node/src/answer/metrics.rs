@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ground::clock;
+use ledger::store::Ledger;
 use org::refusal::Refusal;
 use tokio::sync::Semaphore;
 
@@ -11,7 +12,6 @@ use crate::agent::metrics::{self as agent, show_build};
 use crate::answer::endpoint::EndpointCertificate;
 use crate::answer::gateway::Gateway;
 use crate::metrics::text::{Kind, Page};
-use ledger::store::Ledger;
 
 /// Everything that the gateway's page is made from.
 #[derive(Debug, Clone)]

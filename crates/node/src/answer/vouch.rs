@@ -3,12 +3,12 @@
 use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
+use ledger::store::Alarm;
 use org::ledger::judge::NotMember;
 use org::refusal::Refusal;
 use org::state::{MemberRecord, State};
 
 use crate::answer::gateway::Gateway;
-use ledger::store::Alarm;
 
 impl Gateway {
     /// What the map has against a machine that the ledger knows.

@@ -12,6 +12,7 @@ use ground::clock;
 use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::time::Seconds;
+use ledger::store::Ledger;
 use org::founding::Founding;
 use org::refusal::Refusal;
 use org::state::State;
@@ -24,7 +25,6 @@ use crate::answer::peers::Peers;
 use crate::answer::published::{Shelf, Staged};
 use crate::answer::tally::Tally;
 use crate::answer::tips::Tips;
-use ledger::store::Ledger;
 
 /// Jobs that may wait, and jobs that share one commit.
 const QUEUE: usize = 8_192;
