@@ -60,7 +60,6 @@ pub fn head(founding: &Founding) -> Head {
         issued_at: NOW,
         fresh_until: NOW + Seconds::DAY,
         members: None,
-        members_floor: 0,
         previous: Vec::new(),
         recent: Vec::new(),
         record: std::collections::BTreeMap::new(),
@@ -69,7 +68,6 @@ pub fn head(founding: &Founding) -> Head {
         revocations: Revocations::default(),
         trust: Vec::new(),
         signers: founding.first_signers().as_ref(),
-        epoch: Epoch::first(),
         release: None,
         fleet: None,
     }

@@ -9,6 +9,7 @@ use identity::time::Timestamp;
 
 use crate::admission::{Claim, ClaimAuthority};
 use crate::invite::{Approval, Invite, InviteKind, Uses};
+use crate::ledger::counts::{NotCounted, counts};
 use crate::refusal::Refusal;
 use crate::state::{InviteRecord, MemberRecord, Standing, State};
 
@@ -109,15 +110,13 @@ fn check_open(state: &State, record: &InviteRecord, attempt: Attempt<'_>) -> Res
     if state.revocations.invite_is_revoked(record.invite.id) {
         return Err(Refusal::InviteRevoked);
     }
-    if state.is_unconfirmed(record) {
-        return Err(Refusal::InviteUnconfirmed);
-    }
-    let current = state.signer_set();
-    if record.invite.signers != current.version && current.open::<Invite>(&record.envelope).is_err() {
+    if matches!(counts::<Invite>(&record.envelope, &state.ground), Err(NotCounted::NotSigned { .. })) {
         return Err(Refusal::InviteOutdated);
     }
     record.invite.check_time(attempt.now)?;
-    match (record.invite.right_of(attempt.gateway), record.uses_left(attempt.gateway)) {
+    let voice = state.head().and_then(|head| head.head.mandate_of(attempt.gateway)).map(|mandate| mandate.voice);
+    let right = voice.and_then(|voice| record.invite.right_of(voice));
+    match (right, record.uses_left(attempt.gateway)) {
         (None, _) => return Err(Refusal::InviteNotHere),
         (Some(Uses::Limited(uses)), Some(0)) => return Err(Refusal::InviteUsedUp { uses }),
         (Some(_), _) => {}
@@ -132,7 +131,7 @@ fn fitting_pattern<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<&'a Inv
     let key = attempt.claim.node_key.digest();
     let mut patterns = state.invites.values().filter(|record| record.invite.kind == InviteKind::Pattern);
     if let Some(member) = state.members.get(&key) {
-        let through = |record: &&InviteRecord| member.admission.invite() == Some(record.invite.id);
+        let through = |record: &&InviteRecord| member.admission.invite == Some(record.invite.id);
         return patterns.find(through).ok_or_else(|| Refusal::NameTaken { name: member.claim().name.clone() });
     }
     patterns.find(|record| check_open(state, record, attempt).is_ok()).ok_or(Refusal::NoPattern)

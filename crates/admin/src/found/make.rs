@@ -316,7 +316,6 @@ impl Founder<'_> {
             issued_at: self.now,
             fresh_until: self.now + FRESH,
             members: None,
-            members_floor: 0,
             previous: Vec::new(),
             recent: Vec::new(),
             record: std::collections::BTreeMap::new(),
@@ -328,7 +327,6 @@ impl Founder<'_> {
             revocations: Revocations::default(),
             trust: vec![line(Domain::Identity, identity.digest()), line(Domain::Endpoint, endpoint.digest())],
             signers: self.founding.first_signers().as_ref(),
-            epoch: Epoch::first(),
             release: None,
             fleet: None,
         }

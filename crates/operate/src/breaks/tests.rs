@@ -70,7 +70,6 @@ fn stage(domain: Domain) -> Stage {
         issued_at: NOW,
         fresh_until: LATER,
         members: None,
-        members_floor: 0,
         previous: Vec::new(),
         recent: Vec::new(),
         record: std::collections::BTreeMap::new(),
@@ -79,7 +78,6 @@ fn stage(domain: Domain) -> Stage {
         revocations: Revocations::default(),
         trust: lines,
         signers: SignersRef { version: 1, id: Digest([3; 32]) },
-        epoch: Epoch::first(),
         release: None,
         fleet: None,
     };

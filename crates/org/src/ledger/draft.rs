@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, InviteCut, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
+use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::members::{Doubled, Leaf, MembersMap, NodeLeaf};
@@ -10,7 +10,7 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
 use crate::invite::{Invite, InviteKind};
-use crate::ledger::chain::Chain;
+use crate::ledger::chain::{Act, Chain, Written};
 use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
@@ -154,9 +154,7 @@ impl Desk<'_> {
         for key in &wish.revoke_keys {
             head.revocations.node_keys.insert_until(*key, until);
         }
-        head.revocations
-            .invites
-            .extend(wish.revoke_invites.iter().map(|id| InviteCut { invite: *id, seen: Vec::new() }));
+        head.revocations.invites.extend(wish.revoke_invites.iter().copied());
         head.revocations.voices.extend(wish.close.iter().copied());
     }
 
@@ -217,8 +215,8 @@ impl Desk<'_> {
     }
 
     fn evidence(&self, digest: Digest) -> Option<Evidence> {
-        let signed = self.replica.chains.values().find_map(|entries| entries.get(&digest))?;
-        Evidence::of(self.replica.org, signed).ok()
+        let written = self.replica.chains.values().find_map(|entries| entries.get(&digest))?;
+        evidence_of(written).cloned()
     }
 
     /// Whoever's key loses its last leaf gets a line.
@@ -249,7 +247,7 @@ impl Desk<'_> {
             invite.is_ok_and(|invite| invite.kind != InviteKind::Machine && lives(invite.expires_at + span))
         });
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
-        let claims = entries.filter_map(|signed| Evidence::of(self.replica.org, signed).ok());
+        let claims = entries.filter_map(evidence_of);
         let claimed: BTreeSet<Digest> =
             claims.filter(|it| it.claim.until.is_some_and(lives)).map(|it| it.key()).collect();
         let needed = |key: &Digest| open || listed.contains(key) || claimed.contains(key);
@@ -268,9 +266,9 @@ impl Desk<'_> {
     fn leads_to(&self, voice: PublicKey, at: Recorded, own: Option<Recorded>) -> bool {
         let Some(entries) = self.replica.chains.get(&voice) else { return false };
         let chain = Chain::of(entries, Some(at));
-        let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|signed| signed.digest == own.digest));
+        let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|it| it.digest == own.digest));
         let higher = own.is_none_or(|own| at.seq > own.seq);
-        higher && linked && chain.recorded.last().is_some_and(|signed| signed.entry.seq == at.seq)
+        higher && linked && chain.recorded.last().is_some_and(|last| last.seq == at.seq)
     }
 
     /// Not below any head that it follows, and as far as each chain links here.
@@ -296,18 +294,25 @@ impl Desk<'_> {
         for (voice, entries) in &self.replica.chains {
             let from = self.top.head.record.get(voice).map_or(0, |it| it.seq);
             let recorded = Chain::of(entries, head.record.get(voice).copied()).recorded;
-            for signed in recorded.into_iter().filter(|signed| signed.entry.seq > from) {
-                let Ok(evidence) = Evidence::of(self.replica.org, signed) else { continue };
+            for written in recorded.into_iter().filter(|written| written.seq > from) {
+                let Some(evidence) = evidence_of(written) else { continue };
                 let listed = leaves.get(&evidence.claim.name).is_some_and(|leaf| leaf.node_key == evidence.key());
                 let fate = match listed {
                     true => Fate::Leaf,
                     false if head.revocations.node_keys.contains(&evidence.key()) => Fate::Revoked,
                     false => Fate::Waits,
                 };
-                passed.insert(signed.digest, fate);
+                passed.insert(written.digest, fate);
             }
         }
         passed
+    }
+}
+
+fn evidence_of(written: &Written) -> Option<&Evidence> {
+    match &written.act {
+        Act::Admit(evidence) => evidence.as_ref().as_ref().ok(),
+        Act::Join(_) | Act::Leave(_) | Act::Take => None,
     }
 }
 

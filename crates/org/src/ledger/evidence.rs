@@ -9,7 +9,7 @@ use identity::key::PublicKey;
 
 use crate::admission::{Claim, ClaimAuthority};
 use crate::invite::{Invite, InviteKind};
-use crate::ledger::entry::{Action, SignedEntry};
+use crate::entry::{Action, SignedEntry};
 use crate::ledger::ground::Ground;
 
 /// Built only by reading: the claim is signed by whoever must have signed it.
@@ -88,16 +88,24 @@ impl Evidence {
     }
 
     /// With the signatures that came since on the same bytes, of signers in force: they carry it over a change of signers.
+    /// Nothing if none came.
     #[must_use]
-    pub fn resigned(mut self, ground: &Ground, objects: &BTreeMap<Digest, Envelope>) -> Self {
+    pub fn resigned(&self, ground: &Ground, objects: &BTreeMap<Digest, Envelope>) -> Option<Self> {
+        let carried = self.invite.as_ref().map(|(envelope, _)| envelope).into_iter();
+        let carried = carried.chain(&self.approval).chain([&self.signed_claim]);
+        let signed_since = |it: &Envelope| objects.get(&it.digest()).is_some_and(|object| object != it);
+        if !carried.into_iter().any(signed_since) {
+            return None;
+        }
+        let mut resigned = self.clone();
         let keys = ground.set.quorum.keys();
-        let invite = self.invite.as_mut().map(|(envelope, _)| envelope);
-        for envelope in invite.into_iter().chain(self.approval.as_mut()).chain([&mut self.signed_claim]) {
+        let invite = resigned.invite.as_mut().map(|(envelope, _)| envelope);
+        for envelope in invite.into_iter().chain(resigned.approval.as_mut()).chain([&mut resigned.signed_claim]) {
             if let Some(object) = objects.get(&envelope.digest()) {
                 envelope.merge_holding(object, &keys);
             }
         }
-        self
+        Some(resigned)
     }
 
     pub fn key(&self) -> Digest {

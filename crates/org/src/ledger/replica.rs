@@ -12,10 +12,11 @@ use identity::members::{Leaf, MembersMap};
 use identity::signers::{Recovery, SignerSet, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 
+use crate::approve::Decision;
+use crate::entry::{Action, Entry, SignedEntry};
 use crate::founding::Founding;
-use crate::ledger::chain::Entries;
+use crate::ledger::chain::{Entries, Written};
 use crate::ledger::counts::says_no;
-use crate::ledger::entry::{Entry, SignedEntry};
 use crate::ledger::fold::{Holdings, Leaves, State, fold};
 use crate::ledger::ground::{Ground, Heads, ground, is_of};
 use crate::ledger::signers::{Basis, Frozen, Signers, signers};
@@ -34,13 +35,18 @@ pub struct Replica {
     pub chains: BTreeMap<PublicKey, Entries>,
     /// Maps of heads, by root.
     pub maps: BTreeMap<Digest, Leaves>,
+    /// Keys of every set to which signatures lead, and of the recovery set.
+    keys: BTreeSet<PublicKey>,
 }
 
 impl Replica {
     pub fn new(founding: &Founding, floor: Option<SignersRef>) -> Self {
+        let basis = Basis::of(founding, floor);
+        let keys = basis.first.quorum.keys().into_iter().chain(basis.recovery.keys()).collect();
         Self {
             org: founding.id,
-            basis: Basis::of(founding, floor),
+            basis,
+            keys,
             steps: BTreeMap::new(),
             sights: Sights::new(),
             heads: Heads::new(),
@@ -50,38 +56,65 @@ impl Replica {
         }
     }
 
-    /// Takes whatever it is. Signatures on the same bytes add up.
+    /// Takes whatever it is, and what it carries. Signatures on the same bytes add up.
     pub fn take(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
         match envelope.kind() {
-            Head::KIND => self.take_head(envelope)?,
-            Succession::KIND | Recovery::KIND => self.take_step(envelope)?,
+            Head::KIND => self.take_head(envelope, now),
+            Succession::KIND | Recovery::KIND => self.take_step(envelope, now),
             Entry::KIND => {
                 let signed = SignedEntry::open(self.org, envelope.clone())?;
-                self.chains.entry(signed.entry.voice).or_default().insert(signed.digest, signed);
+                self.take_entry(&signed, now);
+                Ok(())
             }
             _ => {
-                let known = self.signer_keys();
-                let object = self.objects.entry(envelope.digest()).or_insert_with(|| unsigned(envelope));
-                object.merge_holding(envelope, &known);
+                self.take_object(envelope);
+                Ok(())
             }
         }
-        self.look(now);
-        Ok(())
     }
 
-    fn take_head(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
+    /// What it carries counts or not by itself: who brought it says nothing.
+    pub fn take_entry(&mut self, signed: &SignedEntry, now: Timestamp) {
+        self.take_written(Written::read(self.org, signed));
+        for carried in carried(&signed.entry.action) {
+            // What cannot be read is nothing.
+            if carried.kind() != Entry::KIND {
+                let _unread = self.take(carried, now);
+            }
+        }
+    }
+
+    pub fn take_written(&mut self, written: Written) {
+        self.chains.entry(written.voice).or_default().insert(written.digest, written);
+    }
+
+    fn take_object(&mut self, envelope: &Envelope) {
+        let object = self.objects.entry(envelope.digest()).or_insert_with(|| unsigned(envelope));
+        if object != envelope {
+            object.merge_holding(envelope, &self.keys);
+        }
+    }
+
+    fn take_head(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
         let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
-        let known = self.signer_keys();
         let record = self.heads.entry(digest);
         let record = record.or_insert_with(|| HeadRecord { digest, envelope: unsigned(envelope), head });
-        record.envelope.merge_holding(envelope, &known);
+        if record.envelope != *envelope {
+            record.envelope.merge_holding(envelope, &self.keys);
+            self.look(now);
+        }
         Ok(())
     }
 
-    fn take_step(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
-        let (known, bare) = (self.signer_keys(), unsigned(envelope));
-        let step = Step::read(self.org, &bare)?;
-        self.steps.entry(step.digest).or_insert(step).envelope.merge_holding(envelope, &known);
+    fn take_step(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
+        let step = Step::read(self.org, &unsigned(envelope))?;
+        let step = self.steps.entry(step.digest).or_insert(step);
+        if step.envelope != *envelope {
+            step.envelope.merge_holding(envelope, &self.keys);
+            let sets = self.sets().into_iter().flat_map(|set| set.quorum.keys());
+            self.keys = sets.chain(self.basis.recovery.keys()).collect();
+            self.look(now);
+        }
         Ok(())
     }
 
@@ -132,11 +165,6 @@ impl Replica {
         }
     }
 
-    fn signer_keys(&self) -> BTreeSet<PublicKey> {
-        let sets = self.sets().into_iter().flat_map(|set| set.quorum.keys());
-        sets.chain(self.basis.recovery.keys()).collect()
-    }
-
     /// A delay that began before the keys had signed would be nobody's.
     fn is_signed(&self, step: &Step, sets: &[SignerSet]) -> bool {
         match step.word {
@@ -165,11 +193,29 @@ impl Replica {
         Ok(self.fold(&self.ground(now)?))
     }
 
+    /// Claims to which a signer of the set in force said no.
+    pub fn denied(&self, ground: &Ground) -> BTreeSet<Digest> {
+        let decisions = self.objects.values().filter(|object| object.kind() == Decision::KIND);
+        decisions.filter_map(|object| says_no(object, ground)).collect()
+    }
+
     pub fn fold(&self, ground: &Ground) -> State {
-        let denied = |claim: Digest| self.objects.values().any(|object| says_no(object, claim, ground));
+        let denied = self.denied(ground);
         let leaves = ground.head().and_then(|head| head.members).and_then(|root| self.maps.get(&root));
         fold(ground, Holdings { leaves, chains: &self.chains, objects: &self.objects, denied: &denied })
     }
+}
+
+/// What operators signed, inside an entry.
+pub fn carried(action: &Action) -> impl Iterator<Item = &Envelope> {
+    let (first, more) = match action {
+        Action::NodeAdmit { claim, invite, approval } => {
+            (Some(claim).filter(|_| invite.is_none()), [invite.as_ref(), approval.as_ref()])
+        }
+        Action::Take { envelope } => (Some(envelope), [None, None]),
+        Action::NodeJoin { .. } | Action::NodeLeave { .. } => (None, [None, None]),
+    };
+    first.into_iter().chain(more.into_iter().flatten())
 }
 
 fn unsigned(envelope: &Envelope) -> Envelope {

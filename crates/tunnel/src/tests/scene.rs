@@ -190,7 +190,6 @@ fn first_head(founding: &Founding, identity_issuer: KeyId, now: Timestamp) -> He
         issued_at: now - Seconds::HOUR,
         fresh_until: now + Seconds::DAY.times(30),
         members: None,
-        members_floor: 0,
         previous: Vec::new(),
         recent: Vec::new(),
         record: std::collections::BTreeMap::new(),
@@ -199,7 +198,6 @@ fn first_head(founding: &Founding, identity_issuer: KeyId, now: Timestamp) -> He
         revocations: Revocations::default(),
         trust: Vec::new(),
         signers: founding.first_signers().as_ref(),
-        epoch: Epoch::first(),
         release: None,
         fleet: None,
     }

@@ -103,7 +103,6 @@ impl Scene {
             issued_at: NOW,
             fresh_until: NOW + Seconds::DAY.times(30),
             members: None,
-            members_floor: 0,
             previous: Vec::new(),
             recent: Vec::new(),
             record: std::collections::BTreeMap::new(),
@@ -112,7 +111,6 @@ impl Scene {
             revocations: Revocations::default(),
             trust: Vec::new(),
             signers: SignersRef { version: 1, id: Digest([1; 32]) },
-            epoch: Epoch::first(),
             release: None,
             fleet: None,
         };

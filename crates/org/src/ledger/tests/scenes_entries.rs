@@ -3,7 +3,7 @@
 use crate::invite::Invite;
 use crate::ledger::counts::NotCounted;
 use crate::ledger::draft::{Wish, draft};
-use crate::ledger::entry::Action;
+use crate::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::replicas::{

@@ -156,7 +156,7 @@ fn a_recovery_that_a_stolen_voice_or_author_dates_back_waits_as_long_as_any() {
     let org = Org::new(1, &["ann"]);
     let (mut home, eve) = (org.replica(), org.later(2, 1, &["eve"]));
     let back = org.recovery(&org.set(), &eve, org.first.digest(), PHRASES);
-    let carried = crate::ledger::entry::Action::Take { envelope: back.clone() };
+    let carried = crate::entry::Action::Take { envelope: back.clone() };
     super::replicas::write(&org, &mut home, "g2", 1, carried);
     assert_eq!(in_force(&home, 100).set, org.set(), "what an entry carries is not seen by that");
     tell(&mut home, &back, 100);

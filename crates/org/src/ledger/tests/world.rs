@@ -16,7 +16,7 @@ use identity::time::{Seconds, Timestamp};
 use crate::admission::{Claim, ClaimAuthority, Leave, SealKey};
 use crate::founding::{Founding, FoundingRecord};
 use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
-use crate::ledger::entry::{Action, SignedEntry, Under};
+use crate::entry::{Action, SignedEntry, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::replica::Replica;
 
@@ -141,14 +141,12 @@ impl Org {
             issued_at: day(0),
             fresh_until: day(FRESH),
             members: None,
-            members_floor: 0,
             mandates: GATEWAYS.map(|name| mandate(name, name)).to_vec(),
             record: BTreeMap::new(),
             placements: Vec::new(),
             revocations: Revocations::default(),
             trust: Vec::new(),
             signers: org.set().as_ref(),
-            epoch: Epoch::first(),
             release: None,
             fleet: None,
         };

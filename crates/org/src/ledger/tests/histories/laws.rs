@@ -10,7 +10,7 @@ use identity::signers::Word;
 
 use super::{Dice, History, Theft, short};
 use crate::invite::Uses;
-use crate::ledger::entry::SignedEntry;
+use crate::entry::SignedEntry;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
 use crate::ledger::ground::Ground;

@@ -1,0 +1,188 @@
+//! What comes to a replica: from operators, from other replicas, and from its own gateway.
+
+use identity::envelope::{BadEnvelope, Envelope};
+use identity::head::Recorded;
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::principal::NodeName;
+use identity::time::Timestamp;
+
+use crate::conclude::{admission, evidence_of};
+use crate::entry::{Action, SignedEntry};
+use crate::grant::Granted;
+use crate::ledger::chain::{Act, Written};
+use crate::ledger::fold::{Admitted, Leaves, Why};
+use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
+use crate::ledger::replica::carried;
+use crate::state::State;
+
+/// Why an entry of this gateway's own is not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    #[error("it does not follow the last entry of its chain")]
+    OutOfTurn,
+    #[error(transparent)]
+    Waits(#[from] Why),
+}
+
+impl State {
+    /// Takes whatever it is. The caller concludes when all is there.
+    pub fn take(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
+        self.fresh.insert(envelope.digest());
+        self.replica.take(envelope, now)
+    }
+
+    /// Takes an entry and what it carries. The caller concludes when all is there.
+    pub fn take_entry(&mut self, signed: &SignedEntry, now: Timestamp) {
+        self.fresh.extend(carried(&signed.entry.action).map(Envelope::digest));
+        self.replica.take_entry(signed, now);
+    }
+
+    pub fn take_map(&mut self, leaves: &Leaves) {
+        self.replica.take_map(leaves);
+    }
+
+    /// Is this very entry here?
+    pub fn has_entry(&self, voice: &PublicKey, digest: Digest) -> bool {
+        self.replica.chains.get(voice).is_some_and(|entries| entries.contains_key(&digest))
+    }
+
+    /// Takes an entry that this gateway has just written at the end of its chain. What would not count is not taken, and
+    /// not to be written down: nobody else needs to judge it.
+    pub fn take_own(&mut self, signed: &SignedEntry, granted: Option<&Granted>, now: Timestamp) -> Result<(), NotTaken> {
+        let (voice, entry) = (signed.entry.voice, &signed.entry);
+        let end = self.frontier.place_of(&voice);
+        if entry.previous != end.map(|end| end.digest) || entry.seq != end.map_or(1, |end| end.seq.saturating_add(1)) {
+            return Err(NotTaken::OutOfTurn);
+        }
+        let granted = granted.and_then(|granted| granted.written(signed));
+        match &entry.action {
+            Action::NodeAdmit { .. } => {
+                let written = granted.unwrap_or_else(|| Written::read(self.org, signed));
+                if self.is_plain(&written) { self.admit(written)? } else { self.admit_aside(written, now)? }
+            }
+            Action::NodeJoin { node_key, .. } => {
+                self.replica.take_written(Written::doing(signed, Act::Join(*node_key)));
+                self.fold.joined.insert(*node_key);
+                self.seat_again(*node_key);
+            }
+            Action::NodeLeave { .. } | Action::Take { .. } => {
+                self.take_entry(signed, now);
+                self.conclude(now);
+            }
+        }
+        self.frontier.0.insert(voice, signed.place());
+        Ok(())
+    }
+
+    /// Does it concern nobody but a new machine?
+    fn is_plain(&self, written: &Written) -> bool {
+        let claim = evidence_of(written).map(|evidence| &evidence.claim);
+        claim.is_some_and(|claim| {
+            let known = self.members.contains_key(&claim.node_key.digest());
+            claim.replaces.is_none() && !known && !self.names.contains_key(&claim.name)
+        })
+    }
+
+    /// A new machine under a new name: nothing else changes by it.
+    fn admit(&mut self, written: Written) -> Result<(), NotTaken> {
+        let (Some(evidence), Some(gateway)) = (evidence_of(&written), self.voices.get(&written.voice)) else {
+            return Err(Why::from(NotMember::NoMandate).into());
+        };
+        let (name, key, gateway) = (evidence.claim.name.clone(), evidence.key(), gateway.clone());
+        let place = self.place_of(&name);
+        let shown = Shown { name: &name, key, place, evidence: Some(evidence) };
+        if self.ground.head().is_some_and(|head| head.members.is_some()) && self.leaves().is_none() {
+            return Err(Why::NoMap.into());
+        }
+        let member = judge(shown, &self.ground, &Here(self, written.place())).map_err(Why::from)?;
+        if matches!(&member, Member::Invited { unseen } if unseen.contains(&Unseen::Uses)) {
+            return Err(Why::from(NotMember::UsesUnknown).into());
+        }
+        if let Some((invite, _)) = &evidence.invite {
+            let invite = invite.digest();
+            let keys = self.fold.spent.entry((written.voice, invite)).or_default();
+            let before = keys.len() as u64;
+            keys.insert(key, before);
+            if let Some(record) = self.invites.get_mut(&invite) {
+                record.spent.insert(key, written.voice);
+                let spent = record.spent_at.entry(written.voice).or_default();
+                *spent = spent.saturating_add(1);
+            }
+        }
+        let record = admission(&written, evidence, &gateway);
+        self.fold.members.insert(name.clone(), Admitted { key, admission: written.digest, member });
+        let record = self.member_of(record, Vec::new(), true);
+        self.names.entry(name).or_default().insert(key);
+        self.members.insert(key, record);
+        self.replica.take_written(written);
+        Ok(())
+    }
+
+    /// One that concerns others, too: all is judged again.
+    fn admit_aside(&mut self, written: Written, now: Timestamp) -> Result<(), NotTaken> {
+        let (before, digest) = (self.clone(), written.digest);
+        let handed = evidence_of(&written).is_some_and(|evidence| evidence.claim.replaces.is_some());
+        self.replica.take_written(written);
+        self.conclude(now);
+        match self.fold.waiting.get(&digest).map(|waiting| waiting.why.clone()) {
+            // A name that its key hands on changes hands with the next head.
+            Some(_) if handed && self.fold.handed.values().any(|heir| heir.admission == digest) => Ok(()),
+            Some(why) => {
+                *self = before;
+                Err(why.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn seat_again(&mut self, key: Digest) {
+        let Some(member) = self.members.get(&key).cloned() else { return };
+        let counts = self.fold.members.get(&member.claim().name).is_some_and(|it| it.key == key);
+        let again = self.member_of(member.admission, member.others, counts);
+        self.members.insert(key, again);
+    }
+
+    /// How a name stands in the map of the head in force.
+    fn place_of(&self, name: &NodeName) -> Place<'_> {
+        let Some(head) = self.head().filter(|record| record.head.members.is_some()) else { return Place::NoMap };
+        match self.leaves().and_then(|leaves| leaves.get(name)) {
+            Some(leaf) => Place::Leaf { leaf, by: head.digest },
+            None => Place::NoLeaf { by: head.digest },
+        }
+    }
+}
+
+/// What is known here of an entry at the end of its chain.
+struct Here<'a>(&'a State, Recorded);
+
+impl Facts for Here<'_> {
+    fn name_of(&self, key: Digest) -> Fact<Option<NodeName>> {
+        Fact::Known(self.0.fold.listed.get(&key).cloned())
+    }
+
+    fn has_left(&self, key: Digest) -> Fact<bool> {
+        Fact::Known(self.0.fold.left.contains(&key))
+    }
+
+    fn link(&self, voice: PublicKey, admission: Digest) -> Fact<Link> {
+        let forked = self.0.fold.forks.contains_key(&voice) || admission != self.1.digest;
+        Fact::Known(if forked { Link::Forked } else { Link::Linked })
+    }
+
+    fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64> {
+        if !self.0.fold.whole.contains(&voice) && self.0.replica.chains.contains_key(&voice) {
+            return Fact::Unknown;
+        }
+        let keys = self.0.fold.spent.get(&(voice, invite));
+        Fact::Known(keys.map_or(0, |keys| keys.get(&key).copied().unwrap_or(keys.len() as u64)))
+    }
+
+    fn is_denied(&self, claim: Digest) -> Fact<bool> {
+        Fact::Known(self.0.denied.contains(&claim))
+    }
+
+    fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {
+        Fact::Known(None)
+    }
+}
