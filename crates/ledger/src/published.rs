@@ -2,7 +2,9 @@
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
+use identity::members::{Leaf, MembersMap};
 use identity::time::Timestamp;
+use org::ledger::fold::Leaves;
 use rusqlite::{OptionalExtension as _, params};
 
 use crate::error::LedgerError;
@@ -88,6 +90,22 @@ impl Ledger {
         let rows = query.query_map(params![root.to_string(), number(from), limit], |row| row.get::<_, String>(0))?;
         let bad = |_| LedgerError::Damaged("a leaf of a members' map has no digest".to_owned());
         rows.map(|row| row?.parse().map_err(bad)).collect()
+    }
+
+    /// The leaves of nodes in the map with this root, if it is here whole.
+    pub fn leaves(&self, root: Digest) -> Result<Option<Leaves>, LedgerError> {
+        let (mut leaves, mut all) = (Leaves::new(), Vec::new());
+        for value in self.map(root, 0, usize::MAX)? {
+            let Some(leaf) = self.blob(value)?.and_then(|bytes| serde_json::from_slice::<Leaf>(&bytes).ok()) else {
+                return Ok(None);
+            };
+            all.push((leaf.key(), value));
+            if let Leaf::Node(leaf) = leaf {
+                leaves.insert(leaf.name.clone(), leaf);
+            }
+        }
+        let whole = MembersMap::new(all).is_ok_and(|map| map.root() == root);
+        Ok(whole.then_some(leaves))
     }
 
     /// A later report takes the place of the earlier one.

@@ -1,38 +1,55 @@
-//! A replica takes over entries that another has: all of a page, or as many as fit.
+//! A replica takes over entries that another has.
 
 use identity::envelope::{BadEnvelope, Envelope};
-use identity::id::Digest;
-use org::derived;
-use org::entry::{Action, SignedEntry};
-use org::state::{State, Unfit};
+use identity::time::Timestamp;
+use org::entry::SignedEntry;
+use org::state::State;
 
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
-/// Why a page is not taken. What came before it is.
+/// Why a page is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error("an entry that was handed over cannot be read")]
     Unreadable(#[from] BadEnvelope),
-    #[error("an entry that was handed over is no part of this ledger: {0}")]
-    Unfit(#[from] Unfit),
 }
 
-/// Only gateways write these, and they change a few rows; everything else is an operator's, and wide.
-pub const fn is_narrow(action: &Action) -> bool {
-    matches!(action, Action::NodeAdmit { .. } | Action::NodeJoin { .. } | Action::NodeLeave { .. })
-}
-
-/// Takes a page in one commit: none of it if one entry does not fit. `state` is what the ledger says before and after.
-pub fn take(ledger: &Ledger, state: &mut State, page: Vec<Envelope>) -> Result<(), NotTaken> {
+/// Takes a page in one commit; how many entries of it were new. `state` is what the ledger says before and after. Entries of
+/// voices that no head here has given to a gateway are left out: they are handed over again once one has.
+pub fn take(ledger: &Ledger, state: &mut State, page: Vec<Envelope>, now: Timestamp) -> Result<usize, NotTaken> {
+    let opened = page.into_iter().map(|envelope| SignedEntry::open(state.org, envelope));
+    let mut opened: Vec<SignedEntry> = opened.collect::<Result<_, _>>()?;
     let mut next = state.clone();
     ledger.begin()?;
-    match write(ledger, &mut next, page).and_then(|()| Ok(ledger.commit()?)) {
-        Ok(()) => {
+    let mut write = || -> Result<usize, NotTaken> {
+        let mut taken = 0;
+        loop {
+            let (known, strange): (Vec<_>, Vec<_>) =
+                opened.drain(..).partition(|signed| next.voices.contains_key(&signed.entry.voice) || taken_from_nobody(&next));
+            if known.is_empty() {
+                break;
+            }
+            for signed in known.iter().filter(|signed| !state.has_entry(&signed.entry.voice, signed.digest)) {
+                next.take_entry(signed, now);
+                ledger.add_entry(signed)?;
+                taken += 1;
+            }
+            // A head among them may have made other gateways known.
+            ledger.conclude(&mut next, now)?;
+            opened = strange;
+        }
+        ledger.keep_sights(&next.replica.sights)?;
+        ledger.commit()?;
+        Ok(taken)
+    };
+    let written = write();
+    match written {
+        Ok(taken) => {
             *state = next;
-            Ok(())
+            Ok(taken)
         }
         Err(why) => {
             ledger.roll_back();
@@ -41,28 +58,7 @@ pub fn take(ledger: &Ledger, state: &mut State, page: Vec<Envelope>) -> Result<(
     }
 }
 
-fn write(ledger: &Ledger, state: &mut State, page: Vec<Envelope>) -> Result<(), NotTaken> {
-    let mut before: Option<State> = None;
-    for envelope in page {
-        let signed = SignedEntry::open(state.org, envelope)?;
-        if state.frontier.covers(&signed.cut()) {
-            continue;
-        }
-        if before.is_none() && !is_narrow(&signed.entry.action) {
-            before = Some(state.clone());
-        }
-        // One that is void stands without effect.
-        let _ = state.apply(&signed)?;
-        ledger.add_entry(&signed)?;
-        if before.is_none() {
-            // One that cannot be read is void, and only takes its place.
-            let nobody = || derived::rows_about(state, &signed, Digest([0; 32]));
-            ledger.put_rows(&derived::rows_after(state, &signed).unwrap_or_else(nobody))?;
-        }
-    }
-    // What is wide is compared as a whole, from the first such entry on.
-    match before {
-        Some(before) => Ok(ledger.change_rows(&derived::changes(Some(&before), state))?),
-        None => Ok(()),
-    }
+/// Whoever has no head yet knows no gateway: the first chain brings it.
+fn taken_from_nobody(state: &State) -> bool {
+    state.head().is_none()
 }

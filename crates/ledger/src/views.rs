@@ -16,7 +16,7 @@ pub fn node(state: &State, key: Digest, member: &MemberRecord) -> NodeView {
         name: claim.name.clone(),
         state: state.standing(member),
         spiffe_id: Principal::node(&state.name, &claim.name),
-        invite: member.admission.invite(),
+        invite: member.admission.invite,
         enrolled_at: member.admission.at,
         last_seen: None,
         svid_expires_at: None,
@@ -42,10 +42,10 @@ fn suspension(record: &SuspensionRecord) -> SuspensionView {
 /// Without what was observed: bundles that were shown again.
 pub fn invite(state: &State, record: &InviteRecord) -> InviteView {
     let invite = &record.invite;
-    let joined = record.spent.iter().take(MAX_LINEAGE).filter_map(|(key, spends)| {
+    let joined = record.spent.keys().take(MAX_LINEAGE).filter_map(|key| {
         let member = state.members.get(key)?;
-        let first = spends.iter().map(|spend| spend.at).min()?;
-        Some(JoinedView { name: member.claim().name.clone(), at: first, state: state.standing(member), node_key: *key })
+        let (name, at) = (member.claim().name.clone(), member.admission.at);
+        Some(JoinedView { name, at, state: state.standing(member), node_key: *key })
     });
     let mut joined: Vec<JoinedView> = joined.collect();
     joined.sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
@@ -56,9 +56,9 @@ pub fn invite(state: &State, record: &InviteRecord) -> InviteView {
         uses: invite.uses(),
         spent: record.spent_at.values().sum(),
         created_at: invite.created_at,
-        created_by: record.by.iter().map(|by| by.author.to_string()).collect::<Vec<_>>().join(", "),
+        created_by: state.signers_of_object(&record.envelope).join(", "),
         expires_at: invite.expires_at,
-        unconfirmed: state.is_unconfirmed(record),
+        outdated: state.is_outdated(record),
         revoked: state.revocations.invite_is_revoked(invite.id),
         names: invite.names.clone(),
         hosts: invite.hosts.clone(),

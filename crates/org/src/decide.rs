@@ -1,5 +1,7 @@
 //! What signers said of claims: yes, no, or that nobody need look.
 
+use std::collections::BTreeSet;
+
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::NodeName;
@@ -7,12 +9,26 @@ use identity::time::Timestamp;
 
 use crate::approve::{Approved, Verdict};
 use crate::invite::Invite;
-use crate::state::State;
+use crate::ledger::counts::{NotCounted, counts};
+use crate::state::{InviteRecord, State};
 
 impl State {
     /// Did a signer of the set in force say no to this claim, or to this waiver?
     pub fn is_denied(&self, about: Digest) -> bool {
         self.denied.contains(&about)
+    }
+
+    /// The names of those who signed it, of all who ever signed for this org.
+    pub fn signers_of_object(&self, object: &Envelope) -> Vec<String> {
+        let signers: Vec<_> = self.signer_sets().flat_map(|set| set.quorum.signers()).collect();
+        let keys = object.signers_among(&signers.iter().map(|signer| signer.key).collect());
+        let names = signers.iter().filter(|signer| keys.contains(&signer.key)).map(|signer| signer.name.to_string());
+        names.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Have not enough of the signers in force signed it?
+    pub fn is_outdated(&self, record: &InviteRecord) -> bool {
+        matches!(counts::<Invite>(&record.envelope, &self.ground), Err(NotCounted::NotSigned { .. }))
     }
 
     /// Those that nobody has ended.

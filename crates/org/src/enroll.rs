@@ -9,7 +9,6 @@ use identity::time::Timestamp;
 
 use crate::admission::{Claim, ClaimAuthority};
 use crate::invite::{Approval, Invite, InviteKind, Uses};
-use crate::ledger::counts::{NotCounted, counts};
 use crate::refusal::Refusal;
 use crate::state::{InviteRecord, MemberRecord, Standing, State};
 
@@ -110,7 +109,7 @@ fn check_open(state: &State, record: &InviteRecord, attempt: Attempt<'_>) -> Res
     if state.revocations.invite_is_revoked(record.invite.id) {
         return Err(Refusal::InviteRevoked);
     }
-    if matches!(counts::<Invite>(&record.envelope, &state.ground), Err(NotCounted::NotSigned { .. })) {
+    if state.is_outdated(record) {
         return Err(Refusal::InviteOutdated);
     }
     record.invite.check_time(attempt.now)?;

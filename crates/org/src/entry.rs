@@ -78,6 +78,11 @@ impl SignedEntry {
         Ok(Self { entry, digest: envelope.digest(), envelope })
     }
 
+    /// From one's own disk: its signature was checked when it came.
+    pub fn remember(org: OrgId, envelope: Envelope) -> Result<Self, BadEnvelope> {
+        Ok(Self { entry: envelope.peek(Some(org))?, digest: envelope.digest(), envelope })
+    }
+
     /// The next entry after the place `last`.
     pub fn write(
         org: OrgId,

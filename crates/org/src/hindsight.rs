@@ -78,9 +78,10 @@ impl Past {
         }
         self.state.conclude(moment);
         let named = self.state.head().and_then(|record| record.head.members);
-        if let Some(leaves) = named.filter(|root| !self.state.replica.maps.contains_key(root)).and_then(map) {
+        let missing = named.filter(|root| !self.state.replica.maps.contains_key(root));
+        if let Some((root, leaves)) = missing.and_then(|root| Some((root, map(root)?))) {
             self.state.replica.maps.clear();
-            self.state.take_map(&leaves);
+            self.state.take_map(root, leaves);
             self.state.conclude(moment);
         }
         &self.state

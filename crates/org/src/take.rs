@@ -38,13 +38,34 @@ impl State {
         self.replica.take_entry(signed, now);
     }
 
-    pub fn take_map(&mut self, leaves: &Leaves) {
-        self.replica.take_map(leaves);
+    /// From one's own disk: it was checked when it came. The caller concludes when all is there.
+    pub fn remember(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
+        self.fresh.insert(envelope.digest());
+        self.replica.remember(envelope)
+    }
+
+    /// The same for an entry and what it carries.
+    pub fn remember_entry(&mut self, signed: &SignedEntry) {
+        self.fresh.extend(carried(&signed.entry.action).map(Envelope::digest));
+        self.replica.remember_entry(signed);
+    }
+
+    /// The leaves of nodes in the map with this root, which whoever read it has checked.
+    pub fn take_map(&mut self, root: Digest, leaves: Leaves) {
+        self.replica.maps.insert(root, leaves);
     }
 
     /// Is this very entry here?
     pub fn has_entry(&self, voice: &PublicKey, digest: Digest) -> bool {
         self.replica.chains.get(voice).is_some_and(|entries| entries.contains_key(&digest))
+    }
+
+    /// Does another entry stand here at this place, and not this one?
+    pub fn has_other(&self, voice: &PublicKey, place: Recorded) -> bool {
+        let entries = self.replica.chains.get(voice);
+        entries.is_some_and(|entries| {
+            !entries.contains_key(&place.digest) && entries.values().any(|written| written.seq == place.seq)
+        })
     }
 
     /// Takes an entry that this gateway has just written at the end of its chain. What would not count is not taken, and

@@ -385,7 +385,7 @@ pub struct InviteView {
     pub expires_at: Timestamp,
     pub revoked: bool,
     /// Made before the ledger was restored, and not confirmed since.
-    pub unconfirmed: bool,
+    pub outdated: bool,
     pub names: Vec<NameGlob>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostGlob>,

@@ -59,7 +59,24 @@ impl Evidence {
         Self::read(org, Parts { digest, voice, claim, invite: invite.as_ref(), approval: approval.as_ref() })
     }
 
+    /// From one's own disk: its signatures were checked when it came.
+    pub fn remember(org: OrgId, signed: &SignedEntry) -> Result<Self, BadEvidence> {
+        let Action::NodeAdmit { claim, invite, approval } = &signed.entry.action else {
+            return Err(BadEvidence::NotAnAdmission);
+        };
+        let (digest, voice) = (signed.digest, signed.entry.voice);
+        let parts = Parts { digest, voice, claim, invite: invite.as_ref(), approval: approval.as_ref() };
+        Self::put_together(org, parts).map(|(evidence, _)| evidence)
+    }
+
     pub fn read(org: OrgId, parts: Parts<'_>) -> Result<Self, BadEvidence> {
+        let (evidence, keys) = Self::put_together(org, parts)?;
+        let _: Claim = parts.claim.open_signed_by(Some(org), &keys)?;
+        Ok(evidence)
+    }
+
+    /// With the keys that must have signed the claim.
+    fn put_together(org: OrgId, parts: Parts<'_>) -> Result<(Self, Vec<PublicKey>), BadEvidence> {
         let claim: Claim = parts.claim.peek(Some(org))?;
         if !matches!(claim.node_key, PublicKey::P256(_)) {
             return Err(BadEvidence::NotANodeKey);
@@ -75,8 +92,7 @@ impl Evidence {
         };
         let second = invite.as_ref().and_then(|(_, invite)| invite.second_key());
         let keys: Vec<PublicKey> = std::iter::once(claim.node_key).chain(second).chain(claim.replaces).collect();
-        let claim: Claim = parts.claim.open_signed_by(Some(org), &keys)?;
-        Ok(Self {
+        let evidence = Self {
             digest: parts.digest,
             voice: parts.voice,
             claim,
@@ -84,7 +100,8 @@ impl Evidence {
             signed_claim: parts.claim.clone(),
             invite,
             approval: parts.approval.cloned(),
-        })
+        };
+        Ok((evidence, keys))
     }
 
     /// With the signatures that came since on the same bytes, of signers in force: they carry it over a change of signers.

@@ -88,6 +88,38 @@ impl Replica {
         self.chains.entry(written.voice).or_default().insert(written.digest, written);
     }
 
+    /// From one's own disk: signatures were checked when it came, and so was when it was first seen.
+    pub fn remember(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
+        match envelope.kind() {
+            Head::KIND => {
+                let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
+                let record = self.heads.entry(digest);
+                let record = record.or_insert_with(|| HeadRecord { digest, envelope: envelope.clone(), head });
+                record.envelope.merge(envelope);
+            }
+            Succession::KIND | Recovery::KIND => {
+                let step = Step::read(self.org, envelope)?;
+                self.steps.entry(step.digest).or_insert(step).envelope.merge(envelope);
+                self.know_keys();
+            }
+            _ => self.objects.entry(envelope.digest()).or_insert_with(|| envelope.clone()).merge(envelope),
+        }
+        Ok(())
+    }
+
+    /// The same for an entry, with what it carries.
+    pub fn remember_entry(&mut self, signed: &SignedEntry) {
+        self.take_written(Written::remember(self.org, signed));
+        for carried in carried(&signed.entry.action) {
+            let _unread = self.remember(carried);
+        }
+    }
+
+    fn know_keys(&mut self) {
+        let sets = self.sets().into_iter().flat_map(|set| set.quorum.keys());
+        self.keys = sets.chain(self.basis.recovery.keys()).collect();
+    }
+
     fn take_object(&mut self, envelope: &Envelope) {
         let object = self.objects.entry(envelope.digest()).or_insert_with(|| unsigned(envelope));
         if object != envelope {
@@ -111,8 +143,7 @@ impl Replica {
         let step = self.steps.entry(step.digest).or_insert(step);
         if step.envelope != *envelope {
             step.envelope.merge_holding(envelope, &self.keys);
-            let sets = self.sets().into_iter().flat_map(|set| set.quorum.keys());
-            self.keys = sets.chain(self.basis.recovery.keys()).collect();
+            self.know_keys();
             self.look(now);
         }
         Ok(())
