@@ -200,7 +200,7 @@ impl SignerSet {
         if self.version.checked_add(1) != Some(version) || previous != self.id {
             return Err(BrokenChain::NotASuccessor { known: self.version, found: version });
         }
-        Ok((Self { org: self.org, version, id: envelope.digest(), quorum }, word))
+        Ok((Self::later(self.org, version, quorum), word))
     }
 
     /// A later set than the first.
@@ -223,7 +223,7 @@ impl SignerSet {
         }
         for envelope in chain {
             let (next, word) = at.succeed(envelope, recovery)?;
-            if word == Word::Recovery && next.version > floor.version && !waited(next.id) {
+            if word == Word::Recovery && next.version > floor.version && !waited(envelope.digest()) {
                 return Err(BrokenChain::RecoveryWaits { version: next.version });
             }
             at = next;

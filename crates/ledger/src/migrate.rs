@@ -4,11 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ground::{clock, file};
-use identity::envelope::Envelope;
-use org::founding::Founding;
-use org::{derived, fold};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use ground::file;
+use rusqlite::Connection;
 
 use crate::error::LedgerError;
 

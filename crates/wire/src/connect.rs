@@ -280,7 +280,6 @@ impl Provisional {
             BadKnowledge::Head(why) => match why {
                 BadHead::Regression { .. }
                 | BadHead::Forked { .. }
-                | BadHead::OldEpoch { .. }
                 | BadHead::ForgetsRevocations { .. }
                 | BadHead::ForgetsTrust { .. } => true,
                 BadHead::Envelope(_)

@@ -6,7 +6,7 @@ use identity::bundle::Domain;
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::host::HostGlob;
-use identity::id::{Digest, InviteId, Serial};
+use identity::id::{Correlation, Digest, InviteId, Serial};
 use identity::key::PublicKey;
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName, Principal, SignerName};
@@ -49,8 +49,10 @@ pub enum Call {
     Survey {
         tip: Option<Envelope>,
     },
-    Append {
-        entries: Vec<Envelope>,
+    /// What operators signed: all of it or none. What is here already is not written again.
+    Take {
+        objects: Vec<Envelope>,
+        correlation: Correlation,
     },
     /// A page of nodes, in the order of their keys.
     Nodes {
@@ -76,17 +78,13 @@ pub enum Call {
     Entries {
         after: u64,
     },
-    /// Entries that a replica with this frontier does not have, in an order in which each follows what it has seen.
+    /// Entries that a replica with this frontier does not have.
     Beyond {
         frontier: Frontier,
     },
     /// Entries that the gateway lacks, as another replica has them.
     Hand {
         entries: Vec<Envelope>,
-    },
-    /// A page of the derived tables, in key order.
-    Derived {
-        after: Option<(String, String)>,
     },
     /// Which of these leaves and manifests the gateway does not have.
     Missing {
@@ -165,7 +163,7 @@ pub const BYTES_PER_CALL: usize = 512 << 10;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Answer {
     Survey(Box<Survey>),
-    Appended {},
+    Taken {},
     Recovering {
         due_at: Timestamp,
     },
@@ -186,10 +184,6 @@ pub enum Answer {
     Beyond {
         entries: Vec<Envelope>,
         /// There are more: ask again at once.
-        more: bool,
-    },
-    Derived {
-        rows: Vec<DerivedRow>,
         more: bool,
     },
     Missing {
@@ -297,17 +291,11 @@ pub struct Survey {
     pub addresses: Vec<Address>,
     /// Why the gateway issues nothing, if so.
     pub halt: Option<Refusal>,
-    /// A head that somebody showed, and that says more than this ledger does.
-    pub shown: Option<Envelope>,
     /// Recoveries that wait here, and when each takes effect at this gateway.
     pub recoveries: Vec<RecoveryView>,
     /// The report of the node that has the highest head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Envelope>,
-    /// Heads that were published beside the one in force, and take away what that one does not, by revoking or by
-    /// a turn of trust: the next one must.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rivals: Vec<Envelope>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -384,7 +372,7 @@ pub struct InviteView {
     pub created_by: String,
     pub expires_at: Timestamp,
     pub revoked: bool,
-    /// Made before the ledger was restored, and not confirmed since.
+    /// Not enough of the signers in force have signed it.
     pub outdated: bool,
     pub names: Vec<NameGlob>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -413,14 +401,6 @@ pub struct JoinedView {
     pub at: Timestamp,
     pub state: Standing,
     pub node_key: Digest,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DerivedRow {
-    pub table: String,
-    pub key: String,
-    pub value: String,
 }
 
 /// How one gateway stands with another.

@@ -71,8 +71,10 @@ pub enum ExchangeAnswer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct News {
-    /// In an order in which each follows what it has seen.
     pub entries: Vec<Envelope>,
+    /// Where chains fork, what stands there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forks: Vec<Envelope>,
     /// How far the asked one is, so that the asker knows how much is left.
     pub frontier: Frontier,
     pub issued: Vec<IssuedRow>,

@@ -108,16 +108,13 @@ impl Known {
         Ok(next)
     }
 
-    /// For operators alone, who make the two meet: a later head of the same epoch that does not know of the one here,
+    /// For operators alone, who make the two meet: a later head that does not know of the one here,
     /// since both were published at once.
     pub fn meet(&self, more: &[Envelope], head: &Envelope, now: Timestamp) -> Result<Self, BadKnowledge> {
         let next = self.walk_on(more, Some(head), now)?;
         let (found, known) = (&next.head.head, &self.head.head);
         if found.version <= known.version {
             return Err(BadHead::Regression { found: found.version, known: known.version }.into());
-        }
-        if found.epoch != known.epoch {
-            return Err(BadHead::OldEpoch { version: found.version }.into());
         }
         Ok(next)
     }
@@ -214,8 +211,7 @@ impl Known {
         let org = self.org();
         let sighted = self.sighted.iter().filter_map(|sighted| {
             let next: Recovery = self.founding.record.recovery.open(org, &sighted.recovery).ok()?;
-            let id = sighted.recovery.digest();
-            Some((SignerSet { org, version: next.version, id, quorum: next.quorum }, self.due(id)?))
+            Some((SignerSet::later(org, next.version, next.quorum), self.due(sighted.recovery.digest())?))
         });
         sighted.collect()
     }
