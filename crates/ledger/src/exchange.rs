@@ -38,9 +38,8 @@ impl Ledger {
             let parted = known.is_some_and(|known| state.has_other(voice, known));
             let settled = state.head().and_then(|head| head.head.record.get(voice)).map_or(0, |it| it.seq);
             let from = known.map_or(0, |known| if parted { settled.min(known.seq) } else { known.seq });
-            let rows = query.query_map(params![voice.to_string(), number(from), limit], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
+            let rows = query
+                .query_map(params![voice.to_string(), number(from), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
             found.extend(rows.collect::<Result<Vec<_>, _>>()?);
         }
         found.sort_by_key(|(id, _)| *id);

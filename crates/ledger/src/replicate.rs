@@ -17,48 +17,54 @@ pub enum NotTaken {
     Unreadable(#[from] BadEnvelope),
 }
 
-/// Takes a page in one commit; how many entries of it were new. `state` is what the ledger says before and after. Entries of
-/// voices that no head here has given to a gateway are left out: they are handed over again once one has.
+/// Takes a page in one commit; how many entries of it were new. `state` is what the ledger says before and after.
 pub fn take(ledger: &Ledger, state: &mut State, page: Vec<Envelope>, now: Timestamp) -> Result<usize, NotTaken> {
     let opened = page.into_iter().map(|envelope| SignedEntry::open(state.org, envelope));
-    let mut opened: Vec<SignedEntry> = opened.collect::<Result<_, _>>()?;
+    let opened: Vec<SignedEntry> = opened.collect::<Result<_, _>>()?;
     let mut next = state.clone();
     ledger.begin()?;
-    let mut write = || -> Result<usize, NotTaken> {
-        let mut taken = 0;
-        loop {
-            let (known, strange): (Vec<_>, Vec<_>) =
-                opened.drain(..).partition(|signed| next.voices.contains_key(&signed.entry.voice) || taken_from_nobody(&next));
-            if known.is_empty() {
-                break;
-            }
-            for signed in known.iter().filter(|signed| !state.has_entry(&signed.entry.voice, signed.digest)) {
-                next.take_entry(signed, now);
-                ledger.add_entry(signed)?;
-                taken += 1;
-            }
-            // A head among them may have made other gateways known.
-            ledger.conclude(&mut next, now)?;
-            opened = strange;
-        }
-        ledger.keep_sights(&next.replica.sights)?;
-        ledger.commit()?;
-        Ok(taken)
-    };
-    let written = write();
-    match written {
-        Ok(taken) => {
+    let added = add(ledger, &mut next, opened, now).and_then(|added| ledger.commit().map(|()| added));
+    match added {
+        Ok(added) => {
             *state = next;
-            Ok(taken)
+            Ok(added)
         }
         Err(why) => {
             ledger.roll_back();
-            Err(why)
+            Err(why.into())
         }
     }
 }
 
-/// Whoever has no head yet knows no gateway: the first chain brings it.
-fn taken_from_nobody(state: &State) -> bool {
-    state.head().is_none()
+/// Adds entries to a ledger whose commit the caller has begun. Those of voices that no head here has given to a gateway are
+/// left out: they are handed over again once one has.
+pub fn add(
+    ledger: &Ledger,
+    state: &mut State,
+    entries: Vec<SignedEntry>,
+    now: Timestamp,
+) -> Result<usize, LedgerError> {
+    let is_new = |signed: &SignedEntry| !state.has_entry(&signed.entry.voice, signed.digest);
+    let mut open: Vec<SignedEntry> = entries.into_iter().filter(is_new).collect();
+    let mut added = 0;
+    loop {
+        // Whoever has no head yet knows no gateway: the first chain brings it.
+        let all = state.head().is_none();
+        let voices = &state.voices;
+        let (known, strange): (Vec<_>, Vec<_>) =
+            open.into_iter().partition(|signed| all || voices.contains_key(&signed.entry.voice));
+        if known.is_empty() {
+            break;
+        }
+        for signed in &known {
+            state.take_entry(signed, now);
+            ledger.add_entry(signed)?;
+        }
+        added += known.len();
+        // A head among them may have made other gateways known.
+        ledger.conclude(state, now)?;
+        open = strange;
+    }
+    ledger.keep_sights(&state.replica.sights)?;
+    Ok(added)
 }

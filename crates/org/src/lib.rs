@@ -32,6 +32,7 @@ pub mod conclude;
 pub mod enroll;
 pub mod grant;
 pub mod take;
+pub mod accept;
 
 // Questions to the state.
 pub mod renew;

@@ -1,20 +1,29 @@
 //! What comes to a replica: from operators, from other replicas, and from its own gateway.
 
 use identity::envelope::{BadEnvelope, Envelope};
-use identity::head::Recorded;
+use identity::head::{Cause, Recorded};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
 use crate::conclude::{admission, evidence_of};
-use crate::entry::{Action, SignedEntry};
+use crate::entry::{Action, SignedEntry, Under};
 use crate::grant::Granted;
 use crate::ledger::chain::{Act, Written};
 use crate::ledger::fold::{Admitted, Leaves, Why};
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
 use crate::ledger::replica::carried;
-use crate::state::State;
+use crate::state::{HeadRecord, State};
+
+/// What an entry changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// The machine that it is about, and nothing else.
+    Narrow,
+    /// Everything was judged again.
+    Wide,
+}
 
 /// Why an entry of this gateway's own is not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,16 +77,48 @@ impl State {
         })
     }
 
+    /// Is it here, with every signature that this copy has?
+    pub fn has_object(&self, envelope: &Envelope) -> bool {
+        let digest = envelope.digest();
+        let known = self.replica.heads.get(&digest).map(|record| &record.envelope);
+        let known = known.or_else(|| self.replica.steps.get(&digest).map(|step| &step.envelope));
+        known.or_else(|| self.replica.objects.get(&digest)).is_some_and(|known| known.has_signatures_of(envelope))
+    }
+
+    /// The head that an entry written now goes by.
+    pub fn under(&self) -> Under {
+        let none = Under { version: 0, digest: Digest([0; 32]) };
+        self.head().map_or(none, |record| Under { version: record.head.version, digest: record.digest })
+    }
+
+    /// An entry of this gateway's own that carries what was taken already.
+    pub fn put_own(&mut self, signed: &SignedEntry) {
+        self.replica.take_written(Written::read(self.org, signed));
+        self.frontier.0.insert(signed.entry.voice, signed.place());
+    }
+
+    /// When a gateway's chain was last begun anew, if it was.
+    pub fn reopened_at(&self, gateway: &NodeName) -> Option<Timestamp> {
+        let reopened =
+            |record: &&HeadRecord| matches!(&record.head.cause, Cause::GatewayReopen { gateway: of } if of == gateway);
+        self.heads().filter(reopened).map(|record| record.head.issued_at).max()
+    }
+
     /// Takes an entry that this gateway has just written at the end of its chain. What would not count is not taken, and
     /// not to be written down: nobody else needs to judge it.
-    pub fn take_own(&mut self, signed: &SignedEntry, granted: Option<&Granted>, now: Timestamp) -> Result<(), NotTaken> {
+    pub fn take_own(
+        &mut self,
+        signed: &SignedEntry,
+        granted: Option<&Granted>,
+        now: Timestamp,
+    ) -> Result<Effect, NotTaken> {
         let (voice, entry) = (signed.entry.voice, &signed.entry);
         let end = self.frontier.place_of(&voice);
         if entry.previous != end.map(|end| end.digest) || entry.seq != end.map_or(1, |end| end.seq.saturating_add(1)) {
             return Err(NotTaken::OutOfTurn);
         }
         let granted = granted.and_then(|granted| granted.written(signed));
-        match &entry.action {
+        let effect = match &entry.action {
             Action::NodeAdmit { .. } => {
                 let written = granted.unwrap_or_else(|| Written::read(self.org, signed));
                 if self.is_plain(&written) { self.admit(written)? } else { self.admit_aside(written, now)? }
@@ -86,14 +127,16 @@ impl State {
                 self.replica.take_written(Written::doing(signed, Act::Join(*node_key)));
                 self.fold.joined.insert(*node_key);
                 self.seat_again(*node_key);
+                Effect::Narrow
             }
             Action::NodeLeave { .. } | Action::Take { .. } => {
                 self.take_entry(signed, now);
                 self.conclude(now);
+                Effect::Wide
             }
-        }
+        };
         self.frontier.0.insert(voice, signed.place());
-        Ok(())
+        Ok(effect)
     }
 
     /// Does it concern nobody but a new machine?
@@ -106,7 +149,7 @@ impl State {
     }
 
     /// A new machine under a new name: nothing else changes by it.
-    fn admit(&mut self, written: Written) -> Result<(), NotTaken> {
+    fn admit(&mut self, written: Written) -> Result<Effect, NotTaken> {
         let (Some(evidence), Some(gateway)) = (evidence_of(&written), self.voices.get(&written.voice)) else {
             return Err(Why::from(NotMember::NoMandate).into());
         };
@@ -137,23 +180,23 @@ impl State {
         self.names.entry(name).or_default().insert(key);
         self.members.insert(key, record);
         self.replica.take_written(written);
-        Ok(())
+        Ok(Effect::Narrow)
     }
 
     /// One that concerns others, too: all is judged again.
-    fn admit_aside(&mut self, written: Written, now: Timestamp) -> Result<(), NotTaken> {
+    fn admit_aside(&mut self, written: Written, now: Timestamp) -> Result<Effect, NotTaken> {
         let (before, digest) = (self.clone(), written.digest);
         let handed = evidence_of(&written).is_some_and(|evidence| evidence.claim.replaces.is_some());
         self.replica.take_written(written);
         self.conclude(now);
         match self.fold.waiting.get(&digest).map(|waiting| waiting.why.clone()) {
             // A name that its key hands on changes hands with the next head.
-            Some(_) if handed && self.fold.handed.values().any(|heir| heir.admission == digest) => Ok(()),
+            Some(_) if handed && self.fold.handed.values().any(|heir| heir.admission == digest) => Ok(Effect::Wide),
             Some(why) => {
                 *self = before;
                 Err(why.into())
             }
-            None => Ok(()),
+            None => Ok(Effect::Wide),
         }
     }
 

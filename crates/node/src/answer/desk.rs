@@ -5,23 +5,21 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use identity::causes::describe;
-use identity::envelope::Envelope;
-use identity::head::{Cut, Head};
-use identity::id::{Correlation, Digest, InviteId, OrgId};
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::Head;
+use identity::id::{Correlation, Digest, InviteId};
 use identity::key::Sign;
 use identity::time::Timestamp;
 use ledger::error::LedgerError;
 use ledger::store::{Alarm, Ledger};
-use org::derived::{self, Rows};
-use org::entry::{Action, Cause, SignedEntry};
+use org::entry::{Action, SignedEntry};
 use org::frontier::Tip;
 use org::grant::Granted;
-use org::recover::MAX_OPEN;
 use org::refusal::Refusal;
-use org::state::{State, Unfit, Void};
+use org::state::State;
+use org::take::Effect;
 
 use crate::answer::halt::Halt;
-use crate::answer::held::Wait;
 use crate::answer::published::{Incomplete, Published, Staged};
 use crate::answer::tips::OwnVoice;
 
@@ -33,8 +31,6 @@ pub struct Desk<'a> {
     pub(super) halt: &'a Halt,
     closing: &'a Closing,
     staged: &'a mut Staged,
-    /// Rows that wait to be written: what every entry of a batch changes again is written once.
-    pub(super) rows: Rows,
     pub(super) batch: Batch,
 }
 
@@ -47,7 +43,7 @@ pub(super) struct Batch {
     pub wants_tip: bool,
     /// Operators changed something: the whole gateway judges by it from the commit on.
     pub wide: bool,
-    /// Entries that the state took, in their order.
+    /// Entries of this gateway's own that the state took, in their order.
     pub taken: Vec<Taken>,
     /// What a head of this batch publishes to nodes.
     pub published: Option<Published>,
@@ -65,15 +61,7 @@ pub(super) struct Taken {
 impl Taken {
     /// True if the state took it.
     pub fn apply(&self, state: &mut State) -> bool {
-        // What others wrote may be void, and stands all the same.
-        apply(state, &self.signed, self.granted.as_ref()).is_ok()
-    }
-}
-
-fn apply(state: &mut State, signed: &SignedEntry, granted: Option<&Granted>) -> Result<Result<(), Void>, Unfit> {
-    match granted {
-        Some(granted) => state.apply_granted(signed, granted),
-        None => state.apply(signed),
+        state.take_own(&self.signed, self.granted.as_ref(), self.signed.entry.at).is_ok()
     }
 }
 
@@ -105,7 +93,7 @@ impl<'a> Desk<'a> {
         ledger: &'a Ledger,
         (voice, halt, closing): (&'a OwnVoice, &'a Halt, &'a Closing),
     ) -> Self {
-        Self { state, ledger, voice, halt, closing, staged, rows: Rows::new(), batch: Batch::default() }
+        Self { state, ledger, voice, halt, closing, staged, batch: Batch::default() }
     }
 
     /// Reads a map that was handed in, if it is whole, so that the head that names it need not wait for that.
@@ -113,60 +101,63 @@ impl<'a> Desk<'a> {
         self.staged.keep(Published::read_within(self.ledger, root, READ_AHEAD).ok());
     }
 
-    /// Takes operators' entries: all or none.
-    pub fn append(&mut self, org: OrgId, entries: Vec<Envelope>) -> Result<(), Refusal> {
+    /// Takes what operators signed: all or none. What is here already is not written again.
+    pub fn take(&mut self, objects: Vec<Envelope>, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
         let refuses = |why: String| Refusal::LedgerRefuses { why };
-        let opened: Result<Vec<SignedEntry>, _> =
-            entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
-        let opened = opened.map_err(|why| refuses(why.to_string()))?;
-        let mut trial = self.state.clone();
-        for signed in &opened {
-            trial.check_follows(signed, ground::clock::now()).map_err(|why| refuses(why.to_string()))?;
-            trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
+        let objects: Vec<Envelope> = objects.into_iter().filter(|object| !self.state.has_object(object)).collect();
+        if objects.is_empty() {
+            return Ok(());
         }
-        self.check_cuts(&opened)?;
-        self.check_recoveries(&opened)?;
-        let published = self.check_published(org, &opened)?;
-        self.write_rows()?;
+        let mut trial = self.state.clone();
+        for object in &objects {
+            if object.kind() == Head::KIND {
+                trial.check_follows(object, when.0).map_err(|why| refuses(why.to_string()))?;
+            }
+            trial.take(object, when.0).map_err(|why| refuses(why.to_string()))?;
+            trial.conclude(when.0);
+        }
+        for object in &objects {
+            trial.check_taken(object, self.state).map_err(|why| refuses(why.to_string()))?;
+        }
+        self.check_cuts(&objects)?;
+        let published = self.check_published(&objects)?;
         self.batch.wide = true;
         self.batch.published = published.or(self.batch.published.take());
-        let restores =
-            |signed: &SignedEntry| matches!(&signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
-        if opened.iter().any(restores) {
-            // Everything that held the gateway back was about the epoch that ends here.
-            self.keep(|desk| desk.ledger.clear_marks())?;
-        }
-        let changes = derived::changes(Some(self.state), &trial);
+        self.keep(|desk| desk.ledger.conclude(&mut trial, when.0))?;
         *self.state = trial;
-        self.keep(|desk| desk.ledger.change_rows(&changes))?;
-        for signed in opened {
-            self.keep(|desk| desk.ledger.add_entry(&signed))?;
-            self.batch.taken.push(Taken { signed, granted: None });
+        for object in objects {
+            self.write_down(object, when)?;
         }
-        self.measure_again()
+        self.keep(|desk| desk.ledger.keep_sights(&desk.state.replica.sights))
     }
 
-    /// Once a head says all that was shown, what was shown is history.
-    pub(super) fn measure_again(&mut self) -> Result<(), Refusal> {
-        if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
-            self.measure(&shown);
-            if self.state.open_shown(&shown).is_none_or(|shown| !self.state.lacks(&shown.head)) {
-                self.keep(|desk| desk.ledger.forget_shown())?;
-            }
+    /// Takes a head that somebody showed and the signers in force have signed; the map that it names may come later.
+    pub fn take_shown(&mut self, head: Envelope, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+        let mut state = self.state.clone();
+        state.take(&head, when.0).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        self.keep(|desk| desk.ledger.conclude(&mut state, when.0))?;
+        *self.state = state;
+        self.batch.wide = true;
+        self.write_down(head, when)?;
+        self.keep(|desk| desk.ledger.keep_sights(&desk.state.replica.sights))
+    }
+
+    /// In this gateway's own chain; if it may write none, beside it.
+    fn write_down(&mut self, object: Envelope, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+        if self.halt.check().is_err() || !self.state.voices.contains_key(&self.voice.key.public()) {
+            return self.keep(|desk| desk.ledger.add_object(&object));
         }
-        Ok(())
+        let signed = self.sign(Action::Take { envelope: object }, when)?;
+        self.state.put_own(&signed);
+        self.keep(|desk| desk.ledger.add_entry(&signed))
     }
 
     /// A head that names a map of members is taken only with every leaf and manifest: nodes are told all or nothing.
-    fn check_published(&mut self, org: OrgId, opened: &[SignedEntry]) -> Result<Option<Published>, Refusal> {
-        let known = self.state.head().and_then(|record| record.head.members);
+    fn check_published(&mut self, objects: &[Envelope]) -> Result<Option<Published>, Refusal> {
+        let (org, known) = (self.state.org, self.state.head().and_then(|record| record.head.members));
         let mut published = None;
-        for signed in opened {
-            let Some(head) = signed.entry.action.head() else {
-                continue;
-            };
-            let named = head.peek::<Head>(Some(org)).ok().and_then(|head| head.members);
-            if let Some(root) = named.filter(|root| Some(*root) != known) {
+        for head in objects.iter().filter_map(|object| object.peek::<Head>(Some(org)).ok()) {
+            if let Some(root) = head.members.filter(|root| Some(*root) != known) {
                 published = match self.staged.take(root).map_or_else(|| Published::read(self.ledger, root), Ok) {
                     Ok(published) => Some(published),
                     Err(Incomplete::Ledger(why)) => return self.keep(|_| Err(why)),
@@ -177,75 +168,18 @@ impl<'a> Desk<'a> {
         Ok(published)
     }
 
-    /// Compares a head that somebody showed with the ledger's.
-    pub fn measure(&self, shown: &Envelope) {
-        let opened = self.state.open_shown(shown);
-        self.halt.set_outdated(opened.is_some_and(|shown| self.state.is_older_than(&shown.head)));
-    }
-
-    /// When a recovery takes effect here: the delay runs from this gateway's own first sight, whatever anybody wrote.
-    pub fn due_at(&mut self, recovery: Digest, now: Timestamp) -> Result<Timestamp, Refusal> {
-        let since = self.keep(|desk| desk.ledger.first_sight(recovery, now))?;
-        Ok(since + self.state.recovery_delay)
-    }
-
-    /// The recoveries that wait here, and when each takes effect: those that do so first. A gateway that lies can write that
-    /// many more began, and one successor that the signers sign ends them all.
-    pub fn recoveries(&mut self, now: Timestamp) -> Result<Vec<(Envelope, Timestamp)>, Refusal> {
-        let open: Vec<_> =
-            self.state.open_recoveries().map(|record| (record.set.id, record.envelope.clone())).collect();
-        let due = open.into_iter().map(|(id, envelope)| Ok((envelope, self.due_at(id, now)?)));
-        let mut due: Vec<(Envelope, Timestamp)> = due.collect::<Result<_, Refusal>>()?;
-        due.sort_by_key(|(_, due_at)| *due_at);
-        due.truncate(MAX_OPEN);
-        Ok(due)
-    }
-
-    /// How long an entry has to wait that replaces the signers by a recovery.
-    pub(super) fn waits(&mut self, signed: &SignedEntry, now: Timestamp) -> Result<Option<Wait>, Refusal> {
-        let Some(recovery) = self.state.recovery_in(signed) else {
-            return Ok(None);
-        };
-        let known = self.state.recoveries.get(&recovery).map(|record| record.set.version);
-        match known {
-            Some(version) if version <= self.state.signer_set().version => Ok(Some(Wait::ForEver)),
-            // One that nobody began is nobody's: the fold says so.
-            None => Ok(None),
-            Some(_) => {
-                let due_at = self.due_at(recovery, now)?;
-                Ok((now < due_at).then_some(Wait::Until(due_at)))
-            }
-        }
-    }
-
-    /// The entry says when it was written; this gateway's own clock must agree that the delay is over.
-    fn check_recoveries(&mut self, entries: &[SignedEntry]) -> Result<(), Refusal> {
-        let now = ground::clock::now();
-        for signed in entries {
-            if let Some(Wait::Until(due_at)) = self.waits(signed, now)? {
-                return Err(Refusal::LedgerRefuses { why: format!("the recovery waits until {due_at}") });
-            }
-        }
-        Ok(())
-    }
-
-    /// An invite is cut where no machine that it let in is cut off with it. If machines joined meanwhile, the operator
-    /// looks again; until then nobody else comes in, or whoever holds the code could put it off for ever.
-    fn check_cuts(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
-        for signed in entries {
-            let Some(head) = signed.entry.action.head() else {
-                continue;
-            };
-            let head: Option<Head> = head.peek(Some(self.state.org)).ok();
-            let cuts = head.iter().flat_map(|head| head.revocations.invites.iter());
-            // Whatever the head is said to be for.
-            for cut in cuts.filter(|cut| !self.state.revocations.invites.contains(cut)) {
-                let here = cut.seen.iter().filter(|at| at.author == self.voice.author);
-                let seen = here.map(|at| at.seq).max();
-                let record = self.state.invite(cut.invite).map(|(_, record)| record);
-                let spends = record.into_iter().flat_map(|record| record.spent.values().flatten());
-                if spends.into_iter().any(|spend| spend.by.author == self.voice.author && Some(spend.by.seq) > seen) {
-                    self.closing.close(cut.invite);
+    /// An invite is revoked where no machine that it let in is left out. If machines joined meanwhile, the operator looks
+    /// again; until then nobody else comes in, or whoever holds the code could put it off for ever.
+    fn check_cuts(&self, objects: &[Envelope]) -> Result<(), Refusal> {
+        let (org, voice) = (Some(self.state.org), self.voice.key.public());
+        for head in objects.iter().filter_map(|object| object.peek::<Head>(org).ok()) {
+            let settled = head.record.get(&voice).map_or(0, |record| record.seq);
+            for invite in head.revocations.invites.beyond(&self.state.revocations.invites) {
+                let record = self.state.invite(*invite).map(|(_, record)| record);
+                let spent = record.into_iter().flat_map(|record| record.spent.keys());
+                let mut members = spent.filter_map(|key| self.state.members.get(key));
+                if members.any(|member| member.admission.voice == voice && member.admission.seq > settled) {
+                    self.closing.close(*invite);
                     let why = "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
                     return Err(Refusal::LedgerRefuses { why });
                 }
@@ -259,101 +193,92 @@ impl<'a> Desk<'a> {
         self.closing.is_closing(invite)
     }
 
-    /// Writes an entry of this gateway's own about a node key.
-    pub fn append_own(
-        &mut self,
-        (action, node_key): (Action, Digest),
-        at: Timestamp,
-        correlation: Correlation,
-    ) -> Result<(), Refusal> {
-        self.append_about((action, node_key), (at, correlation), None)
+    /// Writes an entry of this gateway's own about a machine.
+    pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
+        self.append_about(action, (at, correlation), None).map(drop)
     }
 
-    /// Writes down whom this gateway has just admitted; the admission.
+    /// Writes down whom this gateway has just admitted; the entry is the admission.
     pub fn append_granted(
         &mut self,
         granted: Granted,
         at: Timestamp,
         correlation: Correlation,
     ) -> Result<Envelope, Refusal> {
-        let admission = granted.envelope().clone();
-        let about = (Action::NodeAdmit { admission: admission.clone() }, granted.node_key().digest());
-        self.append_about(about, (at, correlation), Some(granted))?;
-        Ok(admission)
+        let action = granted.action().clone();
+        self.append_about(action, (at, correlation), Some(granted))
     }
 
     fn append_about(
         &mut self,
-        (action, node_key): (Action, Digest),
-        when: (Timestamp, Correlation),
-        granted: Option<Granted>,
-    ) -> Result<(), Refusal> {
-        self.halt.check()?;
-        let signed = self.write_own(action, when, granted.as_ref())?;
-        self.keep(|desk| desk.ledger.add_entry(&signed))?;
-        self.rows.extend(derived::rows_about(self.state, &signed, node_key));
-        self.batch.taken.push(Taken { signed, granted });
-        Ok(())
-    }
-
-    /// Writes that a recovery begins; also while the gateway is held back: it may be the only way out of that.
-    pub fn append_recovery(
-        &mut self,
-        recovery: Envelope,
-        at: Timestamp,
-        correlation: Correlation,
-    ) -> Result<(), Refusal> {
-        let signed = self.write_own(Action::RecoveryBegin { recovery }, (at, correlation), None)?;
-        self.write_rows()?;
-        self.keep(|desk| desk.ledger.append(desk.state, &signed))?;
-        self.batch.taken.push(Taken { signed, granted: None });
-        Ok(())
-    }
-
-    /// The next entry of this gateway's chain, taken by the state.
-    fn write_own(
-        &mut self,
         action: Action,
         when: (Timestamp, Correlation),
-        granted: Option<&Granted>,
-    ) -> Result<SignedEntry, Refusal> {
-        let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
-        let place = (&self.state.frontier, self.state.epoch().number);
-        let signed = SignedEntry::write(self.state.org, place, own, when, action);
-        let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;
-        let applied = apply(self.state, &signed, granted).map_err(|why| why.to_string());
-        if let Err(why) = applied.and_then(|effect| effect.map_err(|void| void.to_string())) {
-            // The chain may have moved on in memory: forget the whole batch rather than guess.
-            self.batch.broken = Some(why.clone());
-            return Err(Refusal::LedgerRefuses { why });
-        }
-        Ok(signed)
+        granted: Option<Granted>,
+    ) -> Result<Envelope, Refusal> {
+        self.halt.check()?;
+        let signed = self.sign(action, when)?;
+        // What would not count is not written: nobody else needs to judge it.
+        let taken = self.state.take_own(&signed, granted.as_ref(), when.0);
+        let effect = taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+        self.batch.wide |= effect == Effect::Wide;
+        self.keep(|desk| desk.ledger.add_entry(&signed))?;
+        let envelope = signed.envelope.clone();
+        self.batch.taken.push(Taken { signed, granted });
+        Ok(envelope)
     }
 
-    /// Whoever reads the derived tables, and the commit, wants them whole.
-    pub fn write_rows(&mut self) -> Result<(), Refusal> {
-        let rows = std::mem::take(&mut self.rows);
-        self.keep(|desk| desk.ledger.put_rows(&rows))
+    /// The next entry of this gateway's chain.
+    fn sign(&self, action: Action, when: (Timestamp, Correlation)) -> Result<SignedEntry, Refusal> {
+        let key = &self.voice.key as &dyn Sign;
+        let last = self.state.frontier.place_of(&key.public());
+        let signed = SignedEntry::write(self.state.org, last, (key, self.state.under()), when, action);
+        signed.map_err(|why| Refusal::Failed { why: why.to_string() })
     }
 
     /// Is a word that this gateway once gave about its chain still so? One that is shown its own future, or another past
-    /// than it has, was restored from an old copy: it stops issuing, for good.
+    /// than it has, was restored from an old copy: it stops issuing until it has what it lacks.
     pub fn confirms(&mut self, shown: &Tip) -> Result<bool, Refusal> {
-        let at = Cut { author: shown.author.clone(), epoch: shown.place.epoch, seq: shown.place.seq };
-        let known = self.keep(|desk| desk.ledger.entry_digest(&at))?;
-        // What is unknown of an earlier epoch was given up when the ledger was restored.
-        if known == Some(shown.place.digest) || shown.place.epoch < self.state.epoch().number {
+        if self.state.has_entry(&shown.voice, shown.place.digest) {
             return Ok(true);
         }
-        self.keep(|desk| desk.ledger.mark_behind(ground::clock::now()))?;
+        self.keep(|desk| desk.ledger.mark_behind(ground::clock::now(), shown.place))?;
         if self.halt.fall_behind() {
             tracing::error!(
-                entry = at.seq,
+                entry = shown.place.seq,
                 "this gateway told others of an entry that its ledger does not have: it was restored from an old copy. \
-                 It issues nothing from now on; restore the newest copy of its folder"
+                 It issues nothing until somebody hands over what it lacks; if nobody has it: freehold gateway reopen {}",
+                self.voice.gateway
             );
         }
         Ok(false)
+    }
+
+    /// What it lacked may have come.
+    pub(super) fn look_back(&mut self) -> Result<(), Refusal> {
+        let voice = self.voice.key.public();
+        let lacked = self.keep(|desk| desk.ledger.behind())?;
+        if lacked.is_some_and(|place| self.state.has_entry(&voice, place.digest)) {
+            self.keep(|desk| desk.ledger.clear_behind())?;
+            self.batch.wide = true;
+        }
+        Ok(())
+    }
+
+    /// A recovery takes effect by time alone.
+    pub(super) fn turn(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        if self.state.turns_at().is_none_or(|at| now < at) {
+            return Ok(());
+        }
+        let mut state = self.state.clone();
+        self.keep(|desk| desk.ledger.conclude(&mut state, now))?;
+        *self.state = state;
+        self.batch.wide = true;
+        Ok(())
+    }
+
+    /// When this gateway began another chain, if it did: its log of issuances may be of an older copy.
+    pub fn reopened_at(&self) -> Option<Timestamp> {
+        self.state.reopened_at(&self.voice.gateway)
     }
 
     /// From now on this node key gets nothing.

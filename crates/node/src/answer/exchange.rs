@@ -77,7 +77,8 @@ async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> 
     let (have, own) = (have.clone(), gateway.about.node.clone());
     let gather = move |desk: &mut Desk<'_>| {
         let frontier = desk.state.frontier.clone();
-        let (entries, mut more) = desk.keep(|desk| desk.ledger.beyond(&desk.state.frontier, &have.frontier))?;
+        let (entries, mut more) = desk.keep(|desk| desk.ledger.beyond(desk.state, &have.frontier))?;
+        let forks = desk.keep(|desk| desk.ledger.forks(desk.state))?;
         let (mut issued, mut issued_until) = (Vec::new(), have.issued);
         let (mut reports, mut reports_until) = (Vec::new(), have.reports);
         // Whom it is about comes first.
@@ -94,10 +95,10 @@ async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> 
                 |row: ledger::published::StoredReport| ReportView { report: row.report, received_at: row.received_at };
             reports = rows.into_iter().map(view).collect();
         }
-        Ok((entries, frontier, (issued, issued_until), (reports, reports_until), more))
+        Ok(((entries, forks), frontier, (issued, issued_until), (reports, reports_until), more))
     };
     // Entries of this batch are on disk when the answer leaves: the job's end waits for the commit.
     let gathered = gateway.writer.run_for_tip(gather).await?;
-    let ((entries, frontier, (issued, issued_until), (reports, reports_until), more), tip) = gathered;
-    Ok(News { entries, frontier, issued, issued_until, reports, reports_until, more, tip })
+    let (((entries, forks), frontier, (issued, issued_until), (reports, reports_until), more), tip) = gathered;
+    Ok(News { entries, forks, frontier, issued, issued_until, reports, reports_until, more, tip })
 }

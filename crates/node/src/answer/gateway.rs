@@ -14,16 +14,16 @@ use identity::envelope::Envelope;
 use identity::head::{Mandate, TrustLine};
 use identity::id::{Digest, Fingerprint};
 use identity::key::{EdKey, PublicKey, Sign as _};
-use identity::principal::{Author, NodeName, Principal};
+use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use ledger::error::{DAMAGED, LedgerError};
 use ledger::store::Ledger;
 use org::entry::Action;
-use org::founding::Founding;
 use org::frontier::Tip;
+use org::ledger::fold::Why;
 use org::refusal::Refusal;
 use org::renew::{self, Issuance};
-use org::state::State;
+use org::state::{MemberRecord, State};
 use tokio::sync::{RwLock, RwLockReadGuard};
 use wire::tls::{Judgment, Vouched};
 
@@ -117,27 +117,17 @@ impl GatewayError {
 impl Gateway {
     /// As it is, for a command that takes a moment; `open_to_serve` looks at the whole of it.
     pub fn open(folder: &GatewayFolder) -> Result<Self, GatewayError> {
-        Self::open_ledger(folder, |_, _| Ok(()))
+        Self::open_ledger(folder, |_| Ok(()))
     }
 
     /// Nothing is served from a ledger that does not hold.
     pub fn open_to_serve(folder: &GatewayFolder) -> Result<Self, GatewayError> {
-        Self::open_ledger(folder, |ledger, founding| {
-            let mended = ledger.check(founding)?;
-            if let Some(row) = mended {
-                tracing::error!(
-                    row,
-                    "what was derived from the ledger was not what its entries say, and was made anew from them: is the \
-                     disk in order?"
-                );
-            }
-            Ok(())
-        })
+        Self::open_ledger(folder, |ledger| Ok(ledger.check()?))
     }
 
     fn open_ledger(
         folder: &GatewayFolder,
-        check: impl FnOnce(&Ledger, &Founding) -> Result<(), GatewayError>,
+        check: impl FnOnce(&Ledger) -> Result<(), GatewayError>,
     ) -> Result<Self, GatewayError> {
         let about = folder.about()?;
         let lock = folder.lock()?.ok_or(GatewayError::Busy)?;
@@ -146,16 +136,10 @@ impl Gateway {
         if founding.id != about.org_id {
             return Err(GatewayError::OtherOrg);
         }
-        check(&ledger, &founding)?;
-        let state = ledger.state(&founding)?;
-        for waiting in state.open_recoveries() {
-            ledger.first_sight(waiting.set.id, clock::now())?;
-        }
+        check(&ledger)?;
+        let state = ledger.state(&founding, clock::now())?;
         let halt = Arc::new(Halt::read(&ledger)?);
-        if let Some(shown) = ledger.shown()? {
-            let opened = state.open_shown(&shown);
-            halt.set_outdated(opened.is_some_and(|shown| state.is_older_than(&shown.head)));
-        }
+        halt.heed(&state, voice.public());
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let presence = Arc::new(ArcSwap::from_pointee(Presence::find(&state, folder, voice.public())?));
         let registry = Arc::new(Registry::default());
@@ -164,7 +148,7 @@ impl Gateway {
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
         let key = EdKey::from_seed(&voice.seed());
-        let tips = Arc::new(Tips::new(OwnVoice { author: Author::Gateway(about.node.clone()), key }));
+        let tips = Arc::new(Tips::new(OwnVoice { gateway: about.node.clone(), key }));
         let jottings = Arc::new(Jottings::default());
         let shelf = Arc::new(Shelf::default());
         shelf.bring_up(&ledger, &ahead, None);
@@ -175,7 +159,7 @@ impl Gateway {
             Arc::clone(&judgment),
             (appearing, Arc::clone(&suspended)),
             Arc::clone(&registry),
-            Arc::clone(&frozen),
+            (Arc::clone(&frozen), Arc::clone(&halt)),
         );
         let scribe = Scribe {
             ledger,
@@ -288,7 +272,7 @@ impl Gateway {
     pub fn own_word(&self, shown: Option<&Envelope>) -> Option<Tip> {
         let (org, voice) = (Some(self.about.org_id), self.voice.public());
         let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
-        shown.filter(|shown| shown.author == self.tips.voice().author)
+        shown.filter(|shown| shown.voice == voice)
     }
 
     /// Did this very process say it, not long ago?
@@ -341,7 +325,7 @@ impl Gateway {
 
     /// Does the newest word about this ledger say the same as what is shown?
     pub fn is_newest(&self, state: &State, shown: &Tip) -> bool {
-        state.frontier.place_of(&shown.author) == Some(&shown.place)
+        state.frontier.place_of(&shown.voice) == Some(shown.place)
     }
 
     /// Notes that a member was there.
@@ -380,10 +364,11 @@ fn effect(
     judgment: Arc<ArcSwap<Judgment>>,
     (appearing, suspended): (Appearing, Arc<Suspended>),
     registry: Arc<Registry>,
-    frozen: Arc<AtomicBool>,
+    (frozen, halt): (Arc<AtomicBool>, Arc<Halt>),
 ) -> Box<dyn Fn(&State) + Send> {
     Box::new(move |state| {
         frozen.store(state.is_frozen(), Ordering::Relaxed);
+        halt.heed(state, appearing.voice);
         if let Some(fresh) = judge_by(state) {
             judgment.store(Arc::new(fresh));
         }
@@ -399,7 +384,9 @@ fn effect(
 }
 
 fn passes(state: &State, key: &PublicKey) -> bool {
-    state.member(key).is_some_and(|member| renew::check_standing(state, member).is_ok())
+    // While the members' map is on its way, who was let in stays.
+    let stays = |member: &MemberRecord| member.why == Some(Why::NoMap) || renew::check_standing(state, member).is_ok();
+    state.member(key).is_some_and(stays)
 }
 
 fn judge_by(state: &State) -> Option<Judgment> {
@@ -419,19 +406,17 @@ fn judge_by(state: &State) -> Option<Judgment> {
 impl Gateway {
     /// A gateway vouches for its own chain: a new one begins it by writing down that its machine is there.
     pub async fn speak_first(&self) -> Result<(), Refusal> {
-        let author = self.tips.voice().author.clone();
         let key = {
             let state = self.state().await;
-            if state.frontier.place_of(&author).is_some() {
+            if state.frontier.place_of(&self.voice.public()).is_some() {
                 return Ok(());
             }
             state.holder(&self.about.node).map(|member| member.claim().node_key.digest())
         };
         let (node_key, name) = (key.ok_or(Refusal::NotAdmitted)?, self.about.node.clone());
         let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-        let begin = move |desk: &mut Desk<'_>| {
-            desk.append_own((Action::NodeJoin { node_key, name }, node_key), clock::now(), correlation)
-        };
+        let begin =
+            move |desk: &mut Desk<'_>| desk.append_own(Action::NodeJoin { node_key, name }, clock::now(), correlation);
         self.writer.run(begin).await
     }
 

@@ -10,7 +10,6 @@ use identity::text::Bytes;
 use org::admission::Leave;
 use org::entry::Action;
 use org::member::Member;
-use org::recover::MAX_OPEN;
 use org::refusal::Refusal;
 use org::renew;
 use org::report::Report;
@@ -55,7 +54,7 @@ pub async fn check_in(
         let issued = desk.state.standing(member) == Standing::Issued;
         check_alarm(desk, node_key, Some(source), now)?;
         if issued {
-            desk.append_own((Action::NodeJoin { node_key, name }, node_key), now, correlation)?;
+            desk.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
         }
         Ok(Ok(()))
     });
@@ -72,7 +71,7 @@ fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
         signers: state.signer_chain(request.signers),
         head: head.map(|record| record.envelope.clone()),
         tip,
-        recoveries: state.open_recoveries().take(MAX_OPEN).map(|record| record.envelope.clone()).collect(),
+        recoveries: state.open_recoveries().into_iter().map(|(step, _)| step.envelope.clone()).collect(),
     }
 }
 
@@ -140,10 +139,10 @@ pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> R
         return Err(Refusal::NotPermitted { needed: "node that is no gateway".to_owned() });
     }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    let (key, name) = (peer.node_key().digest(), peer.node().clone());
+    let name = peer.node().clone();
     gateway
         .writer
-        .run(move |desk| desk.append_own((Action::NodeLeave { leave: request.leave, name }, key), now, correlation))
+        .run(move |desk| desk.append_own(Action::NodeLeave { leave: request.leave, name }, now, correlation))
         .await?;
     Ok(Done {})
 }

@@ -4,18 +4,19 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use identity::envelope::Envelope;
+use identity::head::Recorded;
 use identity::id::Digest;
-use identity::key::EdKey;
-use identity::principal::Author;
+use identity::key::{EdKey, Sign as _};
+use identity::principal::NodeName;
 use identity::time::Timestamp;
-use org::frontier::{Place, Tip};
+use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::state::State;
 
-/// The gateway as an author: its name and its voice.
+/// The gateway's name, and the key that signs its chain.
 #[derive(Debug)]
 pub struct OwnVoice {
-    pub author: Author,
+    pub gateway: NodeName,
     pub key: EdKey,
 }
 
@@ -30,7 +31,7 @@ pub struct Tips {
 /// not be looked up on disk.
 #[derive(Debug, Default)]
 struct Said {
-    last: Option<(Place, Timestamp, Envelope)>,
+    last: Option<(Recorded, Timestamp, Envelope)>,
     names: HashSet<Digest>,
     oldest_first: VecDeque<Digest>,
 }
@@ -39,7 +40,7 @@ struct Said {
 const REMEMBERED: usize = 4_096;
 
 impl Said {
-    fn keep(&mut self, place: Place, at: Timestamp, envelope: Envelope) {
+    fn keep(&mut self, place: Recorded, at: Timestamp, envelope: Envelope) {
         let name = envelope.digest();
         if self.names.insert(name) {
             self.oldest_first.push_back(name);
@@ -71,13 +72,13 @@ impl Tips {
     /// Whoever calls this holds a state that is on disk.
     pub fn tip(&self, state: &State, at: Timestamp) -> Result<Envelope, Refusal> {
         let failed = |why: String| Refusal::Failed { why };
-        let place = state.frontier.place_of(&self.voice.author).copied();
+        let place = state.frontier.place_of(&self.voice.key.public());
         let place = place.ok_or_else(|| failed("the gateway has no chain yet".to_owned()))?;
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, envelope)) = said.last.as_ref().filter(|(of, when, _)| (*of, *when) == (place, at)) {
             return Ok(envelope.clone());
         }
-        let body = Tip { author: self.voice.author.clone(), place, at };
+        let body = Tip { voice: self.voice.key.public(), place, at };
         let envelope = Envelope::seal(Some(state.org), &body).map_err(|why| failed(why.to_string()))?;
         let envelope = envelope.signed(&self.voice.key).map_err(|why| failed(why.to_string()))?;
         said.keep(place, at, envelope.clone());
@@ -90,17 +91,16 @@ mod tests {
     use super::*;
     use identity::id::OrgId;
 
-    fn tip(seq: u64, at: i64) -> (Place, Timestamp, Envelope) {
-        let place = Place { epoch: 1, seq, digest: Digest([1; 32]) };
+    fn tip(seq: u64, at: i64) -> (Recorded, Timestamp, Envelope) {
+        let place = Recorded { seq, digest: Digest([1; 32]) };
         let at = Timestamp::from_unix(at);
-        let body = Tip { author: Author::Gateway("gw-1".parse().unwrap()), place, at };
+        let body = Tip { voice: EdKey::from_seed(&[1; 32]).public(), place, at };
         (place, at, Envelope::seal(Some(OrgId([7; 32])), &body).unwrap())
     }
 
     #[test]
     fn what_was_said_here_is_known_word_by_word_and_not_for_ever() {
-        let tips =
-            Tips::new(OwnVoice { author: Author::Gateway("gw-1".parse().unwrap()), key: EdKey::from_seed(&[1; 32]) });
+        let tips = Tips::new(OwnVoice { gateway: "gw-1".parse().unwrap(), key: EdKey::from_seed(&[1; 32]) });
         let say = |(place, at, envelope)| tips.said.lock().unwrap().keep(place, at, envelope);
         assert!(!tips.has_said(&tip(1, 10).2));
         say(tip(1, 10));

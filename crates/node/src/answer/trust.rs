@@ -9,7 +9,7 @@ use identity::envelope::Envelope;
 use identity::head::{Head, Mandate};
 use identity::id::OrgId;
 use identity::key::Sign as _;
-use identity::principal::{Author, NodeName};
+use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::gateway::Issuers;
@@ -78,7 +78,7 @@ impl Desk<'_> {
         for envelope in told.iter().take(head.mandates.len()) {
             let Some(said) = open(org, &head, envelope, now) else { continue };
             let parts = [&said.identity, &said.endpoint, &said.spare_identity, &said.spare_endpoint];
-            let is_own = self.voice.author == Author::Gateway(said.gateway.clone());
+            let is_own = self.voice.gateway == said.gateway;
             let fits = !is_own && said.at <= now + Seconds::HOUR && parts.iter().all(|part| part.0.len() <= LONGEST);
             let before = kept.iter().find(|known| known.gateway == said.gateway);
             // A clock that was put back must not hold up a gateway's own word.

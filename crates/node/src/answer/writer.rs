@@ -163,7 +163,9 @@ impl Scribe {
                     self.shelf.bring_up(&self.ledger, &self.ahead, done.published.take());
                 }
                 let mut state = self.state.blocking_write();
-                if !done.taken.iter().all(|taken| taken.apply(&mut state)) {
+                if done.wide {
+                    state.clone_from(&self.ahead);
+                } else if !done.taken.iter().all(|taken| taken.apply(&mut state)) {
                     // Both copies began alike and took the same, so this cannot be; the one that is on disk is right.
                     tracing::error!("the state that others read had gone astray");
                     state.clone_from(&self.ahead);
@@ -186,7 +188,7 @@ impl Scribe {
                 // It may have been read from what is undone.
                 self.staged = Staged::default();
                 // What memory ran ahead of the disk is forgotten. If that cannot be, nothing more may be said.
-                match self.ledger.state(&self.founding) {
+                match self.ledger.state(&self.founding, clock::now()) {
                     Ok(fresh) => {
                         self.state.blocking_write().clone_from(&fresh);
                         self.ahead = fresh;
@@ -208,13 +210,13 @@ impl Scribe {
         let hands = (self.tips.voice(), self.halt.as_ref(), &self.closing);
         let mut desk = Desk::new((&mut self.ahead, &mut self.staged), &self.ledger, hands);
         desk.batch.observed = reported;
+        desk.turn(clock::now()).map_err(|why| why.to_string())?;
         for job in batch {
             finishes.push(job(&mut desk));
             if let Some(why) = desk.batch.broken {
                 return Err(why);
             }
         }
-        desk.write_rows().map_err(|why| why.to_string())?;
         let done = desk.batch;
         self.ledger.commit().map_err(|why| describe(&why))?;
         if done.wide

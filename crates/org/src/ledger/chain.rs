@@ -49,9 +49,7 @@ impl Written {
     /// From one's own disk: it was checked when it came.
     pub fn remember(org: OrgId, signed: &SignedEntry) -> Self {
         match &signed.entry.action {
-            Action::NodeAdmit { .. } => {
-                Self::doing(signed, Act::Admit(Arc::new(Evidence::remember(org, signed))))
-            }
+            Action::NodeAdmit { .. } => Self::doing(signed, Act::Admit(Arc::new(Evidence::remember(org, signed)))),
             Action::NodeJoin { .. } | Action::NodeLeave { .. } | Action::Take { .. } => Self::read(org, signed),
         }
     }

@@ -8,8 +8,8 @@ use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::signers::SignerSet;
 
-use crate::ledger::draft::{Draft, Wish, draft};
 use crate::entry::{Action, SignedEntry, Under};
+use crate::ledger::draft::{Draft, Wish, draft};
 use crate::ledger::fold::{State, Why};
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};
 use crate::ledger::replica::Replica;

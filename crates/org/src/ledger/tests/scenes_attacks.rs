@@ -3,9 +3,9 @@
 use identity::envelope::Envelope;
 use identity::id::{Correlation, Digest};
 
+use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::counts::NotCounted;
 use crate::ledger::draft::{Draft, Wish, draft};
-use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::{Facts, Member, NotMember, Place, Shown, Unseen, judge};

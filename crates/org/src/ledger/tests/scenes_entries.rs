@@ -1,9 +1,9 @@
 //! Scenes of gateways' chains: who is let in, who waits and why, names, uses, forks and restored machines.
 
+use crate::entry::Action;
 use crate::invite::Invite;
 use crate::ledger::counts::NotCounted;
 use crate::ledger::draft::{Wish, draft};
-use crate::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::replicas::{

@@ -4,8 +4,8 @@ use identity::bundle::Domain;
 use identity::head::{Head, Recorded, Revocations, TrustLine, TrustState};
 use identity::id::Digest;
 
-use crate::ledger::draft::{Fate, Wish, draft};
 use crate::entry::Action;
+use crate::ledger::draft::{Fate, Wish, draft};
 use crate::ledger::judge::{Member, NotMember};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, hear_all, in_force, install, publish,

@@ -14,9 +14,9 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 
 use crate::admission::{Claim, ClaimAuthority, Leave, SealKey};
+use crate::entry::{Action, SignedEntry, Under};
 use crate::founding::{Founding, FoundingRecord};
 use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
-use crate::entry::{Action, SignedEntry, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::replica::Replica;
 

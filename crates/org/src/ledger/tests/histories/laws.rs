@@ -9,8 +9,8 @@ use identity::principal::NodeName;
 use identity::signers::Word;
 
 use super::{Dice, History, Theft, short};
-use crate::invite::Uses;
 use crate::entry::SignedEntry;
+use crate::invite::Uses;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
 use crate::ledger::ground::Ground;
