@@ -41,12 +41,14 @@ impl<D: Desk> Session<D> {
             let unfit = state.apply(&signed).err();
             signed_entries.push((signed, unfit));
         }
-        let lines = signed_entries.iter().map(|(signed, unfit)| {
-            let mut line = audit::line(&state, signed);
+        let lines = signed_entries.iter().flat_map(|(signed, unfit)| {
+            let mut lines = audit::lines(&state, signed);
             if let Some(unfit) = unfit {
-                line.result = format!("NOT PART OF THE LEDGER: {unfit}");
+                for line in &mut lines {
+                    line.result = format!("NOT PART OF THE LEDGER: {unfit}");
+                }
             }
-            line
+            lines
         });
         Ok(lines.filter(|line| subject.is_none_or(|subject| line.concerns(subject, &state))).collect())
     }

@@ -84,7 +84,7 @@ impl<D: Desk> Session<D> {
         let lines = self.known.head.head.trust.clone();
         let mut names = Vec::new();
         for (line, bundle) in self.lacking(&lines).await? {
-            self.hand_over(keys, Action::TrustPublish { bundle, head: None }, correlation).await?;
+            self.hand_over(keys, Action::TrustPublish { bundle }, correlation).await?;
             names.push(name(&line));
         }
         Ok(names)

@@ -1,11 +1,11 @@
 //! What a pending object would do, in words that are read from its bytes alone.
 
 use identity::bundle::BundleBody;
-use identity::envelope::{BadEnvelope, Payload as _};
-use identity::head::{FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState};
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::head::{Cause, FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState, Turn};
 use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
-use org::entry::{Action, Cause};
+use org::entry::Action;
 use org::head::AHEAD;
 use org::invite::{Approval, Invite, InviteKind};
 use org::release::{Agent, Release};
@@ -16,40 +16,7 @@ use wire::known::Known;
 pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelope> {
     let org = Some(known.org());
     Ok(match action {
-        Action::HeadPublish { head, cause } => {
-            let head: Head = head.peek(org)?;
-            let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
-            lines.extend(skipped(known.head.head.version, &head, cause));
-            lines.extend(head_changes(&known.head.head, &head));
-            lines
-        }
-        Action::SignersInstall { signers, head } => {
-            let (version, quorum, by) = if signers.kind() == Recovery::KIND {
-                let next: Recovery = signers.peek(org)?;
-                (next.version, next.quorum, ", on the word of the RECOVERY KEYS")
-            } else {
-                let next: Succession = signers.peek(org)?;
-                (next.version, next.quorum, "")
-            };
-            let mut lines = vec![format!("installs signer set {version}, in place of {}{by}", known.signers.version)];
-            lines.extend(quorum_changes(&known.signers.quorum, &quorum));
-            let head: Head = head.peek(org)?;
-            lines.push(format!("publishes head {} under it", head.version));
-            lines.extend(head_changes(&known.head.head, &head));
-            lines
-        }
-        Action::ReleasePublish { release, head } => {
-            let (release, head): (Release, Head) = (release.peek(org)?, head.peek(org)?);
-            let mut lines = vec![format!("publishes release {} of the agent:", release.number)];
-            lines.extend(release.agents.iter().map(agent_words));
-            lines.push(format!("publishes head {} to name it", head.version));
-            lines.extend(head_changes(&known.head.head, &head));
-            lines
-        }
-        Action::TrustPublish { .. }
-        | Action::TrustActivate { .. }
-        | Action::TrustRollback { .. }
-        | Action::TrustRetire { .. } => trust_lines(known, action)?,
+        Action::HeadPublish { head, with } => head_lines(known, &head.peek(org)?, with)?,
         Action::InviteCreate { invite } => invite_lines(&invite.peek(org)?),
         Action::InviteConfirm { confirmation } => {
             let body: Confirmation = confirmation.peek(org)?;
@@ -59,6 +26,7 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
         }
         Action::OrgFound { .. }
         | Action::RecoveryBegin { .. }
+        | Action::TrustPublish { .. }
         | Action::NodeSuspend { .. }
         | Action::ManifestConfirm { .. }
         | Action::NodeApprove { .. }
@@ -69,11 +37,49 @@ pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelo
     })
 }
 
+/// A head, by its cause, and what comes with it.
+fn head_lines(known: &Known, head: &Head, with: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
+    let org = Some(known.org());
+    let mut lines = match (&head.cause, with) {
+        (Cause::SignersInstall, [step]) => {
+            let (version, quorum, by) = if step.kind() == Recovery::KIND {
+                let next: Recovery = step.peek(org)?;
+                (next.version, next.quorum, ", on the word of the RECOVERY KEYS")
+            } else {
+                let next: Succession = step.peek(org)?;
+                (next.version, next.quorum, "")
+            };
+            let mut lines = vec![format!("installs signer set {version}, in place of {}{by}", known.signers.version)];
+            lines.extend(quorum_changes(&known.signers.quorum, &quorum));
+            lines.push(format!("publishes head {} under it", head.version));
+            lines
+        }
+        (Cause::ReleasePublish { .. }, [release]) => {
+            let release: Release = release.peek(org)?;
+            let mut lines = vec![format!("publishes release {} of the agent:", release.number)];
+            lines.extend(release.agents.iter().map(agent_words));
+            lines.push(format!("publishes head {} to name it", head.version));
+            lines
+        }
+        (cause, bundles) => {
+            if let Some(turn) = cause.turn() {
+                trust_lines(known, (head, turn), bundles)?
+            } else {
+                let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
+                lines.extend(skipped(known.head.head.version, head));
+                lines
+            }
+        }
+    };
+    lines.extend(head_changes(&known.head.head, head));
+    Ok(lines)
+}
+
 /// A turn in the life of the trusted roots, as a co-signer must see it.
-fn trust_lines(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelope> {
-    let (org, mut lines) = (Some(known.org()), Vec::new());
-    if let Some(bundle) = action.bundle() {
-        let body: BundleBody = bundle.peek(org)?;
+fn trust_lines(known: &Known, (head, turn): (&Head, &Turn), bundles: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
+    let mut lines = Vec::new();
+    for bundle in bundles {
+        let body: BundleBody = bundle.peek(Some(known.org()))?;
         let (domain, version) = (body.domain.word(), body.trust_bundle_version);
         let back = body.reverts.map(|reverts| format!(", which takes version {reverts} back")).unwrap_or_default();
         lines.push(format!("publishes trust bundle {version} of `{domain}`{back}: {}", body.sha256_fingerprint));
@@ -82,19 +88,11 @@ fn trust_lines(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelop
             format!("  with an OUTSIDE root, for downloads from {} alone", hosts.join(", "))
         }));
     }
-    if let Action::TrustActivate { turn, .. } | Action::TrustRollback { turn, .. } | Action::TrustRetire { turn, .. } =
-        action
-    {
-        if let Some(grace) = turn.grace {
-            lines.push(format!("the former version is trusted until {}", grace.until));
-        }
-        lines.extend(turn.waived.iter().map(|waived| format!("LETS BREAK: {waived}")));
+    if let Some(grace) = turn.grace {
+        lines.push(format!("the former version is trusted until {}", grace.until));
     }
-    if let Some(head) = action.head() {
-        let head: Head = head.peek(org)?;
-        lines.push(format!("publishes head {} to do so", head.version));
-        lines.extend(head_changes(&known.head.head, &head));
-    }
+    lines.extend(turn.waived.iter().map(|waived| format!("LETS BREAK: {waived}")));
+    lines.push(format!("publishes head {} to do so", head.version));
     Ok(lines)
 }
 
@@ -117,13 +115,18 @@ fn because(cause: &Cause) -> String {
         Cause::FleetPublish => ", to publish the fleet".to_owned(),
         Cause::FleetRollback { to } => format!(", to go back to what head {to} said of the fleet"),
         Cause::PrincipalRevoke { principal } => format!(", to revoke `{principal}`"),
+        Cause::SignersInstall => ", to install signers".to_owned(),
+        Cause::ReleasePublish { number } => format!(", to publish release {number} of the agent"),
+        Cause::TrustPublish(_) | Cause::TrustActivate(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_) => {
+            ", to turn trust".to_owned()
+        }
     }
 }
 
 /// Whoever holds a signed head can send it for as long as its version is higher than the one in force.
-fn skipped(now: u64, head: &Head, cause: &Cause) -> Option<String> {
+fn skipped(now: u64, head: &Head) -> Option<String> {
     let next = now.saturating_add(1);
-    (head.version > next && *cause != Cause::Restore).then(|| {
+    (head.version > next && head.cause != Cause::Restore).then(|| {
         format!(
             "SKIPS heads {next} to {}: once signed, it can be sent until one of that version is in force, whatever is \
              published before",

@@ -8,14 +8,14 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::{Cut, Mandate, TrustLine};
+use identity::head::{Cause, Cut, Mandate, TrustLine};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::{Address, Author, Kind, NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::admission::ClaimAuthority;
-use org::entry::{Action, Cause};
+use org::entry::Action;
 use org::gateway::{CheckedRequest, GatewayGrant};
 use org::report::Report;
 use org::state::Standing;
@@ -170,7 +170,8 @@ impl<D: Desk> Session<D> {
             .publish(keys, |session, now| {
                 session.check_free(checked)?;
                 let mandate = session.mandate_for(checked, wish, now)?;
-                let head = session.next_head(now, |head| {
+                let cause = Cause::GatewayAdd { gateway: mandate.gateway.clone() };
+                let head = session.next_head(now, cause, |head| {
                     // Those that were there before addresses were in the head.
                     for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
                         if known.addresses.is_empty() {
@@ -179,8 +180,7 @@ impl<D: Desk> Session<D> {
                     }
                     head.mandates.push(mandate.clone());
                 });
-                let cause = Cause::GatewayAdd { gateway: mandate.gateway.clone() };
-                Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, mandate))
+                Ok((Action::publish(session.seal(&head)?), mandate))
             })
             .await?;
         let grant = self.grant(checked, roots)?;
@@ -235,7 +235,8 @@ impl<D: Desk> Session<D> {
             if !session.mandate_of(gateway)?.is_active(now) {
                 return Err(OperateError::Unwise(format!("the mandate of `{gateway}` is over: renew it first")));
             }
-            let head = session.next_head(now, |head| {
+            let cause = Cause::GatewayMove { gateway: gateway.clone() };
+            let head = session.next_head(now, cause, |head| {
                 head.mandates.sort_by_key(|mandate| mandate.gateway != *gateway);
                 for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
                     if known.addresses.is_empty() {
@@ -243,9 +244,8 @@ impl<D: Desk> Session<D> {
                     }
                 }
             });
-            let cause = Cause::GatewayMove { gateway: gateway.clone() };
             let version = head.version;
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            Ok((Action::publish(session.seal(&head)?), version))
         })
         .await
     }
@@ -267,13 +267,13 @@ impl<D: Desk> Session<D> {
                 return Err(OperateError::Unwise(why));
             }
             let (author, (epoch, seq)) = (author.clone(), last.unwrap_or((session.known.head.head.epoch.number, 0)));
-            let head = session.next_head(now, |head| {
+            let cause = Cause::GatewayRemove { gateway: gateway.clone() };
+            let head = session.next_head(now, cause, |head| {
                 head.mandates.retain(|mandate| mandate.gateway != *gateway);
                 head.revocations.authors.insert(Cut { author, epoch, seq });
             });
-            let cause = Cause::GatewayRemove { gateway: gateway.clone() };
             let version = head.version;
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            Ok((Action::publish(session.seal(&head)?), version))
         })
         .await
     }

@@ -2,12 +2,12 @@
 
 use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, SignedHead, TrustLine};
+use identity::head::{Cause, Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, SignedHead, TrustLine};
 use identity::id::{Digest, KeyId};
 use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
-use org::entry::{Action, Cause};
+use org::entry::Action;
 use wire::known::{BadKnowledge, Known};
 
 use crate::desk::Desk;
@@ -22,10 +22,11 @@ pub const MANDATE: Seconds = Seconds::DAY.times(365);
 const SHORTEST: Seconds = Seconds::DAY;
 
 impl<D: Desk> Session<D> {
-    /// The head that follows the present one.
-    pub fn next_head(&self, now: Timestamp, change: impl FnOnce(&mut Head)) -> Head {
+    /// The head that follows the present one, and why.
+    pub fn next_head(&self, now: Timestamp, cause: Cause, change: impl FnOnce(&mut Head)) -> Head {
         let mut head = self.known.head.head.clone();
         head.version += 1;
+        head.cause = cause;
         head.reverts = None;
         head.issued_at = now;
         head.fresh_until = now + span(&self.known.head.head);
@@ -136,12 +137,12 @@ impl<D: Desk> Session<D> {
     /// Renews freshness and mandates; changes nothing else.
     pub async fn refresh(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
-            let head = session.next_head(now, |head| {
+            let head = session.next_head(now, Cause::Refresh, |head| {
                 for mandate in &mut head.mandates {
                     mandate.not_after = mandate.not_after.max(now + MANDATE);
                 }
             });
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::Refresh }, head))
+            Ok((Action::publish(session.seal(&head)?), head))
         })
         .await
     }

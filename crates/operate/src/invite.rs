@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use ground::random;
 use identity::glob::NameGlob;
-use identity::head::InviteCut;
+use identity::head::{Cause, InviteCut};
 use identity::id::Digest;
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use org::code::InviteCode;
-use org::entry::{Action, Cause};
+use org::entry::Action;
 use org::invite::{Approval, Invite, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 
@@ -178,12 +178,12 @@ impl<D: Desk> Session<D> {
         }
         self.publish(keys, |session, now| {
             let seen = session.survey.frontier.cuts();
-            let head = session.next_head(now, |head| {
+            let cause = Cause::InviteRevoke { invite: id };
+            let head = session.next_head(now, cause, |head| {
                 head.revocations.invites.insert(InviteCut { invite: id, seen });
             });
             let version = head.version;
-            let cause = Cause::InviteRevoke { invite: id };
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            Ok((Action::publish(session.seal(&head)?), version))
         })
         .await
     }

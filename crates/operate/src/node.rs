@@ -1,10 +1,11 @@
 //! Nodes: listed, shown, revoked.
 
+use identity::head::Cause;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::NodeName;
 use org::admission::{Admission, Admitted, Claim};
-use org::entry::{Action, Cause};
+use org::entry::Action;
 use org::state::{Standing, State};
 use wire::control::{Answer, Call, NodeView};
 
@@ -101,12 +102,12 @@ impl<D: Desk> Session<D> {
         self.alive_by_ledger(node).await?;
         let node_key = node.node_key.digest();
         self.publish(keys, |session, now| {
-            let head = session.next_head(now, |head| {
+            let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
+            let head = session.next_head(now, cause, |head| {
                 head.revocations.node_keys.insert(node_key);
             });
             let version = head.version;
-            let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            Ok((Action::publish(session.seal(&head)?), version))
         })
         .await
     }

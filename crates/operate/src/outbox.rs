@@ -1,12 +1,12 @@
 //! Handing in: what is signed is on disk before it leaves, and is sent as it is until the ledger shows it.
 
 use ground::clock;
-use identity::head::Head;
+use identity::head::{Cause, Head};
 use identity::id::Correlation;
 use identity::principal::Author;
 use identity::signers::{Quorum, Word};
 use identity::time::Timestamp;
-use org::entry::{Action, Cause, SignedEntry};
+use org::entry::{Action, SignedEntry};
 use org::frontier::Frontier;
 use wire::control::Call;
 
@@ -30,27 +30,24 @@ impl<D: Desk> Session<D> {
         correlation: Correlation,
     ) -> Result<(), OperateError> {
         // A gateway that is behind is looked at, not written to, but for what leads out of that.
-        let leads_out = match &action {
-            Action::HeadPublish { cause, .. } => matches!(cause, Cause::Restore),
-            Action::SignersInstall { .. } => true,
-            _ => false,
-        };
+        let restores = action.cause(self.known.org()) == Some(Cause::Restore);
+        let leads_out = restores || action.installs(self.known.org()).is_some();
         if self.survey.tip.is_none() && !leads_out {
             return Err(self.halted());
         }
         self.clear_outbox().await?;
-        if let Some(bundle) = action.bundle() {
+        for bundle in action.bundles() {
             self.folder.keep_bundle(bundle)?;
         }
         // Before the epoch has begun nothing can be written that would stay, so what it needs goes right behind its head.
-        let lacking = match &action {
-            Action::HeadPublish { head, cause: Cause::Restore } => {
+        let lacking = match action.head().filter(|_| restores) {
+            Some(head) => {
                 let head: Head = head.peek(Some(self.known.org()))?;
                 self.lacking(&head.trust).await?
             }
-            _ => Vec::new(),
+            None => Vec::new(),
         };
-        let publish = |(_, bundle)| Action::TrustPublish { bundle, head: None };
+        let publish = |(_, bundle)| Action::TrustPublish { bundle };
         let actions = std::iter::once(action).chain(lacking.into_iter().map(publish));
         let entries = self.write_entries(keys, actions, (clock::now(), correlation))?;
         // On disk before it leaves: whatever happens now, nothing else is ever signed in its place.
@@ -79,7 +76,7 @@ impl<D: Desk> Session<D> {
         // Without an answer it may have been taken or not: the ledger says.
         match self.look_again().await {
             // Whoever left the signers with this is told nothing more.
-            Err(OperateError::Desk(why)) if sent.is_ok() && is_farewell(&last.entry.action, &why) => {
+            Err(OperateError::Desk(why)) if sent.is_ok() && is_farewell(self.known.org(), &last.entry.action, &why) => {
                 return self.empty_outbox();
             }
             looked => looked?,
@@ -112,11 +109,8 @@ impl<D: Desk> Session<D> {
     /// What this operator signed and handed in is known to it, whatever a gateway shows.
     fn take_own(&mut self, entries: &[SignedEntry]) -> Result<(), OperateError> {
         for entry in entries {
-            let (more, head) = match &entry.entry.action {
-                Action::SignersInstall { signers, head } => (Some(signers.clone()), Some(head)),
-                other => (None, other.head()),
-            };
-            if let Some(head) = head {
+            let more = entry.entry.action.installs(self.known.org()).cloned();
+            if let Some(head) = entry.entry.action.head() {
                 let version = head.peek::<Head>(Some(self.known.org()))?.version;
                 // Another operator's head may have followed already.
                 if version > self.known.head.head.version {
@@ -163,8 +157,9 @@ impl<D: Desk> Session<D> {
             let (name, key) = keys.author(self.signer(), &self.authors(&action))?;
             let own = (Author::Signer(name.clone()), key.as_ref());
             // The entry that begins an epoch is its first.
-            if let Action::HeadPublish { head, cause: Cause::Restore } = &action {
-                epoch = head.peek::<Head>(Some(self.known.org()))?.epoch.number;
+            if let Some(head) = action.head() {
+                let head: Head = head.peek(Some(self.known.org()))?;
+                epoch = if head.cause == Cause::Restore { head.epoch.number } else { epoch };
             }
             let entry = SignedEntry::write(self.known.org(), (&frontier, epoch), own, about, action)?;
             frontier.0.insert(entry.entry.author.clone(), entry.place());
@@ -175,12 +170,9 @@ impl<D: Desk> Session<D> {
 
     /// Whose chain can hold this action: a recovered set begins its own.
     fn authors(&self, action: &Action) -> Quorum {
-        let recovered = match action {
-            Action::SignersInstall { signers, .. } => {
-                self.known.signers.succeed(signers, &self.known.founding.record.recovery).ok()
-            }
-            _ => None,
-        };
+        let recovery = &self.known.founding.record.recovery;
+        let step = action.installs(self.known.org());
+        let recovered = step.and_then(|step| self.known.signers.succeed(step, recovery).ok());
         match recovered {
             Some((set, Word::Recovery)) => set.quorum,
             _ => self.known.signers.quorum.clone(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ground::file::{self, Access, FileError};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
-use identity::head::{BadHead, Head, SignedHead};
+use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::principal::{OrgName, SignerName};
 use identity::signers::{BrokenChain, Quorum, Recovery, SignersRef, Succession};
@@ -47,6 +47,8 @@ pub enum BadPending {
     Release(#[from] BadRelease),
     #[error("its head names another release")]
     OtherRelease,
+    #[error("its head does not come with what its cause needs")]
+    OtherCause,
     #[error("the copies are of different things")]
     Differ,
     #[error(transparent)]
@@ -106,13 +108,7 @@ impl Pending {
         let what = match &self.action {
             Action::InviteCreate { .. } => "invite",
             Action::InviteConfirm { .. } => "confirm",
-            Action::SignersInstall { .. } => "signers",
-            Action::HeadPublish { .. } => "head",
-            Action::ReleasePublish { .. } => "release",
-            Action::TrustPublish { .. }
-            | Action::TrustActivate { .. }
-            | Action::TrustRollback { .. }
-            | Action::TrustRetire { .. } => "trust",
+            Action::HeadPublish { .. } => self.action.cause(self.org_id).as_ref().map_or("head", named),
             _ => "object",
         };
         let digest = self.digests().first().map(ToString::to_string).unwrap_or_default();
@@ -127,12 +123,7 @@ impl Pending {
 
     fn envelopes(&mut self) -> Vec<&mut Envelope> {
         match &mut self.action {
-            Action::HeadPublish { head, .. } | Action::TrustActivate { head, .. } => vec![head],
-            Action::SignersInstall { signers, head } => vec![signers, head],
-            Action::ReleasePublish { release, head } => vec![release, head],
-            Action::TrustPublish { bundle, head } => [Some(bundle), head.as_mut()].into_iter().flatten().collect(),
-            Action::TrustRollback { bundle, head, .. } => vec![bundle, head],
-            Action::TrustRetire { bundle, head, .. } => [bundle.as_mut(), Some(head)].into_iter().flatten().collect(),
+            Action::HeadPublish { head, with } => with.iter_mut().chain([head]).collect(),
             Action::InviteCreate { invite } => vec![invite],
             Action::InviteConfirm { confirmation } => vec![confirmation],
             _ => Vec::new(),
@@ -146,41 +137,8 @@ impl Pending {
             return Err(BadPending::OtherOrg(self.org.clone()));
         }
         let current = &known.signers.quorum;
-        let need = |what, quorum: &Quorum, envelope: &Envelope| {
-            let keys = envelope.signers_among(&quorum.keys());
-            let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
-            Need { what, quorum: quorum.clone(), signed: signed.map(|signer| signer.name.clone()).collect() }
-        };
         let needs = match &self.action {
-            Action::HeadPublish { head, .. } => {
-                check_head(known, head, known.signers.as_ref())?;
-                vec![need("head", current, head)]
-            }
-            Action::SignersInstall { signers, head } => {
-                let next = next_quorum(known, signers)?;
-                check_head(known, head, SignersRef { version: known.signers.version + 1, id: signers.digest() })?;
-                let by = if signers.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
-                vec![need("signer set", by, signers), need("its first head", &next, head)]
-            }
-            Action::ReleasePublish { release, head } => {
-                check_head(known, head, known.signers.as_ref())?;
-                release.peek::<Release>(Some(known.org()))?.check()?;
-                if head.peek::<Head>(Some(known.org()))?.release != Some(release.digest()) {
-                    return Err(BadPending::OtherRelease);
-                }
-                vec![need("release", current, release), need("head that names it", current, head)]
-            }
-            Action::TrustPublish { .. }
-            | Action::TrustActivate { .. }
-            | Action::TrustRollback { .. }
-            | Action::TrustRetire { .. } => {
-                let bundle = self.action.bundle().map(|bundle| need("trust bundle", current, bundle));
-                if let Some(head) = self.action.head() {
-                    check_head(known, head, known.signers.as_ref())?;
-                }
-                let head = self.action.head().map(|head| need("head that turns trust", current, head));
-                bundle.into_iter().chain(head).collect()
-            }
+            Action::HeadPublish { head, with } => head_needs(known, head, with)?,
             Action::InviteCreate { invite } => vec![need("invite", current, invite)],
             Action::InviteConfirm { confirmation } => {
                 let body: Confirmation = confirmation.peek(Some(known.org()))?;
@@ -191,6 +149,7 @@ impl Pending {
             }
             Action::OrgFound { .. }
             | Action::RecoveryBegin { .. }
+            | Action::TrustPublish { .. }
             | Action::NodeSuspend { .. }
             | Action::ManifestConfirm { .. }
             | Action::NodeApprove { .. }
@@ -231,6 +190,75 @@ impl Pending {
             own.merge(theirs);
         }
         Ok(())
+    }
+}
+
+fn need(what: &'static str, quorum: &Quorum, envelope: &Envelope) -> Need {
+    let keys = envelope.signers_among(&quorum.keys());
+    let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
+    Need { what, quorum: quorum.clone(), signed: signed.map(|signer| signer.name.clone()).collect() }
+}
+
+/// What a file with such a head is called by.
+const fn named(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::SignersInstall => "signers",
+        Cause::ReleasePublish { .. } => "release",
+        Cause::TrustPublish(_) | Cause::TrustActivate(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_) => "trust",
+        Cause::Founding
+        | Cause::Refresh
+        | Cause::NodeRevoke { .. }
+        | Cause::InviteRevoke { .. }
+        | Cause::MandateChange { .. }
+        | Cause::GatewayAdd { .. }
+        | Cause::GatewayMove { .. }
+        | Cause::GatewayRemove { .. }
+        | Cause::Restore
+        | Cause::FleetPublish
+        | Cause::FleetRollback { .. }
+        | Cause::PrincipalRevoke { .. } => "head",
+    }
+}
+
+/// What comes with a head first, then the head.
+fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<Need>, BadPending> {
+    let (body, current): (Head, _) = (head.peek(Some(known.org()))?, &known.signers.quorum);
+    if let (Cause::SignersInstall, [step]) = (&body.cause, with) {
+        let next = next_quorum(known, step)?;
+        check_head(known, head, SignersRef { version: known.signers.version + 1, id: step.digest() })?;
+        let by = if step.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
+        return Ok(vec![need("signer set", by, step), need("its first head", &next, head)]);
+    }
+    check_head(known, head, known.signers.as_ref())?;
+    match (&body.cause, with) {
+        (Cause::ReleasePublish { number }, [release]) => {
+            let told: Release = release.peek(Some(known.org()))?;
+            told.check()?;
+            if body.release != Some(release.digest()) || told.number != *number {
+                return Err(BadPending::OtherRelease);
+            }
+            Ok(vec![need("release", current, release), need("head that names it", current, head)])
+        }
+        (Cause::TrustPublish(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_), [bundle]) => {
+            Ok(vec![need("trust bundle", current, bundle), need("head that turns trust", current, head)])
+        }
+        (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, head)]),
+        (
+            Cause::Founding
+            | Cause::Refresh
+            | Cause::NodeRevoke { .. }
+            | Cause::InviteRevoke { .. }
+            | Cause::MandateChange { .. }
+            | Cause::GatewayAdd { .. }
+            | Cause::GatewayMove { .. }
+            | Cause::GatewayRemove { .. }
+            | Cause::Restore
+            | Cause::FleetPublish
+            | Cause::FleetRollback { .. }
+            | Cause::PrincipalRevoke { .. },
+            [],
+        ) => Ok(vec![need("head", current, head)]),
+        _ => Err(BadPending::OtherCause),
     }
 }
 

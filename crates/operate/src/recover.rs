@@ -1,7 +1,7 @@
 //! The signers are lost: the recovery keys name new ones, everybody is warned, and after the delay they take over.
 
 use identity::envelope::Envelope;
-use identity::head::Head;
+use identity::head::{Cause, Head};
 use identity::key::EdKey;
 use identity::signers::{Quorum, Recovery, SignersRef, Word};
 use identity::time::Timestamp;
@@ -47,8 +47,8 @@ impl<D: Desk> Session<D> {
         self.publish(keys, |session, now| {
             let version = session.known.signers.version + 1;
             let signers = SignersRef { version, id: recovery.digest() };
-            let head = session.next_head(now, |head| head.signers = signers);
-            Ok((Action::SignersInstall { signers: recovery.clone(), head: session.seal(&head)? }, head))
+            let head = session.next_head(now, Cause::SignersInstall, |head| head.signers = signers);
+            Ok((Action::HeadPublish { head: session.seal(&head)?, with: vec![recovery.clone()] }, head))
         })
         .await
     }

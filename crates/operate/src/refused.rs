@@ -1,5 +1,6 @@
 //! What a gateway's refusal says about whether it took something.
 
+use identity::id::OrgId;
 use org::entry::Action;
 use org::refusal::Refusal;
 use wire::connect::CallError;
@@ -18,8 +19,8 @@ pub fn is_a_refusal(why: &DeskError) -> bool {
     refusal(why).is_some_and(|refusal| !matches!(refusal, Refusal::Failed { .. } | Refusal::Busy { .. }))
 }
 
-pub fn is_farewell(action: &Action, why: &DeskError) -> bool {
-    matches!(action, Action::SignersInstall { .. }) && matches!(refusal(why), Some(Refusal::NotAnOperator))
+pub fn is_farewell(org: OrgId, action: &Action, why: &DeskError) -> bool {
+    action.installs(org).is_some() && matches!(refusal(why), Some(Refusal::NotAnOperator))
 }
 
 pub fn is_about_turn(why: &DeskError) -> bool {

@@ -1,5 +1,6 @@
 //! Releases of the agent: read from programs, signed, published in a head.
 
+use identity::head::Cause;
 use identity::id::Digest;
 use org::entry::Action;
 use org::executable::{NotAnAgent, Platform, marked_version};
@@ -96,8 +97,9 @@ impl<D: Desk> Session<D> {
                     "somebody published another release meanwhile: look again".to_owned(),
                 ));
             }
-            let head = session.next_head(now, |head| head.release = Some(sealed.digest()));
-            let action = Action::ReleasePublish { release: sealed.clone(), head: session.seal(&head)? };
+            let cause = Cause::ReleasePublish { number: release.number };
+            let head = session.next_head(now, cause, |head| head.release = Some(sealed.digest()));
+            let action = Action::HeadPublish { head: session.seal(&head)?, with: vec![sealed.clone()] };
             Ok((action, release.clone()))
         })
         .await

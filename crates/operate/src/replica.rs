@@ -10,7 +10,7 @@ use identity::signers::Recovery;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
-use org::entry::{Action, Entry};
+use org::entry::Entry;
 use org::founding::Founding;
 use org::frontier::Frontier;
 use org::state::State;
@@ -155,8 +155,9 @@ impl<D: Desk> Session<D> {
 
     /// An install by recovery that this home does not go by yet: its own delay counts.
     fn is_too_early(&self, entry: &Envelope) -> bool {
-        let action = entry.peek::<Entry>(Some(self.known.org())).map(|entry| entry.action);
-        let Ok(Action::SignersInstall { signers, .. }) = action else { return false };
+        let org = self.known.org();
+        let Ok(entry) = entry.peek::<Entry>(Some(org)) else { return false };
+        let Some(signers) = entry.action.installs(org) else { return false };
         signers.kind() == Recovery::KIND && !self.known.chain.iter().any(|step| step.digest() == signers.digest())
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use identity::head::{Epoch, Head, SignedHead};
+use identity::head::{Cause, Epoch, Head, SignedHead};
 use identity::id::InviteId;
 use identity::principal::Author;
-use org::entry::{Action, Cause, SignedEntry};
+use org::entry::{Action, SignedEntry};
 use org::invite::Uses;
 use org::restore::Confirmation;
 use wire::control::InviteView;
@@ -20,8 +20,8 @@ const STRIDE: u64 = 1_000;
 impl<D: Desk> Session<D> {
     /// Ends a beginning that was cut off after it was signed; its head, if the epoch has begun by now.
     pub async fn finish_epoch(&mut self) -> Result<Option<Head>, OperateError> {
-        let begins =
-            |signed: SignedEntry| matches!(signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
+        let org = self.known.org();
+        let begins = |signed: SignedEntry| signed.entry.action.cause(org) == Some(Cause::Restore);
         if !self.outbox().is_some_and(begins) {
             return Ok(None);
         }
@@ -38,7 +38,7 @@ impl<D: Desk> Session<D> {
         self.publish(keys, |session, now| {
             let number = session.known.head.head.epoch.number + 1;
             let after = session.survey.frontier.0.clone();
-            let head = session.next_head(now, |head| {
+            let head = session.next_head(now, Cause::Restore, |head| {
                 head.version += STRIDE;
                 head.epoch = Epoch { number, after };
                 if let Some(earlier) = session.earlier_fleet() {
@@ -49,7 +49,7 @@ impl<D: Desk> Session<D> {
                     head.placements = earlier.placements;
                 }
             });
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::Restore }, head))
+            Ok((Action::publish(session.seal(&head)?), head))
         })
         .await
     }

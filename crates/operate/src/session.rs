@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
+use identity::head::Cause;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::{Author, SignerName};
@@ -365,8 +366,10 @@ impl<D: Desk> Session<D> {
             });
         }
         // A stolen root goes whoever breaks by it.
-        if let Action::TrustRetire { bundle: None, turn, .. } = &pending.action {
-            self.weigh_again(turn).await?;
+        if let Some(Cause::TrustRetire(turn)) = pending.action.cause(self.known.org())
+            && pending.action.bundles().next().is_none()
+        {
+            self.weigh_again(&turn).await?;
         }
         self.hand_over(keys, pending.action.clone(), correlation).await
     }

@@ -1,6 +1,6 @@
 //! The signer set changes hands: someone comes, someone goes, the threshold moves.
 
-use identity::head::Head;
+use identity::head::Cause;
 use identity::key::PublicKey;
 use identity::principal::SignerName;
 use identity::signers::{Quorum, Signer, SignersRef, Succession};
@@ -86,8 +86,8 @@ impl<D: Desk> Session<D> {
             };
             let signers = session.seal(&body)?;
             let next = SignersRef { version: body.version, id: signers.digest() };
-            let head: Head = session.next_head(now, |head| head.signers = next);
-            Ok((Action::SignersInstall { signers, head: session.seal(&head)? }, quorum))
+            let head = session.next_head(now, Cause::SignersInstall, |head| head.signers = next);
+            Ok((Action::HeadPublish { head: session.seal(&head)?, with: vec![signers] }, quorum))
         })
         .await
     }

@@ -78,16 +78,16 @@ pub fn sets_back(known: &Known, action: &Action, here: Timestamp) -> bool {
 
 /// Nobody signs, or sends, what is dated ahead of the own clock: as a floor it would hold for everybody.
 pub fn check_dates(org: OrgId, action: &Action, here: Timestamp) -> Result<(), ClockDoubt> {
-    let org = Some(org);
+    let (signers, org) = (action.installs(org), Some(org));
     let head = action.head().and_then(|head| head.peek::<Head>(org).ok()).map(|it| ("head", it.issued_at));
-    let bundle = action.bundle().and_then(|bundle| bundle.peek::<BundleBody>(org).ok());
-    let bundle = bundle.map(|it| ("trust bundle", it.published_at));
-    let other = match action {
+    let bundles = action.bundles().filter_map(|bundle| bundle.peek::<BundleBody>(org).ok());
+    let bundles = bundles.map(|it| ("trust bundle", it.published_at));
+    let recovery = signers.and_then(|step| step.peek::<Recovery>(org).ok()).map(|it| ("recovery", it.at));
+    let invite = match action {
         Action::InviteCreate { invite } => invite.peek::<Invite>(org).ok().map(|it| ("invite", it.created_at)),
-        Action::SignersInstall { signers, .. } => signers.peek::<Recovery>(org).ok().map(|it| ("recovery", it.at)),
         _ => None,
     };
-    match [head, bundle, other].into_iter().flatten().find(|(_, dated)| *dated > here + AHEAD) {
+    match head.into_iter().chain(bundles).chain(recovery).chain(invite).find(|(_, dated)| *dated > here + AHEAD) {
         Some((what, dated)) => Err(ClockDoubt::Early { what, dated, here }),
         None => Ok(()),
     }

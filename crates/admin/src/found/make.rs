@@ -11,7 +11,7 @@ use identity::authority::Authority;
 use identity::bundle::{Bundle, Domain, Endpoint, Identity, InDomain};
 use identity::certificate::{self, BadCertificate, Validity};
 use identity::envelope::{BadEnvelope, Envelope};
-use identity::head::{Epoch, Head, Mandate, Placement, Revocations, TrustLine, TrustState};
+use identity::head::{Cause, Epoch, Head, Mandate, Placement, Revocations, TrustLine, TrustState};
 use identity::id::Digest;
 use identity::key::{BadKey, EdKey, P256Key, Sign};
 use identity::principal::{Address, Author, Host, Kind, Name, NodeName, OrgName, Principal, SignerName};
@@ -28,7 +28,7 @@ use operate::folder::{FolderError, Memory, OperatorFolder};
 use operate::head::{FRESH, MANDATE};
 use operate::keys::{self, KeyError};
 use org::admission::{Admission, Claim, ClaimAuthority};
-use org::entry::{Action, Cause, SignedEntry};
+use org::entry::{Action, SignedEntry};
 use org::founding::{BadFounding, Founding, FoundingRecord};
 use org::refusal::Refusal;
 use org::state::State;
@@ -290,9 +290,7 @@ impl Founder<'_> {
             Chain { state: State::of(self.founding), ledger, founder: self, correlation: random::correlation()? };
         chain.ledger.begin()?;
         chain.by_signer(Action::OrgFound { founding: self.founding.envelope.clone() })?;
-        chain.by_signer(Action::TrustPublish { bundle: identity.clone(), head: None })?;
-        chain.by_signer(Action::TrustPublish { bundle: endpoint.clone(), head: None })?;
-        chain.by_signer(Action::HeadPublish { head, cause: Cause::Founding })?;
+        chain.by_signer(Action::HeadPublish { head, with: vec![identity.clone(), endpoint.clone()] })?;
         chain.by_gateway(&keys.voice, Action::NodeAdmit { admission: admission.clone() })?;
         chain.ledger.commit()?;
 
@@ -313,6 +311,7 @@ impl Founder<'_> {
         Head {
             version: 1,
             reverts: None,
+            cause: Cause::Founding,
             issued_at: self.now,
             fresh_until: self.now + FRESH,
             members: None,

@@ -4,7 +4,7 @@ use ground::random;
 use identity::authority::Authority;
 use identity::bundle::Endpoint;
 use identity::certificate::Validity;
-use identity::head::{Epoch, Grace, Revocations, TrustState};
+use identity::head::{Cause, Epoch, Grace, Revocations, TrustState};
 use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::principal::OrgName;
@@ -67,6 +67,7 @@ fn stage(domain: Domain) -> Stage {
     let head = Head {
         version: 9,
         reverts: None,
+        cause: Cause::Founding,
         issued_at: NOW,
         fresh_until: LATER,
         members: None,

@@ -263,11 +263,8 @@ fn edges(mut past: Past, tables: &Tables, question: &Question, (at, now): (Times
 /// What was written at a moment, in the words of the audit.
 fn deeds(past: &Past, at: Timestamp) -> Vec<String> {
     let here = past.entries().iter().filter(|dated| dated.at == at);
-    here.map(|dated| {
-        let line = audit::line(past.state(), &dated.signed);
-        format!("{} {} by {}", line.action, line.subject, line.actor)
-    })
-    .collect()
+    let lines = here.flat_map(|dated| audit::lines(past.state(), &dated.signed));
+    lines.map(|line| format!("{} {} by {}", line.action, line.subject, line.actor)).collect()
 }
 
 fn head_told(then: &State, past: &Past, at: Timestamp) -> Option<HeadTold> {

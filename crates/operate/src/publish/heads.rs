@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{FleetRef, Head, InviteCut};
+use identity::head::{Cause, FleetRef, Head, InviteCut};
 use identity::id::{Digest, InviteId};
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use manifest::compile::Compiled;
-use org::entry::{Action, Cause};
+use org::entry::Action;
 
 use super::published::{Published, nodes};
 use crate::desk::Desk;
@@ -46,7 +46,7 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             session.check_plan(named, draft.planned_on)?;
-            let head = session.next_head(now, |head| {
+            let head = session.next_head(now, Cause::FleetPublish, |head| {
                 head.fresh_until = now + draft.freshness;
                 head.fleet = Some(draft.fleet.clone());
                 let seen = session.survey.frontier.cuts();
@@ -57,7 +57,7 @@ impl<D: Desk> Session<D> {
                 }
                 name_members(head, named, draft.ends_older);
             });
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::FleetPublish }, head))
+            Ok((Action::publish(session.seal(&head)?), head))
         })
         .await
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use identity::head::{Head, SignedHead};
+use identity::head::{Cause, Head, SignedHead};
 use identity::id::Digest;
 use identity::members::{ClassLeaf, Leaf, MembersMap, NodeLeaf};
 use manifest::compile::{Compiled, MemberKnown};
 use manifest::stored::Manifest;
-use org::entry::{Action, Cause};
+use org::entry::Action;
 
 use super::heads::name_members;
 use super::published::Published;
@@ -64,7 +64,8 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             session.check_plan(named, planned_on)?;
-            let head = session.next_head(now, |head| {
+            let cause = Cause::FleetRollback { to: to.version };
+            let head = session.next_head(now, cause, |head| {
                 head.reverts = Some(to.version);
                 head.fresh_until = now + span(to);
                 head.fleet.clone_from(&to.fleet);
@@ -74,8 +75,7 @@ impl<D: Desk> Session<D> {
                 }
                 name_members(head, named, ends_older);
             });
-            let cause = Cause::FleetRollback { to: to.version };
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, head))
+            Ok((Action::publish(session.seal(&head)?), head))
         })
         .await
     }

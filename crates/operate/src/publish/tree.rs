@@ -43,9 +43,8 @@ impl<D: Desk> Session<D> {
         let signers: Vec<_> = self.known.signers.quorum.keys().into_iter().collect();
         let mut contents = Contents::default();
         for entry in entries {
-            if let Some(bundle) = entry.entry.action.bundle().filter(|bundle| is_trusted(head, bundle.digest())) {
-                contents.trust.push(bundle.clone());
-            }
+            let bundles = entry.entry.action.bundles().filter(|bundle| is_trusted(head, bundle.digest()));
+            contents.trust.extend(bundles.cloned());
             if let Action::NodeSuspend { suspension, .. } = entry.entry.action {
                 let opened = signers.iter().find_map(|key| suspension.open_signed_by::<Suspension>(org, &[*key]).ok());
                 if opened.is_some_and(|opened| now < opened.until) {
