@@ -17,7 +17,7 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::head::Place as ChainPlace;
 use identity::id::Digest;
-use identity::members::{self, ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf};
+use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf};
 use identity::principal::{Author, NodeName, Principal};
 use identity::text::Bytes;
 use org::entry::{Action, Entry};
@@ -115,7 +115,16 @@ impl Loot {
             _ => None,
         });
         match own {
-            Some(leaf) => Listing::Own { leaf, path: map.prove(members::node_key(name)).unwrap() },
+            Some(leaf) => {
+                let class = match &leaf.manifest {
+                    Meant::Class(class) => Some(InClass {
+                        leaf: ClassLeaves::of(&leaves).get(class).unwrap().clone(),
+                        path: map.prove(members::class_key(class)).unwrap(),
+                    }),
+                    Meant::Own(_) | Meant::Nothing => None,
+                };
+                Listing::Own { leaf, path: map.prove(members::node_key(name)).unwrap(), class }
+            }
             None => Listing::Unlisted { absence: map.prove_absence(members::node_key(name)).unwrap() },
         }
     }
@@ -148,7 +157,11 @@ impl Loot {
 
     pub fn manifest_of(&self, listing: &Listing) -> Option<Bytes> {
         let digest = match listing {
-            Listing::Own { leaf, .. } => leaf.manifest,
+            Listing::Own { class: Some(class), .. } => class.leaf.manifest,
+            Listing::Own { leaf, class: None, .. } => match leaf.manifest {
+                Meant::Own(digest) => digest,
+                Meant::Class(_) | Meant::Nothing => return None,
+            },
             Listing::Class { leaf, .. } => leaf.manifest,
             Listing::Unlisted { .. } => return None,
         };

@@ -156,10 +156,10 @@ fn about_places(stage: &Stage) {
         "the way from this node's leaf to the head's map does not hold",
         with_listing(|loot, head, name| {
             // As if for a head that is yet to come: its leaf names a manifest that nobody published.
-            let Listing::Own { mut leaf, path } = loot.listing(head, name) else { panic!("no leaf") };
+            let Listing::Own { mut leaf, path, .. } = loot.listing(head, name) else { panic!("no leaf") };
             let manifest = manifest::stored::Manifest::empty(2).bytes();
-            leaf.manifest = identity::id::Digest::of(&manifest);
-            (Listing::Own { leaf, path }, Some(Bytes(manifest)))
+            leaf.manifest = identity::members::Meant::Own(identity::id::Digest::of(&manifest));
+            (Listing::Own { leaf, path, class: None }, Some(Bytes(manifest)))
         }),
     );
 }

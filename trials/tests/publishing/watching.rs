@@ -6,7 +6,7 @@ use identity::envelope::Envelope;
 use identity::head::{Head, SignedHead};
 use identity::id::Digest;
 use identity::key::Sign as _;
-use identity::members::Listing;
+use identity::members::{Listing, Meant, NodeLeaf};
 use identity::time::Seconds;
 use manifest::stored::SCHEMA;
 use org::consent::Consent;
@@ -62,7 +62,8 @@ impl Puppet {
         let answer = self.sync(None, None);
         let head: Head = SignedHead::open(&Thief::of(place).known().signers, &answer.head.unwrap()).unwrap().head;
         let manifest = match answer.listing {
-            Some(Listing::Own { leaf, .. }) => Some(leaf.manifest),
+            Some(Listing::Own { leaf: NodeLeaf { manifest: Meant::Own(digest), .. }, .. }) => Some(digest),
+            Some(Listing::Own { class: Some(class), .. }) => Some(class.leaf.manifest),
             _ => None,
         };
         (head.version, manifest)
@@ -294,9 +295,9 @@ fn a_manifest_that_is_too_large_for_one_call_arrives_whole() {
     scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*\n    files:\n{files}"));
     scene.publish();
     let answer = puppet.sync(None, None);
-    let (bytes, Some(Listing::Own { leaf, .. })) = (answer.manifest.unwrap().0, answer.listing) else {
+    let (bytes, Some(Listing::Own { class: Some(class), .. })) = (answer.manifest.unwrap().0, answer.listing) else {
         panic!("it is not listed");
     };
     assert!(bytes.len() > 1 << 20, "{}", bytes.len());
-    assert_eq!(Digest::of(&bytes), leaf.manifest);
+    assert_eq!(Digest::of(&bytes), class.leaf.manifest);
 }

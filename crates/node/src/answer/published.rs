@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use identity::id::Digest;
-use identity::members::{self, ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf};
-use identity::principal::{NodeName, Principal};
+use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf, Said};
+use identity::principal::{Name, NodeName, Principal};
 use manifest::stored::Manifest;
 use org::state::State;
 use tokio::sync::watch;
@@ -104,6 +104,8 @@ pub enum Incomplete {
     Missing(Digest),
     #[error("a leaf of the members' map cannot be read: {0}")]
     Unreadable(Digest),
+    #[error("the leaf of `{0}` names a class that the members' map does not have, or that does not cover it")]
+    NoClass(NodeName),
     #[error("the members' map {0} is too large to be read ahead")]
     TooLarge(Digest),
     #[error(transparent)]
@@ -111,7 +113,7 @@ pub enum Incomplete {
 }
 
 fn wanted(leaves: &[Leaf]) -> BTreeSet<Digest> {
-    leaves.iter().map(Leaf::manifest).collect()
+    leaves.iter().filter_map(Leaf::manifest).collect()
 }
 
 fn read_leaves(ledger: &Ledger, root: Digest) -> Result<(MembersMap, Vec<Leaf>), Incomplete> {
@@ -127,7 +129,24 @@ fn read_leaves(ledger: &Ledger, root: Digest) -> Result<(MembersMap, Vec<Leaf>),
         leaves.push(leaf);
     }
     let map = MembersMap::new(entries).map_err(|_| Incomplete::NoMap(root))?;
-    if map.root() == root { Ok((map, leaves)) } else { Err(Incomplete::NoMap(root)) }
+    if map.root() != root {
+        return Err(Incomplete::NoMap(root));
+    }
+    check_classes(&leaves)?;
+    Ok((map, leaves))
+}
+
+/// No node would believe a leaf whose class is not there.
+fn check_classes(leaves: &[Leaf]) -> Result<(), Incomplete> {
+    let classes = ClassLeaves::of(leaves);
+    for leaf in leaves {
+        if let Leaf::Node(NodeLeaf { name, manifest: Meant::Class(class), .. }) = leaf
+            && !classes.get(class).is_some_and(|leaf| leaf.covers(name))
+        {
+            return Err(Incomplete::NoClass(name.clone()));
+        }
+    }
+    Ok(())
 }
 
 impl Published {
@@ -173,11 +192,18 @@ impl Published {
         self.map.root()
     }
 
-    /// How a node stands in it. Its own leaf, else its class's, else neither.
+    /// How a node stands in it. Its own leaf, with its class's if it names one; else its class's, else neither.
     pub fn listing(&self, name: &NodeName) -> Option<Listing> {
         let key = members::node_key(name);
         if let Some(leaf) = self.nodes.get(name) {
-            return Some(Listing::Own { leaf: leaf.clone(), path: self.map.prove(key)? });
+            let class = match &leaf.manifest {
+                Meant::Class(class) => {
+                    let path = self.map.prove(members::class_key(class))?;
+                    Some(InClass { leaf: self.class(class)?.clone(), path })
+                }
+                Meant::Own(_) | Meant::Nothing => None,
+            };
+            return Some(Listing::Own { leaf: leaf.clone(), path: self.map.prove(key)?, class });
         }
         let absence = self.map.prove_absence(key)?;
         match self.class_of(name) {
@@ -189,9 +215,23 @@ impl Published {
         }
     }
 
+    /// The manifest that a machine of this name should have.
+    pub fn wanted_by(&self, name: &NodeName) -> Option<Digest> {
+        match self.nodes.get(name).map(|leaf| &leaf.manifest) {
+            Some(Meant::Own(digest)) => Some(*digest),
+            Some(Meant::Class(class)) => self.class(class).map(|leaf| leaf.manifest),
+            Some(Meant::Nothing) => None,
+            None => self.class_of(name).map(|leaf| leaf.manifest),
+        }
+    }
+
+    fn class(&self, class: &Name) -> Option<&ClassLeaf> {
+        self.classes.iter().find(|leaf| leaf.class == *class)
+    }
+
     /// The class that a machine of this name would be in.
     pub fn class_of(&self, name: &NodeName) -> Option<&ClassLeaf> {
-        self.classes.iter().find(|leaf| leaf.names.iter().any(|glob| glob.matches(name.as_str())))
+        self.classes.iter().find(|leaf| leaf.covers(name))
     }
 
     /// Do services listen, or users live, on each machine of this class?
@@ -216,8 +256,9 @@ impl Published {
 
     /// May this node, with this key, hold an SVID for that user or service?
     pub fn places(&self, (name, key): (&NodeName, Digest), principal: &Principal) -> bool {
-        let listed = self.listing(name).and_then(|listing| listing.check(self.root(), name, key).ok().flatten());
-        let manifest = listed.and_then(|digest| Some((self.manifest(digest)?, digest)));
+        let said = self.listing(name).and_then(|listing| listing.check(self.root(), name, key).ok());
+        let Some(Said::Manifest(digest)) = said else { return false };
+        let manifest = self.manifest(digest).map(|bytes| (bytes, digest));
         manifest.is_some_and(|(bytes, digest)| {
             Manifest::read(bytes, digest).is_ok_and(|manifest| manifest.places(principal))
         })

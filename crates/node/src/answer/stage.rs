@@ -107,7 +107,9 @@ pub fn lacking(desk: &mut Desk<'_>, root: Digest) -> Result<Vec<Digest>, Refusal
     for digest in leaves {
         match desk.keep(|desk| desk.ledger.blob(digest))? {
             None => lacking.push(digest),
-            Some(bytes) => manifests.extend(serde_json::from_slice::<Leaf>(&bytes).ok().map(|leaf| leaf.manifest())),
+            Some(bytes) => {
+                manifests.extend(serde_json::from_slice::<Leaf>(&bytes).ok().and_then(|leaf| leaf.manifest()))
+            }
         }
     }
     if lacking.is_empty() {

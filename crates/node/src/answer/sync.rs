@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::members::Listing;
 use identity::text::Bytes;
 use org::admission::Leave;
 use org::entry::Action;
@@ -103,11 +102,7 @@ pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -
     let unlisted = now.filter(|head| head.version > request.listed).and_then(|head| head.members);
     let published = gateway.shelf.now().filter(|published| unlisted == Some(published.root()));
     let listing = published.as_ref().and_then(|published| published.listing(peer.node()));
-    let wanted = match &listing {
-        Some(Listing::Own { leaf, .. }) => Some(leaf.manifest),
-        Some(Listing::Class { leaf, .. }) => Some(leaf.manifest),
-        Some(Listing::Unlisted { .. }) | None => None,
-    };
+    let wanted = published.as_ref().and_then(|published| published.wanted_by(peer.node()));
     let wanted = wanted.filter(|digest| !request.have.contains(digest));
     let manifest = wanted.and_then(|digest| Some(Bytes(published.as_ref()?.manifest(digest)?.to_vec())));
     let consent = request.waits_for.and_then(|manifest| state.consent_to(peer.node_key().digest(), manifest));

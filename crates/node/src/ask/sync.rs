@@ -4,7 +4,7 @@ use ground::clock;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::Sign as _;
-use identity::members::{BadListing, Listing};
+use identity::members::{BadListing, Listing, Said};
 use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -176,8 +176,16 @@ fn check_listing(
     have: &[Digest],
     sent: Option<Bytes>,
 ) -> Result<Listed, AskError> {
-    let Some(digest) = listing.check(root, name, own_key)? else {
-        return Ok(Listed::Nothing);
+    let digest = match listing.check(root, name, own_key)? {
+        Said::Manifest(digest) => digest,
+        // It is to have nothing, and has nothing.
+        Said::Nothing if have.is_empty() => return Ok(Listed::Nothing),
+        // Nobody need send it: it says the same everywhere.
+        Said::Nothing => {
+            let nothing = Manifest::nothing();
+            return Ok(Listed::Manifest { digest: nothing.digest(), bytes: Some(nothing.bytes()) });
+        }
+        Said::NoWord => return Ok(Listed::Nothing),
     };
     match sent {
         Some(bytes) => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::id::Digest;
-use identity::members::{Leaf, MembersMap, NodeLeaf};
+use identity::members::{ClassLeaves, Leaf, MembersMap, NodeLeaf};
 use identity::principal::{Name, NodeName};
 use manifest::diff;
 use manifest::stored::Manifest;
@@ -42,12 +42,14 @@ impl Published {
     /// The users for whom a node may speak.
     pub fn users_at(&self, node: &NodeName) -> BTreeSet<Name> {
         let leaf = self.nodes().find(|leaf| leaf.name == *node);
-        leaf.and_then(|leaf| self.manifest(leaf.manifest)).map(|manifest| manifest.runs.users).unwrap_or_default()
+        let digest = leaf.and_then(|leaf| ClassLeaves::of(&self.leaves).manifest_of(leaf));
+        digest.and_then(|digest| self.manifest(digest)).map(|manifest| manifest.runs.users).unwrap_or_default()
     }
 
     /// The nodes and classes on which a user is at home.
     pub fn homes_of(&self, user: &Name) -> Vec<String> {
-        let has = |leaf: &&Leaf| self.manifest(leaf.manifest()).is_some_and(|it| it.runs.users.contains(user));
+        let read = |leaf: &Leaf| leaf.manifest().and_then(|digest| self.manifest(digest));
+        let has = |leaf: &&Leaf| read(leaf).is_some_and(|it| it.runs.users.contains(user));
         let named = |leaf: &Leaf| match leaf {
             Leaf::Node(leaf) => format!("`{}`", leaf.name),
             Leaf::Class(leaf) => format!("the class `{}`", leaf.class),
@@ -90,7 +92,7 @@ impl<D: Desk> Session<D> {
             return Err(not_whole());
         }
         leaves.sort_by_cached_key(Leaf::key);
-        let wanted: BTreeSet<Digest> = leaves.iter().map(Leaf::manifest).collect();
+        let wanted: BTreeSet<Digest> = leaves.iter().filter_map(Leaf::manifest).collect();
         let manifests = self.blobs(&wanted.into_iter().collect::<Vec<_>>()).await?;
         Ok(Published { map, leaves, manifests })
     }

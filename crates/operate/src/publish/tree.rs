@@ -2,8 +2,9 @@
 
 use identity::head::Head;
 use identity::id::Digest;
-use identity::members::{Leaf, Listing};
+use identity::members::{ClassLeaves, InClass, Leaf, Listing, Meant};
 use identity::time::Timestamp;
+use manifest::stored::Manifest;
 use org::entry::Action;
 use org::suspend::Suspension;
 use wire::tree::{Contents, ForNode};
@@ -17,20 +18,30 @@ impl<D: Desk> Session<D> {
         let nothing = || OperateError::Unwise("no fleet is published: there is nothing to write".to_owned());
         let published = self.published().await?.ok_or_else(nothing)?;
         let mut contents = self.documents(now).await?;
-        let all = published.nodes().count();
+        let (all, classes) = (published.nodes().count(), ClassLeaves::of(&published.leaves));
         for (nth, leaf) in published.nodes().enumerate() {
             told(nth + 1, all);
             let not_as_told = || OperateError::NotAsTold { what: "node", name: leaf.name.to_string() };
             let admitted = self.admission(leaf.node_key).await?;
             // The very admission that the map names: whose seal key it is was checked when the map was signed.
             let admitted = admitted.filter(|it| it.digest == leaf.admission).ok_or_else(not_as_told)?;
-            let manifest = published.manifests.get(&leaf.manifest).ok_or_else(not_as_told)?;
-            let path = published.map.prove(Leaf::Node(leaf.clone()).key()).ok_or_else(not_as_told)?;
+            let manifest = match classes.manifest_of(leaf) {
+                Some(digest) => published.manifests.get(&digest).ok_or_else(not_as_told)?.clone(),
+                None => Manifest::nothing().bytes(),
+            };
+            let path = |leaf: Leaf| published.map.prove(leaf.key()).ok_or_else(not_as_told);
+            let class = match &leaf.manifest {
+                Meant::Class(class) => {
+                    let class = classes.get(class).ok_or_else(not_as_told)?.clone();
+                    Some(InClass { path: path(Leaf::Class(class.clone()))?, leaf: class })
+                }
+                Meant::Own(_) | Meant::Nothing => None,
+            };
             contents.nodes.push(ForNode {
                 node_key: leaf.node_key,
                 seal_key: admitted.claim.seal_key.0,
-                listing: Listing::Own { leaf: leaf.clone(), path },
-                manifest: manifest.clone(),
+                listing: Listing::Own { leaf: leaf.clone(), path: path(Leaf::Node(leaf.clone()))?, class },
+                manifest,
             });
         }
         Ok(contents)

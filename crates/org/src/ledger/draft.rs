@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
-use identity::members::{Doubled, Leaf, MembersMap, NodeLeaf};
+use identity::members::{Doubled, Leaf, Meant, MembersMap, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
@@ -318,5 +318,5 @@ fn evidence_of(written: &Written) -> Option<&Evidence> {
 
 /// Its manifest is the fleet's to say.
 fn leaf(name: &NodeName, node_key: Digest, admission: Digest) -> NodeLeaf {
-    NodeLeaf { name: name.clone(), node_key, admission, manifest: Digest([0; 32]) }
+    NodeLeaf { name: name.clone(), node_key, admission, manifest: Meant::Nothing }
 }

@@ -8,7 +8,7 @@ use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::id::{Digest, Serial};
 use identity::key::Sign as _;
-use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key as place_of};
+use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key as place_of};
 use identity::principal::{OrgName, Principal};
 use identity::signers::SignerSet;
 use identity::time::Seconds;
@@ -37,7 +37,7 @@ struct Harbor {
 
 fn leaf(name: &str, n: u8) -> Leaf {
     let (node_key, admission) = (node_key(n).public().digest(), Digest([9; 32]));
-    Leaf::Node(NodeLeaf { name: node(name), node_key, admission, manifest: Digest([0; 32]) })
+    Leaf::Node(NodeLeaf { name: node(name), node_key, admission, manifest: Meant::Nothing })
 }
 
 impl Harbor {
@@ -92,7 +92,7 @@ impl Harbor {
         });
         let (place, map) = (place_of(&node(name)), self.map());
         match found {
-            Some(leaf) => Listing::Own { leaf, path: map.prove(place).unwrap() },
+            Some(leaf) => Listing::Own { leaf, path: map.prove(place).unwrap(), class: None },
             None => Listing::Unlisted { absence: map.prove_absence(place).unwrap() },
         }
     }

@@ -7,7 +7,7 @@ use identity::envelope::{Envelope, Payload};
 use identity::head::{Epoch, Head, Mandate, Revocations};
 use identity::id::{Correlation, Digest, InviteId, KeyId, sha256};
 use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
-use identity::members::{Leaf, MembersMap, NodeLeaf};
+use identity::members::{Leaf, Meant, MembersMap, NodeLeaf};
 use identity::principal::{Kind, NodeName};
 use identity::signers::{Quorum, Recovery, Signer, SignerSet, SignersRef, Succession};
 use identity::text::Bytes;
@@ -81,7 +81,7 @@ pub fn mandate(gateway: &str, voice: &str) -> Mandate {
 }
 
 pub fn leaf(name: &str, key_name: &str) -> NodeLeaf {
-    NodeLeaf { name: node(name), node_key: key(key_name), admission: Digest([9; 32]), manifest: Digest([0; 32]) }
+    NodeLeaf { name: node(name), node_key: key(key_name), admission: Digest([9; 32]), manifest: Meant::Nothing }
 }
 
 /// Something signed on its way; a head with its map.
