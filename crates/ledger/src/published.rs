@@ -2,7 +2,7 @@
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
-use identity::members::{Leaf, MembersMap};
+use identity::members::{ClassLeaf, Leaf, MembersMap};
 use identity::time::Timestamp;
 use org::ledger::fold::Leaves;
 use rusqlite::{OptionalExtension as _, params};
@@ -92,20 +92,21 @@ impl Ledger {
         rows.map(|row| row?.parse().map_err(bad)).collect()
     }
 
-    /// The leaves of nodes in the map with this root, if it is here whole.
-    pub fn leaves(&self, root: Digest) -> Result<Option<Leaves>, LedgerError> {
-        let (mut leaves, mut all) = (Leaves::new(), Vec::new());
+    /// The leaves of nodes and of classes in the map with this root, if it is here whole.
+    pub fn leaves(&self, root: Digest) -> Result<Option<(Leaves, Vec<ClassLeaf>)>, LedgerError> {
+        let (mut leaves, mut classes, mut all) = (Leaves::new(), Vec::new(), Vec::new());
         for value in self.map(root, 0, usize::MAX)? {
             let Some(leaf) = self.blob(value)?.and_then(|bytes| serde_json::from_slice::<Leaf>(&bytes).ok()) else {
                 return Ok(None);
             };
             all.push((leaf.key(), value));
-            if let Leaf::Node(leaf) = leaf {
-                leaves.insert(leaf.name.clone(), leaf);
+            match leaf {
+                Leaf::Node(leaf) => drop(leaves.insert(leaf.name.clone(), leaf)),
+                Leaf::Class(leaf) => classes.push(leaf),
             }
         }
         let whole = MembersMap::new(all).is_ok_and(|map| map.root() == root);
-        Ok(whole.then_some(leaves))
+        Ok(whole.then_some((leaves, classes)))
     }
 
     /// A later report takes the place of the earlier one.

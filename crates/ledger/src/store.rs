@@ -130,7 +130,6 @@ impl Ledger {
             return Ok(());
         };
         if let Some(leaves) = self.leaves(root)? {
-            state.replica.maps.clear();
             state.take_map(root, leaves);
             state.conclude(now);
         }

@@ -8,7 +8,7 @@ use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
-use identity::members::NodeLeaf;
+use identity::members::{ClassLeaf, NodeLeaf};
 use identity::principal::{NodeName, SignerName};
 use identity::signers::{Signer, SignerSet};
 use identity::time::Timestamp;
@@ -71,7 +71,7 @@ impl Past {
     }
 
     /// Walks on. `map` gives the leaves of the map with a root.
-    pub fn walk_to(&mut self, moment: Timestamp, map: impl Fn(Digest) -> Option<Leaves>) -> &State {
+    pub fn walk_to(&mut self, moment: Timestamp, map: impl Fn(Digest) -> Option<(Leaves, Vec<ClassLeaf>)>) -> &State {
         while let Some(dated) = self.entries.get(self.next).filter(|dated| dated.at <= moment) {
             self.state.take_entry(&dated.signed, dated.at);
             self.next += 1;
@@ -79,9 +79,8 @@ impl Past {
         self.state.conclude(moment);
         let named = self.state.head().and_then(|record| record.head.members);
         let missing = named.filter(|root| !self.state.replica.maps.contains_key(root));
-        if let Some((root, leaves)) = missing.and_then(|root| Some((root, map(root)?))) {
-            self.state.replica.maps.clear();
-            self.state.take_map(root, leaves);
+        if let Some((root, read)) = missing.and_then(|root| Some((root, map(root)?))) {
+            self.state.take_map(root, read);
             self.state.conclude(moment);
         }
         &self.state

@@ -1,9 +1,12 @@
 //! What comes to a replica: from operators, from other replicas, and from its own gateway.
 
+use std::collections::BTreeMap;
+
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::head::{Cause, Recorded};
 use identity::id::Digest;
 use identity::key::PublicKey;
+use identity::members::ClassLeaf;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
@@ -59,9 +62,10 @@ impl State {
         self.replica.remember_entry(signed);
     }
 
-    /// The leaves of nodes in the map with this root, which whoever read it has checked.
-    pub fn take_map(&mut self, root: Digest, leaves: Leaves) {
-        self.replica.maps.insert(root, leaves);
+    /// The map with this root, which whoever read it has checked. Others are forgotten.
+    pub fn take_map(&mut self, root: Digest, (leaves, classes): (Leaves, Vec<ClassLeaf>)) {
+        self.replica.maps = BTreeMap::from([(root, leaves)]);
+        self.replica.classes = BTreeMap::from([(root, classes)]);
     }
 
     /// Is this very entry here?

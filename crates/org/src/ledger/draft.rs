@@ -1,11 +1,12 @@
 //! The next head, as an honest tool makes it from its own fold: what its maker owes to everybody who will follow it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
-use identity::members::{Doubled, Leaf, Meant, MembersMap, NodeLeaf};
+use identity::members::{ClassLeaf, Doubled, Leaf, Meant, MembersMap, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
@@ -34,10 +35,19 @@ pub struct Wish {
     pub around: Option<Digest>,
 }
 
+/// What listed machines are meant to be, as a fleet says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Meaning {
+    /// Of those with a manifest of their own. Others are what their class is, or nothing.
+    pub own: BTreeMap<NodeName, Digest>,
+    pub classes: Vec<ClassLeaf>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     pub head: Head,
     pub leaves: Leaves,
+    pub classes: Vec<ClassLeaf>,
     /// What becomes of each admission that the record passes.
     pub passed: BTreeMap<Digest, Fate>,
 }
@@ -63,7 +73,26 @@ pub enum NotDrafted {
     Doubled(#[from] Doubled),
 }
 
+impl Draft {
+    /// The whole map.
+    pub fn map(&self) -> Vec<Leaf> {
+        let classes = self.classes.iter().cloned().map(Leaf::Class);
+        classes.chain(self.leaves.values().cloned().map(Leaf::Node)).collect()
+    }
+}
+
+/// The next head, if nothing but this is to change.
 pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
+    draft_with(replica, now, (wish, None), |_| {})
+}
+
+/// The same, with whatever else is to change in it. Without a meaning, everybody is meant to be what they were.
+pub fn draft_with(
+    replica: &Replica,
+    now: Timestamp,
+    (wish, meaning): (&Wish, Option<&Meaning>),
+    change: impl FnOnce(&mut Head),
+) -> Result<Draft, NotDrafted> {
     let ground = replica.ground(now).map_err(|frozen| NotDrafted::Frozen(Box::new(frozen)))?;
     let state = replica.fold(&ground);
     let around = wish.around.and_then(|digest| replica.heads.get(&digest));
@@ -73,7 +102,7 @@ pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, No
         let rivals = ground.rivals.iter().filter(|rival| desk.can_record(rival));
         desk.rivals = rivals.take(MOST_PREVIOUS - 1).collect();
     }
-    desk.draft(now, wish)
+    desk.draft(now, (wish, meaning), change)
 }
 
 /// What lies before the maker.
@@ -85,8 +114,21 @@ struct Desk<'a> {
     rivals: Vec<&'a HeadRecord>,
 }
 
+impl Meaning {
+    fn of(&self, name: &NodeName) -> Meant {
+        let class = || self.classes.iter().find(|class| class.covers(name)).map(|class| Meant::Class(class.class.clone()));
+        let own = self.own.get(name).copied().map(Meant::Own);
+        own.or_else(class).unwrap_or(Meant::Nothing)
+    }
+}
+
 impl Desk<'_> {
-    fn draft(&self, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
+    fn draft(
+        &self,
+        now: Timestamp,
+        (wish, meaning): (&Wish, Option<&Meaning>),
+        change: impl FnOnce(&mut Head),
+    ) -> Result<Draft, NotDrafted> {
         let mut head = self.top.head.clone();
         head.version = self.next_version()?;
         head.signers = self.ground.set.as_ref();
@@ -100,15 +142,32 @@ impl Desk<'_> {
         head.trust = self.trust();
         self.take_back(&mut head, wish, span);
         self.mandate(&mut head, wish);
-        let leaves = self.leaves(&head, wish)?;
+        change(&mut head);
+        self.close(&mut head);
+        let mut leaves = self.leaves(&head, wish)?;
+        let meaning = meaning.map_or_else(|| Cow::Owned(self.meaning()), Cow::Borrowed);
+        for leaf in leaves.values_mut() {
+            leaf.manifest = meaning.of(&leaf.name);
+        }
         head.recent = self.recent(head.issued_at, &leaves);
         self.end_losers(&mut head, &leaves, span);
         self.drop_over(&mut head, span);
         head.record = self.record(&head);
-        let map: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
-        head.members = Some(MembersMap::of(&map)?.root());
         let passed = self.passed(&head, &leaves);
-        Ok(Draft { head, leaves, passed })
+        let mut draft = Draft { head, leaves, classes: meaning.into_owned().classes, passed };
+        draft.head.members = Some(MembersMap::of(&draft.map())?.root());
+        Ok(draft)
+    }
+
+    /// As the followed head says.
+    fn meaning(&self) -> Meaning {
+        let own = |leaf: &NodeLeaf| match &leaf.manifest {
+            Meant::Own(manifest) => Some((leaf.name.clone(), *manifest)),
+            Meant::Class(_) | Meant::Nothing => None,
+        };
+        let own = self.map_of(self.top).into_iter().flat_map(BTreeMap::values).filter_map(own).collect();
+        let classes = self.top.head.members.and_then(|root| self.replica.classes.get(&root));
+        Meaning { own, classes: classes.cloned().unwrap_or_default() }
     }
 
     /// Above the head in force, also where another is followed.
@@ -129,16 +188,18 @@ impl Desk<'_> {
         others.fold(self.top.head.trust.clone(), |lines, other| taken_away(&lines, &other.head.trust))
     }
 
-    /// Heads whose maps are here, whose time is not over, and which show no key under a name that it has no longer.
+    /// Heads whose time is not over, and which show no key under a name that it has no longer. Where no key has another name
+    /// than in the followed map, what that head named stays; else only heads whose maps are here can tell.
     fn recent(&self, issued_at: Timestamp, now: &Leaves) -> Vec<Digest> {
         let names: BTreeMap<Digest, &NodeName> = now.values().map(|leaf| (leaf.node_key, &leaf.name)).collect();
         let stays = |leaf: &NodeLeaf| names.get(&leaf.node_key).is_none_or(|name| **name == leaf.name);
+        let keeps = |record: &HeadRecord| self.map_of(record).map(|leaves| leaves.values().all(stays));
+        let unmoved = keeps(self.top) == Some(true);
         let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
         let counts = |digest: &Digest| {
-            let record = self.replica.heads.get(digest);
-            let young = |record: &HeadRecord| issued_at.since(record.head.issued_at) <= RECENT;
-            let map = record.filter(|record| young(record)).and_then(|record| self.map_of(record));
-            map.is_some_and(|leaves| leaves.values().all(stays))
+            let young = |record: &&HeadRecord| issued_at.since(record.head.issued_at) <= RECENT;
+            let record = self.replica.heads.get(digest).filter(young);
+            record.is_some_and(|record| record.head.members.is_some() && keeps(record).unwrap_or(unmoved))
         };
         heads.filter(counts).take(MOST_RECENT).collect()
     }
@@ -169,10 +230,13 @@ impl Desk<'_> {
     fn mandate(&self, head: &mut Head, wish: &Wish) {
         head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
         head.mandates.extend(wish.mandate.iter().cloned());
+    }
+
+    /// A voice that is not mandated any more never returns, whichever head names it.
+    fn close(&self, head: &mut Head) {
         let kept: BTreeSet<PublicKey> = head.mandates.iter().map(|mandate| mandate.voice).collect();
         let ended = self.top.head.mandates.iter().map(|mandate| mandate.voice).filter(|voice| !kept.contains(voice));
         head.revocations.voices.extend(ended);
-        // A voice that was closed never returns, whichever head names it.
         let closed = &head.revocations.voices;
         head.mandates.retain(|mandate| !closed.contains(&mandate.voice));
     }
@@ -243,8 +307,9 @@ impl Desk<'_> {
         let listed = self.listed_by(&head.recent);
         let lives = |until: Timestamp| head.issued_at < until;
         let open = self.replica.objects.values().any(|object| {
-            let invite: Result<Invite, _> = counts_within(object, self.ground, span);
-            invite.is_ok_and(|invite| invite.kind != InviteKind::Machine && lives(invite.expires_at + span))
+            let open = |invite: &Invite| invite.kind != InviteKind::Machine && lives(invite.expires_at + span);
+            let peeked: Option<Invite> = object.peek(Some(self.replica.org)).ok().filter(open);
+            peeked.is_some() && counts_within::<Invite>(object, self.ground, span).is_ok()
         });
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
         let claims = entries.filter_map(evidence_of);

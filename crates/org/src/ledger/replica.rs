@@ -8,7 +8,7 @@ use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
-use identity::members::{Leaf, MembersMap};
+use identity::members::{ClassLeaf, Leaf, MembersMap};
 use identity::signers::{Recovery, SignerSet, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 
@@ -35,6 +35,8 @@ pub struct Replica {
     pub chains: BTreeMap<PublicKey, Entries>,
     /// Maps of heads, by root.
     pub maps: BTreeMap<Digest, Leaves>,
+    /// The classes of these maps.
+    pub classes: BTreeMap<Digest, Vec<ClassLeaf>>,
     /// Keys of every set to which signatures lead, and of the recovery set.
     keys: BTreeSet<PublicKey>,
 }
@@ -53,6 +55,7 @@ impl Replica {
             objects: BTreeMap::new(),
             chains: BTreeMap::new(),
             maps: BTreeMap::new(),
+            classes: BTreeMap::new(),
         }
     }
 
