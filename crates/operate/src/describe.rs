@@ -3,37 +3,21 @@
 use identity::bundle::BundleBody;
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{Cause, FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState, Turn};
-use identity::principal::Author;
 use identity::signers::{Quorum, Recovery, Succession};
-use org::entry::Action;
 use org::head::AHEAD;
 use org::invite::{Approval, Invite, InviteKind};
 use org::release::{Agent, Release};
-use org::restore::Confirmation;
 use wire::known::Known;
 
+use crate::handed::Handed;
+
 /// One line per effect, against what this home knows.
-pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelope> {
+pub fn in_words(known: &Known, handed: &Handed) -> Result<Vec<String>, BadEnvelope> {
     let org = Some(known.org());
-    Ok(match action {
-        Action::HeadPublish { head, with } => head_lines(known, &head.peek(org)?, with)?,
-        Action::InviteCreate { invite } => invite_lines(&invite.peek(org)?),
-        Action::InviteConfirm { confirmation } => {
-            let body: Confirmation = confirmation.peek(org)?;
-            let mut lines = vec![format!("confirms these invites for epoch {}:", body.epoch)];
-            lines.extend(body.invites.iter().map(|invite| format!("  invite {invite}")));
-            lines
-        }
-        Action::OrgFound { .. }
-        | Action::RecoveryBegin { .. }
-        | Action::TrustPublish { .. }
-        | Action::NodeSuspend { .. }
-        | Action::ManifestConfirm { .. }
-        | Action::NodeApprove { .. }
-        | Action::InviteApprove { .. }
-        | Action::NodeAdmit { .. }
-        | Action::NodeJoin { .. }
-        | Action::NodeLeave { .. } => Vec::new(),
+    Ok(match handed.0.as_slice() {
+        [invite] if invite.kind() == Invite::KIND => invite_lines(&invite.peek(org)?),
+        [with @ .., head] if head.kind() == Head::KIND => head_lines(known, &head.peek(org)?, with)?,
+        _ => Vec::new(),
     })
 }
 
@@ -111,7 +95,8 @@ fn because(cause: &Cause) -> String {
         Cause::GatewayAdd { gateway } => format!(", to make `{gateway}` a gateway"),
         Cause::GatewayMove { gateway } => format!(", to have `{gateway}` come first of the gateways"),
         Cause::GatewayRemove { gateway } => format!(", to remove the gateway `{gateway}`"),
-        Cause::Restore => ", to begin a new epoch after a restore".to_owned(),
+        Cause::GatewayReopen { gateway } => format!(", to have `{gateway}` begin another chain"),
+        Cause::NodeList { name, .. } => format!(", to list the machine that its maker calls `{name}`"),
         Cause::FleetPublish => ", to publish the fleet".to_owned(),
         Cause::FleetRollback { to } => format!(", to go back to what head {to} said of the fleet"),
         Cause::PrincipalRevoke { principal } => format!(", to revoke `{principal}`"),
@@ -126,7 +111,7 @@ fn because(cause: &Cause) -> String {
 /// Whoever holds a signed head can send it for as long as its version is higher than the one in force.
 fn skipped(now: u64, head: &Head) -> Option<String> {
     let next = now.saturating_add(1);
-    (head.version > next && head.cause != Cause::Restore).then(|| {
+    (head.version > next).then(|| {
         format!(
             "SKIPS heads {next} to {}: once signed, it can be sent until one of that version is in force, whatever is \
              published before",
@@ -160,17 +145,16 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
         lines.push(format!("takes {} from `{}`", place.principal, place.node));
     }
     lines.extend(fleet_changes(old, new));
+    for (voice, place) in new.record.iter().filter(|(voice, place)| old.record.get(voice) != Some(place)) {
+        let gateway = new.mandate_for_voice(*voice).or_else(|| old.mandate_for_voice(*voice));
+        let named = gateway.map_or_else(|| voice.to_string(), |mandate| format!("`{}`", mandate.gateway));
+        lines.push(format!("settles the chain of {named} up to entry {}", place.seq));
+    }
     if new.release != old.release {
         lines.push(format!(
             "changes the agent release to {}",
             new.release.map_or("none".to_owned(), |id| id.to_string())
         ));
-    }
-    if new.epoch != old.epoch {
-        lines
-            .push(format!("begins epoch {}: what was written later than this is given up for ever:", new.epoch.number));
-        let after = new.epoch.after.iter().map(|(author, place)| format!("  {author}, entry {}", place.seq));
-        lines.extend(after);
     }
     lines
 }
@@ -311,18 +295,7 @@ fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
     lines.extend(added("certificate", &old.serials, &new.serials));
     lines.extend(added("principal", &old.principals, &new.principals));
     lines.extend(added("voice", &old.voices, &new.voices));
-    for cut in new.invites.beyond(&old.invites) {
-        lines.push(format!("revokes the invite {}", cut.invite));
-        let gateways = cut.seen.iter().filter(|at| matches!(at.author, Author::Gateway(_)));
-        let kept: Vec<_> = gateways.map(|at| format!("{} up to entry {}", at.author, at.seq)).collect();
-        // Whoever draws this line too low cuts off machines that are long there.
-        lines.push(match kept.as_slice() {
-            [] => "  and CUTS OFF every machine that it let in".to_owned(),
-            kept => format!("  and cuts off machines that it let in, but for those by {}", kept.join(", ")),
-        });
-    }
-    let cut = |cut: &identity::head::Cut| format!("voids what {} wrote after entry {}", cut.author, cut.seq);
-    lines.extend(new.authors.beyond(&old.authors).map(cut));
+    lines.extend(added("invite", &old.invites, &new.invites));
     lines
 }
 

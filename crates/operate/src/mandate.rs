@@ -4,9 +4,9 @@ use identity::glob::NameGlob;
 use identity::head::{Cause, Mandate};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use org::entry::Action;
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -75,8 +75,8 @@ impl<D: Desk> Session<D> {
                 for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
                     mandate.clone_from(&next);
                 }
-            });
-            Ok((Action::publish(session.seal(&head)?), next))
+            })?;
+            Ok((Handed::of(session.seal(&head)?), next))
         })
         .await
     }

@@ -8,17 +8,17 @@ use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::principal::{OrgName, SignerName};
-use identity::signers::{BrokenChain, Quorum, Recovery, SignersRef, Succession};
+use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, SignersRef, Succession};
 use identity::time::Timestamp;
-use org::entry::Action;
+use org::invite::Invite;
 use org::release::{BadRelease, Release};
-use org::restore::Confirmation;
 use serde::{Deserialize, Serialize};
 use wire::known::Known;
 
+use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// As it lies on disk. Nothing in it is believed: what it says is read from the signed bytes inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Pending {
     pub org: OrgName,
     pub org_id: OrgId,
     pub made_at: Timestamp,
-    pub action: Action,
+    pub handed: Handed,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +41,6 @@ pub enum BadPending {
     OtherOrg(OrgName),
     #[error("this is nothing that waits for signatures")]
     NothingToSign,
-    #[error("it confirms for epoch {0} of the ledger, which is not in force")]
-    OtherEpoch(u32),
     #[error(transparent)]
     Release(#[from] BadRelease),
     #[error("its head names another release")]
@@ -82,9 +80,9 @@ impl Need {
 }
 
 impl Pending {
-    pub fn new(known: &Known, action: Action, made_at: Timestamp) -> Self {
+    pub fn new(known: &Known, handed: Handed, made_at: Timestamp) -> Self {
         let org = known.founding.record.name.clone();
-        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, action }
+        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed }
     }
 
     pub fn read(path: &Path) -> Result<Self, BadPending> {
@@ -105,11 +103,9 @@ impl Pending {
 
     /// A name for the file, from what is in it.
     pub fn file_name(&self) -> String {
-        let what = match &self.action {
-            Action::InviteCreate { .. } => "invite",
-            Action::InviteConfirm { .. } => "confirm",
-            Action::HeadPublish { .. } => self.action.cause(self.org_id).as_ref().map_or("head", named),
-            _ => "object",
+        let what = match self.handed.cause(self.org_id) {
+            Some(cause) => named(&cause),
+            None => "invite",
         };
         let digest = self.digests().first().map(ToString::to_string).unwrap_or_default();
         let short: String = digest.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
@@ -118,16 +114,7 @@ impl Pending {
 
     /// What is to be signed, by its digests: independent of who has.
     fn digests(&self) -> Vec<Digest> {
-        self.clone().envelopes().into_iter().map(|envelope| envelope.digest()).collect()
-    }
-
-    fn envelopes(&mut self) -> Vec<&mut Envelope> {
-        match &mut self.action {
-            Action::HeadPublish { head, with } => with.iter_mut().chain([head]).collect(),
-            Action::InviteCreate { invite } => vec![invite],
-            Action::InviteConfirm { confirmation } => vec![confirmation],
-            _ => Vec::new(),
-        }
+        self.handed.0.iter().map(Envelope::digest).collect()
     }
 
     /// Who must sign what, in the order of the objects. It must fit what is known: nobody is asked to sign a step
@@ -136,29 +123,11 @@ impl Pending {
         if self.org_id != known.org() {
             return Err(BadPending::OtherOrg(self.org.clone()));
         }
-        let current = &known.signers.quorum;
-        let needs = match &self.action {
-            Action::HeadPublish { head, with } => head_needs(known, head, with)?,
-            Action::InviteCreate { invite } => vec![need("invite", current, invite)],
-            Action::InviteConfirm { confirmation } => {
-                let body: Confirmation = confirmation.peek(Some(known.org()))?;
-                if body.epoch != known.head.head.epoch.number {
-                    return Err(BadPending::OtherEpoch(body.epoch));
-                }
-                vec![need("confirmation", current, confirmation)]
-            }
-            Action::OrgFound { .. }
-            | Action::RecoveryBegin { .. }
-            | Action::TrustPublish { .. }
-            | Action::NodeSuspend { .. }
-            | Action::ManifestConfirm { .. }
-            | Action::NodeApprove { .. }
-            | Action::InviteApprove { .. }
-            | Action::NodeAdmit { .. }
-            | Action::NodeJoin { .. }
-            | Action::NodeLeave { .. } => return Err(BadPending::NothingToSign),
-        };
-        Ok(needs)
+        match self.handed.0.as_slice() {
+            [invite] if invite.kind() == Invite::KIND => Ok(vec![need("invite", &known.signers.quorum, invite)]),
+            [with @ .., head] if head.kind() == Head::KIND => head_needs(known, head, with),
+            _ => Err(BadPending::NothingToSign),
+        }
     }
 
     /// The quorums whose members can sign something in it.
@@ -170,7 +139,7 @@ impl Pending {
     pub fn sign(&mut self, known: &Known, keys: &SignerKeys) -> Result<BTreeSet<SignerName>, BadPending> {
         let needs = self.needs(known)?;
         let mut fresh = BTreeSet::new();
-        for (envelope, need) in self.envelopes().into_iter().zip(needs) {
+        for (envelope, need) in self.handed.0.iter_mut().zip(needs) {
             let signed = keys.add(envelope, &need.quorum)?;
             fresh.extend(signed.into_iter().filter(|name| !need.signed.contains(name)));
         }
@@ -186,7 +155,7 @@ impl Pending {
         if self.org_id != other.org_id || self.digests() != other.digests() {
             return Err(BadPending::Differ);
         }
-        for (own, theirs) in self.envelopes().into_iter().zip(other.clone().envelopes()) {
+        for (own, theirs) in self.handed.0.iter_mut().zip(&other.handed.0) {
             own.merge(theirs);
         }
         Ok(())
@@ -208,12 +177,13 @@ const fn named(cause: &Cause) -> &'static str {
         Cause::Founding
         | Cause::Refresh
         | Cause::NodeRevoke { .. }
+        | Cause::NodeList { .. }
         | Cause::InviteRevoke { .. }
         | Cause::MandateChange { .. }
         | Cause::GatewayAdd { .. }
         | Cause::GatewayMove { .. }
         | Cause::GatewayRemove { .. }
-        | Cause::Restore
+        | Cause::GatewayReopen { .. }
         | Cause::FleetPublish
         | Cause::FleetRollback { .. }
         | Cause::PrincipalRevoke { .. } => "head",
@@ -225,7 +195,8 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
     let (body, current): (Head, _) = (head.peek(Some(known.org()))?, &known.signers.quorum);
     if let (Cause::SignersInstall, [step]) = (&body.cause, with) {
         let next = next_quorum(known, step)?;
-        check_head(known, head, SignersRef { version: known.signers.version + 1, id: step.digest() })?;
+        let set = SignerSet::later(known.org(), known.signers.version + 1, next.clone());
+        check_head(known, head, set.as_ref())?;
         let by = if step.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
         return Ok(vec![need("signer set", by, step), need("its first head", &next, head)]);
     }
@@ -247,12 +218,13 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
             Cause::Founding
             | Cause::Refresh
             | Cause::NodeRevoke { .. }
+            | Cause::NodeList { .. }
             | Cause::InviteRevoke { .. }
             | Cause::MandateChange { .. }
             | Cause::GatewayAdd { .. }
             | Cause::GatewayMove { .. }
             | Cause::GatewayRemove { .. }
-            | Cause::Restore
+            | Cause::GatewayReopen { .. }
             | Cause::FleetPublish
             | Cause::FleetRollback { .. }
             | Cause::PrincipalRevoke { .. },

@@ -2,9 +2,9 @@
 
 use identity::head::Cause;
 use identity::principal::{Kind, Principal};
-use org::entry::Action;
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -26,9 +26,9 @@ impl<D: Desk> Session<D> {
             let cause = Cause::PrincipalRevoke { principal: principal.clone() };
             let head = session.next_head(now, cause, |head| {
                 head.revocations.principals.insert(principal.clone());
-            });
+            })?;
             let version = head.version;
-            Ok((Action::publish(session.seal(&head)?), version))
+            Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
     }

@@ -3,13 +3,13 @@
 use identity::envelope::Envelope;
 use identity::head::{Cause, Head};
 use identity::key::EdKey;
-use identity::signers::{Quorum, Recovery, SignersRef, Word};
+use identity::signers::{Quorum, Recovery, Word};
 use identity::time::Timestamp;
-use org::entry::Action;
 use wire::control::{Answer, Call};
 use wire::known::Known;
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::pending::BadPending;
 use crate::session::{Made, OperateError, Session};
@@ -17,7 +17,14 @@ use crate::session::{Made, OperateError, Session};
 /// A recovery, signed by as many recovery keys as are given.
 pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope, OperateError> {
     let set = &known.signers;
-    let body = Recovery { version: set.version + 1, previous: set.id, quorum, head: None, settles: false, at };
+    let body = Recovery {
+        version: set.version + 1,
+        previous: set.id,
+        quorum,
+        head: Some(known.head.digest),
+        settles: false,
+        at,
+    };
     let mut envelope = Envelope::seal(Some(known.org()), &body)?;
     for key in keys {
         envelope.sign(key).map_err(crate::keys::KeyError::from)?;
@@ -38,17 +45,11 @@ pub async fn begin<D: Desk>(desk: &mut D, recovery: &Envelope) -> Result<Timesta
 }
 
 impl<D: Desk> Session<D> {
-    /// After the delay: the new set, with its first head.
-    pub async fn finish_recovery(
-        &mut self,
-        keys: &SignerKeys,
-        recovery: &Envelope,
-    ) -> Result<Made<Head>, OperateError> {
+    /// After the delay the new set is in force by itself; its first head says so to everybody.
+    pub async fn finish_recovery(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
-            let version = session.known.signers.version + 1;
-            let signers = SignersRef { version, id: recovery.digest() };
-            let head = session.next_head(now, Cause::SignersInstall, |head| head.signers = signers);
-            Ok((Action::HeadPublish { head: session.seal(&head)?, with: vec![recovery.clone()] }, head))
+            let head = session.next_head(now, Cause::SignersInstall, |_| {})?;
+            Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
     }

@@ -2,13 +2,13 @@
 
 use identity::head::Cause;
 use identity::id::Digest;
-use org::entry::Action;
 use org::executable::{NotAnAgent, Platform, marked_version};
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
 use crate::files::Sent;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -98,8 +98,8 @@ impl<D: Desk> Session<D> {
                 ));
             }
             let cause = Cause::ReleasePublish { number: release.number };
-            let head = session.next_head(now, cause, |head| head.release = Some(sealed.digest()));
-            let action = Action::HeadPublish { head: session.seal(&head)?, with: vec![sealed.clone()] };
+            let head = session.next_head(now, cause, |head| head.release = Some(sealed.digest()))?;
+            let action = Handed::with(vec![sealed.clone()], session.seal(&head)?);
             Ok((action, release.clone()))
         })
         .await

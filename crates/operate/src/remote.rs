@@ -115,7 +115,7 @@ impl Desk for RemoteDesk {
         let rested = self.line.take();
         if let Some(mut line) = rested {
             match self.ask_on(&mut line, &call).await {
-                Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Append { .. }) => {}
+                Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Take { .. }) => {}
                 answer => {
                     self.line = Some(line);
                     return answer;

@@ -1,18 +1,17 @@
 //! The operator's own copy of the ledger: pulled from gateways, folded here, and looked at when none answers.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use ground::clock;
 use ground::file::{self, FileError, Lock};
-use identity::envelope::{Envelope, Payload as _};
-use identity::principal::Author;
-use identity::signers::Recovery;
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::members::Leaf;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
-use org::entry::Entry;
 use org::founding::Founding;
-use org::frontier::Frontier;
 use org::state::State;
 use wire::control::{Answer, Call};
 
@@ -34,12 +33,6 @@ pub enum ReplicaError {
     Ledger(#[from] LedgerError),
     #[error("what the gateway handed over is not taken into this home's copy of the ledger")]
     NotTaken(#[from] NotTaken),
-    #[error(
-        "what this gateway has does not go on from this home's copy of the ledger: a chain has two branches, or it hides something"
-    )]
-    Parted,
-    #[error("this gateway has an entry by which the recovery keys replaced the signers, before the delay is over here")]
-    TooEarly,
 }
 
 /// Whoever holds it is the only command of this home that reads or writes the copy.
@@ -72,14 +65,9 @@ impl Replica {
         Ok(Self { state, ledger, lock: Some(lock) })
     }
 
-    /// Begins anew, with nothing.
-    fn forget(&mut self, folder: &OperatorFolder, founding: &Founding) -> Result<(), ReplicaError> {
-        (self.ledger, self.state) = begin(&folder.path(FOLDER).join("ledger.db"), founding)?;
-        Ok(())
-    }
-
-    fn take(&mut self, page: Vec<Envelope>) -> Result<(), ReplicaError> {
-        Ok(replicate::take(&self.ledger, &mut self.state, page)?)
+    /// How many entries were new.
+    fn take(&mut self, page: Vec<Envelope>) -> Result<usize, ReplicaError> {
+        Ok(replicate::take(&self.ledger, &mut self.state, page, clock::now())?)
     }
 }
 
@@ -88,7 +76,7 @@ fn read(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaErro
     if own.id != founding.id {
         return Err(LedgerError::Damaged("it is another org's".to_owned()).into());
     }
-    let state = ledger.state(&own)?;
+    let state = ledger.state(&own, clock::now())?;
     Ok((ledger, state))
 }
 
@@ -120,83 +108,97 @@ impl<D: Desk> Session<D> {
     pub async fn replica(&mut self) -> Result<Replica, OperateError> {
         let founding = self.known.founding.clone();
         let mut replica = Replica::open(&self.folder, &founding)?;
-        let mut anew = replica.state.frontier.parts_from(&self.survey.frontier);
-        // What the operators gave up when they went on from an older copy is in the way here: then it is pulled anew, once.
-        // Nothing else makes this home forget: a gateway may lie.
-        let mut again = self.known.head.head.epoch.number > replica.state.epoch().number;
-        while anew || !replica.state.frontier.covers_all(&self.survey.frontier) {
-            if std::mem::take(&mut anew) {
-                if !std::mem::take(&mut again) {
-                    return Err(ReplicaError::Parted.into());
-                }
-                replica.forget(&self.folder, &founding)?;
+        if self.desk.is_alone() {
+            return Ok(replica);
+        }
+        loop {
+            let parted = replica.state.frontier.parted(&self.survey.frontier).next().is_some();
+            if replica.state.frontier.covers_all(&self.survey.frontier) && !parted {
+                break;
             }
             let call = Call::Beyond { frontier: replica.state.frontier.clone() };
-            let Answer::Beyond { entries, .. } = self.ask(call).await? else {
+            let Answer::Beyond { entries, more } = self.ask(call).await? else {
                 return Err(DeskError::OtherAnswer.into());
             };
-            if entries.iter().any(|entry| self.is_too_early(entry)) {
-                return Err(ReplicaError::TooEarly.into());
-            }
-            let before = replica.state.frontier.clone();
-            match replica.take(entries) {
-                // Whoever says that there is more, and brings nothing new, is not asked for ever.
-                Ok(()) => anew = replica.state.frontier == before,
-                Err(ReplicaError::NotTaken(NotTaken::Unfit(_))) => anew = true,
-                Err(why) => return Err(why.into()),
+            // Whoever says that there is more, and brings nothing new, is not asked for ever.
+            if replica.take(entries)? == 0 || (parted && !more) {
+                break;
             }
         }
-        if !self.desk.is_alone() {
-            let (frontier, now) = (replica.state.frontier.clone(), clock::now());
-            self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
-        }
+        self.fetch_map(&mut replica).await?;
+        let (frontier, now) = (replica.state.frontier.clone(), clock::now());
+        self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
         Ok(replica)
     }
 
-    /// An install by recovery that this home does not go by yet: its own delay counts.
-    fn is_too_early(&self, entry: &Envelope) -> bool {
-        let org = self.known.org();
-        let Ok(entry) = entry.peek::<Entry>(Some(org)) else { return false };
-        let Some(signers) = entry.action.installs(org) else { return false };
-        signers.kind() == Recovery::KIND && !self.known.chain.iter().any(|step| step.digest() == signers.digest())
+    /// The members' map of the head in force, if it is not here: without it nobody is known to be listed.
+    async fn fetch_map(&mut self, replica: &mut Replica) -> Result<(), OperateError> {
+        let root = replica.state.head().and_then(|record| record.head.members);
+        let Some(root) = root.filter(|_| replica.state.leaves().is_none()) else { return Ok(()) };
+        let published = match self.published_as(root).await {
+            Ok(published) => published,
+            // It may come later, from another gateway.
+            Err(OperateError::NotKept { .. }) => return Ok(()),
+            Err(why) => return Err(why),
+        };
+        let keep = |ledger: &Ledger| -> Result<(), LedgerError> {
+            ledger.begin()?;
+            let values: Vec<Digest> = published.leaves.iter().map(Leaf::value).collect();
+            published.leaves.iter().try_for_each(|leaf| ledger.put_blob(&leaf.bytes()))?;
+            published.manifests.values().try_for_each(|bytes| ledger.put_blob(bytes))?;
+            ledger.put_map(root, 0, &values)?;
+            ledger.commit()
+        };
+        keep(&replica.ledger).inspect_err(|_| replica.ledger.roll_back()).map_err(ReplicaError::from)?;
+        replica.ledger.conclude(&mut replica.state, clock::now()).map_err(ReplicaError::from)?;
+        Ok(())
     }
 
-    /// Hands the gateway what it lacks of others' chains and this home has. One that lacks a part of its own chain was set
-    /// back: that is not to be mended so. True if it has everything then.
-    pub async fn hand_lacking(&mut self) -> Result<bool, OperateError> {
-        let own = Author::Gateway(self.survey.gateway.clone());
-        let replica = Replica::open(&self.folder, &self.known.founding)?;
-        let has_own = |frontier: &Frontier| {
-            let known = replica.state.frontier.place_of(&own).map_or(0, |place| place.seq);
-            frontier.place_of(&own).map_or(0, |place| place.seq) >= known
-        };
-        if self.known.head.head.mandates.len() < 2 {
-            return Ok(false);
+    /// Hands the gateway what it lacks and this home has: entries, of its own chain, too, and the map of the head in force.
+    pub async fn hand_lacking(&mut self) -> Result<(), OperateError> {
+        if self.survey.frontier.covers_all(&self.memory.pulled) {
+            return Ok(());
         }
+        let replica = Replica::open(&self.folder, &self.known.founding)?;
         for _ in 0..MOST_PAGES {
-            if self.survey.frontier.covers_all(&replica.state.frontier) {
-                return Ok(true);
-            }
             let before = self.survey.frontier.clone();
-            if !has_own(&before) {
-                return Ok(false);
+            let (page, _) = replica.ledger.beyond(&replica.state, &before).map_err(ReplicaError::from)?;
+            if page.is_empty() || before.covers_all(&replica.state.frontier) {
+                return Ok(());
             }
-            let page = replica.ledger.beyond(&replica.state.frontier, &before).map_err(ReplicaError::from)?;
-            self.ask(Call::Hand { entries: page.0 }).await?;
+            self.hand_map(&replica).await?;
+            self.ask(Call::Hand { entries: page }).await?;
             self.survey = ask_survey(&mut self.desk, &self.memory).await?;
             if self.survey.frontier == before {
-                return Ok(false);
+                return Ok(());
             }
         }
-        Ok(false)
+        Ok(())
+    }
+
+    async fn hand_map(&mut self, replica: &Replica) -> Result<(), OperateError> {
+        let Some(root) = replica.state.head().and_then(|record| record.head.members) else { return Ok(()) };
+        let values = replica.ledger.map(root, 0, usize::MAX).map_err(ReplicaError::from)?;
+        let mut blobs = BTreeMap::new();
+        for value in &values {
+            let Some(bytes) = replica.ledger.blob(*value).map_err(ReplicaError::from)? else { return Ok(()) };
+            let manifest = serde_json::from_slice::<Leaf>(&bytes).ok().and_then(|leaf| leaf.manifest());
+            if let Some(manifest) = manifest
+                && let Some(bytes) = replica.ledger.blob(manifest).map_err(ReplicaError::from)?
+            {
+                blobs.insert(manifest, bytes);
+            }
+            blobs.insert(*value, bytes);
+        }
+        self.hand_in((root, &values), blobs, |_, _| {}).await
     }
 
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.
     pub(crate) async fn pull(&mut self) {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
-        let has_all = pulled.covers_all(there) && !pulled.parts_from(there);
+        let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none();
         let is_kept = self.folder.path(FOLDER).join("ledger.db").exists();
-        if self.is_behind() || self.desk.is_here() || self.desk.is_alone() || (has_all && is_kept) {
+        if self.desk.is_alone() || (has_all && is_kept) {
             return;
         }
         if let Err(why) = Box::pin(self.replica()).await {

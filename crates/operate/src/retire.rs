@@ -3,10 +3,10 @@
 use identity::bundle::Domain;
 use identity::head::{Cause, Head, Turn};
 use identity::trust::Step;
-use org::entry::Action;
 
 use crate::breaks::{self, Break, Scene, Waived};
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::unturned::Unturned;
@@ -43,8 +43,8 @@ impl<D: Desk> Session<D> {
                 grace: None,
                 waived: breaks.iter().map(Break::in_words).collect(),
             };
-            let head = session.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines);
-            Ok((Action::publish(session.seal(&head)?), (head, breaks)))
+            let head = session.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines)?;
+            Ok((Handed::of(session.seal(&head)?), (head, breaks)))
         })
         .await
     }

@@ -3,10 +3,10 @@
 use identity::head::Cause;
 use identity::key::PublicKey;
 use identity::principal::SignerName;
-use identity::signers::{Quorum, Signer, SignersRef, Succession};
-use org::entry::Action;
+use identity::signers::{Quorum, Signer, SignerSet, Succession};
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -82,12 +82,12 @@ impl<D: Desk> Session<D> {
                 previous: known.id,
                 also: Vec::new(),
                 quorum: quorum.clone(),
-                head: None,
+                head: Some(session.known.head.digest),
             };
             let signers = session.seal(&body)?;
-            let next = SignersRef { version: body.version, id: signers.digest() };
-            let head = session.next_head(now, Cause::SignersInstall, |head| head.signers = next);
-            Ok((Action::HeadPublish { head: session.seal(&head)?, with: vec![signers] }, quorum))
+            let next = SignerSet::later(session.known.org(), body.version, quorum.clone()).as_ref();
+            let head = session.next_head(now, Cause::SignersInstall, |head| head.signers = next)?;
+            Ok((Handed::with(vec![signers], session.seal(&head)?), quorum))
         })
         .await
     }

@@ -12,7 +12,7 @@ use identity::text_form;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::invite::Invite;
+use crate::invite::{Invite, InviteKind};
 use identity::host::HostName;
 use identity::label::Label;
 
@@ -139,6 +139,17 @@ impl Claim {
     /// Let in on a host name and an address, which can be forged: never an operator's, a gateway's or a provider's machine.
     pub const fn is_low(&self) -> bool {
         matches!(self.authority, ClaimAuthority::Pattern)
+    }
+}
+
+impl Invite {
+    /// Is it the invite of this claim?
+    pub fn is_named_by(&self, claim: &Claim) -> bool {
+        match claim.authority {
+            ClaimAuthority::Invite(id) => id == self.id && self.kind.is_proven(),
+            ClaimAuthority::Pattern => self.kind == InviteKind::Pattern,
+            ClaimAuthority::Signers => false,
+        }
     }
 }
 

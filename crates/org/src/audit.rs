@@ -256,6 +256,7 @@ fn tell_head(head: &Head, fingerprint: Digest) -> Told {
         Cause::Founding => ("head.publish", "founding".to_owned()),
         Cause::Refresh => ("head.refresh", "head".to_owned()),
         Cause::NodeRevoke { name, .. } => ("node.revoke", name.to_string()),
+        Cause::NodeList { name, .. } => ("node.list", name.to_string()),
         Cause::InviteRevoke { invite } => ("invite.revoke", invite.to_string()),
         Cause::MandateChange { gateway } => ("mandate.change", gateway.to_string()),
         Cause::GatewayAdd { gateway } => ("gateway.add", gateway.to_string()),

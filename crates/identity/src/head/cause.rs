@@ -16,6 +16,11 @@ pub enum Cause {
         name: NodeName,
         node_key: Digest,
     },
+    /// A machine that waited is listed.
+    NodeList {
+        name: NodeName,
+        node_key: Digest,
+    },
     InviteRevoke {
         invite: InviteId,
     },
@@ -75,6 +80,7 @@ impl Cause {
             Self::Founding
             | Self::Refresh
             | Self::NodeRevoke { .. }
+            | Self::NodeList { .. }
             | Self::InviteRevoke { .. }
             | Self::MandateChange { .. }
             | Self::GatewayAdd { .. }

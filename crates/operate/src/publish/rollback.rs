@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Cause, Head, SignedHead};
+use identity::head::{Cause, Head};
 use identity::id::Digest;
 use identity::members::{ClassLeaves, Leaf, Meant, MembersMap, NodeLeaf};
 use manifest::compile::{Compiled, MemberKnown};
+use org::ledger::draft::Wish;
 
-use super::heads::name_members;
+use super::heads::meaning;
 use super::published::Published;
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::head::span;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
@@ -18,14 +20,10 @@ impl<D: Desk> Session<D> {
     /// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
     /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
     pub async fn head_before(&mut self, wanted: Option<u64>) -> Result<Head, OperateError> {
-        let (sets, entries) = (self.known.signer_sets(), self.ledger().await?);
+        let state = self.folded().await?;
         let mut heads: BTreeMap<u64, Head> = BTreeMap::new();
-        for entry in &entries {
-            if let Some(head) = entry.entry.action.head()
-                && let Some(opened) = sets.iter().find_map(|set| SignedHead::open(set, head).ok())
-            {
-                heads.entry(opened.head.version).or_insert(opened.head);
-            }
+        for record in state.heads() {
+            heads.entry(record.head.version).or_insert_with(|| record.head.clone());
         }
         let now = &self.known.head.head;
         let Some(version) = wanted else {
@@ -58,12 +56,13 @@ impl<D: Desk> Session<D> {
         &mut self,
         keys: &SignerKeys,
         (named, to): (&Compiled, &Head),
-        (planned_on, ends_older): (Option<Digest>, bool),
+        planned_on: Option<Digest>,
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             session.check_plan(named, planned_on)?;
             let cause = Cause::FleetRollback { to: to.version };
-            let head = session.next_head(now, cause, |head| {
+            let wish = (&Wish::default(), Some(&meaning(named)));
+            let head = session.next_head_with(now, cause, wish, |head| {
                 head.reverts = Some(to.version);
                 head.fresh_until = now + span(to);
                 head.fleet.clone_from(&to.fleet);
@@ -71,9 +70,9 @@ impl<D: Desk> Session<D> {
                     let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
                     mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
                 }
-                name_members(head, named, ends_older);
-            });
-            Ok((Action::publish(session.seal(&head)?), head))
+                head.placements.clear();
+            })?;
+            Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
     }

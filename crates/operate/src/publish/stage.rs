@@ -1,11 +1,13 @@
 //! Handing leaves, manifests and the map in before a head names them. They mean nothing until one does.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use identity::id::Digest;
-use identity::members::Leaf;
+use identity::members::{Leaf, MembersMap};
 use identity::text::Bytes;
 use manifest::compile::Compiled;
+use org::ledger::draft::NotDrafted;
 use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL};
 
 use crate::desk::{Desk, DeskError};
@@ -13,11 +15,30 @@ use crate::session::{OperateError, Session};
 
 impl<D: Desk> Session<D> {
     /// Hands in what the gateway does not have yet. `told` hears how much of it is done, of how much.
-    pub async fn stage(&mut self, named: &Compiled, mut told: impl FnMut(usize, usize)) -> Result<(), OperateError> {
-        let values: Vec<Digest> = named.leaves.iter().map(Leaf::value).collect();
-        let leaves = values.iter().copied().zip(named.leaves.iter().map(Leaf::bytes));
-        let mut blobs: BTreeMap<Digest, Vec<u8>> = leaves.collect();
+    pub async fn stage(&mut self, named: &Compiled, told: impl FnMut(usize, usize)) -> Result<(), OperateError> {
+        let (values, mut blobs) = written(&named.leaves);
         blobs.extend(named.manifests.iter().map(|(digest, bytes)| (*digest, bytes.clone())));
+        self.hand_in((named.root, &values), blobs, told).await
+    }
+
+    /// The map of the head that was drafted last: every head lists all members.
+    pub(crate) async fn stage_drafted(&mut self) -> Result<(), OperateError> {
+        let drafted = self.drafted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(leaves) = drafted else { return Ok(()) };
+        let (values, blobs) = written(&leaves);
+        let root = MembersMap::of(&leaves).map_err(NotDrafted::from)?.root();
+        if self.known.head.head.members == Some(root) {
+            return Ok(());
+        }
+        self.hand_in((root, &values), blobs, |_, _| {}).await
+    }
+
+    pub(crate) async fn hand_in(
+        &mut self,
+        (root, values): (Digest, &[Digest]),
+        mut blobs: BTreeMap<Digest, Vec<u8>>,
+        mut told: impl FnMut(usize, usize),
+    ) -> Result<(), OperateError> {
         let missing = self.not_there(&blobs).await?;
         let (mut done, mut batch, mut size) = (0, Vec::new(), 0);
         for digest in &missing {
@@ -43,7 +64,7 @@ impl<D: Desk> Session<D> {
             self.hand_in_blobs(batch).await?;
             told(missing.len(), missing.len());
         }
-        self.hand_in_map(named.root, &values).await
+        self.hand_in_map(root, values).await
     }
 
     async fn not_there(&mut self, blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<Vec<Digest>, OperateError> {
@@ -91,4 +112,11 @@ impl<D: Desk> Session<D> {
             _ => Err(DeskError::OtherAnswer.into()),
         }
     }
+}
+
+/// Leaves by their digests, and those in their order.
+fn written(leaves: &[Leaf]) -> (Vec<Digest>, BTreeMap<Digest, Vec<u8>>) {
+    let values: Vec<Digest> = leaves.iter().map(Leaf::value).collect();
+    let blobs = values.iter().copied().zip(leaves.iter().map(Leaf::bytes)).collect();
+    (values, blobs)
 }

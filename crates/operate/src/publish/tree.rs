@@ -5,8 +5,6 @@ use identity::id::Digest;
 use identity::members::{ClassLeaves, InClass, Leaf, Listing, Meant};
 use identity::time::Timestamp;
 use manifest::stored::Manifest;
-use org::entry::Action;
-use org::suspend::Suspension;
 use wire::tree::{Contents, ForNode};
 
 use crate::desk::Desk;
@@ -49,20 +47,15 @@ impl<D: Desk> Session<D> {
 
     /// Bundles that the head trusts, and suspensions that are not over.
     async fn documents(&mut self, now: Timestamp) -> Result<Contents, OperateError> {
-        let entries = self.ledger().await?;
-        let (org, head) = (Some(self.known.org()), &self.known.head.head);
-        let signers: Vec<_> = self.known.signers.quorum.keys().into_iter().collect();
-        let mut contents = Contents::default();
-        for entry in entries {
-            let bundles = entry.entry.action.bundles().filter(|bundle| is_trusted(head, bundle.digest()));
-            contents.trust.extend(bundles.cloned());
-            if let Action::NodeSuspend { suspension, .. } = entry.entry.action {
-                let opened = signers.iter().find_map(|key| suspension.open_signed_by::<Suspension>(org, &[*key]).ok());
-                if opened.is_some_and(|opened| now < opened.until) {
-                    contents.suspensions.push(suspension);
-                }
-            }
-        }
+        let state = self.folded().await?;
+        let head = &self.known.head.head;
+        let named = state.bundles.iter().filter(|(digest, _)| is_trusted(head, **digest));
+        let lasting = state.suspensions.values().flatten().filter(|record| now < record.until);
+        let contents = Contents {
+            trust: named.map(|(_, record)| record.envelope.clone()).collect(),
+            suspensions: lasting.map(|record| record.envelope.clone()).collect(),
+            ..Contents::default()
+        };
         if contents.trust.len() < head.trust.iter().filter(|line| line.state.is_trusted()).count() {
             return Err(OperateError::Unwise(
                 "the gateway does not have every trust bundle that the head names".to_owned(),

@@ -15,10 +15,10 @@ use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
 use identity::time::{Seconds, Timestamp};
 use identity::trust::{self, BadStep, Step};
-use org::entry::Action;
 use pki_types::CertificateDer;
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::trust::Version;
@@ -90,9 +90,9 @@ impl<D: Desk> Session<D> {
             body.outside.clone_from(&outside);
             let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(T::DOMAIN, Step::Publish { bundle: bundle.digest() }, now)?;
-            let head = session.next_head(now, Cause::TrustPublish(turn_of(&body)), |head| head.trust = lines);
+            let head = session.next_head(now, Cause::TrustPublish(turn_of(&body)), |head| head.trust = lines)?;
             let turned = turned(&body, None, head.version);
-            Ok((Action::HeadPublish { head: session.seal(&head)?, with: vec![bundle] }, turned))
+            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
         })
         .await
     }
@@ -127,10 +127,10 @@ impl<D: Desk> Session<D> {
             let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;
             let grace = former.and_then(|former| grace_of(&lines, T::DOMAIN, former));
             let turn = Turn { domain: T::DOMAIN, version, replaces: former, grace, waived: waived.clone() };
-            let head = session.next_head(now, Cause::TrustActivate(turn), |head| head.trust = lines);
+            let head = session.next_head(now, Cause::TrustActivate(turn), |head| head.trust = lines)?;
             let mut turned = turned(staged.bundle.body(), grace, head.version);
             turned.replaces = former;
-            Ok((Action::publish(session.seal(&head)?), turned))
+            Ok((Handed::of(session.seal(&head)?), turned))
         })
         .await
     }
@@ -165,9 +165,9 @@ impl<D: Desk> Session<D> {
             let lines = session.step(T::DOMAIN, step, now)?;
             let grace = grace_of(&lines, T::DOMAIN, bad);
             let turn = Turn { grace, ..turn_of(&body) };
-            let head = session.next_head(now, Cause::TrustRollback(turn), |head| head.trust = lines);
+            let head = session.next_head(now, Cause::TrustRollback(turn), |head| head.trust = lines)?;
             let turned = turned(&body, grace, head.version);
-            Ok((Action::HeadPublish { head: session.seal(&head)?, with: vec![bundle] }, turned))
+            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
         })
         .await
     }

@@ -10,9 +10,9 @@ use identity::id::{Fingerprint, KeyId};
 use identity::principal::Host;
 use identity::time::Timestamp;
 use identity::trust::Step;
-use org::entry::Action;
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::turn::{Turned, check_room, turn_of, turned};
@@ -68,9 +68,9 @@ impl<D: Desk> Session<D> {
             body.outside.clone_from(&outside);
             let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(Domain::Endpoint, Step::Publish { bundle: bundle.digest() }, now)?;
-            let head = session.next_head(now, Cause::TrustPublish(turn_of(&body)), |head| head.trust = lines);
+            let head = session.next_head(now, Cause::TrustPublish(turn_of(&body)), |head| head.trust = lines)?;
             let turned = turned(&body, None, head.version);
-            Ok((Action::HeadPublish { head: session.seal(&head)?, with: vec![bundle] }, turned))
+            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
         })
         .await
     }

@@ -9,10 +9,10 @@ use identity::head::{Cause, Head, Mandate, Turn};
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use identity::trust::{self, Step};
-use org::entry::Action;
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::turn::issuers::{Told, issuing_key, spare_key};
@@ -121,9 +121,9 @@ impl<D: Desk> Session<D> {
                 let old: Vec<_> = head.mandates.iter().map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
                 head.revocations.issuing_keys.extend(old);
                 spares.move_mandates(&mut head.mandates, T::DOMAIN);
-            });
+            })?;
             let turned = turned(&body, None, next.version);
-            let action = Action::HeadPublish { head: session.seal(&next)?, with: vec![bundle] };
+            let action = Handed::with(vec![bundle], session.seal(&next)?);
             Ok((action, (turned, spares)))
         })
         .await

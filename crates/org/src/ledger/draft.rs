@@ -116,7 +116,8 @@ struct Desk<'a> {
 
 impl Meaning {
     fn of(&self, name: &NodeName) -> Meant {
-        let class = || self.classes.iter().find(|class| class.covers(name)).map(|class| Meant::Class(class.class.clone()));
+        let class =
+            || self.classes.iter().find(|class| class.covers(name)).map(|class| Meant::Class(class.class.clone()));
         let own = self.own.get(name).copied().map(Meant::Own);
         own.or_else(class).unwrap_or(Meant::Nothing)
     }

@@ -9,7 +9,7 @@ use identity::key::PublicKey;
 
 use crate::admission::{Claim, ClaimAuthority};
 use crate::entry::{Action, SignedEntry};
-use crate::invite::{Invite, InviteKind};
+use crate::invite::Invite;
 use crate::ledger::ground::Ground;
 
 /// Built only by reading: the claim is signed by whoever must have signed it.
@@ -132,13 +132,8 @@ impl Evidence {
 
 fn read_invite(org: OrgId, claim: &Claim, envelope: &Envelope) -> Result<Invite, BadEvidence> {
     let invite: Invite = envelope.peek(Some(org))?;
-    let named = match claim.authority {
-        ClaimAuthority::Invite(id) => id == invite.id && invite.kind.is_proven(),
-        ClaimAuthority::Pattern => invite.kind == InviteKind::Pattern,
-        ClaimAuthority::Signers => false,
-    };
     if !invite.is_well_formed() {
         return Err(BadEvidence::BadInvite);
     }
-    if named { Ok(invite) } else { Err(BadEvidence::NoAuthority) }
+    if invite.is_named_by(claim) { Ok(invite) } else { Err(BadEvidence::NoAuthority) }
 }
