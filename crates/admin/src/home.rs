@@ -252,9 +252,7 @@ impl Common {
     ) -> Result<Session<AnyDesk>, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing, restored).await?;
-        let session =
-            if restored { Session::begin_behind(folder, desk).await } else { Session::begin(folder, desk).await };
-        let mut session = session.map_err(|why| failure(doing, &why))?;
+        let mut session = Session::begin(folder, desk).await.map_err(|why| failure(doing, &why))?;
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
         if let Some(trouble) = &session.copy_trouble {
@@ -437,7 +435,7 @@ impl Common {
 }
 
 const BEHIND: &str = "keep the gateway's folder for evidence, and put the newest copy of it in its place; if there is no \
-                      newer one: freehold epoch begin";
+                      newer one: freehold gateway reopen NAME";
 
 /// How often a gateway is asked again that has not heard yet what was decided at another: for five seconds.
 const CATCHING_UP: u32 = 20;

@@ -221,17 +221,16 @@ fn check_gateway(known: &Known, contents: &Contents, kept: &Kept) -> Result<(), 
     Ok(())
 }
 
-/// The whole ledger, folded from its entries, compared with the tables that a gateway would start from.
+/// The whole ledger, checked entry by entry.
 fn check_ledger(path: &Path, known: &Known) -> Result<(State, usize), CheckError> {
     let (ledger, founding) = Ledger::open(path)?;
     if founding.id != known.org() {
         return Err(CheckError::Inconsistent("the ledger is of another org".to_owned()));
     }
-    let entries = ledger.all_entries()?;
+    let state = ledger.state(&founding, clock::now())?;
+    let entries: Vec<Envelope> = ledger.all_entries()?.into_iter().map(|signed| signed.envelope).collect();
     let count = entries.len();
-    let rows = ledger.derived()?;
-    let (state, first_bad) = check_alone(&founding, entries, &rows);
-    if let Some(bad) = first_bad {
+    if let Some(bad) = check_alone(&founding, entries, &state).first_bad {
         return Err(CheckError::LedgerDoesNotHold(bad));
     }
     match state.head() {
@@ -247,7 +246,7 @@ fn check_memory(state: &State, kept: &Kept) -> Result<(), CheckError> {
         return Ok(());
     }
     let memory: Memory = json(kept, "operator/memory.json")?;
-    if state.frontier.covers_all(&memory.frontier) {
+    if state.frontier.covers_all(&memory.pulled) {
         return Ok(());
     }
     Err(CheckError::LedgerDoesNotHold("entries are missing that the operator had seen".to_owned()))

@@ -102,7 +102,7 @@ pub struct Verify {
   freehold backup restore harbor.backup --home /srv/freehold
   freehold backup restore harbor.backup --home /tmp/look --only operator      to get at a key that was lost
 
-It never writes over an org. A restored gateway issues nothing until a new epoch has begun: it does
+It never writes over an org. A restored gateway issues nothing until it has begun another chain: it does
 not know what happened after the backup was made.")]
 pub struct Restore {
     /// The backup
@@ -213,7 +213,7 @@ struct Restored<'a> {
     /// Since the backup was made.
     unknown_since: Timestamp,
     unknown_for_seconds: u64,
-    awaits_epoch: bool,
+    awaits_reopening: bool,
 }
 
 impl Restore {
@@ -230,7 +230,7 @@ impl Restore {
         let told = Restored {
             report: &report,
             folder: folder.display().to_string(),
-            awaits_epoch: there(Half::Gateway),
+            awaits_reopening: there(Half::Gateway),
             halves,
             unknown_since: report.made_at,
             unknown_for_seconds: clock::now().since(report.made_at).0,
@@ -290,7 +290,7 @@ fn roots_in_words(report: &Report) -> String {
 fn describe_restored(told: &Restored<'_>) -> String {
     let report = told.report;
     let mut lines = vec![describe(report), format!("restored to `{}`: {}", told.folder, told.halves.join(", "))];
-    if told.awaits_epoch {
+    if told.awaits_reopening {
         lines.push(format!(
             "\nWhat happened after {} is not in it: machines that joined, left or renewed, invites that were made or\n\
              spent, and revocations. Whoever was revoked since then is NOT revoked here until you revoke it again.",
@@ -301,7 +301,7 @@ fn describe_restored(told: &Restored<'_>) -> String {
             lines.push(invites(&report.open_invites));
         }
         lines.push(
-            "The gateway issues nothing until operators begin a new epoch. Next: freehold epoch begin".to_owned(),
+            "The gateway issues nothing until operators have it begin another chain. Next: freehold gateway reopen NAME".to_owned(),
         );
     }
     lines.join("\n")

@@ -57,11 +57,10 @@ impl Send {
         let Some(pending) = pending else {
             return Err(Failure::usage(doing, "no file was named"));
         };
-        let cause = pending.action.cause(pending.org_id);
-        let restores = cause == Some(Cause::Restore);
-        let (mut session, keys) = common.signing_session_on(doing, restores).await?;
-        let does = describe::in_words(&session.known, &pending.action).map_err(|why| failed(why.into()))?;
-        session.send(&keys, &pending).await.map_err(|why| {
+        let cause = pending.handed.cause(pending.org_id);
+        let (mut session, _) = common.signing_session(doing).await?;
+        let does = describe::in_words(&session.known, &pending.handed).map_err(|why| failed(why.into()))?;
+        session.send(&pending).await.map_err(|why| {
             failure(doing, &why)
                 .hint("see what is missing: freehold sign --show FILE; if things moved on, make it anew")
         })?;

@@ -24,7 +24,7 @@ impl Common {
              machines that wait) is not told",
             desk.as_of()
         );
-        let session = Session::begin_behind(folder, AnyDesk::Home(Box::new(desk))).await;
+        let session = Session::begin(folder, AnyDesk::Home(Box::new(desk))).await;
         Some(session.map_err(|why| failure(doing, &why)))
     }
 }
@@ -38,8 +38,5 @@ pub(super) async fn hand_over(
     let before = (known.clone(), None);
     let desk = Box::pin(RemoteDesk::connect(doors.to_vec(), roots.clone(), before, true, keys.to_vec())).await;
     let Ok(desk) = desk else { return false };
-    match Box::pin(Session::begin_behind(folder.clone(), desk)).await {
-        Ok(mut session) => session.hand_lacking().await.unwrap_or(false),
-        Err(_) => false,
-    }
+    Box::pin(Session::begin(folder.clone(), desk)).await.is_ok()
 }

@@ -46,17 +46,10 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)
-        | OperateError::NotWritten(_)
+        | OperateError::NotDrafted(_)
         | OperateError::NoRandomness(_)
         | OperateError::Pending(_)
         | OperateError::Unwise(_) => Failure::new(doing, why),
-        OperateError::Replica(ReplicaError::Parted) => Failure::new(doing, why).exit(Exit::Refused).hint(
-            "compare with another gateway: --gateway HOST:PORT; to go on with this one, move `operator/replica` out of the \
-             way, and keep it as evidence",
-        ),
-        OperateError::Replica(ReplicaError::TooEarly) => Failure::new(doing, why)
-            .exit(Exit::Refused)
-            .hint("somebody took over this gateway: go to another, --gateway HOST:PORT; stop it: freehold recover --cancel"),
         OperateError::NoSuch { what, .. } => Failure::new(doing, why).hint(see(what)),
         OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
         OperateError::Unturned(unturned) => {
