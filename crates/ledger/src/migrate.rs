@@ -39,10 +39,10 @@ const VERSION_1: &str = "
 type Step = fn(&Connection) -> Result<(), LedgerError>;
 
 /// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
-const STEPS: [Step; 5] = [to_version_2, to_version_3, to_version_4, to_version_5, to_version_6];
+const STEPS: [Step; 6] = [to_version_2, to_version_3, to_version_4, to_version_5, to_version_6, to_version_7];
 
 /// The version that this program reads and writes.
-pub const CURRENT: u32 = 6;
+pub const CURRENT: u32 = 7;
 const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each version after the first");
 
 /// Says what kind of file it is to whoever finds it: `Fhld`.
@@ -116,6 +116,16 @@ fn to_version_5(db: &Connection) -> Result<(), LedgerError> {
 fn to_version_6(db: &Connection) -> Result<(), LedgerError> {
     db.execute_batch("CREATE TABLE sights (recovery TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;")?;
     derive_again(db)
+}
+
+/// Each head lists every member, so each has a map of its own: kept by what it differs in from another.
+fn to_version_7(db: &Connection) -> Result<(), LedgerError> {
+    db.execute_batch(
+        "CREATE TABLE map_changes (
+             root TEXT PRIMARY KEY, base TEXT NOT NULL, depth INTEGER NOT NULL, change TEXT NOT NULL
+         ) STRICT, WITHOUT ROWID;",
+    )?;
+    Ok(())
 }
 
 /// The derived tables follow from the entries: whoever changes what they look like has them made again.

@@ -121,6 +121,8 @@ impl Desk for HomeDesk {
             | Call::Stage { .. }
             | Call::StagePart { .. }
             | Call::StageMap { .. }
+            | Call::StageChange { .. }
+            | Call::MapChange { .. }
             | Call::Map { .. }
             | Call::Blobs { .. }
             | Call::Spare { .. }

@@ -2,8 +2,8 @@
 
 use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, SignedHead, TrustLine};
-use identity::id::{Digest, KeyId};
+use identity::head::{Head, MOST_PREVIOUS, Mandate, SignedHead, TrustLine};
+use identity::id::KeyId;
 use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
@@ -22,7 +22,7 @@ pub const MANDATE: Seconds = Seconds::DAY.times(365);
 const SHORTEST: Seconds = Seconds::DAY;
 
 impl<D: Desk> Session<D> {
-    /// The head that follows the present one.
+    /// The head that follows the present one. It lists every member that is known here, and nobody whom it revokes.
     pub fn next_head(&self, now: Timestamp, change: impl FnOnce(&mut Head)) -> Head {
         let mut head = self.known.head.head.clone();
         head.version += 1;
@@ -32,11 +32,14 @@ impl<D: Desk> Session<D> {
         head.signers = self.known.signers.as_ref();
         let rivals = self.rivals().into_iter().map(|rival| rival.digest);
         head.previous = std::iter::once(self.known.head.digest).chain(rivals).take(MOST_PREVIOUS).collect();
-        head.recent = recent(&self.known.head, now);
+        head.recent.clear();
         self.take_shown(&mut head);
         // No node has a higher one: it would never take this.
         head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
         change(&mut head);
+        if let Some(roll) = &self.roll {
+            roll.settle(&mut head, &self.known.head, &self.known.founding.record.name);
+        }
         head
     }
 
@@ -145,13 +148,6 @@ impl<D: Desk> Session<D> {
         })
         .await
     }
-}
-
-/// Heads by whose maps members may still show themselves: this one, and those that it names.
-fn recent(known: &SignedHead, now: Timestamp) -> Vec<Digest> {
-    let counts = known.head.members.is_some() && now.since(known.head.issued_at) <= RECENT;
-    let named = known.head.recent.iter().copied();
-    std::iter::once(known.digest).chain(named).filter(|_| counts).take(MOST_RECENT).collect()
 }
 
 /// How long a head was made to be fresh.

@@ -22,6 +22,11 @@ pub mod alone;
 pub mod bundles;
 pub mod outbox;
 
+// The members' map: what this home has of it, whom the next one lists, and handing it in.
+pub mod kept;
+pub mod roll;
+pub mod listing;
+
 // What is decided: a file for each.
 pub mod head;
 pub mod timely;

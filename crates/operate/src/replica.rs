@@ -72,6 +72,16 @@ impl Replica {
         Ok(Self { state, ledger, lock: Some(lock) })
     }
 
+    /// The store alone, without what follows from its entries.
+    pub(crate) fn store(folder: &OperatorFolder, founding: &Founding) -> Result<(Ledger, Lock), ReplicaError> {
+        let inside = folder.path(FOLDER);
+        file::make_private_folder(&inside)?;
+        let lock = Lock::wait(&inside.join("lock"))?;
+        let path = inside.join("ledger.db");
+        let ledger = if path.exists() { Ledger::open(&path)?.0 } else { begin(&path, founding)?.0 };
+        Ok((ledger, lock))
+    }
+
     /// Begins anew, with nothing.
     fn forget(&mut self, folder: &OperatorFolder, founding: &Founding) -> Result<(), ReplicaError> {
         (self.ledger, self.state) = begin(&folder.path(FOLDER).join("ledger.db"), founding)?;

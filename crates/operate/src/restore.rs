@@ -12,6 +12,7 @@ use wire::control::InviteView;
 
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
+use crate::listing::Basis;
 use crate::session::{Made, OperateError, Session};
 
 /// Heads that were published after the copy was taken are unknown here; so many of them are skipped.
@@ -35,7 +36,7 @@ impl<D: Desk> Session<D> {
     /// head names go in again with it.
     pub async fn begin_epoch(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
         self.lacking_names().await?;
-        self.publish(keys, |session, now| {
+        self.publish_on(keys, Basis::AsDrafted, |session, now| {
             let number = session.known.head.head.epoch.number + 1;
             let after = session.survey.frontier.0.clone();
             let head = session.next_head(now, |head| {
@@ -44,7 +45,6 @@ impl<D: Desk> Session<D> {
                 if let Some(earlier) = session.earlier_fleet() {
                     head.reverts = Some(earlier.version);
                     head.members = earlier.members;
-                    head.recent.clear();
                     head.fleet = earlier.fleet;
                     head.placements = earlier.placements;
                 }

@@ -20,9 +20,11 @@ use crate::desk::{Desk, DeskError};
 use crate::distrust::Distrust;
 use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::keys::{KeyError, SignerKeys};
+use crate::listing::Basis;
 use crate::pending::{BadPending, Pending};
 use crate::refused::is_about_turn;
 use crate::replica::ReplicaError;
+use crate::roll::Roll;
 use crate::timely::{self, ClockDoubt, Reliance};
 use crate::unturned::Unturned;
 
@@ -101,6 +103,8 @@ pub struct Session<D> {
     pub(crate) mark: Option<u64>,
     /// What the entries say, once it was asked for.
     pub(crate) fold: Option<Arc<State>>,
+    /// Whom the next head lists, while one is made.
+    pub(crate) roll: Option<Roll>,
     /// Voices of gateways that are gone, once they were needed.
     pub(crate) old_voices: Option<Vec<PublicKey>>,
     /// Marks that were not heeded, in words.
@@ -143,6 +147,7 @@ impl<D: Desk> Session<D> {
             behind: false,
             mark: None,
             fold: None,
+            roll: None,
             old_voices: None,
             odd_marks: Vec::new(),
             copy_trouble: None,
@@ -315,14 +320,26 @@ impl<D: Desk> Session<D> {
         keys: &SignerKeys,
         draft: impl Fn(&Self, Timestamp) -> Result<(Action, T), OperateError>,
     ) -> Result<Made<T>, OperateError> {
+        self.publish_on(keys, Basis::InForce, draft).await
+    }
+
+    /// The same, with the map of its head made from something else.
+    pub(crate) async fn publish_on<T>(
+        &mut self,
+        keys: &SignerKeys,
+        basis: Basis<'_>,
+        draft: impl Fn(&Self, Timestamp) -> Result<(Action, T), OperateError>,
+    ) -> Result<Made<T>, OperateError> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
         let mut attempt = 1;
         loop {
+            self.bring_roll(basis).await?;
             let now = clock::now();
             self.check_clock(now)?;
             let (action, what) = draft(self, now)?;
+            self.stage_for(&action).await?;
             let mut pending = Pending::new(&self.known, action, now);
             let signed = pending.sign(&self.known, keys)?;
             if !pending.is_complete(&self.known)? {
@@ -368,6 +385,8 @@ impl<D: Desk> Session<D> {
         if let Action::TrustRetire { bundle: None, turn, .. } = &pending.action {
             self.weigh_again(turn).await?;
         }
+        // Where it is not needed it does no good, and where it is, the gateway says what is missing.
+        let _staged = self.stage_again(&pending.action).await;
         self.hand_over(keys, pending.action.clone(), correlation).await
     }
 

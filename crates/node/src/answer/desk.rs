@@ -78,7 +78,7 @@ fn apply(state: &mut State, signed: &SignedEntry, granted: Option<&Granted>) -> 
 }
 
 /// One signer alone can hand in a map: it takes no more memory than this until the threshold has named it.
-const READ_AHEAD: usize = 256 << 20;
+pub(super) const READ_AHEAD: usize = 256 << 20;
 
 /// Invites whose revocation is on its way.
 #[derive(Debug, Default)]
@@ -111,6 +111,11 @@ impl<'a> Desk<'a> {
     /// Reads a map that was handed in, if it is whole, so that the head that names it need not wait for that.
     pub fn read_ahead(&mut self, root: Digest) {
         self.staged.keep(Published::read_within(self.ledger, root, READ_AHEAD).ok());
+    }
+
+    /// The same of one that was read already.
+    pub fn have_ready(&mut self, published: Published) {
+        self.staged.keep(Some(published));
     }
 
     /// Takes operators' entries: all or none.

@@ -1,17 +1,17 @@
 //! The head that names a fleet: drafted on what is so at that moment, signed by the threshold, handed in as one entry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use identity::head::{FleetRef, Head, InviteCut};
 use identity::id::{Digest, InviteId};
-use identity::principal::NodeName;
 use identity::time::Seconds;
 use manifest::compile::Compiled;
 use org::entry::{Action, Cause};
 
-use super::published::{Published, nodes};
+use super::published::nodes;
 use crate::desk::Desk;
 use crate::keys::SignerKeys;
+use crate::listing::Basis;
 use crate::session::{Made, OperateError, Session};
 
 /// What a person was shown, and said yes to.
@@ -25,15 +25,6 @@ pub struct FleetDraft {
     pub svid_life: Option<Seconds>,
     /// Standing patterns that are over.
     pub closes: BTreeSet<InviteId>,
-    /// Some member's leaf goes away, or has another key than before.
-    pub ends_older: bool,
-}
-
-/// Must nodes stop believing older paths? So if a name loses its leaf, or gets another key.
-pub fn ends_older(published: Option<&Published>, named: &Compiled) -> bool {
-    let now: BTreeMap<&NodeName, Digest> = nodes(&named.leaves).map(|leaf| (&leaf.name, leaf.node_key)).collect();
-    let mut before = published.into_iter().flat_map(Published::nodes);
-    before.any(|leaf| now.get(&leaf.name) != Some(&leaf.node_key))
 }
 
 impl<D: Desk> Session<D> {
@@ -44,7 +35,7 @@ impl<D: Desk> Session<D> {
         named: &Compiled,
         draft: &FleetDraft,
     ) -> Result<Made<Head>, OperateError> {
-        self.publish(keys, |session, now| {
+        self.publish_on(keys, Basis::Fleet(named), |session, now| {
             session.check_plan(named, draft.planned_on)?;
             let head = session.next_head(now, |head| {
                 head.fresh_until = now + draft.freshness;
@@ -55,7 +46,7 @@ impl<D: Desk> Session<D> {
                 for mandate in &mut head.mandates {
                     mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
                 }
-                name_members(head, named, draft.ends_older);
+                place_by_fleet(head);
             });
             Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::FleetPublish }, head))
         })
@@ -66,7 +57,10 @@ impl<D: Desk> Session<D> {
     pub(super) fn check_plan(&self, named: &Compiled, planned_on: Option<Digest>) -> Result<(), OperateError> {
         let head = &self.known.head.head;
         if head.members != planned_on {
-            let why = format!("head {} published another fleet since this plan was made: look again", head.version);
+            let why = format!(
+                "head {} published another fleet, or lists other members, since this plan was made: look again",
+                head.version
+            );
             return Err(OperateError::Unwise(why));
         }
         if let Some(leaf) = nodes(&named.leaves).find(|leaf| head.revocations.node_keys.contains(&leaf.node_key)) {
@@ -80,10 +74,6 @@ impl<D: Desk> Session<D> {
 }
 
 /// The fleet says it all: users and services are placed by manifests, no longer by the head.
-pub(super) fn name_members(head: &mut Head, named: &Compiled, ends_older: bool) {
-    head.members = Some(named.root);
+pub(super) fn place_by_fleet(head: &mut Head) {
     head.placements.clear();
-    if ends_older {
-        head.recent.clear();
-    }
 }

@@ -8,31 +8,37 @@ use identity::members::{ClassLeaves, Leaf, Meant, MembersMap, NodeLeaf};
 use manifest::compile::{Compiled, MemberKnown};
 use org::entry::{Action, Cause};
 
-use super::heads::name_members;
+use super::heads::place_by_fleet;
 use super::published::Published;
 use crate::desk::Desk;
 use crate::head::span;
 use crate::keys::SignerKeys;
+use crate::listing::Basis;
 use crate::session::{Made, OperateError, Session};
 
 impl<D: Desk> Session<D> {
-    /// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
+    /// The head to go back to: the one with this version, or the last that published another fleet than the present one. Of
     /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
     pub async fn head_before(&mut self, wanted: Option<u64>) -> Result<Head, OperateError> {
         let (sets, entries) = (self.known.signer_sets(), self.ledger().await?);
-        let mut heads: BTreeMap<u64, Head> = BTreeMap::new();
+        let (mut heads, mut fleets): (BTreeMap<u64, Head>, BTreeSet<u64>) = Default::default();
         for entry in &entries {
             if let Some(head) = entry.entry.action.head()
                 && let Some(opened) = sets.iter().find_map(|set| SignedHead::open(set, head).ok())
             {
+                if publishes_fleet(&entry.entry.action, &opened.head) {
+                    fleets.insert(opened.head.version);
+                }
                 heads.entry(opened.head.version).or_insert(opened.head);
             }
         }
         let now = &self.known.head.head;
         let Some(version) = wanted else {
-            let other =
-                |head: &Head| head.version < now.version && head.members.is_some() && head.members != now.members;
-            let earlier = heads.into_values().rev().find(other);
+            // Between two fleets there are heads that only list who came since.
+            let mut published = fleets.iter().rev().filter(|version| **version <= now.version);
+            let last = published.next().and_then(|version| heads.get(version)).and_then(|head| head.members);
+            let mut earlier = published.filter_map(|version| heads.get(version));
+            let earlier = earlier.find(|head| head.members.is_some() && head.members != last).cloned();
             let earlier =
                 earlier.ok_or_else(|| OperateError::Unwise("no earlier head published another fleet".to_owned()))?;
             if earlier.signers != self.known.signers.as_ref() {
@@ -49,7 +55,7 @@ impl<D: Desk> Session<D> {
         if head.version >= now.version {
             return Err(OperateError::Unwise(format!("head {version} is the one in force")));
         }
-        if head.members.is_none() {
+        if head.members.is_none() || fleets.first().is_none_or(|first| version < *first) {
             return Err(OperateError::Unwise(format!("head {version} was signed before a fleet was published")));
         }
         Ok(head)
@@ -59,9 +65,9 @@ impl<D: Desk> Session<D> {
         &mut self,
         keys: &SignerKeys,
         (named, to): (&Compiled, &Head),
-        (planned_on, ends_older): (Option<Digest>, bool),
+        planned_on: Option<Digest>,
     ) -> Result<Made<Head>, OperateError> {
-        self.publish(keys, |session, now| {
+        self.publish_on(keys, Basis::Fleet(named), |session, now| {
             session.check_plan(named, planned_on)?;
             let head = session.next_head(now, |head| {
                 head.reverts = Some(to.version);
@@ -71,12 +77,21 @@ impl<D: Desk> Session<D> {
                     let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
                     mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
                 }
-                name_members(head, named, ends_older);
+                place_by_fleet(head);
             });
             let cause = Cause::FleetRollback { to: to.version };
             Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, head))
         })
         .await
+    }
+}
+
+/// Does this head say what the fleet is, not only who came since?
+fn publishes_fleet(action: &Action, head: &Head) -> bool {
+    match action {
+        Action::HeadPublish { cause: Cause::FleetPublish | Cause::FleetRollback { .. }, .. } => true,
+        Action::HeadPublish { cause: Cause::Restore, .. } => head.reverts.is_some(),
+        _ => false,
     }
 }
 
