@@ -2,6 +2,8 @@
 //!
 //! Leaves are sorted by the digest of their key, so that a proof tells nobody the names of the neighbors.
 
+pub mod change;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -178,6 +180,11 @@ impl MembersMap {
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Key and value of each leaf, in the order of keys.
+    pub fn entries(&self) -> &[(Digest, Digest)] {
+        &self.entries
     }
 
     /// The value under a key.

@@ -36,6 +36,9 @@ const FIRST: &str = "
     CREATE TABLE maps (
         root TEXT NOT NULL, place INTEGER NOT NULL, leaf TEXT NOT NULL, PRIMARY KEY (root, place)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE map_changes (
+        root TEXT PRIMARY KEY, base TEXT NOT NULL, depth INTEGER NOT NULL, change TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE reports (
         number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL UNIQUE,
         received_at INTEGER NOT NULL, head INTEGER NOT NULL, report TEXT NOT NULL

@@ -108,6 +108,7 @@ impl Desk for HomeDesk {
                 let blobs = blobs.collect::<Result<Vec<_>, _>>().map_err(failed)?;
                 Ok(Answer::Blobs { blobs: blobs.into_iter().map(Bytes).collect() })
             }
+            Call::MapChange { .. } => Ok(Answer::MapChange(None)),
             // It has what it has.
             Call::Beyond { .. } => Ok(Answer::Beyond { entries: Vec::new(), more: false }),
             Call::Take { .. }
@@ -117,6 +118,7 @@ impl Desk for HomeDesk {
             | Call::Stage { .. }
             | Call::StagePart { .. }
             | Call::StageMap { .. }
+            | Call::StageChange { .. }
             | Call::Spare { .. }
             | Call::FilesMissing { .. }
             | Call::FilePart { .. }

@@ -218,7 +218,12 @@ fn fleet_changes(old: &Head, new: &Head) -> Vec<String> {
     if new.members != old.members {
         let root = |root: Option<identity::id::Digest>| root.map_or("none".to_owned(), |root| root.to_string());
         lines.push(format!("names the members' map {} (now {})", root(new.members), root(old.members)));
-        lines.push("  what is in it: check out the commit, and `freehold plan` must name the same map".to_owned());
+        let fleet = "check out the commit, and `freehold plan` must name the same map";
+        lines.push(if new.fleet == old.fleet {
+            format!("  of the fleet as it was, for the members of now; if it publishes the fleet again: {fleet}")
+        } else {
+            format!("  what is in it: {fleet}")
+        });
     } else if new.members.is_some() && new.fleet != old.fleet {
         lines.push("names the same members' map as now".to_owned());
     }

@@ -22,6 +22,9 @@ pub mod replica;
 pub mod alone;
 pub mod bundles;
 
+// Members' maps that this home has.
+pub mod kept;
+
 // What is decided: a file for each.
 pub mod head;
 pub mod timely;

@@ -1,13 +1,10 @@
 //! The operator's own copy of the ledger: pulled from gateways, folded here, and looked at when none answers.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use ground::clock;
 use ground::file::{self, FileError, Lock};
 use identity::envelope::Envelope;
-use identity::id::Digest;
-use identity::members::Leaf;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
@@ -63,6 +60,16 @@ impl Replica {
             Err(why) => return Err(why),
         };
         Ok(Self { state, ledger, lock: Some(lock) })
+    }
+
+    /// The store alone, without what follows from its entries.
+    pub(crate) fn store(folder: &OperatorFolder, founding: &Founding) -> Result<(Ledger, Lock), ReplicaError> {
+        let inside = folder.path(FOLDER);
+        file::make_private_folder(&inside)?;
+        let lock = Lock::wait(&inside.join("lock"))?;
+        let path = inside.join("ledger.db");
+        let ledger = if path.exists() { Ledger::open(&path)?.0 } else { begin(&path, founding)?.0 };
+        Ok((ledger, lock))
     }
 
     /// How many entries were new.
@@ -125,6 +132,7 @@ impl<D: Desk> Session<D> {
                 break;
             }
         }
+        let mut replica = replica.unlocked();
         self.fetch_map(&mut replica).await?;
         let (frontier, now) = (replica.state.frontier.clone(), clock::now());
         self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
@@ -135,21 +143,12 @@ impl<D: Desk> Session<D> {
     async fn fetch_map(&mut self, replica: &mut Replica) -> Result<(), OperateError> {
         let root = replica.state.head().and_then(|record| record.head.members);
         let Some(root) = root.filter(|_| replica.state.leaves().is_none()) else { return Ok(()) };
-        let published = match self.published_as(root).await {
-            Ok(published) => published,
+        match self.published_as(root).await {
+            Ok(_) => {}
             // It may come later, from another gateway.
             Err(OperateError::NotKept { .. }) => return Ok(()),
             Err(why) => return Err(why),
-        };
-        let keep = |ledger: &Ledger| -> Result<(), LedgerError> {
-            ledger.begin()?;
-            let values: Vec<Digest> = published.leaves.iter().map(Leaf::value).collect();
-            published.leaves.iter().try_for_each(|leaf| ledger.put_blob(&leaf.bytes()))?;
-            published.manifests.values().try_for_each(|bytes| ledger.put_blob(bytes))?;
-            ledger.put_map(root, 0, &values)?;
-            ledger.commit()
-        };
-        keep(&replica.ledger).inspect_err(|_| replica.ledger.roll_back()).map_err(ReplicaError::from)?;
+        }
         replica.ledger.conclude(&mut replica.state, clock::now()).map_err(ReplicaError::from)?;
         Ok(())
     }
@@ -159,7 +158,7 @@ impl<D: Desk> Session<D> {
         if self.survey.frontier.covers_all(&self.memory.pulled) {
             return Ok(());
         }
-        let replica = Replica::open(&self.folder, &self.known.founding)?;
+        let replica = Replica::open(&self.folder, &self.known.founding)?.unlocked();
         for _ in 0..MOST_PAGES {
             let before = self.survey.frontier.clone();
             let (page, _) = replica.ledger.beyond(&replica.state, &before).map_err(ReplicaError::from)?;
@@ -178,19 +177,9 @@ impl<D: Desk> Session<D> {
 
     async fn hand_map(&mut self, replica: &Replica) -> Result<(), OperateError> {
         let Some(root) = replica.state.head().and_then(|record| record.head.members) else { return Ok(()) };
-        let values = replica.ledger.map(root, 0, usize::MAX).map_err(ReplicaError::from)?;
-        let mut blobs = BTreeMap::new();
-        for value in &values {
-            let Some(bytes) = replica.ledger.blob(*value).map_err(ReplicaError::from)? else { return Ok(()) };
-            let manifest = serde_json::from_slice::<Leaf>(&bytes).ok().and_then(|leaf| leaf.manifest());
-            if let Some(manifest) = manifest
-                && let Some(bytes) = replica.ledger.blob(manifest).map_err(ReplicaError::from)?
-            {
-                blobs.insert(manifest, bytes);
-            }
-            blobs.insert(*value, bytes);
-        }
-        self.hand_in((root, &values), blobs, |_, _| {}).await
+        let Some(leaves) = self.leaves_at_home(root) else { return Ok(()) };
+        let manifests = self.manifests_at_home(&leaves);
+        self.hand_in_leaves((root, &leaves, &manifests), None, &mut |_, _| {}).await
     }
 
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.

@@ -313,6 +313,8 @@ impl<D: Desk> Session<D> {
         {
             self.weigh_again(&turn).await?;
         }
+        // Where it is not needed it does no good, and where it is, the gateway says what is missing.
+        let _staged = self.stage_again(&pending.handed).await;
         self.hand_over(pending.handed.clone(), correlation).await
     }
 

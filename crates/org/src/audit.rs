@@ -17,6 +17,8 @@ use crate::entry::{Action, SignedEntry};
 use crate::founding::FoundingRecord;
 use crate::head::AHEAD;
 use crate::invite::Invite;
+use crate::ledger::fold::Why;
+use crate::ledger::judge::NotMember;
 use crate::ledger::signers::Stance;
 use crate::release::Release;
 use crate::state::{MemberRecord, State};
@@ -106,8 +108,10 @@ fn actor(state: &State, taken: Option<&Envelope>, voice: PublicKey) -> Author {
 fn result(state: &State, signed: &SignedEntry, taken: Option<&Envelope>) -> String {
     let not = |why: &dyn std::fmt::Display| format!("void: {why}");
     let done = || DONE.to_owned();
-    if let Some(waiting) = state.fold.waiting.get(&signed.digest) {
-        return not(&waiting.why);
+    match state.fold.waiting.get(&signed.digest).map(|waiting| &waiting.why) {
+        // It had its effect, until it was taken back.
+        Some(Why::Judged(NotMember::Revoked | NotMember::Left)) | None => {}
+        Some(why) => return not(why),
     }
     let Some(envelope) = taken else { return done() };
     let digest = envelope.digest();

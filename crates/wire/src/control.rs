@@ -9,6 +9,7 @@ use identity::host::HostGlob;
 use identity::id::{Correlation, Digest, InviteId, Serial};
 use identity::key::PublicKey;
 use identity::label::Label;
+use identity::members::change::MapChange;
 use identity::principal::{Address, Name, NodeName, Principal, SignerName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -101,11 +102,22 @@ pub enum Call {
         from: u64,
         bytes: Bytes,
     },
-    /// A part of a map: digests of its leaves, in the map's order, from place `from` on.
+    /// A part of a map: digests of its leaves, in whatever order, from place `from` on.
     StageMap {
         root: Digest,
         from: u64,
         leaves: Vec<Digest>,
+    },
+    /// A map by what it differs in from one that the gateway has. It computes the root, and refuses another.
+    StageChange {
+        root: Digest,
+        base: Digest,
+        change: MapChange,
+    },
+    /// What a map differs in from one that the asker has.
+    MapChange {
+        root: Digest,
+        base: Digest,
     },
     /// A part of the map that has this root, from place `from` on.
     Map {
@@ -194,6 +206,8 @@ pub enum Answer {
         leaves: Vec<Digest>,
         next: Option<u64>,
     },
+    /// Nothing if one of the two is not there, or too much lies between them.
+    MapChange(Option<MapChange>),
     /// Those that are there and fit into one answer, in the order in which they were asked for.
     Blobs {
         blobs: Vec<Bytes>,

@@ -2,6 +2,7 @@
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
+use identity::members::change::MapChange;
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::Seconds;
@@ -24,6 +25,8 @@ pub enum ExchangeRequest {
     News(Have),
     /// A part of the members' map that has this root, from place `from` on.
     Map { root: Digest, from: u64 },
+    /// What a map differs in from one that the asker has.
+    MapChange { root: Digest, base: Digest },
     /// Leaves and manifests, by their digests.
     Blobs { digests: Vec<Digest> },
     /// A part of a file that a release or an invite names.
@@ -53,6 +56,8 @@ pub enum ExchangeAnswer {
         leaves: Vec<Digest>,
         next: Option<u64>,
     },
+    /// Nothing if one of the two is not there, or too much lies between them.
+    MapChange(Option<MapChange>),
     /// Those that are there and fit into one answer, in the order in which they were asked for.
     Blobs {
         blobs: Vec<Bytes>,

@@ -16,13 +16,14 @@ use trials::joiner::Joiner;
 use trials::place::{Place, ended, json, stderr, succeeded, until};
 use trials::stranger::{Dial, Own};
 use trials::thief::Thief;
+use wire::enroll::Issued;
 use wire::permit::Ask;
 use wire::sync::{SyncAnswer, SyncRequest};
 
 use super::{QUAY, Scene, wiki_on};
 
 /// A machine whose agent is the test: it says of itself whatever it likes.
-struct Puppet {
+pub struct Puppet {
     joiner: Joiner,
     own: Own,
     port: u16,
@@ -31,12 +32,15 @@ struct Puppet {
 
 impl Puppet {
     fn join(place: &Place, name: &str) -> Self {
-        let (joiner, issued) = Joiner::join(&place.code(&[]), name, place.port);
-        let own = joiner.own(&issued);
-        Self { joiner, own, port: place.port, schema: SCHEMA }
+        Self::of(Joiner::join(&place.code(&[]), name, place.port), place.port)
     }
 
-    fn sync(&self, report: Option<Report>, waits_for: Option<Digest>) -> SyncAnswer {
+    pub fn of((joiner, issued): (Joiner, Issued), port: u16) -> Self {
+        let own = joiner.own(&issued);
+        Self { joiner, own, port, schema: SCHEMA }
+    }
+
+    pub fn sync(&self, report: Option<Report>, waits_for: Option<Digest>) -> SyncAnswer {
         let sealed = |report: Report| {
             Envelope::seal(Some(self.joiner.code.org), &report).unwrap().signed(&self.joiner.node_key).unwrap()
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
@@ -82,6 +83,14 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         }
         Call::StageMap { root, from, leaves } => {
             gateway.writer.run(move |desk| stage::map(desk, root, (from, &leaves))).await
+        }
+        Call::StageChange { root, base, change } => {
+            let shelf = Arc::clone(&gateway.shelf);
+            gateway.writer.run(move |desk| stage::change(desk, &shelf, (root, base), &change)).await
+        }
+        Call::MapChange { root, base } => {
+            let change = gateway.writer.run(move |desk| stage::read_change(desk, root, base)).await?;
+            Ok(Answer::MapChange(change))
         }
         Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,

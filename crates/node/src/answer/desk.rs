@@ -66,7 +66,7 @@ impl Taken {
 }
 
 /// One signer alone can hand in a map: it takes no more memory than this until the threshold has named it.
-const READ_AHEAD: usize = 256 << 20;
+pub(super) const READ_AHEAD: usize = 256 << 20;
 
 /// Invites whose revocation is on its way.
 #[derive(Debug, Default)]
@@ -99,6 +99,11 @@ impl<'a> Desk<'a> {
     /// Reads a map that was handed in, if it is whole, so that the head that names it need not wait for that.
     pub fn read_ahead(&mut self, root: Digest) {
         self.staged.keep(Published::read_within(self.ledger, root, READ_AHEAD).ok());
+    }
+
+    /// The same of one that was read already.
+    pub fn have_ready(&mut self, published: Published) {
+        self.staged.keep(Some(published));
     }
 
     /// Takes what operators signed: all or none. What is here already is not written again.

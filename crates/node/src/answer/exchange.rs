@@ -36,6 +36,10 @@ pub async fn answer(
                 _ => Err(Refusal::NotFound { what: "map".to_owned() }),
             }
         }
+        ExchangeRequest::MapChange { root, base } => {
+            let change = gateway.writer.run(move |desk| stage::read_change(desk, root, base)).await?;
+            Ok(ExchangeAnswer::MapChange(change))
+        }
         ExchangeRequest::File { digest, from } => fetch::part(gateway, digest, from).await,
         ExchangeRequest::Issuers {} => Ok(ExchangeAnswer::Issuers { issuers: trust::known(gateway).await? }),
         ExchangeRequest::Blobs { digests } => {

@@ -254,7 +254,7 @@ async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(
 /// Fetches a map, its leaves and their manifests, each by its digest.
 async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Result<(), ExchangeError> {
     let whole = move |desk: &mut Desk<'_>| desk.keep(|desk| Published::is_whole(desk.ledger, root));
-    if gateway.writer.run(whole).await? {
+    if gateway.writer.run(whole).await? || fetch_change(gateway, line, root).await? {
         return Ok(());
     }
     let mut from = 0;
@@ -267,8 +267,30 @@ async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Res
             None => break,
         }
     }
+    fetch_blobs(gateway, line, root, move |desk| stage::lacking(desk, root)).await
+}
+
+/// Fetches what a map differs in from the one that is published here. False if it cannot be had so.
+async fn fetch_change(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Result<bool, ExchangeError> {
+    let Some(base) = gateway.shelf.now().map(|published| published.root()) else { return Ok(false) };
+    let answer = line.ask(Ask::Exchange, &ExchangeRequest::MapChange { root, base }).await;
+    let Ok(ExchangeAnswer::MapChange(Some(change))) = answer else { return Ok(false) };
+    let come = change.come.clone();
+    fetch_blobs(gateway, line, root, move |desk| stage::lacking_of(desk, come.clone())).await?;
+    let shelf = Arc::clone(&gateway.shelf);
+    // Whoever lies about the difference is asked for the whole.
+    let kept = gateway.writer.run(move |desk| stage::change(desk, &shelf, (root, base), &change)).await;
+    Ok(kept.is_ok())
+}
+
+async fn fetch_blobs(
+    gateway: &Arc<Gateway>,
+    line: &mut Believed,
+    root: Digest,
+    lacking: impl Fn(&mut Desk<'_>) -> Result<Vec<Digest>, Refusal> + Clone + Send + 'static,
+) -> Result<(), ExchangeError> {
     loop {
-        let wanted = gateway.writer.run(move |desk| stage::lacking(desk, root)).await?;
+        let wanted = gateway.writer.run(lacking.clone()).await?;
         if wanted.is_empty() {
             return Ok(());
         }

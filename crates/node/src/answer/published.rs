@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use identity::id::Digest;
+use identity::members::change::MapChange;
 use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf, Said};
 use identity::principal::{Name, NodeName, Principal};
 use manifest::stored::Manifest;
 use org::state::State;
 use tokio::sync::watch;
 
+use crate::answer::desk::READ_AHEAD;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
 
@@ -40,15 +42,16 @@ impl Shelf {
         if self.now().map(|published| published.root()) == root {
             return;
         }
-        let read = |root| match fresh {
-            Some(fresh) if fresh.root() == root => Some(fresh),
-            _ => Published::read(ledger, root)
-                .inspect_err(|why| {
-                    tracing::error!(%why, "what is published to nodes cannot be read: they learn nothing new");
-                })
-                .ok(),
+        let Some(root) = root else { return self.now.store(None) };
+        let read = match fresh {
+            Some(fresh) if fresh.root() == root => Ok(fresh),
+            _ => Published::read(ledger, root),
         };
-        self.now.store(root.and_then(read).map(Arc::new));
+        match read {
+            Ok(published) => self.now.store(Some(Arc::new(published))),
+            // Whose name is whose, and who is where, the one before says meanwhile.
+            Err(why) => tracing::error!(%why, "what is published to nodes cannot be read: they learn nothing new"),
+        }
     }
 
     /// Wakes everybody who waits for news.
@@ -116,15 +119,17 @@ fn wanted(leaves: &[Leaf]) -> BTreeSet<Digest> {
     leaves.iter().filter_map(Leaf::manifest).collect()
 }
 
-fn read_leaves(ledger: &Ledger, root: Digest) -> Result<(MembersMap, Vec<Leaf>), Incomplete> {
+fn read_leaf(ledger: &Ledger, value: Digest) -> Result<Leaf, Incomplete> {
+    let bytes = ledger.blob(value)?.ok_or(Incomplete::Missing(value))?;
+    let leaf: Leaf = serde_json::from_slice(&bytes).map_err(|_| Incomplete::Unreadable(value))?;
+    // A leaf has one written form; another would have another digest on every node.
+    if leaf.value() == value { Ok(leaf) } else { Err(Incomplete::Unreadable(value)) }
+}
+
+fn read_leaves(ledger: &Ledger, root: Digest, values: Vec<Digest>) -> Result<(MembersMap, Vec<Leaf>), Incomplete> {
     let (mut entries, mut leaves) = (Vec::new(), Vec::new());
-    for value in ledger.map(root, 0, usize::MAX)? {
-        let bytes = ledger.blob(value)?.ok_or(Incomplete::Missing(value))?;
-        let leaf: Leaf = serde_json::from_slice(&bytes).map_err(|_| Incomplete::Unreadable(value))?;
-        // A leaf has one written form; another would have another digest on every node.
-        if leaf.value() != value {
-            return Err(Incomplete::Unreadable(value));
-        }
+    for value in values {
+        let leaf = read_leaf(ledger, value)?;
         entries.push((leaf.key(), value));
         leaves.push(leaf);
     }
@@ -156,12 +161,56 @@ impl Published {
     }
 
     /// The same, if its manifests have so many bytes at most.
-    pub fn read_within(ledger: &Ledger, root: Digest, mut most: usize) -> Result<Self, Incomplete> {
-        let (map, leaves) = read_leaves(ledger, root)?;
+    pub fn read_within(ledger: &Ledger, root: Digest, most: usize) -> Result<Self, Incomplete> {
+        let read = read_leaves(ledger, root, ledger.map(root, 0, usize::MAX)?)?;
+        Self::with_manifests(ledger, read, (&HashMap::new(), most))
+    }
+
+    /// The map that a change makes of another, if it has this root. What is published of that other need not be read again.
+    pub fn changed(
+        ledger: &Ledger,
+        base: Option<&Self>,
+        (root, values): (Digest, Vec<Digest>),
+        change: &MapChange,
+    ) -> Result<Self, Incomplete> {
+        let Some(base) = base else {
+            return Self::with_manifests(ledger, read_leaves(ledger, root, values)?, (&HashMap::new(), READ_AHEAD));
+        };
+        let mut entries: BTreeMap<Digest, Digest> = base.map.entries().iter().copied().collect();
+        let classes = base.classes.iter().map(|leaf| Leaf::Class(leaf.clone()));
+        let nodes = base.nodes.values().map(|leaf| Leaf::Node(leaf.clone()));
+        let gone: BTreeSet<&Digest> = change.go.iter().collect();
+        let mut leaves: Vec<Leaf> = classes.chain(nodes).collect();
+        leaves.retain(|leaf| entries.get(&leaf.key()).is_some_and(|value| !gone.contains(value)));
+        entries.retain(|_, value| !gone.contains(value));
+        for value in &change.come {
+            let leaf = read_leaf(ledger, *value)?;
+            if entries.insert(leaf.key(), *value).is_some() {
+                return Err(Incomplete::NoMap(root));
+            }
+            leaves.push(leaf);
+        }
+        let map = MembersMap::new(entries).map_err(|_| Incomplete::NoMap(root))?;
+        if map.root() != root {
+            return Err(Incomplete::NoMap(root));
+        }
+        check_classes(&leaves)?;
+        Self::with_manifests(ledger, (map, leaves), (&base.manifests, READ_AHEAD))
+    }
+
+    fn with_manifests(
+        ledger: &Ledger,
+        (map, leaves): (MembersMap, Vec<Leaf>),
+        (had, mut most): (&HashMap<Digest, Arc<[u8]>>, usize),
+    ) -> Result<Self, Incomplete> {
         let (mut nodes, mut classes, mut manifests) = (BTreeMap::new(), Vec::new(), HashMap::new());
         for digest in wanted(&leaves) {
+            if let Some(bytes) = had.get(&digest) {
+                manifests.insert(digest, Arc::clone(bytes));
+                continue;
+            }
             let bytes = ledger.blob(digest)?.ok_or(Incomplete::Missing(digest))?;
-            most = most.checked_sub(bytes.len()).ok_or(Incomplete::TooLarge(root))?;
+            most = most.checked_sub(bytes.len()).ok_or_else(|| Incomplete::TooLarge(map.root()))?;
             manifests.insert(digest, Arc::from(bytes));
         }
         for leaf in leaves {
@@ -175,7 +224,7 @@ impl Published {
 
     /// Could it be read? Without reading what one signer alone may have made as large as the disk.
     pub fn is_whole(ledger: &Ledger, root: Digest) -> Result<bool, LedgerError> {
-        let leaves = match read_leaves(ledger, root) {
+        let leaves = match read_leaves(ledger, root, ledger.map(root, 0, usize::MAX)?) {
             Ok((_, leaves)) => leaves,
             Err(Incomplete::Ledger(why)) => return Err(why),
             Err(_) => return Ok(false),

@@ -14,6 +14,7 @@ impl<D: Desk> Session<D> {
     /// Everything that the head in force names. `told` hears for how many nodes it is there, of how many.
     pub async fn tree(&mut self, now: Timestamp, mut told: impl FnMut(usize, usize)) -> Result<Contents, OperateError> {
         let nothing = || OperateError::Unwise("no fleet is published: there is nothing to write".to_owned());
+        self.known.head.head.fleet.as_ref().ok_or_else(nothing)?;
         let published = self.published().await?.ok_or_else(nothing)?;
         let mut contents = self.documents(now).await?;
         let (all, classes) = (published.nodes().count(), ClassLeaves::of(&published.leaves));
