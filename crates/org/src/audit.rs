@@ -182,7 +182,9 @@ fn tell_taken(org: OrgId, envelope: &Envelope) -> Told {
     let (org, digest) = (Some(org), envelope.digest());
     match envelope.kind() {
         FoundingRecord::KIND => plain("org.found", OrgId(digest.0).to_string(), digest),
-        Head::KIND => envelope.peek(org).map_or_else(|_| plain("head.publish", unreadable(), digest), |head| tell_head(&head, digest)),
+        Head::KIND => envelope
+            .peek(org)
+            .map_or_else(|_| plain("head.publish", unreadable(), digest), |head| tell_head(&head, digest)),
         Succession::KIND | Recovery::KIND => {
             let own = envelope.peek::<Succession>(org).map(|body| body.version);
             let version = own.or_else(|_| envelope.peek::<Recovery>(org).map(|body| body.version)).ok();
@@ -199,7 +201,12 @@ fn tell_taken(org: OrgId, envelope: &Envelope) -> Told {
         Release::KIND => {
             let number = envelope.peek::<Release>(org).ok().map(|release| release.number);
             let replaces = number.filter(|number| *number > 1).map(|number| number - 1);
-            Told { action: "release.sign", subject: "agents".to_owned(), version: (number, replaces), fingerprint: digest }
+            Told {
+                action: "release.sign",
+                subject: "agents".to_owned(),
+                version: (number, replaces),
+                fingerprint: digest,
+            }
         }
         Invite::KIND => {
             let id = envelope.peek::<Invite>(org).map_or_else(|_| unreadable(), |body| body.id.to_string());

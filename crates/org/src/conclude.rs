@@ -44,7 +44,8 @@ impl State {
                 self.file(digest, object);
             }
         }
-        self.voices = self.heads().flat_map(|record| &record.head.mandates).map(|it| (it.voice, it.gateway.clone())).collect();
+        self.voices =
+            self.heads().flat_map(|record| &record.head.mandates).map(|it| (it.voice, it.gateway.clone())).collect();
         self.denied = self.replica.denied(&self.ground);
         self.fold = self.replica.fold(&self.ground);
         self.frontier = Frontier::of(&self.replica.chains);
@@ -84,7 +85,8 @@ impl State {
             }
             Waiver::KIND => {
                 let waiver = object.peek::<Waiver>(org).ok();
-                if waiver.is_some_and(|waiver| waiver.until.since(waiver.from) <= Waiver::LONGEST) && self.is_signed(&object)
+                if waiver.is_some_and(|waiver| waiver.until.since(waiver.from) <= Waiver::LONGEST)
+                    && self.is_signed(&object)
                 {
                     self.waivers.insert(digest, object);
                 }

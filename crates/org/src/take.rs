@@ -49,7 +49,12 @@ impl State {
 
     /// Takes an entry that this gateway has just written at the end of its chain. What would not count is not taken, and
     /// not to be written down: nobody else needs to judge it.
-    pub fn take_own(&mut self, signed: &SignedEntry, granted: Option<&Granted>, now: Timestamp) -> Result<(), NotTaken> {
+    pub fn take_own(
+        &mut self,
+        signed: &SignedEntry,
+        granted: Option<&Granted>,
+        now: Timestamp,
+    ) -> Result<(), NotTaken> {
         let (voice, entry) = (signed.entry.voice, &signed.entry);
         let end = self.frontier.place_of(&voice);
         if entry.previous != end.map(|end| end.digest) || entry.seq != end.map_or(1, |end| end.seq.saturating_add(1)) {

@@ -8,8 +8,8 @@ use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 
 use crate::admission::{Claim, ClaimAuthority};
-use crate::invite::{Invite, InviteKind};
 use crate::entry::{Action, SignedEntry};
+use crate::invite::{Invite, InviteKind};
 use crate::ledger::ground::Ground;
 
 /// Built only by reading: the claim is signed by whoever must have signed it.
