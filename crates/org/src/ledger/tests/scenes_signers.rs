@@ -175,6 +175,20 @@ fn a_recovery_that_a_stolen_voice_or_author_dates_back_waits_as_long_as_any() {
 }
 
 #[test]
+fn a_recovery_sown_early_leaves_nobody_without_a_head() {
+    let org = Org::new(1, &["ann"]);
+    let (mut home, mut peer) = (org.replica(), org.replica());
+    let (bob, eve) = (org.later(2, 1, &["bob"]), org.later(3, 1, &["eve"]));
+    let named = publish(&org, &mut home, (1, &["ann"]), &Wish::default());
+    tell(&mut peer, &org.recovery(&bob, &eve, org.first.digest(), PHRASES), 1);
+    // The head that it names is on its way.
+    tell(&mut peer, &org.succession(&org.set(), &bob, named.digest(), &["ann"]), 1);
+    assert_eq!((in_force(&peer, 1).set, head_of(&peer, 1)), (org.set(), Some(org.first.digest())));
+    hear(&mut peer, &named, 2);
+    assert_eq!((in_force(&peer, 2).set, head_of(&peer, 2)), (bob, Some(named.digest())));
+}
+
+#[test]
 fn a_recovery_sown_before_the_succession_that_it_would_replace_waits_from_then_on() {
     let org = Org::new(1, &["ann"]);
     let (mut home, bob, eve) = (org.replica(), org.later(2, 1, &["bob"]), org.later(3, 1, &["eve"]));
