@@ -286,7 +286,7 @@ pub fn invite(id: &str, names: &[&str], rights: &[(&str, u32)], until: u64) -> I
     }
 }
 
-fn claim(key: &str, name: &str, authority: ClaimAuthority) -> Claim {
+pub fn claim(key: &str, name: &str, authority: ClaimAuthority) -> Claim {
     Claim {
         authority,
         node_key: machine(key).public(),
