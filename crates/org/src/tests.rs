@@ -1,1 +1,6 @@
-//! Every refusal of a joiner, held against real signatures.
+//! What a replica says of the org, held against real signatures.
+
+mod world;
+mod laws;
+mod joining;
+mod kinds;
