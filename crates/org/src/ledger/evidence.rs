@@ -115,6 +115,12 @@ impl Evidence {
 
 fn read_invite(org: OrgId, claim: &Claim, envelope: &Envelope) -> Result<Invite, BadEvidence> {
     let invite: Invite = envelope.peek(Some(org))?;
+    check_named(claim, &invite)?;
+    Ok(invite)
+}
+
+/// Is it the invite that the claim goes by?
+pub(crate) fn check_named(claim: &Claim, invite: &Invite) -> Result<(), BadEvidence> {
     let named = match claim.authority {
         ClaimAuthority::Invite(id) => id == invite.id && invite.kind.is_proven(),
         ClaimAuthority::Pattern => invite.kind == InviteKind::Pattern,
@@ -123,5 +129,5 @@ fn read_invite(org: OrgId, claim: &Claim, envelope: &Envelope) -> Result<Invite,
     if !invite.is_well_formed() {
         return Err(BadEvidence::BadInvite);
     }
-    if named { Ok(invite) } else { Err(BadEvidence::NoAuthority) }
+    if named { Ok(()) } else { Err(BadEvidence::NoAuthority) }
 }
