@@ -61,7 +61,8 @@ impl State {
     ) -> Result<(), NotTaken> {
         let (voice, entry) = (signed.entry.voice, &signed.entry);
         let end = self.frontier.place_of(&voice);
-        if entry.previous != end.map(|end| end.digest) || entry.seq != end.map_or(1, |end| end.seq.saturating_add(1)) {
+        let next = end.map_or(Some(1), |end| end.seq.checked_add(1));
+        if entry.previous != end.map(|end| end.digest) || Some(entry.seq) != next {
             return Err(NotTaken::OutOfTurn);
         }
         let granted = granted.and_then(|granted| granted.written(signed));
