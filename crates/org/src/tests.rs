@@ -16,3 +16,5 @@ mod looking_back;
 mod meeting;
 mod parsing;
 mod governing;
+mod taking_back;
+mod attacks;
