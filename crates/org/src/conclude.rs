@@ -17,9 +17,9 @@ use crate::frontier::Frontier;
 use crate::invite::Invite;
 use crate::ledger::chain::{Act, Written};
 use crate::ledger::evidence::Evidence;
-use crate::ledger::ground::{Ground, ground};
+use crate::ledger::ground::{Ground, frozen_ground, ground};
 use crate::ledger::replica::Replica;
-use crate::ledger::signers::{InForce, Signers};
+use crate::ledger::signers::Signers;
 use crate::release::Release;
 use crate::state::{
     AdmissionRecord, BundleRecord, InviteRecord, MemberRecord, ReleaseRecord, Standing, State, SuspensionRecord,
@@ -30,13 +30,17 @@ impl State {
     /// Judges everything that is here, as of now.
     pub fn conclude(&mut self, now: Timestamp) {
         self.as_of = now;
-        let before = self.ground.set.as_ref();
+        let before: Vec<Digest> = self.signer_sets().map(|set| set.id).collect();
         self.signers = self.replica.signers(now);
         self.ground = Self::ground_of(&self.replica, &self.signers);
         self.revocations = self.ground.revoked.clone();
-        if self.ground.set.as_ref() != before {
-            // Other signers' words count now.
+        if !self.signer_sets().map(|set| set.id).eq(before) {
+            // Other signers' words count now, and what only those signed who were never in force is nobody's.
             self.fresh = self.replica.objects.keys().copied().collect();
+            self.invites.clear();
+            self.invite_ids.clear();
+            self.waivers.clear();
+            self.consents.clear();
             self.suspensions.clear();
         }
         for digest in std::mem::take(&mut self.fresh) {
@@ -44,8 +48,9 @@ impl State {
                 self.file(digest, object);
             }
         }
-        self.voices =
-            self.heads().flat_map(|record| &record.head.mandates).map(|it| (it.voice, it.gateway.clone())).collect();
+        // What the head in force says of a voice comes last, and stays.
+        let mandates = self.heads().chain(self.head()).flat_map(|record| &record.head.mandates);
+        self.voices = mandates.map(|mandate| (mandate.voice, mandate.gateway.clone())).collect();
         self.denied = self.replica.denied(&self.ground);
         self.fold = self.replica.fold(&self.ground);
         self.frontier = Frontier::of(&self.replica.chains);
@@ -57,7 +62,7 @@ impl State {
     pub(crate) fn ground_of(replica: &Replica, signers: &Signers) -> Ground {
         match signers {
             Signers::InForce(in_force) => ground(replica.org, in_force, &replica.heads),
-            Signers::Frozen(frozen) => ground(replica.org, &InForce::before(frozen), &replica.heads),
+            Signers::Frozen(frozen) => frozen_ground(replica.org, frozen, &replica.heads),
         }
     }
 
@@ -79,7 +84,7 @@ impl State {
                 }
             }
             Release::KIND => {
-                if let Ok(release) = object.peek::<Release>(org) {
+                if let Some(release) = object.peek::<Release>(org).ok().filter(|release| release.check().is_ok()) {
                     self.releases.insert(digest, ReleaseRecord { release, envelope: object });
                 }
             }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use identity::envelope::Envelope;
+use identity::envelope::{Envelope, Payload as _};
 use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::approve::{Approved, Verdict};
+use crate::approve::{Approved, Verdict, Waiver};
 use crate::invite::Invite;
 use crate::ledger::counts::{NotCounted, counts};
 use crate::state::{InviteRecord, State};
@@ -40,7 +40,12 @@ impl State {
     pub fn approval_of(&self, invite: &Invite, claim: Digest, name: &NodeName, at: Timestamp) -> Option<&Envelope> {
         let said = self.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
         let signers = self.signer_set();
-        let holds = |envelope: &&Envelope| Approved::check(envelope, (invite, claim), name, at, signers).is_some();
+        // A waiver needs the threshold of those in force, whatever the invite asks for.
+        let stands =
+            |envelope: &Envelope| envelope.kind() != Waiver::KIND || counts::<Waiver>(envelope, &self.ground).is_ok();
+        let holds = |envelope: &&Envelope| {
+            Approved::check(envelope, (invite, claim), name, at, signers).is_some() && stands(envelope)
+        };
         said.into_iter().chain(self.open_waivers()).find(holds)
     }
 }

@@ -57,6 +57,9 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
     if state.revocations.node_keys.contains(&key) {
         return Err(Refusal::KeyRevoked);
     }
+    if state.fold.left.contains(&key) {
+        return Err(Refusal::KeyLeft);
+    }
     check_replaced(state, claim)?;
     let record = match claim.authority {
         ClaimAuthority::Invite(id) => {
@@ -69,8 +72,13 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
     if let Some(member) = state.members.get(&key) {
         return again(state, (key, member), record, claim);
     }
+    // The operators' map may list it although the chain of who let it in is not here.
+    if let Some(name) = state.fold.listed.get(&key).filter(|name| **name != claim.name) {
+        return Err(Refusal::NameTaken { name: name.clone() });
+    }
     check_open(state, record, attempt)?;
     match record.invite.approval {
+        Approval::None if state.is_denied(attempt.claimed) => Err(Refusal::Denied),
         Approval::None => Ok(Verdict::Admit { invite: record, approval: None }),
         Approval::Human if state.is_denied(attempt.claimed) => Err(Refusal::Denied),
         Approval::Human => {
@@ -114,11 +122,11 @@ fn check_open(state: &State, record: &InviteRecord, attempt: Attempt<'_>) -> Res
     }
     record.invite.check_time(attempt.now)?;
     let voice = state.head().and_then(|head| head.head.mandate_of(attempt.gateway)).map(|mandate| mandate.voice);
-    let right = voice.and_then(|voice| record.invite.right_of(voice));
-    match (right, record.uses_left(attempt.gateway)) {
-        (None, _) => return Err(Refusal::InviteNotHere),
-        (Some(Uses::Limited(uses)), Some(0)) => return Err(Refusal::InviteUsedUp { uses }),
-        (Some(_), _) => {}
+    let spent = voice.and_then(|voice| record.spent_at.get(&voice)).copied().unwrap_or(0);
+    match voice.and_then(|voice| record.invite.right_of(voice)) {
+        None => return Err(Refusal::InviteNotHere),
+        Some(Uses::Limited(uses)) if spent >= uses => return Err(Refusal::InviteUsedUp { uses }),
+        Some(Uses::Limited(_) | Uses::Unlimited) => {}
     }
     record.invite.check_network(attempt.source)?;
     record.invite.check_claim(attempt.claim)

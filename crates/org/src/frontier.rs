@@ -63,7 +63,8 @@ impl Frontier {
 
 fn end(entries: &Entries) -> Option<Recorded> {
     let mut places: BTreeMap<u64, &Written> = BTreeMap::new();
-    for written in entries.values() {
+    // No chain has a place before the first.
+    for written in entries.values().filter(|written| written.seq > 0) {
         // Of two at one place the lower digest: they come in that order.
         places.entry(written.seq).or_insert(written);
     }
@@ -112,7 +113,7 @@ mod tests {
             let entries: Entries = places.iter().map(|seq| written(*seq)).collect();
             Frontier::of(&[(voice(), entries)].into()).seq_of(&voice())
         };
-        assert_eq!([reached(&[1, 2, 3]), reached(&[1, 2, 4]), reached(&[2, 3])], [3, 2, 0]);
+        assert_eq!([reached(&[1, 2, 3]), reached(&[1, 2, 4]), reached(&[2, 3]), reached(&[0, 1, 2])], [3, 2, 0, 2]);
     }
 
     #[test]

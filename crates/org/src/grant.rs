@@ -11,7 +11,7 @@ use crate::enroll::Verdict;
 use crate::entry::{Action, SignedEntry};
 use crate::invite::{Approval, Invite};
 use crate::ledger::chain::{Act, Written};
-use crate::ledger::evidence::{BadEvidence, Evidence};
+use crate::ledger::evidence::{BadEvidence, Evidence, check_named};
 
 /// A claim that its invite's key and its node key have signed, and the key that it takes the place of, if any. Built
 /// only by checking them all.
@@ -85,6 +85,7 @@ impl Granted {
         if under != invite.id {
             return Err(BadEvidence::NoAuthority);
         }
+        check_named(&claim, &invite)?;
         let approval = approval.filter(|_| invite.approval == Approval::Human);
         let action = Action::NodeAdmit { claim: signed_claim, invite: Some(envelope), approval };
         Ok(Self { action, claim, invite })

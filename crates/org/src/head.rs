@@ -45,6 +45,7 @@ impl State {
     }
 
     pub fn is_older_than(&self, head: &Head) -> bool {
-        self.head().is_none_or(|own| head.version > own.head.version)
+        let rank = |head: &Head| (head.signers.version, head.version);
+        self.head().is_none_or(|own| rank(head) > rank(&own.head))
     }
 }

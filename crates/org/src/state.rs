@@ -15,7 +15,7 @@ use crate::admission::Claim;
 use crate::approve::Verdict;
 use crate::founding::Founding;
 use crate::frontier::Frontier;
-use crate::invite::{Invite, Uses};
+use crate::invite::{Invite, Right, Uses};
 use crate::ledger::fold::{self, Leaves, Why};
 use crate::ledger::ground::Ground;
 use crate::ledger::replica::Replica;
@@ -112,12 +112,13 @@ impl InviteRecord {
 
     /// Nothing: without limit.
     pub fn uses_left(&self, gateway: &NodeName) -> Option<u32> {
-        let right = self.invite.rights.iter().find(|right| right.gateway == *gateway);
-        let Some(right) = right else { return Some(0) };
-        match right.uses {
+        let rights = self.invite.rights.iter().filter(|right| right.gateway == *gateway);
+        let left = |right: &Right| match right.uses {
             Uses::Unlimited => None,
             Uses::Limited(n) => Some(n.saturating_sub(self.spent_at.get(&right.voice).copied().unwrap_or(0))),
-        }
+        };
+        // Of several voices each spends its own.
+        rights.map(left).try_fold(0_u32, |sum, left| Some(sum.saturating_add(left?)))
     }
 }
 
@@ -238,7 +239,8 @@ impl State {
 
     /// A head that the one in force reaches, or a rival, by its digest.
     pub fn head_named(&self, digest: Digest) -> Option<&HeadRecord> {
-        self.replica.heads.get(&digest)
+        let counts = self.ground.reached.contains(&digest) || self.ground.rivals.iter().any(|it| it.digest == digest);
+        self.replica.heads.get(&digest).filter(|_| counts)
     }
 
     /// Every head that was published under a number by the signers in force, or is reached from the head in force.

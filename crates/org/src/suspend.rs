@@ -1,5 +1,7 @@
 //! Suspension: one signer alone may stop a node for a day, each signer once.
 
+use std::collections::BTreeSet;
+
 use identity::envelope::Payload;
 use identity::id::Digest;
 use identity::principal::NodeName;
@@ -50,7 +52,10 @@ impl State {
 
     /// By the signers' own dates, for looking back. What counts now is asked of `Suspensions`, by one's own first sight.
     pub fn is_suspended(&self, node_key: Digest, now: Timestamp) -> Option<&SuspensionRecord> {
+        // A signer's first word alone: it cannot be repeated.
+        let mut signers = BTreeSet::new();
         let records = self.suspensions.get(&node_key).into_iter().flatten();
+        let records = records.filter(|record| signers.insert(&record.by));
         let in_force = records.filter(|record| record.at <= now + Seconds::MINUTE && now < record.until);
         in_force.max_by_key(|record| record.until)
     }

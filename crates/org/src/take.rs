@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use identity::envelope::{BadEnvelope, Envelope};
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{Cause, Recorded};
 use identity::id::Digest;
 use identity::key::PublicKey;
@@ -11,7 +11,7 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 
 use crate::conclude::{admission, evidence_of};
-use crate::entry::{Action, SignedEntry, Under};
+use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::grant::Granted;
 use crate::ledger::chain::{Act, Written};
 use crate::ledger::fold::{Admitted, Leaves, Why};
@@ -40,6 +40,10 @@ pub enum NotTaken {
 impl State {
     /// Takes whatever it is. The caller concludes when all is there.
     pub fn take(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
+        if envelope.kind() == Entry::KIND {
+            self.take_entry(&SignedEntry::open(self.org, envelope.clone())?, now);
+            return Ok(());
+        }
         self.fresh.insert(envelope.digest());
         self.replica.take(envelope, now)
     }
@@ -118,36 +122,70 @@ impl State {
     ) -> Result<Effect, NotTaken> {
         let (voice, entry) = (signed.entry.voice, &signed.entry);
         let end = self.frontier.place_of(&voice);
-        if entry.previous != end.map(|end| end.digest) || entry.seq != end.map_or(1, |end| end.seq.saturating_add(1)) {
+        let next = end.map_or(Some(1), |end| end.seq.checked_add(1));
+        if entry.previous != end.map(|end| end.digest) || Some(entry.seq) != next {
             return Err(NotTaken::OutOfTurn);
         }
         let granted = granted.and_then(|granted| granted.written(signed));
-        let effect = match &entry.action {
+        match &entry.action {
             Action::NodeAdmit { .. } => {
+                if !self.goes_on(&voice, end) {
+                    let forked = self.fold.forks.contains_key(&voice);
+                    let why = if forked { NotMember::Forked } else { NotMember::NotLinked };
+                    return Err(Why::from(why).into());
+                }
                 let written = granted.unwrap_or_else(|| Written::read(self.org, signed));
-                if self.is_plain(&written) { self.admit(written)? } else { self.admit_aside(written, now)? }
+                if self.is_plain(&written, &entry.action) {
+                    self.admit(written)
+                } else {
+                    self.admit_aside(written, &entry.action, now)
+                }
             }
-            Action::NodeJoin { node_key, .. } => {
-                self.replica.take_written(Written::doing(signed, Act::Join(*node_key)));
+            Action::NodeJoin { node_key, .. } if self.goes_on(&voice, end) => {
+                self.append(Written::doing(signed, Act::Join(*node_key)));
                 self.fold.joined.insert(*node_key);
                 self.seat_again(*node_key);
-                Effect::Narrow
+                Ok(Effect::Narrow)
             }
-            Action::NodeLeave { .. } | Action::Take { .. } => {
+            // Whatever becomes of its chain, operators must be able to hand things in.
+            Action::NodeJoin { .. } | Action::NodeLeave { .. } | Action::Take { .. } => {
                 self.take_entry(signed, now);
                 self.conclude(now);
-                Effect::Wide
+                Ok(Effect::Wide)
             }
-        };
-        self.frontier.0.insert(voice, signed.place());
-        Ok(effect)
+        }
     }
 
-    /// Does it concern nobody but a new machine?
-    fn is_plain(&self, written: &Written) -> bool {
+    /// Does the chain end there for everybody: linked to the record, unforked, and nothing known of it beyond?
+    fn goes_on(&self, voice: &PublicKey, end: Option<Recorded>) -> bool {
+        let record = self.ground.head().and_then(|head| head.record.get(voice).copied());
+        match self.replica.chains.contains_key(voice) {
+            true => end.is_some() && self.fold.ends.get(voice).copied() == end,
+            false => record.is_none() && end.is_none(),
+        }
+    }
+
+    /// At the end of a chain that goes on there.
+    fn append(&mut self, written: Written) {
+        let (voice, place) = (written.voice, written.place());
+        if place.seq == 1 {
+            self.fold.whole.insert(voice);
+        }
+        self.fold.ends.insert(voice, place);
+        self.frontier.0.insert(voice, place);
+        self.replica.take_written(written);
+    }
+
+    /// Does it concern nobody but a new machine, and carry nothing that is new here?
+    fn is_plain(&self, written: &Written, action: &Action) -> bool {
+        let known = |carried: &Envelope| self.replica.objects.get(&carried.digest()) == Some(carried);
+        if !carried(action).all(known) {
+            return false;
+        }
         let claim = evidence_of(written).map(|evidence| &evidence.claim);
         claim.is_some_and(|claim| {
-            let known = self.members.contains_key(&claim.node_key.digest());
+            let key = claim.node_key.digest();
+            let known = self.members.contains_key(&key) || self.fold.listed.contains_key(&key);
             claim.replaces.is_none() && !known && !self.names.contains_key(&claim.name)
         })
     }
@@ -158,12 +196,13 @@ impl State {
             return Err(Why::from(NotMember::NoMandate).into());
         };
         let (name, key, gateway) = (evidence.claim.name.clone(), evidence.key(), gateway.clone());
+        let record = admission(&written, evidence, &gateway);
         let place = self.place_of(&name);
         let shown = Shown { name: &name, key, place, evidence: Some(evidence) };
         if self.ground.head().is_some_and(|head| head.members.is_some()) && self.leaves().is_none() {
             return Err(Why::NoMap.into());
         }
-        let member = judge(shown, &self.ground, &Here(self, written.place())).map_err(Why::from)?;
+        let member = judge(shown, &self.ground, &Here(self)).map_err(Why::from)?;
         if matches!(&member, Member::Invited { unseen } if unseen.contains(&Unseen::Uses)) {
             return Err(Why::from(NotMember::UsesUnknown).into());
         }
@@ -178,20 +217,21 @@ impl State {
                 *spent = spent.saturating_add(1);
             }
         }
-        let record = admission(&written, evidence, &gateway);
         self.fold.members.insert(name.clone(), Admitted { key, admission: written.digest, member });
         let record = self.member_of(record, Vec::new(), true);
         self.names.entry(name).or_default().insert(key);
         self.members.insert(key, record);
-        self.replica.take_written(written);
+        self.append(written);
         Ok(Effect::Narrow)
     }
 
     /// One that concerns others, too: all is judged again.
-    fn admit_aside(&mut self, written: Written, now: Timestamp) -> Result<Effect, NotTaken> {
+    fn admit_aside(&mut self, written: Written, action: &Action, now: Timestamp) -> Result<Effect, NotTaken> {
         let (before, digest) = (self.clone(), written.digest);
         let handed = evidence_of(&written).is_some_and(|evidence| evidence.claim.replaces.is_some());
+        self.fresh.extend(carried(action).map(Envelope::digest));
         self.replica.take_written(written);
+        self.replica.take_carried(action, now);
         self.conclude(now);
         match self.fold.waiting.get(&digest).map(|waiting| waiting.why.clone()) {
             // A name that its key hands on changes hands with the next head.
@@ -206,7 +246,8 @@ impl State {
 
     fn seat_again(&mut self, key: Digest) {
         let Some(member) = self.members.get(&key).cloned() else { return };
-        let counts = self.fold.members.get(&member.claim().name).is_some_and(|it| it.key == key);
+        let name = self.fold.listed.get(&key).unwrap_or(&member.claim().name);
+        let counts = self.fold.members.get(name).is_some_and(|it| it.key == key);
         let again = self.member_of(member.admission, member.others, counts);
         self.members.insert(key, again);
     }
@@ -222,7 +263,7 @@ impl State {
 }
 
 /// What is known here of an entry at the end of its chain.
-struct Here<'a>(&'a State, Recorded);
+struct Here<'a>(&'a State);
 
 impl Facts for Here<'_> {
     fn name_of(&self, key: Digest) -> Fact<Option<NodeName>> {
@@ -233,9 +274,9 @@ impl Facts for Here<'_> {
         Fact::Known(self.0.fold.left.contains(&key))
     }
 
-    fn link(&self, voice: PublicKey, admission: Digest) -> Fact<Link> {
-        let forked = self.0.fold.forks.contains_key(&voice) || admission != self.1.digest;
-        Fact::Known(if forked { Link::Forked } else { Link::Linked })
+    /// It is written only where its chain goes on.
+    fn link(&self, _: PublicKey, _: Digest) -> Fact<Link> {
+        Fact::Known(Link::Linked)
     }
 
     fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64> {

@@ -1,1 +1,20 @@
-//! Every refusal of a joiner, held against real signatures.
+//! What a replica says of the org, held against real signatures.
+
+mod world;
+mod laws;
+mod joining;
+mod kinds;
+mod approving;
+mod belonging;
+mod granting;
+mod replacing;
+mod suspending;
+mod mandating;
+mod trusting;
+mod releasing;
+mod looking_back;
+mod meeting;
+mod parsing;
+mod governing;
+mod taking_back;
+mod attacks;

@@ -345,8 +345,7 @@ impl Desk<'_> {
                 record.insert(*voice, *at);
             }
         }
-        // Those that end with this head, too: what they wrote up to now is settled.
-        for mandate in head.mandates.iter().chain(&self.top.head.mandates) {
+        for mandate in &head.mandates {
             let known = record.get(&mandate.voice).copied();
             let chain = self.replica.chains.get(&mandate.voice).map(|entries| Chain::of(entries, known));
             if let Some(end) = chain.and_then(|chain| chain.end(known)) {

@@ -132,8 +132,14 @@ impl Evidence {
 
 fn read_invite(org: OrgId, claim: &Claim, envelope: &Envelope) -> Result<Invite, BadEvidence> {
     let invite: Invite = envelope.peek(Some(org))?;
+    check_named(claim, &invite)?;
+    Ok(invite)
+}
+
+/// Is it the invite that the claim goes by?
+pub(crate) fn check_named(claim: &Claim, invite: &Invite) -> Result<(), BadEvidence> {
     if !invite.is_well_formed() {
         return Err(BadEvidence::BadInvite);
     }
-    if invite.is_named_by(claim) { Ok(invite) } else { Err(BadEvidence::NoAuthority) }
+    if invite.is_named_by(claim) { Ok(()) } else { Err(BadEvidence::NoAuthority) }
 }

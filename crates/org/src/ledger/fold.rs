@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::Envelope;
+use identity::head::Recorded;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::NodeLeaf;
@@ -53,6 +54,8 @@ pub struct State {
     pub spent: Spent,
     /// Voices whose whole chain is here.
     pub whole: BTreeSet<PublicKey>,
+    /// Where a chain goes on: how far it links to the record, if nothing of it lies beyond.
+    pub ends: BTreeMap<PublicKey, Recorded>,
     /// The name that the head in force lists for a key.
     pub listed: BTreeMap<Digest, NodeName>,
 }
@@ -107,6 +110,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         joined: BTreeSet::new(),
         spent: Spent::new(),
         whole: BTreeSet::new(),
+        ends: BTreeMap::new(),
         listed: BTreeMap::new(),
     };
     let mut known = Known::default();
@@ -115,6 +119,8 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         let record = ground.head().and_then(|head| head.record.get(voice).copied());
         let chain = Chain::of(entries, record);
         state.forks.extend(chain.forked_at.map(|seq| (*voice, seq)));
+        let end = chain.end(record).filter(|end| entries.values().all(|written| written.seq <= end.seq));
+        state.ends.extend(end.map(|end| (*voice, end)));
         known.read((ground, holdings.objects), (*voice, entries), &chain, &mut claimed);
         state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|written| joined(written)));
     }

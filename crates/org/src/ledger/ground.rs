@@ -8,7 +8,7 @@ use identity::key::PublicKey;
 use identity::signers::SignerSet;
 use identity::trust;
 
-use crate::ledger::signers::InForce;
+use crate::ledger::signers::{Frozen, InForce};
 use crate::state::HeadRecord;
 
 /// Heads as they came, by digest; nothing about them is believed yet.
@@ -54,6 +54,16 @@ pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
     let mut rivals: Vec<HeadRecord> = rivals.into_iter().cloned().collect();
     rivals.sort_by_key(|record| std::cmp::Reverse(rank(record)));
     Ground { org, set: set.clone(), head: top.cloned(), revoked, rivals, reached }
+}
+
+/// Whoever is frozen takes no head: what runs, runs by the one that the first rival names, and by what that reaches. If it
+/// is not here, by what the last set signed.
+pub fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
+    let before = InForce::before(frozen);
+    let Some(named) = frozen.named.and_then(|named| heads.get(&named)) else { return ground(org, &before, heads) };
+    let reached = reach(Some(named), heads);
+    let heads = heads.iter().filter(|(digest, _)| reached.contains(*digest));
+    ground(org, &before, &heads.map(|(digest, record)| (*digest, record.clone())).collect())
 }
 
 fn reach(top: Option<&HeadRecord>, heads: &Heads) -> BTreeSet<Digest> {

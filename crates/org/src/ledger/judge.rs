@@ -267,6 +267,8 @@ fn check_approved(
             let approval = evidence.approval.as_ref().ok_or(NotMember::NotApproved)?;
             let said = match approval.kind() {
                 Decision::KIND => says_yes(approval, evidence.claimed, invite.approvers, ground),
+                // A signer's no ends a waiver, too.
+                Waiver::KIND if facts.is_denied(approval.digest()) == Fact::Known(true) => false,
                 Waiver::KIND => {
                     let waiver: Result<Waiver, _> = counts(approval, ground);
                     waiver.is_ok_and(|waiver| waiver.lets_in(invite, &evidence.claim.name))

@@ -12,4 +12,4 @@ pub mod replica;
 pub mod draft;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -79,7 +79,11 @@ impl Replica {
     /// What it carries counts or not by itself: who brought it says nothing.
     pub fn take_entry(&mut self, signed: &SignedEntry, now: Timestamp) {
         self.take_written(Written::read(self.org, signed));
-        for carried in carried(&signed.entry.action) {
+        self.take_carried(&signed.entry.action, now);
+    }
+
+    pub(crate) fn take_carried(&mut self, action: &Action, now: Timestamp) {
+        for carried in carried(action) {
             // What cannot be read is nothing.
             if carried.kind() != Entry::KIND {
                 let _unread = self.take(carried, now);
@@ -165,7 +169,10 @@ impl Replica {
     fn look(&mut self, now: Timestamp) {
         let sets = self.sets();
         loop {
-            let further: BTreeSet<Digest> = self.seen_steps().flat_map(Step::follows).collect();
+            // A recovery waits: until then its set would stand on no head, if it has signed none either.
+            let leads_on =
+                |step: &&Step| step.word == Word::Signers || self.heads.values().any(|record| is_of(record, &step.to));
+            let further: BTreeSet<Digest> = self.seen_steps().filter(leads_on).flat_map(Step::follows).collect();
             let fresh = |step: &&Step| {
                 let stands = step.head.is_some_and(|head| self.heads.contains_key(&head))
                     || self.heads.values().any(|record| is_of(record, &step.to))

@@ -101,6 +101,8 @@ pub struct Frozen {
     pub stands_in: Option<Digest>,
     /// Ways out that wait, and when each takes effect.
     pub pending: Vec<(Digest, Timestamp)>,
+    /// The head that the first of the rivals names: what runs, runs by it.
+    pub named: Option<Digest>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -299,7 +301,7 @@ impl<'a> Walk<'a> {
         let pending = ways.iter().map(|it| (it.step.digest, it.at)).collect();
         let rivals = rivals.into_iter().map(|step| step.to.clone()).collect();
         let (last, path, stands_in) = (self.at.clone(), self.path.clone(), self.stands_in);
-        Next::Freeze(Frozen { last, rivals, since, path, stands_in, pending })
+        Next::Freeze(Frozen { last, rivals, since, path, stands_in, pending, named: winner.step.head })
     }
 
     /// A set that every rival's threshold signed leads out at once; a recovery after its delay.

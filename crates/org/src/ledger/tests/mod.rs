@@ -1,6 +1,6 @@
 //! A hostile world: the ledger's rules held against thieves, by scripted scenes and by random histories.
 
-mod world;
+pub(crate) mod world;
 mod replicas;
 mod scenes_signers;
 mod scenes_heads;
