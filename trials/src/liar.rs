@@ -17,6 +17,7 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::head::Place as ChainPlace;
 use identity::id::Digest;
+use identity::members::change::MapChange;
 use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf};
 use identity::principal::{Author, NodeName, Principal};
 use identity::text::Bytes;
@@ -85,6 +86,15 @@ impl Loot {
         drop(query);
         let (author, place) = own.unwrap();
         let tip = thief.seal(&Tip { author, place, at: clock::now() }, &thief.voice());
+        // Those that are kept by what they differ in: the nearest to a whole one first.
+        let mut query = db.prepare("SELECT root, base, change FROM map_changes ORDER BY depth").unwrap();
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        for (root, base, change) in rows.map(Result::<(String, String, String), _>::unwrap) {
+            let change: MapChange = serde_json::from_str(&change).unwrap();
+            let base = maps.get(&base.parse().unwrap()).unwrap().clone();
+            let leaves = change.apply(base).unwrap();
+            maps.insert(root.parse().unwrap(), leaves);
+        }
         Self { founding: known.founding.envelope, thief, heads, blobs, maps, tip }
     }
 
