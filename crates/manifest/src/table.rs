@@ -51,6 +51,20 @@ impl Table {
         self.manifests.get(&digest?)
     }
 
+    /// The same, with machines that another map has and this one lists no longer: what they were is told of them.
+    #[must_use]
+    pub fn with_gone(mut self, other: &Self, is_gone: impl Fn(&NodeLeaf) -> bool) -> Self {
+        for (name, leaf) in other.nodes.iter().filter(|(_, leaf)| is_gone(leaf)) {
+            if let (false, Some(manifest)) = (self.nodes.contains_key(name), other.manifest(name)) {
+                let digest = manifest.digest();
+                self.manifests.entry(digest).or_insert_with(|| manifest.clone());
+                let leaf = NodeLeaf { manifest: Meant::Own(digest), ..leaf.clone() };
+                self.nodes.insert(name.clone(), leaf);
+            }
+        }
+        self
+    }
+
     /// Could a machine of this name hold an SVID for the principal?
     pub fn is_home(&self, node: &NodeName, principal: &Principal) -> bool {
         match principal.node_name() {

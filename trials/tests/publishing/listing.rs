@@ -43,7 +43,7 @@ fn a_member_of_a_class_is_listed_by_the_next_head_and_stays_so_when_its_invite_i
     let scene = Scene::new();
     let place = &scene.place;
     let _gateway = place.serve();
-    scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*\n    labels: tier=front"));
+    scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*\n    labels:\n      tier: front"));
     scene.publish();
     let puppet = join(place, "web-1");
     let by_class = puppet.sync(None, None);
@@ -95,5 +95,5 @@ fn a_member_that_matches_nothing_is_listed_and_gets_nothing() {
     }
     let plan = place.facts(&["plan"]);
     assert_eq!(plan["unmatched"], serde_json::json!(["stray-1", "stray-2"]));
-    assert_eq!(super::lines(&plan["summary"]), "nothing changes");
+    assert!(super::lines(&plan["summary"]).starts_with("nothing changes"), "{plan}");
 }

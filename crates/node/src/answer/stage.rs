@@ -154,7 +154,7 @@ pub fn lacking_of(desk: &mut Desk<'_>, leaves: Vec<Digest>) -> Result<Vec<Digest
         match desk.keep(|desk| desk.ledger.blob(digest))? {
             None => lacking.push(digest),
             Some(bytes) => {
-                manifests.extend(serde_json::from_slice::<Leaf>(&bytes).ok().and_then(|leaf| leaf.manifest()))
+                manifests.extend(serde_json::from_slice::<Leaf>(&bytes).ok().and_then(|leaf| leaf.manifest()));
             }
         }
     }

@@ -28,7 +28,7 @@ use judge::{Judgement, Way, judge};
 use question::{Asked, BadQuestion, Names, Question};
 
 /// So many maps are read on either side of the moment, to find where the answer changed.
-const MAPS: usize = 12;
+const MAPS: usize = 48;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CannotSay {
@@ -159,10 +159,17 @@ impl<D: Desk> Session<D> {
         let head_then = past.walk_to(at, map_in(&tables)).clone();
         self.read_table(&mut tables, &head_then).await?;
         let then = past.walk_to(at, map_in(&tables)).clone();
+        self.read_around(&mut tables, &begin, at).await?;
         let names = self.names(&mut tables, &then, &mut past, now).await;
         let question = asked.question(&then.name, what, &names)?;
-        let told = judge(&then, table_of(&tables, &then), &question, at);
-        self.read_around(&mut tables, &begin, at).await?;
+        // A machine that was revoked is in no map any more: the answer still says that this is why.
+        let with_gone = |table: Table| {
+            tables
+                .values()
+                .fold(table, |table, other| table.with_gone(&other.table, |leaf| then.is_gone(leaf.node_key)))
+        };
+        let table = table_of(&tables, &then).cloned().map(with_gone);
+        let told = judge(&then, table.as_ref(), &question, at);
         let (since, until) = edges(begin, &tables, &question, (at, now));
         let head = head_told(&then, &past, at);
         let Judgement { ways, against } = told.clone();
@@ -176,7 +183,8 @@ impl<D: Desk> Session<D> {
         Ok(Past::of(&self.known.founding, entries))
     }
 
-    /// What is called something then, or is now: whoever came later could not reach anything, and is known.
+    /// What is called something then, or is now, or was in between: whoever came later could not reach anything, and is known;
+    /// whoever was on a machine that was revoked is in no map any more, and is known, too.
     async fn names(&mut self, tables: &mut Tables, then: &State, past: &mut Past, now: Timestamp) -> Names {
         let mut names = names_in(then, table_of(tables, then));
         let today = past.walk_to(now, map_in(tables)).clone();
@@ -184,6 +192,7 @@ impl<D: Desk> Session<D> {
         if self.read_table(tables, &today).await.is_ok() {
             names.extend(names_in(&today, table_of(tables, &today)));
         }
+        names.extend(tables.values().flat_map(|read| read.table.names()));
         names
     }
 

@@ -95,8 +95,8 @@ pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled
     let twice = |_| OperateError::Unwise("two members have one name".to_owned());
     let root = MembersMap::of(&leaves).map_err(twice)?.root();
     // What only machines had that are gone is not handed in again.
-    let named: BTreeSet<Digest> = leaves.iter().filter_map(Leaf::manifest).collect();
-    let kept = then.manifests.iter().filter(|(digest, _)| named.contains(digest));
+    let wanted: BTreeSet<Digest> = leaves.iter().filter_map(Leaf::manifest).collect();
+    let kept = then.manifests.iter().filter(|(digest, _)| wanted.contains(digest));
     let manifests = kept.map(|(digest, bytes)| (*digest, bytes.clone())).collect();
     Ok(Compiled { manifests, leaves, root, unmatched: Vec::new(), waiting: BTreeMap::new() })
 }
