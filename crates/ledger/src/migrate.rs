@@ -159,71 +159,47 @@ pub fn copy(db: &Connection, to: &Path) -> Result<(), LedgerError> {
 mod tests {
     use super::*;
 
-    fn old() -> (tempfile::TempDir, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ledger.db");
-        let db = Connection::open(&path).unwrap();
-        db.execute_batch(VERSION_1).unwrap();
-        db.execute("INSERT INTO meta VALUES ('behind', 'yes'), ('note', 'kept')", []).unwrap();
-        db.pragma_update(None, "user_version", 1).unwrap();
-        (folder, path)
-    }
-
-    fn shape(db: &Connection) -> Vec<(String, Option<String>)> {
-        let mut query = db.prepare("SELECT name, sql FROM sqlite_master ORDER BY name").unwrap();
-        query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
-    }
-
     fn number(db: &Connection, what: &str) -> i64 {
         db.query_row(what, [], |row| row.get(0)).unwrap()
     }
 
-    #[test]
-    fn an_old_file_becomes_what_a_new_one_is() {
-        let (_folder, path) = old();
+    fn file(version: u32) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
         let db = Connection::open(&path).unwrap();
-        bring_up(&db, &path).unwrap();
-        let new = Connection::open_in_memory().unwrap();
-        create(&new).unwrap();
-        assert_eq!(shape(&db), shape(&new));
-        for pragma in ["PRAGMA user_version", "PRAGMA application_id"] {
-            assert_eq!(number(&db, pragma), number(&new, pragma), "{pragma}");
+        create(&db).unwrap();
+        db.execute("INSERT INTO meta VALUES ('note', 'kept')", []).unwrap();
+        db.pragma_update(None, "user_version", version).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn a_file_of_today_is_left_as_it_is() {
+        let (folder, path) = file(CURRENT);
+        bring_up(&Connection::open(&path).unwrap(), &path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left to do");
+    }
+
+    #[test]
+    fn what_is_older_than_the_first_release_is_refused_with_words_and_not_touched() {
+        for version in 1..OLDEST {
+            let (folder, path) = file(version);
+            let db = Connection::open(&path).unwrap();
+            let why = bring_up(&db, &path).unwrap_err().to_string();
+            for words in ["ledger.db", "before the first release", &format!("version {version}"), "found the org anew"]
+            {
+                assert!(why.contains(words), "{why}");
+            }
+            assert_eq!(number(&db, "PRAGMA user_version"), i64::from(version));
+            assert_eq!(number(&db, "SELECT count(*) FROM meta"), 1);
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         }
-        assert_eq!(number(&db, "SELECT count(*) FROM marks WHERE name = 'behind' AND at > 0"), 1);
-        assert_eq!(number(&db, "SELECT count(*) FROM meta"), 1);
-    }
-
-    #[test]
-    fn the_file_is_copied_before_it_is_changed_and_no_copy_is_overwritten() {
-        let (folder, path) = old();
-        std::fs::write(folder.path().join("ledger.db.v1.bak"), "of another time").unwrap();
-        let db = Connection::open(&path).unwrap();
-        bring_up(&db, &path).unwrap();
-        let kept = Connection::open(folder.path().join("ledger.db.v1.2.bak")).unwrap();
-        assert_eq!(number(&kept, "PRAGMA user_version"), 1);
-        assert_eq!(number(&kept, "SELECT count(*) FROM meta"), 2);
-        assert_eq!(std::fs::read(folder.path().join("ledger.db.v1.bak")).unwrap(), b"of another time");
-        bring_up(&db, &path).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left to do");
-    }
-
-    #[test]
-    fn a_step_that_fails_changes_nothing_and_leaves_no_copy() {
-        let (folder, path) = old();
-        let db = Connection::open(&path).unwrap();
-        db.execute_batch("CREATE TABLE marks (x)").unwrap();
-        bring_up(&db, &path).unwrap_err();
-        assert_eq!(number(&db, "PRAGMA user_version"), 1);
-        assert_eq!(number(&db, "SELECT count(*) FROM meta WHERE key = 'behind'"), 1);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn what_a_newer_program_wrote_is_refused_with_words() {
-        let (_folder, path) = old();
-        let db = Connection::open(&path).unwrap();
-        db.pragma_update(None, "user_version", CURRENT + 1).unwrap();
-        let why = bring_up(&db, &path).unwrap_err().to_string();
+        let (_folder, path) = file(CURRENT + 1);
+        let why = bring_up(&Connection::open(&path).unwrap(), &path).unwrap_err().to_string();
         for words in ["ledger.db", "newer freehold", &format!("version {}", CURRENT + 1), "upgrade"] {
             assert!(why.contains(words), "{why}");
         }

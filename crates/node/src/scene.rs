@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use identity::envelope::{Envelope, Payload};
-use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{KeyId, sha256};
 use identity::key::{EdKey, Sign as _};
 use identity::signers::{Quorum, Signer};
@@ -57,6 +57,7 @@ pub fn head(founding: &Founding) -> Head {
     Head {
         version: 1,
         reverts: None,
+        cause: Cause::Founding,
         issued_at: NOW,
         fresh_until: NOW + Seconds::DAY,
         members: None,

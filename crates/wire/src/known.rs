@@ -1,5 +1,7 @@
 //! What a caller knows of an org for certain: founding record, signer chain, head. It only grows.
 
+use std::cmp::Ordering;
+
 use identity::bundle::{Domain, Endpoint, Roots};
 use identity::envelope::Envelope;
 use identity::head::{BadHead, SignedHead};
@@ -29,6 +31,9 @@ pub struct Sighted {
     pub since: Timestamp,
 }
 
+/// The form of the file. Up to 1 is older than the first release: heads had other fields.
+const SCHEMA: u32 = 2;
+
 /// As it is kept on disk; checked again whenever it is read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +56,11 @@ pub enum BadKnowledge {
     Head(#[from] BadHead),
     #[error("what is known of the org was written by a newer freehold: upgrade it on this machine")]
     Newer,
+    #[error(
+        "it was written before the first release of freehold, and is not read any more. Nothing was changed; found the org \
+         anew, and let the machines join it"
+    )]
+    Older,
     #[error("the recovery keys have replaced the signers; this machine was told just now, and follows at {until}")]
     RecoveryWaits {
         until: Timestamp,
@@ -218,7 +228,7 @@ impl Known {
 
     pub fn to_file(&self) -> KnownFile {
         KnownFile {
-            schema: 1,
+            schema: SCHEMA,
             founding: self.founding.envelope.clone(),
             signers: self.chain.clone(),
             head: self.head_envelope.clone(),
@@ -227,8 +237,10 @@ impl Known {
     }
 
     pub fn from_file(file: KnownFile) -> Result<Self, BadKnowledge> {
-        if file.schema != 1 {
-            return Err(BadKnowledge::Newer);
+        match file.schema.cmp(&SCHEMA) {
+            Ordering::Less => return Err(BadKnowledge::Older),
+            Ordering::Greater => return Err(BadKnowledge::Newer),
+            Ordering::Equal => {}
         }
         let known = Self::new(Founding::open(file.founding)?, file.signers, file.head)?;
         Ok(Self { sighted: file.sighted, ..known })

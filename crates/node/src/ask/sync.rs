@@ -255,8 +255,8 @@ pub async fn leave(scope: &Scope, gateways: &[Gateway]) -> Result<(), AskError> 
 
 #[cfg(test)]
 mod tests {
-    use identity::head::Place;
-    use identity::principal::Author;
+    use identity::head::Recorded;
+    use identity::key::Sign as _;
 
     use super::*;
     use crate::scene::{self, NOW};
@@ -267,8 +267,8 @@ mod tests {
         let mut head = scene::head(&founding);
         head.mandates.push(scene::mandate("quay"));
         let known = scene::known(&founding, &head);
-        let place = Place { epoch: 1, seq: 1, digest: Digest([0; 32]) };
-        let tip = Tip { author: Author::Gateway("quay".parse().unwrap()), place, at: there };
+        let place = Recorded { seq: 1, digest: Digest([0; 32]) };
+        let tip = Tip { voice: scene::key("quay").public(), place, at: there };
         clocks_apart(&scene::sealed(&founding, &tip, "quay"), &known, here)
     }
 

@@ -4,7 +4,7 @@ use ground::random;
 use identity::authority::Authority;
 use identity::bundle::Endpoint;
 use identity::certificate::Validity;
-use identity::head::{Cause, Epoch, Grace, Revocations, TrustState};
+use identity::head::{Cause, Grace, Revocations, TrustState};
 use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::principal::OrgName;

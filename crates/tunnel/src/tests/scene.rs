@@ -8,7 +8,7 @@ use identity::binding::Terms;
 use identity::bundle::Identity as IdentityDomain;
 use identity::certificate::{Validity, draft_svid, key_id};
 use identity::envelope::Envelope;
-use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{Digest, KeyId, OrgId};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
@@ -187,6 +187,7 @@ fn first_head(founding: &Founding, identity_issuer: KeyId, now: Timestamp) -> He
     Head {
         version: 1,
         reverts: None,
+        cause: Cause::Founding,
         issued_at: now - Seconds::HOUR,
         fresh_until: now + Seconds::DAY.times(30),
         members: None,
