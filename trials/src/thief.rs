@@ -31,7 +31,12 @@ pub struct Thief {
 
 impl Thief {
     pub fn of(place: &Place) -> Self {
-        Self { folder: place.home().join("harbor"), port: place.port }
+        Self::at(place.home().join("harbor"), place.port)
+    }
+
+    /// Of the folder of an org in another home.
+    pub const fn at(folder: PathBuf, port: u16) -> Self {
+        Self { folder, port }
     }
 
     fn read(&self, name: &str) -> Vec<u8> {
@@ -51,7 +56,11 @@ impl Thief {
     // ---- keys ----
 
     pub fn signer(&self) -> EdKey {
-        let seed = self.unsealed("operator/signers/ann.key", "freehold signer ann");
+        self.signer_of("ann")
+    }
+
+    pub fn signer_of(&self, name: &str) -> EdKey {
+        let seed = self.unsealed(&format!("operator/signers/{name}.key"), &format!("freehold signer {name}"));
         EdKey::from_seed(seed.as_slice().try_into().unwrap())
     }
 
@@ -147,6 +156,7 @@ impl Thief {
         let mut version = 0;
         let head = self.head(|head| {
             head.version += 1;
+            head.previous = vec![self.known().head.digest];
             head.issued_at = clock::now();
             head.cause = Cause::FleetPublish;
             head.members = Some(map.root());

@@ -1,7 +1,6 @@
 //! The audit: every change is in it, and every tampering with the gateway's file is named.
 
 use identity::id::Digest;
-use identity::principal::Author;
 use org::entry::Action;
 use rusqlite::Connection;
 use serde_json::Value;
@@ -92,9 +91,8 @@ fn a_changed_entry_is_named() {
 fn what_does_not_count_is_a_line_and_a_number_and_no_failure() {
     let place = with_history();
     let intruder = Intruder::at(place.org().join("gateway"));
-    let (gateway, nobody) = (gateway_name(&intruder), Digest([7; 32]));
     // A gateway that was taken over says in its own voice what has no effect.
-    intruder.put(&intruder.says(&gateway, Action::NodeJoin { node_key: nobody, name: "ghost".parse().unwrap() }));
+    intruder.put(&intruder.says(Action::NodeJoin { node_key: Digest([7; 32]), name: "ghost".parse().unwrap() }));
     let _gateway = place.serve();
     let verdict = place.facts(&["audit", "--verify"]);
     assert_eq!(
@@ -114,14 +112,6 @@ fn what_does_not_count_is_a_line_and_a_number_and_no_failure() {
     succeeded(&place.freehold(&[&["backup", "verify", "kept"], &kept[..]].concat()));
 }
 
-/// The gateway, by the last thing that it wrote.
-fn gateway_name(intruder: &Intruder) -> String {
-    match intruder.entries().pop().map(|signed| signed.entry.author) {
-        Some(Author::Gateway(name)) => name.to_string(),
-        other => panic!("the last entry is {other:?}'s"),
-    }
-}
-
 #[test]
 fn a_missing_entry_is_named() {
     let place = with_history();
@@ -133,34 +123,6 @@ fn a_missing_entry_is_named() {
     });
     check_tampering(&place, &["entries are missing"], |ledger| {
         ledger.execute("DELETE FROM entries", []).unwrap();
-    });
-}
-
-#[test]
-fn a_derived_row_that_the_ledger_does_not_say_is_named() {
-    let place = with_history();
-    check_tampering(&place, &["derived table `members`", "not what the ledger says"], |ledger| {
-        let changed =
-            "UPDATE derived SET value = replace(value, '\"left\":false', '\"left\":true') WHERE tbl = 'members'";
-        assert_eq!(ledger.execute(changed, []).unwrap(), 2);
-    });
-    check_tampering(&place, &["derived table `spends`", "missing"], |ledger| {
-        assert_eq!(ledger.execute("DELETE FROM derived WHERE tbl = 'spends'", []).unwrap(), 1);
-    });
-    // A row under another's key is not even taken for one.
-    check_tampering(&place, &["derived table `members`", "cannot be read"], |ledger| {
-        let row = "INSERT INTO derived SELECT tbl, ?1, value FROM derived WHERE tbl = 'members' LIMIT 1";
-        ledger.execute(row, ["f".repeat(64)]).unwrap();
-    });
-    check_tampering(&place, &["derived table `void`", "nothing in the ledger says so"], |ledger| {
-        let row = "INSERT INTO derived SELECT 'void', digest, '\"Forked\"' FROM entries WHERE id = 7";
-        ledger.execute(row, []).unwrap();
-    });
-    check_tampering(&place, &["derived table `ghosts`"], |ledger| {
-        ledger.execute("INSERT INTO derived VALUES ('ghosts', 'x', '{}')", []).unwrap();
-    });
-    check_tampering(&place, &["derived table `members`", "cannot be read"], |ledger| {
-        ledger.execute("UPDATE derived SET value = '{' WHERE tbl = 'members'", []).unwrap();
     });
 }
 

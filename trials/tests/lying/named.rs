@@ -108,9 +108,9 @@ fn about_heads(stage: &Stage, first: u64, head: u64) {
     stage.check_reported("belongs to another org", with_head(elsewhere));
     let forgets = loot.thief.head(|next| {
         next.version += 1;
-        next.epoch.number = 0;
+        next.trust.clear();
     });
-    stage.check_reported("belongs to an earlier epoch of the ledger", with_head(forgets));
+    stage.check_reported("undoes what an earlier head said of the trusted roots", with_head(forgets));
 }
 
 fn about_places(stage: &Stage) {

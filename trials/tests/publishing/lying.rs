@@ -1,11 +1,11 @@
 //! A gateway that lies to the operator's tool about its members.
 
-use ground::clock;
 use identity::envelope::Envelope;
 use identity::key::Sign as _;
-use org::admission::Admission;
+use org::entry::Action;
 use org::state::Standing;
 use trials::between::Between;
+use trials::intruder::Intruder;
 use trials::joiner::Joiner;
 use trials::place::{Place, refused, stderr, succeeded, text};
 use trials::thief::Thief;
@@ -97,10 +97,9 @@ fn smuggled(place: &Place, code: &str, name: &str) -> (Joiner, Envelope) {
     let mut line = trials::stranger::Dial::to(place.port).line();
     let asked = thief.call(&mut line, &Call::Invite { id: joiner.code.ticket.authority().invite().unwrap() });
     let Answer::Document(invite) = serde_json::from_value(asked.body).unwrap() else { panic!("no invite") };
-    let gateway = "quay".parse().unwrap();
-    let admission = Admission { claim: joiner.signed_claim(), invite, approval: None, gateway, at: clock::now() };
-    let admission = thief.seal(&admission, &thief.voice());
-    (joiner, admission)
+    let intruder = Intruder::at(place.org().join("gateway"));
+    let admit = Action::NodeAdmit { claim: joiner.signed_claim(), invite, approval: None };
+    (joiner, intruder.says(admit).envelope)
 }
 
 /// Shows it as a member like another, with its admission.

@@ -139,13 +139,11 @@ fn what_does_not_follow_is_refused_by_the_gateway_and_nothing_forces_it() {
     scene.publish();
     let thief = Thief::of(&scene.place);
     let hand_in = |version: u64, freshness: i64| {
-        use org::entry::{Action, Cause};
         let head = thief.head(|head| {
             head.version = version;
             head.fresh_until = identity::time::Timestamp::from_unix(head.fresh_until.unix() + freshness);
         });
-        let entry = thief.entry(Action::HeadPublish { head, cause: Cause::FleetPublish });
-        thief.append(vec![thief.seal(&entry, &thief.signer())])
+        thief.hand_in(vec![head])
     };
     for (version, freshness, why) in [(2, 0, "is older than head 3"), (3, 60, "two different heads with version 3")] {
         let (code, told) = hand_in(version, freshness);
@@ -157,8 +155,7 @@ fn what_does_not_follow_is_refused_by_the_gateway_and_nothing_forces_it() {
         head.version = 4;
         head.members = Some(identity::id::Digest([7; 32]));
     });
-    let entry = thief.entry(org::entry::Action::HeadPublish { head, cause: org::entry::Cause::FleetPublish });
-    let (code, told) = thief.append(vec![thief.seal(&entry, &thief.signer())]);
+    let (code, told) = thief.hand_in(vec![head]);
     assert_ne!(code, "ok");
     assert!(told.contains("not handed in"), "{code} {told}");
     assert_eq!(thief.survey().head.digest(), thief.known().head_envelope.digest());
