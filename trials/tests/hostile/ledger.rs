@@ -339,7 +339,7 @@ fn no_head_cuts_machines_off_in_passing() {
     succeeded(&desk.scene.place.join("web-1", &text(&invite, "code")));
     let id: InviteId = text(&invite, "id").parse().unwrap();
     // Said to be a refresh, it revokes the invite as of before the machine came in.
-    let sly = desk.head(|head| drop(head.revocations.invites.insert(id)));
+    let sly = desk.head(|head| head.revocations.invites.extend([id]));
     desk.check(vec![sly], "machines joined meanwhile", "a revocation under another cause");
     assert_eq!(desk.scene.place.state_of("web-1").as_deref(), Some("member"));
 }
