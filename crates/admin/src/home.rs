@@ -18,7 +18,7 @@ use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
 use operate::agent::words::Material;
-use operate::folder::OperatorFolder;
+use operate::folder::{FolderError, OperatorFolder};
 use operate::keys::{self, SignerKeys};
 use operate::remote::RemoteDesk;
 use operate::session::Session;
@@ -157,8 +157,11 @@ impl Common {
 
     fn operator(&self, org: &OrgName, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
-        let known = folder.known().map_err(|why| {
-            Failure::new(doing, &why).hint("this takes the operator's folder of the org; say where it is: --home DIR")
+        let known = folder.known().map_err(|why| match why {
+            // It says itself how to go on.
+            FolderError::Knowledge(BadKnowledge::Older) => Failure::new(doing, &why),
+            why => Failure::new(doing, &why)
+                .hint("this takes the operator's folder of the org; say where it is: --home DIR"),
         })?;
         Ok((folder, known))
     }

@@ -22,7 +22,7 @@ use operate::inside::Inside;
 use org::state::{Standing, State};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::known::{Known, KnownFile};
+use wire::known::{BadKnowledge, Known, KnownFile};
 
 use crate::backup::roots::{self, RootTold};
 use crate::backup::scratch::Scratch;
@@ -35,6 +35,12 @@ pub enum CheckError {
     File(#[from] FileError),
     #[error("`{what}` in the backup is damaged: {why}")]
     Damaged { what: String, why: String },
+    #[error("`{what}` in the backup cannot be used")]
+    Knowledge {
+        what: &'static str,
+        #[source]
+        why: BadKnowledge,
+    },
     #[error("`{0}` is missing in the backup")]
     Missing(&'static str),
     #[error("the ledger in the backup cannot be read")]
@@ -181,8 +187,8 @@ fn json<T: DeserializeOwned>(kept: &Kept, path: &'static str) -> Result<T, Check
 /// Founding record, signer chain and head, each checked by its signatures.
 fn known(contents: &Contents, kept: &Kept) -> Result<Known, CheckError> {
     let path = if contents.has("operator") { "operator/known.json" } else { "gateway/node/known.json" };
-    let damaged = |why: String| CheckError::Damaged { what: path.to_owned(), why };
-    let known = Known::from_file(json::<KnownFile>(kept, path)?).map_err(|why| damaged(why.to_string()))?;
+    let unusable = |why| CheckError::Knowledge { what: path, why };
+    let known = Known::from_file(json::<KnownFile>(kept, path)?).map_err(unusable)?;
     if known.org() != contents.org_id || known.founding.record.name != contents.org {
         return Err(CheckError::Inconsistent(format!("`{path}` is of another org than the backup says")));
     }
