@@ -66,8 +66,14 @@ impl State {
                 let consent: Consent = object.peek(Some(self.org)).map_err(NotCounted::from)?;
                 self.check_known(consent.node_key, &consent.name)
             }
-            Decision::KIND => self.check_signed(object, 1),
-            BundleBody::KIND => self.check_signed(object, self.signer_set().quorum.threshold()),
+            Decision::KIND => {
+                object.peek::<Decision>(Some(self.org)).map_err(NotCounted::from)?;
+                self.check_signed(object, 1)
+            }
+            BundleBody::KIND => {
+                object.peek::<BundleBody>(Some(self.org)).map_err(NotCounted::from)?;
+                self.check_signed(object, self.signer_set().quorum.threshold())
+            }
             Release::KIND => {
                 self.check_signed(object, self.signer_set().quorum.threshold())?;
                 let release: Release = object.peek(Some(self.org)).map_err(NotCounted::from)?;

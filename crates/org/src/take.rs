@@ -101,8 +101,12 @@ impl State {
 
     /// An entry of this gateway's own that carries what was taken already.
     pub fn put_own(&mut self, signed: &SignedEntry) {
-        self.replica.take_written(Written::read(self.org, signed));
-        self.frontier.0.insert(signed.entry.voice, signed.place());
+        let (voice, written) = (signed.entry.voice, Written::read(self.org, signed));
+        if self.goes_on(&voice, self.frontier.place_of(&voice)) {
+            return self.append(written);
+        }
+        self.replica.take_written(written);
+        self.frontier.0.insert(voice, signed.place());
     }
 
     /// When a gateway's chain was last begun anew, if it was.
