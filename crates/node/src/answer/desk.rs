@@ -109,17 +109,23 @@ impl<'a> Desk<'a> {
     /// Takes what operators signed: all or none. What is here already is not written again.
     pub fn take(&mut self, objects: Vec<Envelope>, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
         let refuses = |why: String| Refusal::LedgerRefuses { why };
-        let objects: Vec<Envelope> = objects.into_iter().filter(|object| !self.state.has_object(object)).collect();
-        if objects.is_empty() {
+        let handed: Vec<Envelope> = objects.into_iter().filter(|object| !self.state.has_object(object)).collect();
+        if handed.is_empty() {
             return Ok(());
         }
         let mut trial = self.state.clone();
-        for object in &objects {
-            if object.kind() == Head::KIND {
-                trial.check_follows(object, when.0).map_err(|why| refuses(why.to_string()))?;
+        let mut objects = Vec::with_capacity(handed.len());
+        for object in handed {
+            // One copy of it was enough.
+            if trial.has_object(&object) {
+                continue;
             }
-            trial.take(object, when.0).map_err(|why| refuses(why.to_string()))?;
+            if object.kind() == Head::KIND {
+                trial.check_follows(&object, when.0).map_err(|why| refuses(why.to_string()))?;
+            }
+            trial.take(&object, when.0).map_err(|why| refuses(why.to_string()))?;
             trial.conclude(when.0);
+            objects.push(object);
         }
         for object in &objects {
             trial.check_taken(object, self.state).map_err(|why| refuses(why.to_string()))?;
