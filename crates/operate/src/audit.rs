@@ -6,13 +6,15 @@ use std::sync::Arc;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::Digest;
+use identity::key::PublicKey;
 use org::audit::{self, Line};
 use org::entry::SignedEntry;
 use org::founding::Founding;
 use org::state::State;
 use serde::Serialize;
+use wire::control::{Answer, Call};
 
-use crate::desk::Desk;
+use crate::desk::{Desk, DeskError};
 use crate::replica::ReplicaError;
 use crate::session::{OperateError, Session};
 
@@ -63,22 +65,38 @@ impl<D: Desk> Session<D> {
         let state = self.folded().await?;
         let entries = self.replica().await?.ledger.all_entries().map_err(ReplicaError::from)?;
         let envelopes = entries.into_iter().map(|signed| signed.envelope).collect();
-        Ok(check_alone(&self.known.founding, envelopes, &state))
+        let mut verdict = check_alone(&self.known.founding, envelopes, &state);
+        if verdict.ok && !self.desk().is_alone() {
+            // This home's copy is good; the gateway's own is what others get.
+            let told = self.ledger_told().await?;
+            verdict.first_bad = open_all(&self.known.founding, told, &state).1;
+            verdict.ok = verdict.first_bad.is_none();
+        }
+        Ok(verdict)
+    }
+
+    /// Every entry that the gateway has, in the order of arrival.
+    async fn ledger_told(&mut self) -> Result<Vec<Envelope>, OperateError> {
+        let (mut all, mut after) = (Vec::new(), 0);
+        loop {
+            let Answer::Entries { entries, next } = self.ask(Call::Entries { after }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            all.extend(entries);
+            match next {
+                // Only forward, however the gateway counts.
+                Some(next) if next > after => after = next,
+                _ => return Ok(all),
+            }
+        }
     }
 }
 
 /// Reads every entry afresh: what they say, and the first thing that does not hold. What does not count is a line of the
 /// audit and no failure: a gateway that lies could write it at any time.
 pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, state: &State) -> Verdict {
-    let (count, org) = (entries.len(), founding.id);
-    let mut opened = Vec::with_capacity(count);
-    let mut first_bad = None;
-    for (number, envelope) in entries.into_iter().enumerate() {
-        match SignedEntry::open(org, envelope) {
-            Ok(signed) => opened.push(signed),
-            Err(why) => drop(first_bad.get_or_insert(format!("entry {}: {why}", number + 1))),
-        }
-    }
+    let count = entries.len();
+    let (opened, first_bad) = open_all(founding, entries, state);
     let first_bad = first_bad.or_else(|| broken_link(state)).or_else(|| without_evidence(state, &opened));
     let heads = opened.iter().flat_map(|signed| org::ledger::replica::carried(&signed.entry.action));
     let heads = heads.filter(|envelope| envelope.kind() == Head::KIND).map(Envelope::digest).collect::<BTreeSet<_>>();
@@ -86,9 +104,39 @@ pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, state: &State) -
     Verdict { ok: first_bad.is_none(), entries: count, heads: heads.len(), void, first_bad }
 }
 
+/// Each by its signature, and each chain from its first entry on; the first that does not hold.
+fn open_all(founding: &Founding, entries: Vec<Envelope>, state: &State) -> (Vec<SignedEntry>, Option<String>) {
+    let mut opened = Vec::with_capacity(entries.len());
+    let mut first_bad = None;
+    for (number, envelope) in entries.into_iter().enumerate() {
+        match SignedEntry::open(founding.id, envelope) {
+            Ok(signed) => opened.push(signed),
+            Err(why) => drop(first_bad.get_or_insert(format!("entry {}: {why}", number + 1))),
+        }
+    }
+    let first_bad = first_bad.or_else(|| missing(state, &opened));
+    (opened, first_bad)
+}
+
+/// An entry that another names as the one before it, and that is not here.
+fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
+    let there: BTreeSet<Digest> = entries.iter().map(|signed| signed.digest).collect();
+    let follows = |signed: &&SignedEntry| match signed.entry.previous {
+        Some(before) => there.contains(&before),
+        None => signed.entry.seq == 1,
+    };
+    let cut = entries.iter().filter(|signed| !follows(signed)).min_by_key(|signed| signed.entry.seq)?;
+    let (before, name) = (cut.entry.seq.saturating_sub(1), name_of(state, &cut.entry.voice));
+    Some(format!("entry {before} of the chain of {name} is missing"))
+}
+
+fn name_of(state: &State, voice: &PublicKey) -> String {
+    state.voices.get(voice).map_or_else(|| voice.to_string(), |gateway| format!("`{gateway}`"))
+}
+
 /// What a head settled of a gateway's chain must be here, link by link; and no chain may fork.
 fn broken_link(state: &State) -> Option<String> {
-    let name = |voice| state.voices.get(voice).map_or_else(|| format!("{voice}"), |gateway| format!("`{gateway}`"));
+    let name = |voice| name_of(state, voice);
     let fork = state.fold.forks.iter().next();
     let fork = fork.map(|(voice, seq)| format!("the chain of {} forks at entry {seq}", name(voice)));
     let record = state.head().into_iter().flat_map(|record| &record.head.record);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use identity::bundle::{Domain, Endpoint, Identity, InDomain as _};
+use identity::causes::describe;
 use identity::head::{Head, Mandate, Revocations, TrustLine};
 use identity::id::{Digest, OrgId};
 use identity::principal::{Address, NodeName, OrgName, SignerName};
@@ -131,6 +132,8 @@ impl<D: Desk> Session<D> {
             let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
             *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
         }
+        // What was said beside the head in force is in the ledger alone.
+        let unfolded = self.folded().await.err().map(|why| describe(&why));
         let mut trust = trust_views(&head.trust, &live, &reports);
         if alone {
             for view in &mut trust {
@@ -154,7 +157,11 @@ impl<D: Desk> Session<D> {
             nodes: counts,
             trust,
             waiting,
-            alarms: self.troubles(&live, &gateways, now).into_iter().chain(self.left_behind(&nodes)).collect(),
+            alarms: [self.troubles(&live, &gateways, now), self.left_behind(&nodes)]
+                .into_iter()
+                .flatten()
+                .chain(unfolded)
+                .collect(),
             gateways,
             survival,
         })

@@ -108,12 +108,19 @@ fn actor(state: &State, taken: Option<&Envelope>, voice: PublicKey) -> Author {
 fn result(state: &State, signed: &SignedEntry, taken: Option<&Envelope>) -> String {
     let not = |why: &dyn std::fmt::Display| format!("void: {why}");
     let done = || DONE.to_owned();
-    match state.fold.waiting.get(&signed.digest).map(|waiting| &waiting.why) {
+    if let Some(waiting) = state.fold.waiting.get(&signed.digest) {
+        let gone = waiting.claims.as_ref().is_some_and(|(_, key)| state.is_gone(*key));
         // It had its effect, until it was taken back.
-        Some(Why::Judged(NotMember::Revoked | NotMember::Left)) | None => {}
-        Some(why) => return not(why),
+        let had = matches!(waiting.why, Why::Judged(NotMember::Revoked | NotMember::Left)) || gone;
+        if !had {
+            return not(&waiting.why);
+        }
     }
-    let Some(envelope) = taken else { return done() };
+    let Some(envelope) = taken else {
+        let nobody = matches!(&signed.entry.action, Action::NodeJoin { node_key, .. }
+            if !state.members.contains_key(node_key) && !state.fold.listed.contains_key(node_key));
+        return if nobody { not(&"nobody was let in with that key") } else { done() };
+    };
     let digest = envelope.digest();
     match envelope.kind() {
         Head::KIND if state.ground.reached.contains(&digest) => done(),

@@ -151,8 +151,14 @@ impl State {
                 self.seat_again(*node_key);
                 Ok(Effect::Narrow)
             }
+            // Its connection is not cut: it hears that it was heard.
+            Action::NodeLeave { .. } => {
+                self.take_entry(signed, now);
+                self.conclude(now);
+                Ok(Effect::Narrow)
+            }
             // Whatever becomes of its chain, operators must be able to hand things in.
-            Action::NodeJoin { .. } | Action::NodeLeave { .. } | Action::Take { .. } => {
+            Action::NodeJoin { .. } | Action::Take { .. } => {
                 self.take_entry(signed, now);
                 self.conclude(now);
                 Ok(Effect::Wide)

@@ -26,7 +26,7 @@ fn a_member_that_was_passed_over_is_listed_by_a_word() {
     assert!(stdout(&list).contains("freehold node approve web-1"), "{}", stdout(&list));
     ended(&place.freehold(&["node", "approve", "web-1"]), 2, "no terminal to ask at");
     let told = place.facts(&["node", "approve", "web-1", "--yes"]);
-    assert_eq!((&told["done"], &told["words"]), (&json!(true), &json!(null)));
+    assert_eq!((&told["name"], &told["head"], &told["pending"]), (&json!("web-1"), &json!(3), &json!(null)));
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
     succeeded(&place.node("web-1", &["sync"], ""));
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);

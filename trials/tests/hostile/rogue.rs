@@ -171,7 +171,7 @@ fn a_gateway_cannot_hand_a_joiner_an_admission_that_is_not_its_own() {
             let entry: Entry = issued.admission.peek(Some(thief.known().org())).unwrap();
             issued.admission = thief.seal(&entry, &random::ed25519().unwrap());
         },
-        unmandated,
+        "the `entry` carries 0 of the 1 signatures that it needs",
     );
     // In a voice that no head has given to a gateway.
     rogue.check_issued(
@@ -193,9 +193,12 @@ fn a_gateway_cannot_hand_a_joiner_an_admission_that_is_not_its_own() {
             entry.action = Action::NodeJoin { node_key: claim.node_key.digest(), name: claim.name };
             issued.admission = thief.seal(&entry, &thief.voice());
         },
-        unmandated,
+        "it is no admission",
     );
-    rogue.check_issued(move |thief, _, issued| reseal(thief, issued, &|_, invite| *invite = None), unmandated);
+    rogue.check_issued(
+        move |thief, _, issued| reseal(thief, issued, &|_, invite| *invite = None),
+        "it names no authority that fits its claim",
+    );
     // The joiner's claim with a role that it did not ask for: the node key did not sign that.
     rogue.check_issued(
         move |thief, _, issued| {
@@ -205,7 +208,7 @@ fn a_gateway_cannot_hand_a_joiner_an_admission_that_is_not_its_own() {
                 *claim = thief.seal(&more, &thief.signer());
             });
         },
-        unmandated,
+        "signatures that it needs",
     );
     let other = Arc::new(Joiner::new(&rogue.code, "web-1"));
     rogue.check_issued(
