@@ -72,7 +72,7 @@ pub fn line(state: &State, signed: &SignedEntry) -> Line {
         (told.action, told.subject) = ("head.reset_clock", format!("{from} -> {to}"));
     }
     let turn = head.as_ref().and_then(|head| head.cause.turn());
-    let named = head.as_ref().and_then(|head| named_bundle(head));
+    let named = head.as_ref().and_then(named_bundle);
     let roots = named.and_then(|bundle| Some(state.bundle_named(bundle)?.body.sha256_fingerprint));
     Line {
         environment: turn.map(|_| state.name.clone()),
@@ -101,7 +101,7 @@ fn actor(state: &State, taken: Option<&Envelope>, voice: PublicKey) -> Author {
         signers().find(|signer| keys.contains(&signer.key)).map(|signer| Author::Signer(signer.name.clone()))
     });
     let gateway = || state.voices.get(&voice).cloned().map(Author::Gateway);
-    signed.or_else(gateway).unwrap_or_else(|| Author::Voice(voice))
+    signed.or_else(gateway).unwrap_or(Author::Voice(voice))
 }
 
 /// Did it have its effect? What does not count is a line, no failure.

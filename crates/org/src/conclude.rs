@@ -143,6 +143,8 @@ impl State {
         for record in self.invites.values_mut() {
             record.spent.clear();
             record.spent_at.clear();
+            let voices = record.invite.rights.iter().map(|right| right.voice);
+            record.closed = voices.filter(|voice| self.revocations.voices.contains(voice)).collect();
         }
         for ((voice, invite), keys) in &self.fold.spent {
             let Some(record) = self.invites.get_mut(invite) else { continue };

@@ -28,6 +28,10 @@ impl State {
         // Remove wins, whichever head of the signers in force named it first.
         known.head.revocations.absorb(&self.revocations);
         known.head.trust = self.trust_lines();
+        // Under the next set numbers may begin anew: a removed signer may have used up the last one.
+        if next.head.signers.version > known.head.signers.version {
+            known.head.version = known.head.version.min(next.head.version.saturating_sub(1));
+        }
         next.may_follow(&known)
     }
 

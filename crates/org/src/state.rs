@@ -45,7 +45,7 @@ pub struct State {
     pub releases: BTreeMap<Digest, ReleaseRecord>,
     /// By digest of the invite's envelope.
     pub invites: BTreeMap<Digest, InviteRecord>,
-    /// An index over `invites`; ids are drawn at random, so there is one digest each.
+    /// An index over `invites`; a gateway that begins another chain has its rights signed anew, under the same id.
     pub invite_ids: BTreeMap<InviteId, BTreeSet<Digest>>,
     /// By digest of the node key.
     pub members: BTreeMap<Digest, MemberRecord>,
@@ -103,16 +103,23 @@ pub struct InviteRecord {
     pub spent: BTreeMap<Digest, PublicKey>,
     /// How many node keys spent it in each chain.
     pub spent_at: BTreeMap<PublicKey, u32>,
+    /// Chains that have ended, with what was left there.
+    pub closed: BTreeSet<PublicKey>,
 }
 
 impl InviteRecord {
     pub const fn new(invite: Invite, envelope: Envelope) -> Self {
-        Self { invite, envelope, spent: BTreeMap::new(), spent_at: BTreeMap::new() }
+        Self { invite, envelope, spent: BTreeMap::new(), spent_at: BTreeMap::new(), closed: BTreeSet::new() }
+    }
+
+    /// Rights in chains that go on.
+    pub fn open_rights(&self) -> impl Iterator<Item = &Right> {
+        self.invite.rights.iter().filter(|right| !self.closed.contains(&right.voice))
     }
 
     /// Nothing: without limit.
     pub fn uses_left(&self, gateway: &NodeName) -> Option<u32> {
-        let rights = self.invite.rights.iter().filter(|right| right.gateway == *gateway);
+        let rights = self.open_rights().filter(|right| right.gateway == *gateway);
         let left = |right: &Right| match right.uses {
             Uses::Unlimited => None,
             Uses::Limited(n) => Some(n.saturating_sub(self.spent_at.get(&right.voice).copied().unwrap_or(0))),
@@ -292,8 +299,24 @@ impl State {
         self.members.get(&node_key.digest())
     }
 
+    /// Of several that were signed under one id: one that the signers in force signed, with rights in chains that go on.
     pub fn invite(&self, id: InviteId) -> Option<(&Digest, &InviteRecord)> {
-        let digests = self.invite_ids.get(&id)?;
-        digests.iter().find_map(|digest| self.invites.get_key_value(digest))
+        let digests = self.invite_ids.get(&id)?.iter().rev();
+        let records = digests.filter_map(|digest| self.invites.get_key_value(digest));
+        records.max_by_key(|(_, record)| (!self.is_outdated(record), record.open_rights().count()))
+    }
+
+    /// The one that gives a right in the chain of this voice; else whichever counts.
+    pub fn invite_at(&self, id: InviteId, voice: Option<PublicKey>) -> Option<&InviteRecord> {
+        let here = |record: &&InviteRecord| voice.is_some_and(|voice| record.invite.right_of(voice).is_some());
+        let mut fitting = self.invites_of(id).filter(here);
+        let good = fitting.clone().find(|record| !self.is_outdated(record));
+        good.or_else(|| fitting.next()).or_else(|| self.invite(id).map(|(_, record)| record))
+    }
+
+    /// Everything that was signed under one id.
+    pub fn invites_of(&self, id: InviteId) -> impl Iterator<Item = &InviteRecord> + Clone {
+        let digests = self.invite_ids.get(&id).into_iter().flatten();
+        digests.filter_map(|digest| self.invites.get(digest))
     }
 }

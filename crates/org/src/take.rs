@@ -169,9 +169,10 @@ impl State {
     /// Does the chain end there for everybody: linked to the record, unforked, and nothing known of it beyond?
     fn goes_on(&self, voice: &PublicKey, end: Option<Recorded>) -> bool {
         let record = self.ground.head().and_then(|head| head.record.get(voice).copied());
-        match self.replica.chains.contains_key(voice) {
-            true => end.is_some() && self.fold.ends.get(voice).copied() == end,
-            false => record.is_none() && end.is_none(),
+        if self.replica.chains.contains_key(voice) {
+            end.is_some() && self.fold.ends.get(voice).copied() == end
+        } else {
+            record.is_none() && end.is_none()
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod world;
 mod laws;
+mod writing;
 mod joining;
 mod kinds;
 mod approving;
@@ -18,3 +19,4 @@ mod parsing;
 mod governing;
 mod taking_back;
 mod attacks;
+mod spending;

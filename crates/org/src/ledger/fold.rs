@@ -43,7 +43,7 @@ pub struct State {
     pub members: BTreeMap<NodeName, Admitted>,
     /// By the digest of the entry.
     pub waiting: BTreeMap<Digest, Waiting>,
-    /// Chains that fork, and where.
+    /// Chains of gateways with a mandate that fork, and where.
     pub forks: BTreeMap<PublicKey, u64>,
     /// Listed names that their own keys hand on: whose they are from the next head on.
     pub handed: BTreeMap<NodeName, Admitted>,
@@ -118,7 +118,9 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     for (voice, entries) in holdings.chains {
         let record = ground.head().and_then(|head| head.record.get(voice).copied());
         let chain = Chain::of(entries, record);
-        state.forks.extend(chain.forked_at.map(|seq| (*voice, seq)));
+        // A chain that ended goes nowhere: there is nothing to choose any more.
+        let open = ground.mandate(*voice).is_some();
+        state.forks.extend(chain.forked_at.filter(|_| open).map(|seq| (*voice, seq)));
         let end = chain.end(record).filter(|end| entries.values().all(|written| written.seq <= end.seq));
         state.ends.extend(end.map(|end| (*voice, end)));
         known.read((ground, holdings.objects), (*voice, entries), &chain, &mut claimed);

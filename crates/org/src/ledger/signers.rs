@@ -161,7 +161,7 @@ pub fn signers(basis: &Basis, steps: &[Step], sights: &Sights, now: Timestamp) -
         match walk.next() {
             Next::Step(step, at) => walk.take(step, at),
             Next::Stay(pending) => return Signers::InForce(walk.rest(pending)),
-            Next::Freeze(frozen) => return Signers::Frozen(frozen),
+            Next::Freeze(frozen) => return Signers::Frozen(*frozen),
         }
     }
 }
@@ -169,7 +169,7 @@ pub fn signers(basis: &Basis, steps: &[Step], sights: &Sights, now: Timestamp) -
 enum Next<'a> {
     Step(&'a Step, Timestamp),
     Stay(Vec<(Digest, Timestamp)>),
-    Freeze(Frozen),
+    Freeze(Box<Frozen>),
 }
 
 impl<'a> Walk<'a> {
@@ -301,7 +301,7 @@ impl<'a> Walk<'a> {
         let pending = ways.iter().map(|it| (it.step.digest, it.at)).collect();
         let rivals = rivals.into_iter().map(|step| step.to.clone()).collect();
         let (last, path, stands_in) = (self.at.clone(), self.path.clone(), self.stands_in);
-        Next::Freeze(Frozen { last, rivals, since, path, stands_in, pending, named: winner.step.head })
+        Next::Freeze(Box::new(Frozen { last, rivals, since, path, stands_in, pending, named: winner.step.head }))
     }
 
     /// A set that every rival's threshold signed leads out at once; a recovery after its delay.

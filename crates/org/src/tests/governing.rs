@@ -156,6 +156,7 @@ fn a_head_by_the_next_set_is_newer_whatever_its_number() {
     assert_eq!(site.state.head().unwrap().digest, last.digest());
     let first = org.forged(&last, &["bob"], |head, _| (head.version, head.signers) = (1, bob.as_ref()));
     assert!(site.state.is_older_than(&org.body(&first)) && site.state.lacks(&org.body(&first)));
+    assert_eq!(site.state.check_follows(&first.envelope, day(2)), Ok(()));
     site.hear(&first, 2);
     assert_eq!(site.state.head().unwrap().digest, first.digest());
     assert!(!site.state.is_older_than(&org.body(&last)));

@@ -19,7 +19,9 @@ fn settled() -> (Org, Site) {
 
 fn claimed(org: &Org, hands: &[&dyn Sign]) -> Envelope {
     let mut envelope = org.seal(&claim("k1", "web", ClaimAuthority::Invite(super::world::invite_id("i"))), &[]);
-    hands.iter().for_each(|hand| envelope.sign(*hand).unwrap());
+    for hand in hands {
+        envelope.sign(*hand).unwrap();
+    }
     envelope
 }
 

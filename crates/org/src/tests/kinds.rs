@@ -54,7 +54,9 @@ fn ask(site: &Site, claim: &Claim, source: &str) -> Result<&'static str, Refusal
 
 fn signed(org: &Org, claim: &Claim, hands: &[&dyn Sign]) -> Envelope {
     let mut envelope = org.seal(claim, &[]);
-    hands.iter().for_each(|hand| envelope.sign(*hand).unwrap());
+    for hand in hands {
+        envelope.sign(*hand).unwrap();
+    }
     envelope
 }
 

@@ -198,9 +198,9 @@ impl Play {
             }
             Act::Publish { wish, key } => self.publish(wish, key, by),
             Act::Install => {
-                let set = self.sites[HOME].state.signer_set().version + 1;
-                let name = format!("s{set}");
-                let sent = self.sites[HOME].install(&self.org, self.now, (set, &[&name]), by);
+                let version = self.sites[HOME].state.signer_set().version + 1;
+                let name = format!("s{version}");
+                let sent = self.sites[HOME].install(&self.org, self.now, (version, &[&name]), by);
                 self.sites[0].hear_all(&sent, self.now);
             }
             Act::Meet { from, to } => {
@@ -261,10 +261,9 @@ impl Play {
     fn may_refuse(&self, at: usize) -> bool {
         let state = &self.sites[at].state;
         let voice = voice(GATES[at]);
-        let settled = state.head().and_then(|record| record.head.record.get(&voice)).map_or(0, |record| record.seq);
         state.fold.forks.contains_key(&voice)
             || state.ground.mandate(voice).is_none()
-            || state.frontier.seq_of(&voice) < settled
+            || state.fold.ends.get(&voice).copied() != state.frontier.place_of(&voice)
             || state.leaves().is_none()
             || !state.fold.whole.contains(&voice)
     }

@@ -1,11 +1,12 @@
 //! Revocation, thresholds and freed names: what a state says when something is taken back.
 
-use super::world::{HERE, Site, invite_id, said};
+use super::world::{HERE, Site, Turned, invite_id, said};
 use crate::entry::Action;
 use crate::ledger::draft::Wish;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{Org, Sent, day, invite, key, node, voice};
+use crate::refusal::Refusal;
 use crate::state::Standing;
 
 /// Any one of two signs; two gateways that know the invite `i`.
@@ -73,10 +74,12 @@ fn a_revoked_node_is_revoked_even_if_it_is_let_in_elsewhere() {
     assert_eq!((site.holder("web"), site.holder("db")), (None, None));
 }
 
+type Make<'a> = &'a dyn Fn(&[&str]) -> Sent;
+type Effect = fn(&Site) -> bool;
+
 #[test]
 fn what_only_some_of_the_threshold_signed_has_no_effect() {
     let org = Org::new(2, &["ann", "ben", "cat"]);
-    type Effect = fn(&Site) -> bool;
     let first = |by: &[&str]| {
         org.forged(&org.first, by, |head, _| {
             head.version = 2;
@@ -89,7 +92,7 @@ fn what_only_some_of_the_threshold_signed_has_no_effect() {
         let action = Action::NodeAdmit { claim: org.word(("k2", "web"), 30, by), invite: None, approval: None };
         Sent::from(Site::of(&org).draft((HERE, 1), action))
     };
-    let cases: [(&str, &dyn Fn(&[&str]) -> Sent, Effect); 4] = [
+    let cases: [(&str, Make<'_>, Effect); 4] = [
         ("head", &first, |site| site.state.is_gone(key("k1"))),
         ("invite", &invite, |site| !site.state.invites.is_empty()),
         ("signers", &step, |site| site.state.signer_set().version == 2),
@@ -135,9 +138,9 @@ fn of_two_machines_that_race_for_a_name_none_holds_it_until_operators_choose() {
     site.give(&mut other, 1);
     check(&site, &[("k1", Standing::Waiting), ("k2", Standing::Waiting)]);
     assert_eq!(said(&site.state), said(&other.state));
-    // Whoever is revoked contests nothing.
-    let mut revoked = site.clone();
-    revoked.publish(&org, (2, &["ann"]), &Wish { revoke_keys: vec![key("k2")], ..Wish::default() });
+    // A third is refused at the door.
+    let third = org.claim(("k3", "web"), &site.invite("i").envelope, None);
+    assert_eq!(site.admit((HERE, 1), &third), Err(Turned::Away(Refusal::NameTaken { name: node("web") })));
     let chosen = site.member("k2").unwrap().admission.digest;
     site.publish(&org, (2, &["ann"]), &Wish { list: vec![chosen], ..Wish::default() });
     assert_eq!(site.holder("web"), Some(key("k2")));
@@ -198,4 +201,20 @@ fn a_machine_that_asked_twice_is_one_member_and_spends_at_both() {
     site.publish(&org, (2, &["ann"]), &Wish::default());
     check(&site, &[("k1", Standing::Issued)]);
     assert_eq!(site.state.as_of, day(2));
+}
+
+#[test]
+fn a_key_that_left_before_any_head_listed_it_never_returns_either() {
+    let (org, mut site, _) = settled();
+    admit(&org, &mut site, HERE, ("k1", "web"));
+    site.leave(&org, (HERE, 1), ("k1", "web"));
+    check(&site, &[("k1", Standing::Revoked)]);
+    site.publish(&org, (2, &["ann"]), &Wish::default());
+    check(&site, &[("k1", Standing::Revoked)]);
+    // The head has settled what the machine said of itself; a gateway that lies lets it in once more.
+    let invite = site.invite("i").envelope.clone();
+    let claim = org.claim(("k1", "db"), &invite, None);
+    site.force(("g2", 3), Action::NodeAdmit { claim, invite: Some(invite), approval: None });
+    check(&site, &[("k1", Standing::Revoked)]);
+    assert_eq!(site.holder("db"), None);
 }

@@ -72,7 +72,9 @@ impl Site {
     }
 
     pub fn hear_all(&mut self, all: &[Sent], on: u64) {
-        all.iter().for_each(|sent| self.take(sent, on));
+        for sent in all {
+            self.take(sent, on);
+        }
         self.state.conclude(day(on));
     }
 
@@ -226,7 +228,9 @@ pub fn invite_id(id: &str) -> InviteId {
 pub fn invited(invites: &[Invite]) -> (Org, Site) {
     let org = Org::new(1, &["ann"]);
     let mut site = Site::of(&org);
-    invites.iter().for_each(|invite| site.told(&org.seal(invite, &["ann"]), 0));
+    for invite in invites {
+        site.told(&org.seal(invite, &["ann"]), 0);
+    }
     (org, site)
 }
 

@@ -157,11 +157,10 @@ fn a_recovery_that_a_stolen_voice_or_author_dates_back_waits_as_long_as_any() {
         let org = Org::new(1, &["ann"]);
         let (mut home, eve) = (org.replica(), org.later(2, 1, &["eve"]));
         let back = org.recovery(&org.set(), &eve, org.first.digest(), PHRASES);
-        let envelope = match carried {
-            true => {
-                super::replicas::write(&org, &mut home, "g2", 100, Action::Take { envelope: back.clone() }).envelope
-            }
-            false => back.clone(),
+        let envelope = if carried {
+            super::replicas::write(&org, &mut home, "g2", 100, Action::Take { envelope: back.clone() }).envelope
+        } else {
+            back.clone()
         };
         tell(&mut home, &envelope, 100);
         assert_eq!(in_force(&home, 100).pending, [(back.digest(), day(100 + DELAY))]);
