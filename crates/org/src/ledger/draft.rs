@@ -284,16 +284,16 @@ impl Desk<'_> {
         evidence_of(written).cloned()
     }
 
-    /// Whoever's key loses its last leaf gets a line, and who left before it had one: the record passes its own word.
+    /// Whoever's key loses its last leaf gets a line; so does who was let in and left before it had one.
     fn end_losers(&self, head: &mut Head, leaves: &Leaves, span: Seconds) {
         let until = self.longest(head.issued_at, span);
         let kept: BTreeSet<Digest> = leaves.values().map(|leaf| leaf.node_key).collect();
         let before = self.rivals.iter().copied().chain([self.top]).filter_map(|record| self.map_of(record));
         let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
-        let claims = self.state.waiting.values().filter_map(|waiting| Some(waiting.claims.as_ref()?.1));
-        let left = claims.filter(|key| self.state.left.contains(key));
-        let losers: BTreeSet<Digest> = before.into_iter().chain(self.listed_by(&head.recent)).chain(left).collect();
-        for key in losers.iter().filter(|key| !kept.contains(key)) {
+        let entries = self.replica.chains.values().flat_map(BTreeMap::values);
+        let left = entries.filter_map(evidence_of).map(Evidence::key).filter(|key| self.state.left.contains(key));
+        let before: BTreeSet<Digest> = before.into_iter().chain(left).collect();
+        for key in before.union(&self.listed_by(&head.recent)).filter(|key| !kept.contains(key)) {
             if !head.revocations.node_keys.contains(key) {
                 head.revocations.node_keys.insert_until(*key, until);
             }
@@ -318,7 +318,7 @@ impl Desk<'_> {
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
         let claims = entries.filter_map(evidence_of);
         let claimed: BTreeSet<Digest> =
-            claims.filter(|it| it.claim.until.is_some_and(lives)).map(|it| it.key()).collect();
+            claims.filter(|it| it.claim.until.is_some_and(lives)).map(Evidence::key).collect();
         let needed = |key: &Digest| open || listed.contains(key) || claimed.contains(key);
         head.revocations.node_keys.drop_over(head.issued_at, needed);
     }
