@@ -16,8 +16,6 @@ pub enum Refusal {
     InviteUnknown { invite: InviteId },
     #[error("the invite was revoked")]
     InviteRevoked,
-    #[error("the invite was made before the gateway's ledger was restored, and nobody has confirmed it since")]
-    InviteUnconfirmed,
     #[error("the invite was signed by people who no longer sign for the org")]
     InviteOutdated,
     #[error("the invite expired at {at}")]
@@ -130,7 +128,6 @@ impl Refusal {
             | Self::InviteOutdated
             | Self::InviteUsedUp { .. }
             | Self::InviteNotHere => Some("ask an operator for a new one: freehold invite create"),
-            Self::InviteUnconfirmed => Some("ask an operator for a new one"),
             Self::Suspended { .. } => Some("ask that operator; it ends by itself"),
             Self::NetworkNotAllowed => {
                 Some("join from an allowed network, or ask an operator: freehold invite create --from")
@@ -207,7 +204,6 @@ impl Refusal {
             Self::InviteUnknown { .. }
             | Self::InviteRevoked
             | Self::InviteExpired { .. }
-            | Self::InviteUnconfirmed
             | Self::InviteOutdated
             | Self::InviteUsedUp { .. }
             | Self::InviteNotHere
