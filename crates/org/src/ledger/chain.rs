@@ -46,14 +46,6 @@ impl Written {
         Self::doing(signed, act)
     }
 
-    /// From one's own disk: it was checked when it came.
-    pub fn remember(org: OrgId, signed: &SignedEntry) -> Self {
-        match &signed.entry.action {
-            Action::NodeAdmit { .. } => Self::doing(signed, Act::Admit(Arc::new(Evidence::remember(org, signed)))),
-            Action::NodeJoin { .. } | Action::NodeLeave { .. } | Action::Take { .. } => Self::read(org, signed),
-        }
-    }
-
     pub const fn doing(signed: &SignedEntry, act: Act) -> Self {
         let entry = &signed.entry;
         let (voice, seq, previous, at) = (entry.voice, entry.seq, entry.previous, entry.at);

@@ -59,16 +59,6 @@ impl Evidence {
         Self::read(org, Parts { digest, voice, claim, invite: invite.as_ref(), approval: approval.as_ref() })
     }
 
-    /// From one's own disk: its signatures were checked when it came.
-    pub fn remember(org: OrgId, signed: &SignedEntry) -> Result<Self, BadEvidence> {
-        let Action::NodeAdmit { claim, invite, approval } = &signed.entry.action else {
-            return Err(BadEvidence::NotAnAdmission);
-        };
-        let (digest, voice) = (signed.digest, signed.entry.voice);
-        let parts = Parts { digest, voice, claim, invite: invite.as_ref(), approval: approval.as_ref() };
-        Self::put_together(org, parts).map(|(evidence, _)| evidence)
-    }
-
     pub fn read(org: OrgId, parts: Parts<'_>) -> Result<Self, BadEvidence> {
         let (evidence, keys) = Self::put_together(org, parts)?;
         let _: Claim = parts.claim.open_signed_by(Some(org), &keys)?;

@@ -95,28 +95,34 @@ impl Replica {
         self.chains.entry(written.voice).or_default().insert(written.digest, written);
     }
 
-    /// From one's own disk: signatures were checked when it came, and so was when it was first seen.
+    /// From one's own disk, which has since when steps are in sight. Signatures are checked again: the disk has entries as they came,
+    /// with whatever else somebody put into them.
     pub fn remember(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
         match envelope.kind() {
             Head::KIND => {
                 let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
                 let record = self.heads.entry(digest);
-                let record = record.or_insert_with(|| HeadRecord { digest, envelope: envelope.clone(), head });
-                record.envelope.merge(envelope);
+                let record = record.or_insert_with(|| HeadRecord { digest, envelope: unsigned(envelope), head });
+                if record.envelope != *envelope {
+                    record.envelope.merge_holding(envelope, &self.keys);
+                }
             }
             Succession::KIND | Recovery::KIND => {
-                let step = Step::read(self.org, envelope)?;
-                self.steps.entry(step.digest).or_insert(step).envelope.merge(envelope);
-                self.know_keys();
+                let step = Step::read(self.org, &unsigned(envelope))?;
+                let step = self.steps.entry(step.digest).or_insert(step);
+                if step.envelope != *envelope {
+                    step.envelope.merge_holding(envelope, &self.keys);
+                    self.know_keys();
+                }
             }
-            _ => self.objects.entry(envelope.digest()).or_insert_with(|| envelope.clone()).merge(envelope),
+            _ => self.take_object(envelope),
         }
         Ok(())
     }
 
     /// The same for an entry, with what it carries.
     pub fn remember_entry(&mut self, signed: &SignedEntry) {
-        self.take_written(Written::remember(self.org, signed));
+        self.take_written(Written::read(self.org, signed));
         for carried in carried(&signed.entry.action) {
             let _unread = self.remember(carried);
         }

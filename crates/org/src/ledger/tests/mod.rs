@@ -6,4 +6,5 @@ mod scenes_signers;
 mod scenes_heads;
 mod scenes_entries;
 mod scenes_attacks;
+mod scenes_disk;
 mod histories;
