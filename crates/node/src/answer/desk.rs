@@ -9,6 +9,7 @@ use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Correlation, Digest, InviteId};
 use identity::key::Sign;
+use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::error::LedgerError;
 use ledger::store::{Alarm, Ledger};
@@ -209,6 +210,17 @@ impl<'a> Desk<'a> {
         self.append_about(action, (at, correlation), None).map(drop)
     }
 
+    /// Writes the first entry of this gateway's chain: its machine is there.
+    pub fn begin_chain(
+        &mut self,
+        node_key: Digest,
+        name: NodeName,
+        when: (Timestamp, Correlation),
+    ) -> Result<(), Refusal> {
+        self.halt.check_mapless()?;
+        self.append_checked(Action::NodeJoin { node_key, name }, when, None).map(drop)
+    }
+
     /// Writes down whom this gateway has just admitted; the entry is the admission.
     pub fn append_granted(
         &mut self,
@@ -227,6 +239,15 @@ impl<'a> Desk<'a> {
         granted: Option<Granted>,
     ) -> Result<Envelope, Refusal> {
         self.halt.check()?;
+        self.append_checked(action, when, granted)
+    }
+
+    fn append_checked(
+        &mut self,
+        action: Action,
+        when: (Timestamp, Correlation),
+        granted: Option<Granted>,
+    ) -> Result<Envelope, Refusal> {
         let signed = self.sign(action, when)?;
         // What would not count is not written: nobody else needs to judge it.
         let taken = self.state.take_own(&signed, granted.as_ref(), when.0);

@@ -241,7 +241,11 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
         }
         let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
         let member = member.ok_or(Refusal::NotAdmitted)?;
-        renew::check_standing(&state, member)?;
+        match renew::check_standing(&state, member) {
+            // It is told why once it has proven its key.
+            Err(Refusal::Waiting) if gateway.contradicted(&state, member).is_some() => {}
+            standing => standing?,
+        }
         gateway.suspended.check(node_key.digest(), now)?;
         (member.claim().name.clone(), gateway.doubt(&state, member))
     };

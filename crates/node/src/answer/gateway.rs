@@ -18,7 +18,6 @@ use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use ledger::error::{DAMAGED, LedgerError};
 use ledger::store::Ledger;
-use org::entry::Action;
 use org::frontier::Tip;
 use org::ledger::fold::Why;
 use org::refusal::Refusal;
@@ -411,12 +410,14 @@ impl Gateway {
             if state.frontier.place_of(&self.voice.public()).is_some() {
                 return Ok(());
             }
-            state.holder(&self.about.node).map(|member| member.claim().node_key.digest())
+            // While the members' map is on its way, nobody is known to be listed.
+            let unsure = || state.named(&self.about.node).find(|member| member.why == Some(Why::NoMap));
+            let own = state.holder(&self.about.node).or_else(unsure);
+            own.map(|member| member.claim().node_key.digest())
         };
         let (node_key, name) = (key.ok_or(Refusal::NotAdmitted)?, self.about.node.clone());
         let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-        let begin =
-            move |desk: &mut Desk<'_>| desk.append_own(Action::NodeJoin { node_key, name }, clock::now(), correlation);
+        let begin = move |desk: &mut Desk<'_>| desk.begin_chain(node_key, name, (clock::now(), correlation));
         self.writer.run(begin).await
     }
 

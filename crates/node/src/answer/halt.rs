@@ -39,13 +39,18 @@ impl Halt {
     }
 
     pub fn check(&self) -> Result<(), Refusal> {
+        self.check_mapless()?;
+        if self.mapless.load(Ordering::Relaxed) { Err(Refusal::LedgerBehind) } else { Ok(()) }
+    }
+
+    /// The same for what says nothing of members: a new gateway begins its chain before the map has come.
+    pub fn check_mapless(&self) -> Result<(), Refusal> {
         // Whoever restored it knows that it is behind: what is to be done then is said first.
         if self.is_restored() {
             return Err(Refusal::Restored);
         }
         let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        let lacks = set(&self.behind) || set(&self.mapless) || set(&self.forked);
-        if lacks { Err(Refusal::LedgerBehind) } else { Ok(()) }
+        if set(&self.behind) || set(&self.forked) { Err(Refusal::LedgerBehind) } else { Ok(()) }
     }
 
     pub fn is_restored(&self) -> bool {
