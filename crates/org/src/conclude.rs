@@ -1,5 +1,6 @@
 //! From what came to what is true: the ledger's judges are asked, and their answers put in order for whoever asks.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,7 +99,14 @@ impl State {
             }
             Decision::KIND => {
                 if let Ok(decision) = object.peek::<Decision>(org) {
-                    self.decisions.entry(decision.about).or_default().insert(decision.verdict, object);
+                    let keys = self.signer_set().quorum.keys();
+                    let words = self.decisions.entry(decision.about).or_default();
+                    // Anybody can write the same in other bytes: what most of the signers in force signed stays.
+                    let rank = |it: &Envelope| (Reverse(it.signers_among(&keys).len()), it.digest());
+                    let known = words.get(&decision.verdict).filter(|known| known.digest() != digest);
+                    if known.is_none_or(|known| rank(&object) < rank(known)) {
+                        words.insert(decision.verdict, object);
+                    }
                 }
             }
             Consent::KIND => {

@@ -54,7 +54,7 @@ impl State {
         self.replica.take_entry(signed, now);
     }
 
-    /// From one's own disk: it was checked when it came. The caller concludes when all is there.
+    /// From one's own disk, which has the first sights, too. The caller concludes when all is there.
     pub fn remember(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
         self.fresh.insert(envelope.digest());
         self.replica.remember(envelope)
