@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use identity::envelope::Envelope;
 use identity::head::Revocations;
 use identity::id::Digest;
-use identity::members::{ClassLeaf, InClass, Leaf, Listing, MembersMap, Meant, NodeLeaf, Said, class_key, node_key};
+use identity::members::{ClassLeaf, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf, Said, class_key, node_key};
 use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Seconds;

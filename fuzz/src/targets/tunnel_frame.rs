@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use identity::envelope::Envelope;
 use identity::head::Revocations;
 use identity::id::Digest;
-use identity::members::{Leaf, Listing, MembersMap, Meant, NodeLeaf, node_key};
+use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use org::peer::Presented;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
