@@ -407,11 +407,10 @@ impl Common {
             }
         };
         let desk = match desk {
-            // It may have missed what was decided at another gateway, which may be gone: this home hands it over.
+            // It may have missed what was decided at another gateway, which may be gone, or be an older copy: this home
+            // hands it over.
             Err(CallError::Knowledge { source: BadKnowledge::Head(BadHead::Regression { .. }), .. })
-                if beside_others
-                    && !restored
-                    && Box::pin(alone::hand_over(&folder, (&doors, &roots), (&known, &own))).await =>
+                if !restored && Box::pin(alone::hand_over(&folder, (&doors, &roots), (&known, &own))).await =>
             {
                 let before = (known.clone(), memory.tip.clone());
                 Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, false, own.clone())).await

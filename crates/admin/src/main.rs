@@ -189,7 +189,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.finish(cli.common.json),
+        Err(failure) => cli.common.named(failure).finish(cli.common.json),
     }
 }
 

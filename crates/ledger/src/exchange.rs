@@ -60,6 +60,22 @@ impl Ledger {
         Ok(entries.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
+    /// The same with what follows on each branch, as much as goes into a page.
+    pub fn branches(&self, state: &State) -> Result<Vec<Envelope>, LedgerError> {
+        let limit = i64::try_from(ENTRIES_PER_PAGE).unwrap_or(i64::MAX);
+        let mut query = self.db.prepare_cached(
+            "SELECT envelope FROM entries WHERE voice = ?1 AND seq >= ?2 ORDER BY seq, digest LIMIT ?3",
+        )?;
+        let mut all = Vec::new();
+        for (voice, seq) in &state.fold.forks {
+            let rows =
+                query.query_map(params![voice.to_string(), number(*seq), limit], |row| row.get::<_, String>(0))?;
+            all.extend(rows.collect::<Result<Vec<_>, _>>()?);
+        }
+        all.truncate(ENTRIES_PER_PAGE);
+        all.iter().map(|text| read(text)).collect()
+    }
+
     /// From the first exchange on, every SVID is noted; what was made before is noted then.
     pub fn note_earlier(&self, teller: &NodeName) -> Result<(), LedgerError> {
         self.db.execute(

@@ -81,6 +81,19 @@ impl Ledger {
         Ok(())
     }
 
+    /// It was handed entries of its own: this is an older copy, and so is what it noted of SVIDs until then.
+    pub fn note_set_back(&self, at: Timestamp) -> Result<(), LedgerError> {
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES ('set back', ?1)", [at.unix().to_string()])?;
+        Ok(())
+    }
+
+    pub fn set_back_at(&self) -> Result<Option<Timestamp>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT value FROM meta WHERE key = 'set back'")?;
+        let text: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
+        let damaged = |_| LedgerError::Damaged("when it was set back is no time".to_owned());
+        text.map(|text| text.parse().map(Timestamp::from_unix).map_err(damaged)).transpose()
+    }
+
     fn mark(&self, mark: Mark, at: Timestamp, detail: &str) -> Result<(), LedgerError> {
         // Since when: the first time counts.
         self.db.execute("INSERT OR IGNORE INTO marks VALUES (?1, ?2, ?3)", params![mark.word(), at.unix(), detail])?;

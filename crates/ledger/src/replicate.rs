@@ -1,8 +1,13 @@
 //! A replica takes over entries that another has.
 
-use identity::envelope::{BadEnvelope, Envelope};
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::head::Head;
+use identity::key::PublicKey;
+use identity::signers::{Recovery, Succession};
 use identity::time::Timestamp;
 use org::entry::SignedEntry;
+use org::ledger::replica::carried;
+use org::ledger::signers::Stance;
 use org::state::State;
 
 use crate::error::LedgerError;
@@ -54,6 +59,10 @@ pub fn add(
         let (known, strange): (Vec<_>, Vec<_>) =
             open.into_iter().partition(|signed| all || voices.contains_key(&signed.entry.voice));
         if known.is_empty() {
+            if heed(ledger, state, &strange, now)? {
+                open = strange;
+                continue;
+            }
             break;
         }
         for signed in &known {
@@ -67,4 +76,37 @@ pub fn add(
     }
     ledger.keep_sights(&state.replica.sights)?;
     Ok(added)
+}
+
+/// A gateway that began another chain wrote down there which head lets it: what these entries carry of heads and signers is
+/// taken if it makes one of their voices known.
+fn heed(ledger: &Ledger, state: &mut State, strange: &[SignedEntry], now: Timestamp) -> Result<bool, LedgerError> {
+    let leads = |it: &&Envelope| [Head::KIND, Succession::KIND, Recovery::KIND].contains(&it.kind());
+    let carried = |signed: &'_ SignedEntry| carried(&signed.entry.action).filter(leads).cloned().collect::<Vec<_>>();
+    let carried = strange.iter().flat_map(|signed| carried(signed).into_iter().map(|it| (signed.entry.voice, it)));
+    let new: Vec<(PublicKey, Envelope)> = carried.filter(|(_, it)| !state.has_object(it)).collect();
+    if new.is_empty() {
+        return Ok(false);
+    }
+    let mut trial = state.clone();
+    for (_, envelope) in &new {
+        // What cannot be read is nothing.
+        let _unread = trial.take(envelope, now);
+    }
+    ledger.conclude(&mut trial, now)?;
+    if !strange.iter().any(|signed| trial.voices.contains_key(&signed.entry.voice)) {
+        return Ok(false);
+    }
+    for (by, envelope) in &new {
+        let digest = envelope.digest();
+        if trial.head_named(digest).is_some() || !matches!(trial.signers.stance_of(digest), Stance::NotTaken) {
+            let _unread = state.take(envelope, now);
+            // What its entry brings need not be kept twice.
+            if !trial.voices.contains_key(by) {
+                ledger.add_object(envelope)?;
+            }
+        }
+    }
+    ledger.conclude(state, now)?;
+    Ok(true)
 }

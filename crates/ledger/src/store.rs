@@ -179,6 +179,12 @@ impl Ledger {
         rows.map(|row| read(&row?)).collect()
     }
 
+    /// They were written into a chain.
+    pub fn forget_objects(&self) -> Result<(), LedgerError> {
+        self.db.execute("DELETE FROM objects", [])?;
+        Ok(())
+    }
+
     /// Every entry in order of arrival.
     pub fn all_entries(&self) -> Result<Vec<SignedEntry>, LedgerError> {
         let entries = self.entries(0, u32::MAX)?.into_iter();

@@ -83,7 +83,8 @@ impl Desk for HomeDesk {
                 Ok(Answer::Nodes { nodes, next: None })
             }
             Call::Invites { .. } => {
-                let invites = state.invites.values().map(|record| views::invite(state, record)).collect();
+                let records = state.invite_ids.keys().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
+                let invites = records.map(|record| views::invite(state, record)).collect();
                 Ok(Answer::Invites { invites, next: None })
             }
             Call::Admission { node_key } => self.admission(node_key),

@@ -45,6 +45,15 @@ fn head_lines(known: &Known, head: &Head, with: &[Envelope]) -> Result<Vec<Strin
             lines.push(format!("publishes head {} to name it", head.version));
             lines
         }
+        (cause @ Cause::GatewayReopen { .. }, invites) => {
+            let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
+            lines.extend(skipped(known.head.head.version, head));
+            for invite in invites {
+                lines.push("signs an invite anew for that chain:".to_owned());
+                lines.extend(invite_lines(&invite.peek(org)?).into_iter().map(|line| format!("  {line}")));
+            }
+            lines
+        }
         (cause, bundles) => {
             if let Some(turn) = cause.turn() {
                 trust_lines(known, (head, turn), bundles)?
@@ -247,8 +256,17 @@ fn fleet_changes(old: &Head, new: &Head) -> Vec<String> {
 fn mandate_changes(old: &[Mandate], new: &[Mandate]) -> Vec<String> {
     let mut lines = Vec::new();
     let same = |a: &Mandate, b: &Mandate| a.gateway == b.gateway && a.voice == b.voice;
+    let spoke = |mandate: &Mandate| {
+        let before = old.iter().find(|before| before.gateway == mandate.gateway)?;
+        (Mandate { voice: mandate.voice, ..before.clone() } == *mandate).then_some(before.voice)
+    };
+    let reopened = |before: &Mandate| new.iter().any(|mandate| spoke(mandate) == Some(before.voice));
     for mandate in new {
         match old.iter().find(|before| same(before, mandate)) {
+            None if spoke(mandate).is_some() => lines.push(format!(
+                "ENDS THE CHAIN of `{}`, and has it begin another, in the voice {}: whom only the rest of it let in waits",
+                mandate.gateway, mandate.voice
+            )),
             None => lines.push(format!("GIVES A MANDATE to `{}`: {}", mandate.gateway, mandate_words(mandate))),
             Some(before) if before == mandate => {}
             Some(before) => {
@@ -262,7 +280,8 @@ fn mandate_changes(old: &[Mandate], new: &[Mandate]) -> Vec<String> {
             }
         }
     }
-    for gone in old.iter().filter(|before| !new.iter().any(|mandate| same(before, mandate))) {
+    let gone = old.iter().filter(|before| !new.iter().any(|mandate| same(before, mandate)) && !reopened(before));
+    for gone in gone {
         lines.push(format!(
             "takes the mandate from `{}`: everything that it issued is worth nothing at once",
             gone.gateway

@@ -48,6 +48,7 @@ pub mod publish;
 pub mod adoption;
 pub mod turn;
 pub mod papers;
+pub mod reopen;
 pub mod rotate;
 pub mod breaks;
 pub mod retire;

@@ -214,6 +214,10 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
             Ok(vec![need("trust bundle", current, bundle), need("head that turns trust", current, head)])
         }
         (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, head)]),
+        (Cause::GatewayReopen { .. }, invites) if invites.iter().all(|it| it.kind() == Invite::KIND) => {
+            let invites = invites.iter().map(|invite| need("invite", current, invite));
+            Ok(invites.chain([need("head", current, head)]).collect())
+        }
         (
             Cause::Founding
             | Cause::Refresh
@@ -224,7 +228,6 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
             | Cause::GatewayAdd { .. }
             | Cause::GatewayMove { .. }
             | Cause::GatewayRemove { .. }
-            | Cause::GatewayReopen { .. }
             | Cause::FleetPublish
             | Cause::FleetRollback { .. }
             | Cause::PrincipalRevoke { .. },

@@ -78,6 +78,20 @@ impl Replica {
     }
 }
 
+impl Replica {
+    /// A head that stands in no entry that is here; whoever hands it over has checked it.
+    fn take_head(&mut self, head: &Envelope) -> Result<(), ReplicaError> {
+        let now = clock::now();
+        if self.state.has_object(head) || self.state.open_shown(head).is_none() {
+            return Ok(());
+        }
+        self.ledger.add_object(head)?;
+        // It was opened a moment ago.
+        let _unread = self.state.take(head, now);
+        Ok(self.ledger.conclude(&mut self.state, now)?)
+    }
+}
+
 fn read(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
     let (ledger, own) = Ledger::open(path)?;
     if own.id != founding.id {
@@ -118,11 +132,14 @@ impl<D: Desk> Session<D> {
         if self.desk.is_alone() {
             return Ok(replica);
         }
+        // One that is held back may have a branch of its chain that is no longer than what is here.
+        let mut suspects = self.survey.halt.is_some();
         loop {
-            let parted = replica.state.frontier.parted(&self.survey.frontier).next().is_some();
+            let parted = suspects || replica.state.frontier.parted(&self.survey.frontier).next().is_some();
             if replica.state.frontier.covers_all(&self.survey.frontier) && !parted {
                 break;
             }
+            suspects = false;
             let call = Call::Beyond { frontier: replica.state.frontier.clone() };
             let Answer::Beyond { entries, more } = self.ask(call).await? else {
                 return Err(DeskError::OtherAnswer.into());
@@ -131,6 +148,10 @@ impl<D: Desk> Session<D> {
             if replica.take(entries)? == 0 || (parted && !more) {
                 break;
             }
+        }
+        // A machine may have shown it to the gateway: then it stands in no chain that is there.
+        if self.survey.head.digest() == self.known.head.digest {
+            replica.take_head(&self.survey.head)?;
         }
         let mut replica = replica.unlocked();
         self.fetch_map(&mut replica).await?;
@@ -155,23 +176,39 @@ impl<D: Desk> Session<D> {
 
     /// Hands the gateway what it lacks and this home has: entries, of its own chain, too, and the map of the head in force.
     pub async fn hand_lacking(&mut self) -> Result<(), OperateError> {
-        if self.survey.frontier.covers_all(&self.memory.pulled) {
+        let has_all = self.survey.frontier.covers_all(&self.memory.pulled);
+        if has_all && self.survey.halt.is_none() {
             return Ok(());
         }
         let replica = Replica::open(&self.folder, &self.known.founding)?.unlocked();
+        if has_all {
+            return self.hand_rest(&replica).await;
+        }
         for _ in 0..MOST_PAGES {
             let before = self.survey.frontier.clone();
             let (page, _) = replica.ledger.beyond(&replica.state, &before).map_err(ReplicaError::from)?;
             if page.is_empty() || before.covers_all(&replica.state.frontier) {
-                return Ok(());
+                break;
             }
-            self.hand_map(&replica).await?;
             self.ask(Call::Hand { entries: page }).await?;
             self.survey = ask_survey(&mut self.desk, &self.memory).await?;
             if self.survey.frontier == before {
-                return Ok(());
+                break;
             }
         }
+        // Last: until the map is here it writes nothing, and then it has what it lacked.
+        self.hand_rest(&replica).await
+    }
+
+    /// A gateway that is held back and has as much as this home may lack the map, or not know that its chain forks.
+    async fn hand_rest(&mut self, replica: &Replica) -> Result<(), OperateError> {
+        let (mut page, _) = replica.ledger.beyond(&replica.state, &self.survey.frontier).map_err(ReplicaError::from)?;
+        page.extend(replica.ledger.branches(&replica.state).map_err(ReplicaError::from)?);
+        if !page.is_empty() {
+            self.ask(Call::Hand { entries: page }).await?;
+        }
+        self.hand_map(replica).await?;
+        self.survey = ask_survey(&mut self.desk, &self.memory).await?;
         Ok(())
     }
 
@@ -185,7 +222,7 @@ impl<D: Desk> Session<D> {
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.
     pub(crate) async fn pull(&mut self) {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
-        let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none();
+        let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none() && self.survey.halt.is_none();
         let is_kept = self.folder.path(FOLDER).join("ledger.db").exists();
         if self.desk.is_alone() || (has_all && is_kept) {
             return;

@@ -264,7 +264,7 @@ impl<D: Desk> Session<D> {
             let now = clock::now();
             self.check_clock(now)?;
             self.folded().await?;
-            let (handed, what) = draft(self, now)?;
+            let (handed, what) = draft(self, now).map_err(|why| self.held_back(why))?;
             self.stage_drafted().await?;
             let mut pending = Pending::new(&self.known, handed, now);
             let signed = pending.sign(&self.known, keys)?;
@@ -285,6 +285,14 @@ impl<D: Desk> Session<D> {
                 }
                 Err(why) => return Err(why),
             }
+        }
+    }
+
+    /// Of a gateway that is held back, that is what must be told.
+    fn held_back(&self, why: OperateError) -> OperateError {
+        match (&why, &self.survey.halt) {
+            (OperateError::NotDrafted(NotDrafted::NoMap), Some(halt)) => DeskError::Refused(halt.clone()).into(),
+            (_, Some(_) | None) => why,
         }
     }
 

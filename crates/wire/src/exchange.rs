@@ -45,6 +45,9 @@ pub struct Have {
     pub reports: u64,
     /// The highest word of the asked one's ledger that it was given.
     pub tip: Option<Envelope>,
+    /// Chains that fork, as the asker has them: one that is held back by that hands out nothing else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forks: Vec<Envelope>,
     pub wait: Seconds,
 }
 

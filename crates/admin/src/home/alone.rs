@@ -15,6 +15,15 @@ use super::{Common, failure};
 use crate::local::AnyDesk;
 
 impl Common {
+    /// A hint about a gateway names the one that was asked last.
+    pub fn named(&self, failure: Failure) -> Failure {
+        let asked = self.org("").ok().and_then(|org| OperatorFolder::at(&self.home(), &org).memory().ok()?.gateway);
+        match asked {
+            Some(gateway) => failure.at_gateway(gateway.as_str()),
+            None => failure,
+        }
+    }
+
     /// What this home's own copy of the ledger says, if it has one.
     pub(super) async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session<AnyDesk>, Failure>> {
         let folder = OperatorFolder::at(&self.home(), org);

@@ -1,11 +1,15 @@
 //! How a new gateway begins: its keys, what it asks of the operators, what it takes from them, and the whole ledger.
 
+use std::collections::BTreeSet;
+
 use ground::file::{self, Access};
 use ground::{clock, random};
 use identity::bundle::{Domain, Endpoint};
 use identity::certificate::{self, BadCertificate};
 use identity::envelope::{BadEnvelope, Envelope};
+use identity::id::Digest;
 use identity::key::{BadKey, EdKey, P256Key, Sign as _};
+use identity::members::Leaf;
 use identity::principal::{Address, NodeName};
 use identity::text::Bytes;
 use identity::time::Seconds;
@@ -14,8 +18,10 @@ use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
 use org::founding::{BadFounding, Founding};
 use org::gateway::{GatewayGrant, GatewayRequest};
+use org::state::State;
 use pki_types::CertificateDer;
 use wire::connect::{Believed, CallError, Gateway as Door};
+use wire::control::DIGESTS_PER_CALL;
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have};
 use wire::known::Known;
 use wire::permit::Ask;
@@ -195,8 +201,14 @@ pub async fn fetch_ledger(scope: &Scope, mut told: impl FnMut(u64, u64)) -> Resu
         return Err(BeginError::NoMandate { head: known.head.head.version });
     }
     loop {
-        let have =
-            Have { frontier: state.frontier.clone(), issued: u64::MAX, reports: u64::MAX, tip: None, wait: Seconds(0) };
+        let have = Have {
+            frontier: state.frontier.clone(),
+            issued: u64::MAX,
+            reports: u64::MAX,
+            tip: None,
+            forks: Vec::new(),
+            wait: Seconds(0),
+        };
         let answer = line.ask(Ask::Exchange, &ExchangeRequest::News(have)).await.map_err(AskError::Call)?;
         let ExchangeAnswer::News(news) = answer else {
             return Err(BeginError::OtherAnswer);
@@ -205,9 +217,54 @@ pub async fn fetch_ledger(scope: &Scope, mut told: impl FnMut(u64, u64)) -> Resu
         replicate::take(&ledger, &mut state, news.entries, clock::now())?;
         told(state.frontier.entries(), lacking(&state.frontier, &news.frontier));
         if !news.more || state.frontier == before {
-            return Ok(());
+            break;
         }
     }
+    fetch_map(&mut line, &ledger, &state).await
+}
+
+/// The members' map of the head in force, with its leaves and manifests: without it nobody is known to be listed, this machine
+/// neither.
+async fn fetch_map(line: &mut Believed, ledger: &Ledger, state: &State) -> Result<(), BeginError> {
+    let Some(root) = state.head().and_then(|record| record.head.members) else { return Ok(()) };
+    let (mut values, mut from) = (Vec::new(), 0);
+    loop {
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::Map { root, from }).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Map { leaves, next } = answer else { return Err(BeginError::OtherAnswer) };
+        values.extend(leaves);
+        match next.filter(|next| *next > from) {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    let leaves = fetch_blobs(line, ledger, &values).await?;
+    let manifests = leaves.iter().filter_map(|bytes| serde_json::from_slice::<Leaf>(bytes).ok()?.manifest());
+    let manifests: BTreeSet<Digest> = manifests.collect();
+    fetch_blobs(line, ledger, &manifests.into_iter().collect::<Vec<_>>()).await?;
+    Ok(ledger.put_map(root, 0, &values)?)
+}
+
+/// What is sent counts only if its digest was asked for.
+async fn fetch_blobs(line: &mut Believed, ledger: &Ledger, wanted: &[Digest]) -> Result<Vec<Vec<u8>>, BeginError> {
+    let (mut found, mut open) = (Vec::new(), wanted.to_vec());
+    while !open.is_empty() {
+        let digests: Vec<Digest> = open.iter().take(DIGESTS_PER_CALL).copied().collect();
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::Blobs { digests }).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Blobs { blobs } = answer else { return Err(BeginError::OtherAnswer) };
+        let before = open.len();
+        for blob in blobs {
+            let digest = Digest::of(&blob.0);
+            if open.contains(&digest) {
+                open.retain(|it| *it != digest);
+                ledger.put_blob(&blob.0)?;
+                found.push(blob.0);
+            }
+        }
+        if open.len() == before {
+            return Err(BeginError::OtherAnswer);
+        }
+    }
+    Ok(found)
 }
 
 /// Any gateway but this one.

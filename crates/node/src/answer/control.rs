@@ -237,8 +237,7 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
 fn invites(desk: &mut Desk<'_>, after: Option<InviteId>) -> Result<Answer, Refusal> {
     let state = &*desk.state;
     let (page, next) = page(&state.invite_ids, after);
-    let records =
-        page.into_iter().flat_map(|(_, digests)| digests.iter().filter_map(|digest| state.invites.get(digest)));
+    let records = page.into_iter().filter_map(|(id, _)| state.invite(*id)).map(|(_, record)| record);
     let mut invites: Vec<InviteView> = records.map(|record| views::invite(state, record)).collect();
     for view in invites.iter_mut().filter(|view| view.kind == InviteKind::Bundle) {
         view.reused = desk.ledger.reuses(view.id).map_err(|why| Refusal::Failed { why: why.to_string() })?;
@@ -296,7 +295,7 @@ async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refus
 fn beyond(desk: &mut Desk<'_>, theirs: &Frontier) -> Result<Answer, Refusal> {
     let (mut entries, more) = desk.keep(|desk| desk.ledger.beyond(desk.state, theirs))?;
     if !more {
-        entries.extend(desk.keep(|desk| desk.ledger.forks(desk.state))?);
+        entries.extend(desk.keep(|desk| desk.ledger.branches(desk.state))?);
     }
     Ok(Answer::Beyond { entries, more })
 }

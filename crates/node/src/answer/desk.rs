@@ -1,9 +1,10 @@
 //! What a job of the writer may touch: the state as it will be after the commit, the ledger, the gateway's voice.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ground::random;
 use identity::causes::describe;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
@@ -22,13 +23,14 @@ use org::take::Effect;
 
 use crate::answer::halt::Halt;
 use crate::answer::published::{Incomplete, Published, Staged};
-use crate::answer::tips::OwnVoice;
+use crate::answer::tips::{OwnVoice, Tips};
 
 /// What a job may touch. Refuse first, change last: a job that changed something must not refuse any more.
 pub struct Desk<'a> {
     pub state: &'a mut State,
     pub ledger: &'a Ledger,
-    pub(super) voice: &'a OwnVoice,
+    pub(super) voice: Arc<OwnVoice>,
+    tips: &'a Tips,
     pub(super) halt: &'a Halt,
     closing: &'a Closing,
     staged: &'a mut Staged,
@@ -50,6 +52,8 @@ pub(super) struct Batch {
     pub published: Option<Published>,
     /// Something was noted that other gateways want to know.
     pub observed: bool,
+    /// Operators had it begin another chain: from the commit on this is its voice.
+    pub gone_over: Option<Arc<OwnVoice>>,
 }
 
 /// An entry, and what spares its own author to check it again.
@@ -92,9 +96,9 @@ impl<'a> Desk<'a> {
     pub(super) fn new(
         (state, staged): (&'a mut State, &'a mut Staged),
         ledger: &'a Ledger,
-        (voice, halt, closing): (&'a OwnVoice, &'a Halt, &'a Closing),
+        (tips, halt, closing): (&'a Tips, &'a Halt, &'a Closing),
     ) -> Self {
-        Self { state, ledger, voice, halt, closing, staged, batch: Batch::default() }
+        Self { state, ledger, voice: tips.voice(), tips, halt, closing, staged, batch: Batch::default() }
     }
 
     /// Reads a map that was handed in, if it is whole, so that the head that names it need not wait for that.
@@ -143,14 +147,15 @@ impl<'a> Desk<'a> {
         self.keep(|desk| desk.ledger.keep_sights(&desk.state.replica.sights))
     }
 
-    /// Takes a head that somebody showed and the signers in force have signed; the map that it names may come later.
+    /// Takes a head that somebody showed and the signers in force have signed; the map that it names may come later. It
+    /// stands in a chain already, which may be this gateway's own: until that is here, nothing more is written there.
     pub fn take_shown(&mut self, head: Envelope, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
         let mut state = self.state.clone();
         state.take(&head, when.0).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
         self.keep(|desk| desk.ledger.conclude(&mut state, when.0))?;
         *self.state = state;
         self.batch.wide = true;
-        self.write_down(head, when)?;
+        self.keep(|desk| desk.ledger.add_object(&head))?;
         self.keep(|desk| desk.ledger.keep_sights(&desk.state.replica.sights))
     }
 
@@ -187,8 +192,7 @@ impl<'a> Desk<'a> {
         for head in objects.iter().filter_map(|object| object.peek::<Head>(org).ok()) {
             let settled = head.record.get(&voice).map_or(0, |record| record.seq);
             for invite in head.revocations.invites.beyond(&self.state.revocations.invites) {
-                let record = self.state.invite(*invite).map(|(_, record)| record);
-                let spent = record.into_iter().flat_map(|record| record.spent.keys());
+                let spent = self.state.invites_of(*invite).flat_map(|record| record.spent.keys());
                 let mut members = spent.filter_map(|key| self.state.members.get(key));
                 if members.any(|member| member.admission.voice == voice && member.admission.seq > settled) {
                     self.closing.close(*invite);
@@ -292,7 +296,25 @@ impl<'a> Desk<'a> {
         if lacked.is_some_and(|place| self.state.has_entry(&voice, place.digest)) {
             self.keep(|desk| desk.ledger.clear_behind())?;
             self.batch.wide = true;
+            // A fork, or a map that is missing, still holds it back.
+            if self.state.fold.ends.contains_key(&voice) {
+                let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+                self.write_beside((ground::clock::now(), correlation))?;
+            }
         }
+        Ok(())
+    }
+
+    /// The members' map of the head in force may have come after it.
+    pub(super) fn look_for_map(&mut self) -> Result<(), Refusal> {
+        let named = self.state.head().is_some_and(|record| record.head.members.is_some());
+        if !named || self.state.leaves().is_some() {
+            return Ok(());
+        }
+        let mut state = self.state.clone();
+        self.keep(|desk| desk.ledger.conclude(&mut state, ground::clock::now()))?;
+        self.batch.wide |= state.leaves().is_some();
+        *self.state = state;
         Ok(())
     }
 
@@ -308,9 +330,53 @@ impl<'a> Desk<'a> {
         Ok(())
     }
 
-    /// When this gateway began another chain, if it did: its log of issuances may be of an older copy.
-    pub fn reopened_at(&self) -> Option<Timestamp> {
-        self.state.reopened_at(&self.voice.gateway)
+    /// The head in force gives this gateway's mandate to its spare voice: in one commit it begins its chain anew, and
+    /// nothing holds it back any more. Until the members' map is here it does not know itself, and waits.
+    pub(super) fn go_over(&mut self, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+        let Some(next) = self.tips.next(self.state).filter(|next| next.public() != self.voice.public()) else {
+            return Ok(());
+        };
+        let holder = self.state.holder(&next.gateway).map(|member| member.claim().node_key.digest());
+        let Some(node_key) = holder.filter(|_| !self.state.is_frozen()) else { return Ok(()) };
+        let begun = self.state.frontier.place_of(&next.public()).is_some();
+        let next = Arc::new(next);
+        self.voice = Arc::clone(&next);
+        self.batch.wide = true;
+        if begun {
+            // This folder is an older copy, which was handed what it lacked.
+            self.keep(|desk| desk.ledger.clear_behind())?;
+        } else {
+            self.keep(|desk| desk.ledger.clear_marks())?;
+            let signed = self.sign(Action::NodeJoin { node_key, name: next.gateway.clone() }, when)?;
+            let taken = self.state.take_own(&signed, None, when.0);
+            taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+            self.keep(|desk| desk.ledger.add_entry(&signed))?;
+        }
+        tracing::warn!(voice = %next.public(), "operators closed this gateway's chain: it goes on in another voice");
+        self.batch.gone_over = Some(next);
+        self.write_beside(when)
+    }
+
+    /// What came in while nothing could be written into its chain is written there now, so that others get it.
+    pub(super) fn write_beside(&mut self, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+        let objects = self.keep(|desk| desk.ledger.objects())?;
+        if objects.is_empty() {
+            return Ok(());
+        }
+        for object in objects {
+            let signed = self.sign(Action::Take { envelope: object }, when)?;
+            self.state.put_own(&signed);
+            self.keep(|desk| desk.ledger.add_entry(&signed))?;
+        }
+        self.batch.wide = true;
+        self.keep(|desk| desk.ledger.forget_objects())
+    }
+
+    /// When this gateway began another chain, or was handed entries of its own: its log of issuances may be of an older
+    /// copy.
+    pub fn set_back_at(&mut self) -> Result<Option<Timestamp>, Refusal> {
+        let handed = self.keep(|desk| desk.ledger.set_back_at())?;
+        Ok(self.state.reopened_at(&self.voice.gateway).max(handed))
     }
 
     /// From now on this node key gets nothing.

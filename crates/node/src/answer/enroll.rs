@@ -192,7 +192,7 @@ pub fn check_turn(
         // Another gateway made what lies between. If not, its notes will say so.
         return Ok(());
     }
-    let restored_at = desk.reopened_at();
+    let restored_at = desk.set_back_at()?;
     renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
         let own = Alarm::own(refusal.to_string(), Some(Conflict::new(last, asked)));
         let known_by = last.and_then(|last| desk.teller_of((key, principal), last).ok()?);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::envelope::Envelope;
 use identity::principal::NodeName;
+use org::entry::SignedEntry;
 use org::member::Member;
 use org::refusal::Refusal;
 use wire::control::{Answer, ReportView};
@@ -51,7 +53,8 @@ pub async fn answer(
     }
 }
 
-async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, have: Have) -> Result<News, Refusal> {
+async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, mut have: Have) -> Result<News, Refusal> {
+    hear_forks(gateway, std::mem::take(&mut have.forks)).await?;
     // A gateway that is behind hands out nothing: what it lacks, others have.
     gateway.confront(have.tip.as_ref()).await?;
     gateway.peers.asked(&peer, have.frontier.clone(), clock::now());
@@ -75,6 +78,17 @@ async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, have: Have) -> Re
             _ = closing.wait_for(|rung| rung.closing) => {}
         }
     }
+}
+
+/// Entries carry their own authority: whoever has two at one place shows them to all.
+async fn hear_forks(gateway: &Gateway, forks: Vec<Envelope>) -> Result<(), Refusal> {
+    let org = gateway.about.org_id;
+    let forks = forks.into_iter().take(ENTRIES_PER_PAGE).map(|envelope| SignedEntry::open(org, envelope));
+    let forks: Vec<_> = forks.collect::<Result<_, _>>().map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+    if forks.is_empty() {
+        return Ok(());
+    }
+    gateway.writer.run(move |desk| desk.merge(forks)).await.map(drop)
 }
 
 async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> {

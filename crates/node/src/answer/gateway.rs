@@ -50,8 +50,6 @@ const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 pub struct Gateway {
     pub folder: GatewayFolder,
     pub about: GatewayFile,
-    /// Signs this gateway's chain and its admissions.
-    pub voice: EdKey,
     /// What it issues with, and shows along.
     pub presence: Arc<ArcSwap<Presence>>,
     /// Held while key files are drawn or moved.
@@ -130,13 +128,13 @@ impl Gateway {
     ) -> Result<Self, GatewayError> {
         let about = folder.about()?;
         let lock = folder.lock()?.ok_or(GatewayError::Busy)?;
-        let voice = folder.voice()?;
         let (ledger, founding) = Ledger::open(&folder.path("ledger.db"))?;
         if founding.id != about.org_id {
             return Err(GatewayError::OtherOrg);
         }
         check(&ledger)?;
         let state = ledger.state(&founding, clock::now())?;
+        let voice = own_voice(folder, &about.node, &state)?;
         let halt = Arc::new(Halt::read(&ledger)?);
         halt.heed(&state, voice.public());
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
@@ -146,14 +144,14 @@ impl Gateway {
         let frozen = Arc::new(AtomicBool::new(state.is_frozen()));
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
-        let key = EdKey::from_seed(&voice.seed());
-        let tips = Arc::new(Tips::new(OwnVoice { gateway: about.node.clone(), key }));
+        let own = OwnVoice { gateway: about.node.clone(), key: voice };
+        let tips = Arc::new(Tips::new(folder.clone(), own));
         let jottings = Arc::new(Jottings::default());
         let shelf = Arc::new(Shelf::default());
         shelf.bring_up(&ledger, &ahead, None);
         let suspended = Arc::new(Suspended::open(folder.clone(), &ahead));
         let peers = Arc::new(Peers::default());
-        let appearing = Appearing { folder: folder.clone(), voice: voice.public(), current: Arc::clone(&presence) };
+        let appearing = Appearing { folder: folder.clone(), tips: Arc::clone(&tips), current: Arc::clone(&presence) };
         let take_effect = effect(
             Arc::clone(&judgment),
             (appearing, Arc::clone(&suspended)),
@@ -179,7 +177,6 @@ impl Gateway {
         Ok(Self {
             folder: folder.clone(),
             about,
-            voice,
             presence,
             drawing: Mutex::default(),
             coming_back: tokio::sync::Mutex::default(),
@@ -208,17 +205,38 @@ impl Gateway {
         self.state.read().await
     }
 
+    /// Signs this gateway's chain; another one, once operators have it begin another.
+    pub fn voice(&self) -> PublicKey {
+        self.tips.voice().public()
+    }
+
+    /// The voice in which it would begin another chain, and the one of now.
+    pub(super) fn spare_voice(&self) -> Result<(PublicKey, Arc<OwnVoice>), ScopeError> {
+        self.tips.spare()
+    }
+
+    /// Has the writer look at what time alone changes, if that is due: who signs, and in which voice it speaks.
+    pub async fn keep_time(&self) {
+        let due = {
+            let state = self.state().await;
+            state.turns_at().is_some_and(|at| at <= clock::now()) || self.tips.next(&state).is_some()
+        };
+        if due && let Err(why) = self.writer.run(|_| Ok(())).await {
+            tracing::error!(%why, "what is due could not be written; will try again");
+        }
+    }
+
     /// The gateway's own mandate, if it is in force.
     pub fn mandate(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         let judgment = self.judgment.load();
-        let mandate = judgment.head.mandate_for_voice(self.voice.public()).cloned();
+        let mandate = judgment.head.mandate_for_voice(self.voice()).cloned();
         mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
     }
 
     /// Issues and shows what the state says, if that could not be seen at once.
     pub fn appear(&self, state: &State) {
-        let current = Arc::clone(&self.presence);
-        Appearing { folder: self.folder.clone(), voice: self.voice.public(), current }.bring_up(state);
+        let (tips, current) = (Arc::clone(&self.tips), Arc::clone(&self.presence));
+        Appearing { folder: self.folder.clone(), tips, current }.bring_up(state);
     }
 
     /// The files say which keys are in use, and the next ones lie ready, so that backups have them long before they are
@@ -229,6 +247,7 @@ impl Gateway {
         for domain in [Domain::Identity, Domain::Endpoint] {
             self.folder.spare(domain)?;
         }
+        self.tips.spare()?;
         Ok(())
     }
 
@@ -240,7 +259,7 @@ impl Gateway {
     /// Why it cannot issue, with both times: a wrong clock looks like a mandate that ended.
     pub fn why_no_mandate(&self, now: Timestamp) -> String {
         let judgment = self.judgment.load();
-        match judgment.head.mandate_for_voice(self.voice.public()) {
+        match judgment.head.mandate_for_voice(self.voice()) {
             None => "no mandate in the head names this gateway".to_owned(),
             Some(mandate) if now < mandate.not_before => {
                 format!("its mandate begins at {}, and this machine's clock says {now}", mandate.not_before)
@@ -269,7 +288,7 @@ impl Gateway {
 
     /// What someone was told earlier about this ledger: only this gateway's own signature can show it its future.
     pub fn own_word(&self, shown: Option<&Envelope>) -> Option<Tip> {
-        let (org, voice) = (Some(self.about.org_id), self.voice.public());
+        let (org, voice) = (Some(self.about.org_id), self.voice());
         let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
         shown.filter(|shown| shown.voice == voice)
     }
@@ -358,6 +377,15 @@ impl Gateway {
     }
 }
 
+/// The voice in which it speaks: the spare one, if its chain has begun although the files do not say so yet.
+fn own_voice(folder: &GatewayFolder, own: &NodeName, state: &State) -> Result<EdKey, ScopeError> {
+    let named = state.head().and_then(|head| head.head.mandate_of(own)).map(|mandate| mandate.voice);
+    if let Some(named) = named.filter(|named| state.frontier.place_of(named).is_some()) {
+        folder.settle_voice(named)?;
+    }
+    folder.voice()
+}
+
 /// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
 fn effect(
     judgment: Arc<ArcSwap<Judgment>>,
@@ -367,7 +395,7 @@ fn effect(
 ) -> Box<dyn Fn(&State) + Send> {
     Box::new(move |state| {
         frozen.store(state.is_frozen(), Ordering::Relaxed);
-        halt.heed(state, appearing.voice);
+        halt.heed(state, appearing.tips.voice().public());
         if let Some(fresh) = judge_by(state) {
             judgment.store(Arc::new(fresh));
         }
@@ -407,7 +435,7 @@ impl Gateway {
     pub async fn speak_first(&self) -> Result<(), Refusal> {
         let key = {
             let state = self.state().await;
-            if state.frontier.place_of(&self.voice.public()).is_some() {
+            if state.frontier.place_of(&self.voice()).is_some() {
                 return Ok(());
             }
             // While the members' map is on its way, nobody is known to be listed.

@@ -24,8 +24,14 @@ impl Desk<'_> {
     pub fn merge(&mut self, entries: Vec<SignedEntry>) -> Result<usize, Refusal> {
         let now = clock::now();
         let waited: BTreeSet<Digest> = self.waiting_recoveries();
+        let voice = self.voice.public();
+        let mut own = entries.iter().filter(|signed| signed.entry.voice == voice);
+        let lacked = own.any(|signed| !self.state.has_entry(&voice, signed.digest));
         let mut state = self.state.clone();
         let added = self.keep(|desk| replicate::add(desk.ledger, &mut state, entries, now))?;
+        if lacked {
+            self.keep(|desk| desk.ledger.note_set_back(now))?;
+        }
         if added == 0 {
             return Ok(0);
         }
@@ -45,8 +51,9 @@ impl Desk<'_> {
     }
 
     /// What is published came after its head: whoever waits is told.
-    pub const fn show_published(&mut self) {
+    pub fn show_published(&mut self) -> Result<(), Refusal> {
         self.batch.wide = true;
+        self.look_for_map()
     }
 
     /// Do other gateways issue, too?

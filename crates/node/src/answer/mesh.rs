@@ -184,11 +184,14 @@ async fn pull(
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Pulled, ExchangeError> {
     let from = peer.clone();
-    let read = move |desk: &mut Desk<'_>| desk.keep(|desk| desk.ledger.read_of(&from));
-    let (issued, reports) = gateway.writer.run(read).await?;
+    let read = move |desk: &mut Desk<'_>| {
+        let forks = desk.keep(|desk| desk.ledger.branches(desk.state))?;
+        Ok((desk.keep(|desk| desk.ledger.read_of(&from))?, forks))
+    };
+    let ((issued, reports), forks) = gateway.writer.run(read).await?;
     let frontier = gateway.state().await.frontier.clone();
     let tip = gateway.tip_from(peer);
-    let have = Have { frontier, issued, reports, tip, wait };
+    let have = Have { frontier, issued, reports, tip, forks, wait };
     let answer = line.ask_patiently(Ask::Exchange, &ExchangeRequest::News(have), wait).await.map_err(AskError::Call)?;
     let ExchangeAnswer::News(news) = answer else { return Err(unexpected(line)) };
     let empty = news.entries.is_empty() && news.issued.is_empty() && news.reports.is_empty();
@@ -242,11 +245,7 @@ async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(
     let shown = gateway.shelf.now().map(|published| published.root());
     if let Some(root) = root.filter(|root| shown != Some(*root)) {
         fetch(gateway, line, root).await?;
-        let show = |desk: &mut Desk<'_>| {
-            desk.show_published();
-            Ok(())
-        };
-        gateway.writer.run(show).await?;
+        gateway.writer.run(|desk: &mut Desk<'_>| desk.show_published()).await?;
     }
     Ok(())
 }

@@ -81,12 +81,14 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
     }
     // What is published, or is whole and may wait for the others' signatures, is never begun anew: no signer alone takes
     // away what the threshold is about to name.
-    let in_use = desk.state.heads().any(|record| record.head.members == Some(root));
+    let named = desk.state.heads().any(|record| record.head.members == Some(root));
+    let in_use = named && desk.keep(|desk| desk.ledger.leaves(root))?.is_some();
     if !in_use && !desk.keep(|desk| Published::is_whole(desk.ledger, root))? {
         desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;
         // Most often the last part.
         if leaves.len() < DIGESTS_PER_CALL {
             desk.read_ahead(root);
+            desk.look_for_map()?;
         }
     }
     Ok(Answer::Staged {})
@@ -115,6 +117,7 @@ pub fn change(
         Ok(published) => {
             desk.keep(|desk| desk.ledger.put_map_change(root, base, change))?;
             desk.have_ready(published);
+            desk.look_for_map()?;
             Ok(Answer::Staged {})
         }
         Err(Incomplete::Ledger(why)) => desk.keep(|_| Err(why)),

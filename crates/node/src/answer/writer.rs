@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ground::clock;
+use ground::{clock, random};
 use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::time::Seconds;
@@ -207,18 +207,25 @@ impl Scribe {
         self.ledger.begin().map_err(|why| describe(&why))?;
         let reported = self.jottings.write(&self.ledger).map_err(|why| describe(&why))?;
         self.staged.forget_old();
-        let hands = (self.tips.voice(), self.halt.as_ref(), &self.closing);
+        let hands = (self.tips.as_ref(), self.halt.as_ref(), &self.closing);
         let mut desk = Desk::new((&mut self.ahead, &mut self.staged), &self.ledger, hands);
         desk.batch.observed = reported;
-        desk.turn(clock::now()).map_err(|why| why.to_string())?;
+        let when = (clock::now(), random::correlation().map_err(|why| describe(&why))?);
+        let refused = |why: Refusal| why.to_string();
+        desk.turn(when.0).map_err(refused)?;
+        desk.go_over(when).map_err(refused)?;
         for job in batch {
             finishes.push(job(&mut desk));
             if let Some(why) = desk.batch.broken {
                 return Err(why);
             }
         }
+        desk.go_over(when).map_err(refused)?;
         let done = desk.batch;
         self.ledger.commit().map_err(|why| describe(&why))?;
+        if let Some(next) = &done.gone_over {
+            self.tips.go_over(Arc::clone(next));
+        }
         if done.wide
             && let Err(why) = self.halt.look_again(&self.ledger)
         {

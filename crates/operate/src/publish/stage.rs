@@ -55,11 +55,12 @@ impl<D: Desk> Session<D> {
 
     async fn stage_map(&mut self, root: Digest, leaves: &[Leaf]) -> Result<(), OperateError> {
         let base = self.known.head.head.members;
-        if base == Some(root) {
+        // One that is held back may know the head and lack its map.
+        if base == Some(root) && self.survey.halt.is_none() {
             return Ok(());
         }
         let manifests = self.manifests_at_home(leaves);
-        let before = base.and_then(|base| Some((base, self.leaves_at_home(base)?)));
+        let before = base.filter(|base| *base != root).and_then(|base| Some((base, self.leaves_at_home(base)?)));
         self.hand_in_leaves((root, leaves, &manifests), before, &mut |_, _| {}).await
     }
 
