@@ -40,7 +40,9 @@ fn a_claim_that_nobody_signed_lets_nobody_in_after_a_restart_either() {
     let claim = junk(&org.claim(("k1", "x"), &invite, None), "i", "x");
     let admit = Action::NodeAdmit { claim, invite: Some(invite.clone()), approval: None };
     let entries = write(&org, &replica, vec![take(&org.first.envelope), take(&invite), admit]);
-    entries.iter().for_each(|signed| tell(&mut replica, &signed.envelope, 1));
+    for signed in &entries {
+        tell(&mut replica, &signed.envelope, 1);
+    }
     let now = state(&replica, 2);
     assert!(now.waiting.values().any(|waiting| matches!(waiting.why, Why::Unreadable(_))), "{:?}", now.waiting);
     assert_eq!(started_again(&org, &entries, &replica).state(day(2)).unwrap(), now);
