@@ -29,7 +29,11 @@ pub enum LedgerError {
 
 impl LedgerError {
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Sqlite(why) if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull))
+        // There was no room for the file that its readers and its writer share.
+        const SHARED: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+        let Self::Sqlite(why) = self else { return false };
+        let code = why.sqlite_error().map(|why| why.extended_code);
+        why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) || code == Some(SHARED)
     }
 
     /// Nothing that is tried again would read it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
-use identity::id::Digest;
+use identity::id::{Correlation, Digest};
 use identity::key::PublicKey;
 use org::audit::{self, Line};
 use org::entry::SignedEntry;
@@ -38,9 +38,9 @@ impl<D: Desk> Session<D> {
         // Two gateways may have been handed the same.
         let lines = entries.iter().map(|signed| audit::line(&state, signed));
         let lines = lines.filter(|line| told.insert((line.action.clone(), line.subject.clone(), line.fingerprint)));
-        let mut lines: Vec<Line> =
-            lines.filter(|line| subject.is_none_or(|subject| line.concerns(subject, &state))).collect();
-        lines.sort_by_key(|line| line.at);
+        let mut lines: Vec<Line> = lines.collect();
+        told_by_its_head(&mut lines, &state);
+        lines.retain(|line| subject.is_none_or(|subject| line.concerns(subject, &state)));
         Ok(lines)
     }
 
@@ -92,6 +92,22 @@ impl<D: Desk> Session<D> {
     }
 }
 
+/// A bundle, a release or a step to other signers that came with a head which names it is told by that one.
+fn told_by_its_head(lines: &mut Vec<Line>, state: &State) {
+    let is_head = |line: &Line| state.head_named(line.fingerprint).is_some();
+    let heads: BTreeSet<(Correlation, &str)> =
+        lines.iter().filter(|line| is_head(line)).map(|line| (line.correlation, about(&line.action))).collect();
+    let heads: BTreeSet<(Correlation, String)> = heads.into_iter().map(|(it, of)| (it, of.to_owned())).collect();
+    let named = |line: &Line| heads.contains(&(line.correlation, about(&line.action).to_owned()));
+    lines.retain(|line| {
+        is_head(line) || !["bootstrap_trust", "release", "signers"].contains(&about(&line.action)) || !named(line)
+    });
+}
+
+fn about(action: &str) -> &str {
+    action.split_once('.').map_or(action, |(about, _)| about)
+}
+
 /// Reads every entry afresh: what they say, and the first thing that does not hold. What does not count is a line of the
 /// audit and no failure: a gateway that lies could write it at any time.
 pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, state: &State) -> Verdict {
@@ -137,7 +153,8 @@ fn name_of(state: &State, voice: &PublicKey) -> String {
 /// What a head settled of a gateway's chain must be here, link by link; and no chain may fork.
 fn broken_link(state: &State) -> Option<String> {
     let name = |voice| name_of(state, voice);
-    let fork = state.fold.forks.iter().next();
+    // What a voice wrote that was closed, operators have looked at.
+    let fork = state.fold.forks.iter().find(|(voice, _)| state.ground.mandate(**voice).is_some());
     let fork = fork.map(|(voice, seq)| format!("the chain of {} forks at entry {seq}", name(voice)));
     let record = state.head().into_iter().flat_map(|record| &record.head.record);
     let mut lacking = record.filter(|(voice, _)| !state.fold.whole.contains(voice));

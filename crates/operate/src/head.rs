@@ -44,10 +44,14 @@ impl<D: Desk> Session<D> {
         change: impl FnOnce(&mut Head),
     ) -> Result<Head, OperateError> {
         let state = self.fold.as_deref().ok_or(OperateError::LedgerBehind)?;
-        let now = if self.reliance == Reliance::Resets { now } else { self.known.now(now) };
+        // Whoever looked at the clock dates by it; else nothing is dated back.
+        let by_clock = match self.reliance {
+            Reliance::Trusted | Reliance::Resets => true,
+            Reliance::Doubted => false,
+        };
         let draft = draft_with(&state.replica, now, wish, |head| {
             head.cause = cause;
-            if self.reliance == Reliance::Resets {
+            if by_clock {
                 let span = span(head);
                 (head.issued_at, head.fresh_until) = (now, now + span);
             }

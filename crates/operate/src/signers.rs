@@ -67,6 +67,20 @@ pub fn changed(quorum: &Quorum, change: &Change, threshold: Option<usize>) -> Re
 }
 
 impl<D: Desk> Session<D> {
+    /// A name stands for one key for ever: people know each other by it.
+    fn check_names(&self, quorum: &Quorum) -> Result<(), OperateError> {
+        let sets = self.known.signer_sets();
+        let taken = |signer: &&Signer| {
+            sets.iter().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
+        };
+        match quorum.signers().iter().find(taken) {
+            Some(Signer { name, .. }) => {
+                Err(OperateError::Unwise(format!("the signer's name `{name}` belongs to another key: choose another")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The next set, signed by this one, with its first head, signed by the next.
     pub async fn change_signers(
         &mut self,
@@ -77,6 +91,7 @@ impl<D: Desk> Session<D> {
         self.publish(keys, |session, now| {
             let known = &session.known.signers;
             let quorum = changed(&known.quorum, change, threshold)?;
+            session.check_names(&quorum)?;
             let body = Succession {
                 version: known.version + 1,
                 previous: known.id,

@@ -2,7 +2,7 @@
 
 use identity::bundle::BundleBody;
 use identity::envelope::{Envelope, Payload as _};
-use identity::head::Head;
+use identity::head::{Cause, Head, TrustState, Turn};
 use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::signers::{Recovery, SignerSet, Succession};
@@ -22,6 +22,8 @@ pub enum NotAccepted {
     NotCounted(#[from] NotCounted),
     #[error("the signers in force have not signed this head, or it does not follow theirs")]
     Head,
+    #[error("the head does not do what it says that it is for")]
+    OtherCause,
     #[error("two signer sets would claim one place")]
     Frozen,
     #[error("it does not follow the signers in force")]
@@ -47,7 +49,10 @@ impl State {
     pub fn check_taken(&self, object: &Envelope, before: &Self) -> Result<(), NotAccepted> {
         let digest = object.digest();
         match object.kind() {
-            Head::KIND if self.ground.reached.contains(&digest) => Ok(()),
+            Head::KIND if self.ground.reached.contains(&digest) => {
+                let head: Head = object.peek(Some(self.org)).map_err(NotCounted::from)?;
+                if does_it(&head) { Ok(()) } else { Err(NotAccepted::OtherCause) }
+            }
             Head::KIND => Err(NotAccepted::Head),
             Succession::KIND if self.is_frozen() => Err(NotAccepted::Frozen),
             Succession::KIND | Recovery::KIND => match self.signers.stance_of(digest) {
@@ -106,5 +111,29 @@ impl State {
         let earlier = before.suspensions_of(suspension.node_key);
         let by_same = |earlier: &Envelope| !earlier.signers_among(&signed).is_empty();
         if earlier.iter().any(|earlier| by_same(&earlier.envelope)) { Err(NotAccepted::Repeats) } else { Ok(()) }
+    }
+}
+
+/// Does a head do what it says that it is for? What else it does, whoever signs it sees.
+fn does_it(head: &Head) -> bool {
+    let trust = |turn: &Turn, state: TrustState| {
+        head.trust.iter().any(|line| (line.domain, line.version, line.state) == (turn.domain, turn.version, state))
+    };
+    match &head.cause {
+        Cause::Founding | Cause::Refresh | Cause::SignersInstall | Cause::NodeList { .. } => true,
+        Cause::MandateChange { gateway } | Cause::GatewayAdd { gateway } | Cause::GatewayReopen { gateway } => {
+            head.mandate_of(gateway).is_some()
+        }
+        Cause::GatewayMove { gateway } => head.first_gateway() == Some(gateway),
+        Cause::GatewayRemove { gateway } => head.mandate_of(gateway).is_none(),
+        Cause::NodeRevoke { node_key, .. } => head.revocations.node_keys.contains(node_key),
+        Cause::InviteRevoke { invite } => head.revocations.invite_is_revoked(*invite),
+        Cause::FleetPublish => head.members.is_some() && head.reverts.is_none(),
+        Cause::FleetRollback { to } => head.members.is_some() && head.reverts == Some(*to),
+        Cause::PrincipalRevoke { principal } => head.revocations.principals.contains(principal),
+        Cause::ReleasePublish { .. } => head.release.is_some(),
+        Cause::TrustPublish(turn) => trust(turn, TrustState::Staged),
+        Cause::TrustActivate(turn) | Cause::TrustRollback(turn) => trust(turn, TrustState::Active),
+        Cause::TrustRetire(turn) => trust(turn, TrustState::Retired),
     }
 }

@@ -73,9 +73,11 @@ pub fn line(state: &State, signed: &SignedEntry) -> Line {
     }
     let turn = head.as_ref().and_then(|head| head.cause.turn());
     let named = head.as_ref().and_then(named_bundle);
+    let bundle = taken.and_then(|envelope| envelope.peek::<BundleBody>(Some(org)).ok());
     let roots = named.and_then(|bundle| Some(state.bundle_named(bundle)?.body.sha256_fingerprint));
+    let roots = roots.or_else(|| bundle.as_ref().map(|bundle| bundle.sha256_fingerprint));
     Line {
-        environment: turn.map(|_| state.name.clone()),
+        environment: (turn.is_some() || bundle.is_some()).then(|| state.name.clone()),
         roots,
         grace: turn.and_then(|turn| turn.grace),
         waived: turn.map(|turn| turn.waived.clone()).unwrap_or_default(),
@@ -207,7 +209,7 @@ fn tell_taken(org: OrgId, envelope: &Envelope) -> Told {
             let body = envelope.peek::<BundleBody>(org).ok();
             let subject = body.as_ref().map_or_else(unreadable, |body| body.domain.word().to_owned());
             let version = body.map_or((None, None), |body| (Some(body.trust_bundle_version), body.replaces_version));
-            Told { action: "bootstrap_trust.sign", subject, version, fingerprint: digest }
+            Told { action: "bootstrap_trust.publish", subject, version, fingerprint: digest }
         }
         Release::KIND => {
             let number = envelope.peek::<Release>(org).ok().map(|release| release.number);

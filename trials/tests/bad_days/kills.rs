@@ -123,7 +123,7 @@ fn revoking_killed_at_any_step_revokes_once_and_others_stay() {
     let gateway = serve(&place, None);
     place.joined("stays");
     let code = place.code(&["--uses", "unlimited"]);
-    for number in 0..60 {
+    for number in 0..90 {
         Joiner::join(&code, &format!("web-{number}"), place.port);
     }
     // Alone with the folder, so that the store is written by the process that is killed.
@@ -131,7 +131,7 @@ fn revoking_killed_at_any_step_revokes_once_and_others_stay() {
     let next = std::cell::Cell::new(0);
     let name = || format!("web-{}", next.get());
     let mut kills = 0;
-    for (call, step) in [("rename", 1), ("pwrite64", 3)] {
+    for (call, step) in [("rename", 1), ("pwrite64", 6)] {
         let revoke = |_| {
             next.set(next.get() + 1);
             place.freehold_command(&["node", "revoke", &name(), "--yes"])

@@ -179,6 +179,8 @@ impl<D: Desk> Session<D> {
 
     /// Every entry, checked; none may be missing that the gateway counts, or that this operator was ever told of.
     async fn past(&mut self) -> Result<Past, CannotSay> {
+        // None may be missing that the gateway counts.
+        self.folded().await?;
         let entries = self.ledger().await?;
         Ok(Past::of(&self.known.founding, entries))
     }

@@ -3,6 +3,7 @@
 pub(crate) mod world;
 mod replicas;
 mod scenes_signers;
+mod scenes_freezes;
 mod scenes_heads;
 mod scenes_entries;
 mod scenes_attacks;
