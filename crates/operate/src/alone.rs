@@ -50,6 +50,7 @@ impl HomeDesk {
             halt: None,
             recoveries: Vec::new(),
             mark: None,
+            forks: state.fold.forks.keys().copied().collect(),
         })
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use ground::clock;
 use ground::file::{self, FileError, Lock};
 use identity::envelope::Envelope;
+use identity::key::PublicKey;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
@@ -79,6 +80,11 @@ impl Replica {
 }
 
 impl Replica {
+    /// Is it known here that these chains fork?
+    fn knows(&self, forks: &[PublicKey]) -> bool {
+        forks.iter().all(|voice| self.state.fold.forks.contains_key(voice))
+    }
+
     /// A head that stands in no entry that is here; whoever hands it over has checked it.
     fn take_head(&mut self, head: &Envelope) -> Result<(), ReplicaError> {
         let now = clock::now();
@@ -133,7 +139,7 @@ impl<D: Desk> Session<D> {
             return Ok(replica);
         }
         // One that is held back may have a branch of its chain that is no longer than what is here.
-        let mut suspects = self.survey.halt.is_some();
+        let mut suspects = self.survey.halt.is_some() || !replica.knows(&self.survey.forks);
         loop {
             let parted = suspects || replica.state.frontier.parted(&self.survey.frontier).next().is_some();
             if replica.state.frontier.covers_all(&self.survey.frontier) && !parted {
@@ -222,7 +228,7 @@ impl<D: Desk> Session<D> {
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.
     pub(crate) async fn pull(&mut self) {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
-        let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none() && self.survey.halt.is_none();
+        let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none() && !self.survey.is_odd();
         let is_kept = self.folder.path(FOLDER).join("ledger.db").exists();
         if self.desk.is_alone() || (has_all && is_kept) {
             return;

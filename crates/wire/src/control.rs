@@ -310,6 +310,16 @@ pub struct Survey {
     /// The report of the node that has the highest head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Envelope>,
+    /// Voices of gateways whose chains fork, as far as it knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forks: Vec<PublicKey>,
+}
+
+impl Survey {
+    /// Does something hold it back, or is there a fork?
+    pub fn is_odd(&self) -> bool {
+        self.halt.is_some() || !self.forks.is_empty()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

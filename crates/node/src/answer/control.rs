@@ -130,6 +130,7 @@ async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>
         halt,
         recoveries: waiting.map(recovery).collect(),
         mark,
+        forks: state.fold.forks.keys().copied().collect(),
     })))
 }
 
