@@ -24,8 +24,8 @@ fn every_change_is_told_with_who_what_whom_and_the_result() {
     let (ann, quay) = ("signer/ann", "node/quay");
     let expected = [
         (ann, "org.found", org.as_str()),
-        (ann, "bootstrap_trust.sign", "identity"),
-        (ann, "bootstrap_trust.sign", "endpoint"),
+        (ann, "bootstrap_trust.publish", "identity"),
+        (ann, "bootstrap_trust.publish", "endpoint"),
         (ann, "head.publish", "founding"),
         (quay, "node.admit", "quay"),
         (ann, "invite.create", &id),

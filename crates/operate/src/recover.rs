@@ -46,10 +46,14 @@ pub async fn begin<D: Desk>(desk: &mut D, recovery: &Envelope) -> Result<Timesta
 
 impl<D: Desk> Session<D> {
     /// After the delay the new set is in force by itself; its first head says so to everybody.
-    pub async fn finish_recovery(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
+    pub async fn finish_recovery(
+        &mut self,
+        keys: &SignerKeys,
+        recovery: &Envelope,
+    ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             let head = session.next_head(now, Cause::SignersInstall, |_| {})?;
-            Ok((Handed::of(session.seal(&head)?), head))
+            Ok((Handed::with(vec![recovery.clone()], session.seal(&head)?), head))
         })
         .await
     }

@@ -159,6 +159,17 @@ impl<D: Desk> Session<D> {
         if self.survey.head.digest() == self.known.head.digest {
             replica.take_head(&self.survey.head)?;
         }
+        // What this home saw before its copy did counts from then.
+        let mut earlier = false;
+        for sighted in &self.known.sighted {
+            if let Some(since) = replica.state.replica.sights.get_mut(&sighted.recovery.digest()) {
+                earlier |= sighted.since < *since;
+                *since = (*since).min(sighted.since);
+            }
+        }
+        if earlier {
+            replica.ledger.conclude(&mut replica.state, clock::now()).map_err(ReplicaError::from)?;
+        }
         let mut replica = replica.unlocked();
         self.fetch_map(&mut replica).await?;
         let (frontier, now) = (replica.state.frontier.clone(), clock::now());

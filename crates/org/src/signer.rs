@@ -33,9 +33,12 @@ impl State {
         path.iter().filter_map(|digest| self.replica.steps.get(digest))
     }
 
-    /// The envelopes that lead from the set of `version` to the one in force.
+    /// The envelopes that lead from the set of `version` to the one that signed the head in force: whoever is told of the
+    /// one goes by the other. A set that has signed no head yet is told of with its first.
     pub fn signer_chain(&self, version: u64) -> Vec<Envelope> {
-        self.path().filter(|step| step.to.version > version).map(|step| step.envelope.clone()).collect()
+        let told = self.head().map_or(1, |record| record.head.signers.version);
+        let steps = self.path().filter(|step| step.to.version > version && step.to.version <= told);
+        steps.map(|step| step.envelope.clone()).collect()
     }
 
     /// Every set from the first to the one in force.

@@ -107,7 +107,7 @@ impl Recover {
             }
             wait_until(common, due_at).await;
         }
-        self.finish(common, &set, doing).await
+        self.finish(common, &recovery, &set, doing).await
     }
 
     /// This home as it is, or made from a card, or from the gateway's folder beside it.
@@ -230,9 +230,9 @@ impl Recover {
         recover::begin(&mut desk, recovery).await.map_err(|why| failure(doing, &why))
     }
 
-    async fn finish(&self, common: &Common, set: &SignerSet, doing: &str) -> Result<(), Failure> {
+    async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
-        let made = session.finish_recovery(&keys).await.map_err(|why| failure(doing, &why))?;
+        let made = session.finish_recovery(&keys, recovery).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let result = Told {
             state: if pending.is_some() { "pending" } else { "done" },
