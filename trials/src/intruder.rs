@@ -49,12 +49,13 @@ impl Intruder {
         texts.map(|text| open(text.unwrap())).collect()
     }
 
-    /// What the entries say.
+    /// What the entries say; when steps were seen, the disk knows.
     pub fn state(&self) -> State {
         let mut state = State::of(&self.founding());
         for signed in self.entries() {
             state.take_entry(&signed, signed.entry.at);
         }
+        state.replica.sights.extend(self.sights());
         state.conclude(clock::now());
         state
     }
@@ -77,6 +78,14 @@ impl Intruder {
         let row = "INSERT INTO entries (voice, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4)";
         let row = self.ledger().execute(row, params![voice, seq, signed.digest.to_string(), envelope]);
         assert_eq!(row.unwrap(), 1);
+    }
+
+    fn sights(&self) -> Vec<(Digest, Timestamp)> {
+        let ledger = self.ledger();
+        let mut rows = ledger.prepare("SELECT step, since FROM sights").unwrap();
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?));
+        let rows = rows.query_map([], read).unwrap().map(Result::unwrap);
+        rows.map(|(step, since)| (step.parse().unwrap(), Timestamp::from_unix(since))).collect()
     }
 
     /// Has the gateway believe that it saw a step to other signers at this time.

@@ -1,5 +1,6 @@
 //! When this very replica first saw each step to other signers. Its own clock says so, once: no date in an entry moves it.
 
+use identity::id::Digest;
 use identity::time::Timestamp;
 use org::ledger::step::Sights;
 use rusqlite::params;
@@ -27,11 +28,18 @@ impl Ledger {
         }
         Ok(())
     }
+
+    /// It was seen earlier than its copy knew.
+    pub fn date_sight(&self, step: Digest, since: Timestamp) -> Result<(), LedgerError> {
+        let dated = "UPDATE sights SET since = min(since, ?2) WHERE step = ?1";
+        self.db.execute(dated, params![step.to_string(), since.unix()])?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use identity::id::{Digest, OrgId};
+    use identity::id::OrgId;
     use identity::time::Seconds;
     use rusqlite::Connection;
 

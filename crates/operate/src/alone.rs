@@ -28,7 +28,7 @@ impl HomeDesk {
     pub fn open(folder: &OperatorFolder) -> Result<Option<Self>, OperateError> {
         let memory = folder.memory()?;
         let Some(as_of) = memory.pulled_at else { return Ok(None) };
-        let replica = Replica::open(folder, &folder.known()?.founding)?.unlocked();
+        let replica = Replica::open(folder, &folder.known()?)?.unlocked();
         let empty = replica.state.head().is_none();
         Ok((!empty).then_some(Self { replica, memory, as_of }))
     }

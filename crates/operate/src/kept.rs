@@ -16,7 +16,7 @@ use crate::session::{OperateError, Session};
 impl<D: Desk> Session<D> {
     /// Does something with the store at home. What fails there is asked for at a gateway, and kept another time.
     fn at_home<T>(&self, act: impl FnOnce(&Ledger) -> Result<T, LedgerError>) -> Option<T> {
-        let (ledger, _lock) = Replica::store(&self.folder, &self.known.founding).ok()?;
+        let (ledger, _lock) = Replica::store(&self.folder, &self.known).ok()?;
         act(&ledger).ok()
     }
 

@@ -45,6 +45,11 @@ impl RemoteDesk {
         Ok(desk)
     }
 
+    /// What the gateway showed when it was believed.
+    pub const fn known(&self) -> &Known {
+        &self.known
+    }
+
     async fn dial(&mut self) -> Result<Believed, CallError> {
         let mut last = None;
         for gateway in self.gateways.clone() {

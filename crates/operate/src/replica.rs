@@ -1,6 +1,7 @@
 //! The operator's own copy of the ledger: pulled from gateways, folded here, and looked at when none answers.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ground::clock;
 use ground::file::{self, FileError, Lock};
@@ -12,6 +13,7 @@ use ledger::store::Ledger;
 use org::founding::Founding;
 use org::state::State;
 use wire::control::{Answer, Call};
+use wire::known::Known;
 
 use crate::desk::{Desk, DeskError};
 use crate::folder::OperatorFolder;
@@ -50,26 +52,26 @@ impl Replica {
     }
 
     /// A copy that is damaged is made anew.
-    pub fn open(folder: &OperatorFolder, founding: &Founding) -> Result<Self, ReplicaError> {
+    pub fn open(folder: &OperatorFolder, known: &Known) -> Result<Self, ReplicaError> {
         let inside = folder.path(FOLDER);
         file::make_private_folder(&inside)?;
         let lock = Lock::wait(&inside.join("lock"))?;
         let path = inside.join("ledger.db");
-        let (ledger, state) = match read(&path, founding) {
+        let (ledger, state) = match read(&path, &known.founding) {
             Ok(read) => read,
-            Err(ReplicaError::Ledger(why)) if why.is_beyond_repair() => begin(&path, founding)?,
+            Err(ReplicaError::Ledger(why)) if why.is_beyond_repair() => begin(&path, known)?,
             Err(why) => return Err(why),
         };
         Ok(Self { state, ledger, lock: Some(lock) })
     }
 
     /// The store alone, without what follows from its entries.
-    pub(crate) fn store(folder: &OperatorFolder, founding: &Founding) -> Result<(Ledger, Lock), ReplicaError> {
+    pub(crate) fn store(folder: &OperatorFolder, known: &Known) -> Result<(Ledger, Lock), ReplicaError> {
         let inside = folder.path(FOLDER);
         file::make_private_folder(&inside)?;
         let lock = Lock::wait(&inside.join("lock"))?;
         let path = inside.join("ledger.db");
-        let ledger = if path.exists() { Ledger::open(&path)?.0 } else { begin(&path, founding)?.0 };
+        let ledger = if path.exists() { Ledger::open(&path)?.0 } else { begin(&path, known)?.0 };
         Ok((ledger, lock))
     }
 
@@ -125,16 +127,19 @@ fn remove(path: &Path) {
     }
 }
 
-fn begin(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
+/// The signers whom this home follows already need not wait again.
+fn begin(path: &Path, known: &Known) -> Result<(Ledger, State), ReplicaError> {
     remove(path);
-    Ok((Ledger::create(path, founding)?, State::of(founding)))
+    let ledger = Ledger::create(path, &known.founding)?;
+    ledger.keep_sights(&known.followed())?;
+    let state = ledger.state(&known.founding, clock::now())?;
+    Ok((ledger, state))
 }
 
 impl<D: Desk> Session<D> {
     /// This home's copy, with all that the gateway has.
     pub async fn replica(&mut self) -> Result<Replica, OperateError> {
-        let founding = self.known.founding.clone();
-        let mut replica = Replica::open(&self.folder, &founding)?;
+        let mut replica = Replica::open(&self.folder, &self.known)?;
         if self.desk.is_alone() {
             return Ok(replica);
         }
@@ -162,9 +167,12 @@ impl<D: Desk> Session<D> {
         // What this home saw before its copy did counts from then.
         let mut earlier = false;
         for sighted in &self.known.sighted {
-            if let Some(since) = replica.state.replica.sights.get_mut(&sighted.recovery.digest()) {
-                earlier |= sighted.since < *since;
-                *since = (*since).min(sighted.since);
+            let step = sighted.recovery.digest();
+            let later = replica.state.replica.sights.get_mut(&step).filter(|since| sighted.since < **since);
+            if let Some(since) = later {
+                *since = sighted.since;
+                replica.ledger.date_sight(step, sighted.since).map_err(ReplicaError::from)?;
+                earlier = true;
             }
         }
         if earlier {
@@ -173,7 +181,8 @@ impl<D: Desk> Session<D> {
         let mut replica = replica.unlocked();
         self.fetch_map(&mut replica).await?;
         let (frontier, now) = (replica.state.frontier.clone(), clock::now());
-        self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
+        let beside = !replica.state.ground.rivals.is_empty();
+        self.remember(|memory| (memory.pulled, memory.pulled_at, memory.beside) = (frontier, Some(now), beside))?;
         Ok(replica)
     }
 
@@ -197,7 +206,7 @@ impl<D: Desk> Session<D> {
         if has_all && self.survey.halt.is_none() {
             return Ok(());
         }
-        let replica = Replica::open(&self.folder, &self.known.founding)?.unlocked();
+        let replica = Replica::open(&self.folder, &self.known)?.unlocked();
         if has_all {
             return self.hand_rest(&replica).await;
         }
@@ -241,15 +250,18 @@ impl<D: Desk> Session<D> {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
         let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none() && !self.survey.is_odd();
         let is_kept = self.folder.path(FOLDER).join("ledger.db").exists();
-        if self.desk.is_alone() || (has_all && is_kept) {
+        if (self.desk.is_alone() || (has_all && is_kept)) && !self.memory.beside {
             return;
         }
-        if let Err(why) = Box::pin(self.replica()).await {
-            if is_full(&why) {
-                // A copy that cannot be written takes no room that the rest may need.
-                remove(&self.folder.path(FOLDER).join("ledger.db"));
+        match Box::pin(self.replica()).await {
+            Ok(replica) => self.fold = Some(Arc::new(replica.state)),
+            Err(why) => {
+                if is_full(&why) {
+                    // A copy that cannot be written takes no room that the rest may need.
+                    remove(&self.folder.path(FOLDER).join("ledger.db"));
+                }
+                self.copy_trouble = Some(identity::causes::describe(&why));
             }
-            self.copy_trouble = Some(identity::causes::describe(&why));
         }
     }
 }

@@ -9,6 +9,7 @@ use identity::id::{Digest, OrgId};
 use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, Word};
 use identity::time::Timestamp;
 use org::founding::{BadFounding, Founding};
+use org::ledger::step::Sights;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone)]
@@ -109,6 +110,11 @@ impl Known {
             sets.extend(next.map(|(set, _)| set));
         }
         sets
+    }
+
+    /// The steps that were followed here, as a ledger that begins here keeps them: whoever followed them has waited.
+    pub fn followed(&self) -> Sights {
+        self.chain.iter().map(|step| (step.digest(), Timestamp::from_unix(0))).collect()
     }
 
     /// Goes forward: later signer sets, then a later head. What does not follow is refused and changes nothing.

@@ -191,7 +191,7 @@ fn check(node: &NodeFile, folder: &GatewayFolder, grant: &GatewayGrant) -> Resul
 pub async fn fetch_ledger(scope: &Scope, mut told: impl FnMut(u64, u64)) -> Result<(), BeginError> {
     let folder = GatewayFolder::of_member(scope);
     let (ledger, founding) = Ledger::open(&folder.path("ledger.db"))?;
-    let mut state = ledger.state(&founding, clock::now())?;
+    let state = ledger.state(&founding, clock::now())?;
     let own = folder.about()?.node;
     if state.head().is_some_and(|record| record.head.active_mandate(&own, clock::now()).is_some()) {
         return Ok(());
@@ -200,6 +200,8 @@ pub async fn fetch_ledger(scope: &Scope, mut told: impl FnMut(u64, u64)) -> Resu
     if known.head.head.active_mandate(&own, clock::now()).is_none() {
         return Err(BeginError::NoMandate { head: known.head.head.version });
     }
+    ledger.keep_sights(&known.followed())?;
+    let mut state = ledger.state(&founding, clock::now())?;
     loop {
         let have = Have {
             frontier: state.frontier.clone(),

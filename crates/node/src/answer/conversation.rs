@@ -328,6 +328,7 @@ impl Conversation {
             return Err(Refusal::WeakKeyExchange);
         }
         let (svid, now) = (self.believe(peer)?, clock::now());
+        self.gateway.await_map().await?;
         let state = self.gateway.state().await;
         let record = state.member(&svid.node_key);
         let doubt = record.and_then(|member| self.gateway.doubt(&state, member));

@@ -230,6 +230,7 @@ pub fn stored_admission(desk: &mut Desk<'_>, admission: Digest) -> Result<Envelo
 
 /// A node whose SVID expired: its admission and its node key bring it back.
 pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setting) -> Result<Issued, Refusal> {
+    gateway.await_map().await?;
     gateway.confront(request.tip.as_ref()).await?;
     let now = clock::now();
     let challenge = setting.challenge.still_good(now)?;

@@ -43,6 +43,9 @@ use crate::store::files::Files;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
 use crate::store::scope::ScopeError;
 
+/// How long a members' map is on its way from another gateway.
+const MAP_COMES: Duration = Duration::from_secs(5);
+
 /// How long what was observed may wait until it is written.
 const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 
@@ -308,6 +311,18 @@ impl Gateway {
             self.writer.run(move |desk| desk.confirms(&shown)).await?;
         }
         self.check_halt()
+    }
+
+    /// A head came before its map, which other gateways have: whoever asks meanwhile waits with this one for a moment.
+    pub async fn await_map(&self) -> Result<(), Refusal> {
+        let mut bell = self.shelf.listen();
+        let mapped = async {
+            while self.halt.is_mapless() && bell.changed().await.is_ok() {}
+        };
+        if self.has_peers() {
+            let _ = tokio::time::timeout(MAP_COMES, mapped).await;
+        }
+        if self.halt.is_mapless() { Err(Refusal::LedgerBehind) } else { Ok(()) }
     }
 
     /// Was no head of this version, or a later one, shown before? True once for each.

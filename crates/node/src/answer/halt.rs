@@ -40,7 +40,12 @@ impl Halt {
 
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_mapless()?;
-        if self.mapless.load(Ordering::Relaxed) { Err(Refusal::LedgerBehind) } else { Ok(()) }
+        if self.is_mapless() { Err(Refusal::LedgerBehind) } else { Ok(()) }
+    }
+
+    /// A head came before its map: who is listed is not known.
+    pub fn is_mapless(&self) -> bool {
+        self.mapless.load(Ordering::Relaxed)
     }
 
     /// The same for what says nothing of members: a new gateway begins its chain before the map has come.

@@ -59,11 +59,15 @@ pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
 /// Whoever is frozen takes no head: what runs, runs by the one that the first rival names, and by what that reaches. If it
 /// is not here, by what the last set signed.
 pub fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
-    let before = InForce::before(frozen);
-    let Some(named) = frozen.named.and_then(|named| heads.get(&named)) else { return ground(org, &before, heads) };
+    ground_at(org, &InForce::before(frozen), frozen.named, heads)
+}
+
+/// As it was when this head was in force: of others only what it reaches counts.
+pub fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, heads: &Heads) -> Ground {
+    let Some(named) = named.and_then(|named| heads.get(&named)) else { return ground(org, in_force, heads) };
     let reached = reach(Some(named), heads);
     let heads = heads.iter().filter(|(digest, _)| reached.contains(*digest));
-    ground(org, &before, &heads.map(|(digest, record)| (*digest, record.clone())).collect())
+    ground(org, in_force, &heads.map(|(digest, record)| (*digest, record.clone())).collect())
 }
 
 fn reach(top: Option<&HeadRecord>, heads: &Heads) -> BTreeSet<Digest> {

@@ -9,6 +9,7 @@ use identity::head::Head;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Leaf, MembersMap};
+use identity::principal::NodeName;
 use identity::signers::{Recovery, SignerSet, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 
@@ -18,8 +19,9 @@ use crate::founding::Founding;
 use crate::ledger::chain::{Entries, Written};
 use crate::ledger::counts::says_no;
 use crate::ledger::fold::{Holdings, Leaves, State, fold};
-use crate::ledger::ground::{Ground, Heads, ground, is_of};
-use crate::ledger::signers::{Basis, Frozen, Signers, signers};
+use crate::ledger::ground::{Ground, Heads, ground, ground_at, is_of};
+use crate::ledger::judge::Member;
+use crate::ledger::signers::{Basis, Frozen, InForce, Signers, signers};
 use crate::ledger::step::{Sights, Step};
 use crate::state::HeadRecord;
 
@@ -238,6 +240,18 @@ impl Replica {
     #[expect(clippy::result_large_err, reason = "a freeze is rare, and whoever meets it wants all of it")]
     pub fn state(&self, now: Timestamp) -> Result<State, Frozen> {
         Ok(self.fold(&self.ground(now)?))
+    }
+
+    /// Admissions that no head lists and that counted by the set before, on the head that stands in for the set in force:
+    /// whoever signs its first head takes them over, or they wait.
+    pub fn left_by_the_set_before(&self, now: Timestamp) -> BTreeMap<NodeName, Digest> {
+        let Signers::InForce(in_force) = self.signers(now) else { return BTreeMap::new() };
+        let Some((_, path)) = in_force.path.split_last() else { return BTreeMap::new() };
+        let set = path.last().and_then(|step| self.steps.get(step)).map_or(&self.basis.first, |step| &step.to);
+        let before = InForce { set: set.clone(), path: path.to_vec(), stands_in: None, ..in_force.clone() };
+        let before = self.fold(&ground_at(self.org, &before, in_force.stands_in, &self.heads));
+        let unlisted = before.members.into_iter().filter(|(_, it)| it.member != Member::Listed);
+        unlisted.map(|(name, it)| (name, it.admission)).collect()
     }
 
     /// Claims to which a signer of the set in force said no.
