@@ -250,7 +250,8 @@ impl Common {
     ) -> Result<Session<AnyDesk>, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing, restored).await?;
-        let mut session = Session::begin(folder, desk).await.map_err(|why| failure(doing, &why))?;
+        let begun = Box::pin(Session::begin(folder, desk)).await;
+        let mut session = begun.map_err(|why| failure(doing, &why))?;
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
         if let Some(trouble) = &session.copy_trouble {

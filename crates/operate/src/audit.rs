@@ -50,7 +50,7 @@ impl<D: Desk> Session<D> {
         if let Some(state) = self.fold.as_ref().filter(|state| self.is_whole(state)) {
             return Ok(Arc::clone(state));
         }
-        let state = Arc::new(self.replica().await?.state);
+        let state = Arc::new(Box::pin(self.replica()).await?.state);
         self.fold = Some(Arc::clone(&state));
         if self.is_whole(&state) { Ok(state) } else { Err(OperateError::LedgerBehind) }
     }
@@ -63,7 +63,7 @@ impl<D: Desk> Session<D> {
     /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
     pub async fn verify(&mut self) -> Result<Verdict, OperateError> {
         let state = self.folded().await?;
-        let entries = self.replica().await?.ledger.all_entries().map_err(ReplicaError::from)?;
+        let entries = Box::pin(self.replica()).await?.ledger.all_entries().map_err(ReplicaError::from)?;
         let envelopes = entries.into_iter().map(|signed| signed.envelope).collect();
         let mut verdict = check_alone(&self.known.founding, envelopes, &state);
         if verdict.ok && !self.desk().is_alone() {

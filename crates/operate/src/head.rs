@@ -57,29 +57,11 @@ impl<D: Desk> Session<D> {
             }
             // No node has a higher one: it would never take this.
             head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
-            self.keep_moved_keys(state, head);
+            keep_moved_keys(state, head);
             change(head);
         })?;
         *self.drafted.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft.map());
         Ok(draft.head)
-    }
-
-    /// If another head revoked an issuing key after a theft, its mandates name the one that took its place.
-    fn keep_moved_keys(&self, state: &State, head: &mut Head) {
-        let named: Vec<&Mandate> = state.ground.rivals.iter().flat_map(|it| &it.head.mandates).collect();
-        let revoked = head.revocations.issuing_keys.clone();
-        for mandate in &mut head.mandates {
-            let same = named.iter().filter(|it| it.gateway == mandate.gateway && it.voice == mandate.voice);
-            let good = |key: &KeyId| !revoked.contains(key);
-            if revoked.contains(&mandate.identity_issuer) {
-                let moved = same.clone().map(|it| it.identity_issuer).find(good);
-                mandate.identity_issuer = moved.unwrap_or(mandate.identity_issuer);
-            }
-            if revoked.contains(&mandate.endpoint_issuer) {
-                let moved = same.clone().map(|it| it.endpoint_issuer).find(good);
-                mandate.endpoint_issuer = moved.unwrap_or(mandate.endpoint_issuer);
-            }
-        }
     }
 
     /// What is known, with the head that the gateway has. If two operators published at once, and this home has both, the
@@ -147,6 +129,24 @@ impl<D: Desk> Session<D> {
             Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
+    }
+}
+
+/// If another head revoked an issuing key after a theft, its mandates name the one that took its place.
+fn keep_moved_keys(state: &State, head: &mut Head) {
+    let named: Vec<&Mandate> = state.ground.rivals.iter().flat_map(|it| &it.head.mandates).collect();
+    let revoked = head.revocations.issuing_keys.clone();
+    for mandate in &mut head.mandates {
+        let same = named.iter().filter(|it| it.gateway == mandate.gateway && it.voice == mandate.voice);
+        let good = |key: &KeyId| !revoked.contains(key);
+        if revoked.contains(&mandate.identity_issuer) {
+            let moved = same.clone().map(|it| it.identity_issuer).find(good);
+            mandate.identity_issuer = moved.unwrap_or(mandate.identity_issuer);
+        }
+        if revoked.contains(&mandate.endpoint_issuer) {
+            let moved = same.clone().map(|it| it.endpoint_issuer).find(good);
+            mandate.endpoint_issuer = moved.unwrap_or(mandate.endpoint_issuer);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use org::frontier::Tip;
 use org::invite::{Invite, Right, Uses};
 use org::ledger::chain::{Act, Written};
 use org::ledger::counts::counts;
+use org::ledger::evidence::Evidence;
 use org::ledger::fold::{Admitted, Leaves};
 use org::refusal::Refusal;
 use org::state::{HeadRecord, State};
@@ -96,7 +97,7 @@ impl<D: Desk> Session<D> {
         else {
             return Ok(state);
         };
-        let (replica, now) = (self.replica().await?, clock::now());
+        let (replica, now) = (Box::pin(self.replica()).await?, clock::now());
         let rank = |record: &HeadRecord| (record.head.signers.version, record.head.version);
         let mut heads: Vec<&HeadRecord> = state.heads().collect();
         heads.sort_by_key(|record| Reverse(rank(record)));
@@ -199,7 +200,7 @@ fn spent(state: &State, voice: PublicKey, invite: InviteId) -> u32 {
         Act::Join(_) | Act::Leave(_) | Act::Take => None,
     });
     let with = came.filter(|evidence| evidence.invite.as_ref().is_some_and(|(_, it)| it.id == invite));
-    let keys: BTreeSet<Digest> = with.map(|evidence| evidence.key()).collect();
+    let keys: BTreeSet<Digest> = with.map(Evidence::key).collect();
     u32::try_from(keys.len()).unwrap_or(u32::MAX)
 }
 

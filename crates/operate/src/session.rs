@@ -137,7 +137,7 @@ impl<D: Desk> Session<D> {
         };
         session.compare().await?;
         session.keep_trusted().await?;
-        session.pull().await;
+        Box::pin(session.pull()).await;
         Ok(session)
     }
 
@@ -263,9 +263,9 @@ impl<D: Desk> Session<D> {
         loop {
             let now = clock::now();
             self.check_clock(now)?;
-            self.folded().await?;
+            Box::pin(self.folded()).await?;
             let (handed, what) = draft(self, now).map_err(|why| self.held_back(why))?;
-            self.stage_drafted().await?;
+            Box::pin(self.stage_drafted()).await?;
             let mut pending = Pending::new(&self.known, handed, now);
             let signed = pending.sign(&self.known, keys)?;
             if !pending.is_complete(&self.known)? {
@@ -275,7 +275,7 @@ impl<D: Desk> Session<D> {
                 return Ok(Made { what, pending: Some(pending) });
             }
             let stood = self.survey.frontier.clone();
-            match self.hand_over(pending.handed, correlation).await {
+            match Box::pin(self.hand_over(pending.handed, correlation)).await {
                 Ok(()) => return Ok(Made { what, pending: None }),
                 // A gateway that refuses although nobody got on is not given one signed thing after the other.
                 Err(OperateError::Desk(why))
@@ -348,7 +348,7 @@ impl<D: Desk> Session<D> {
             Err(OperateError::Desk(why)) if sent.is_ok() && is_farewell(&handed, &why) => return Ok(()),
             looked => looked?,
         }
-        let state = self.folded().await?;
+        let state = Box::pin(self.folded()).await?;
         let taken = handed.0.iter().all(|object| state.has_object(object));
         match sent {
             _ if taken => Ok(()),

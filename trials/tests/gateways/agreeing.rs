@@ -42,7 +42,7 @@ fn one_name_at_two_gateways_at_the_same_moment_has_no_holder_until_operators_dec
                 .collect();
             started.into_iter().map(|join| join.join().unwrap()).collect()
         });
-        let _told = joins;
+        let joined = joins.iter().filter(|join| join.status.success()).count();
         two.settle();
         let named = |gateway: &str| {
             let nodes = two.at(gateway, &["node", "list"]);
@@ -55,6 +55,7 @@ fn one_name_at_two_gateways_at_the_same_moment_has_no_holder_until_operators_dec
         // Whoever came later was refused where it was known already; else both wait.
         let (all, live) = (named(&a), named(&a).into_iter().filter(|(_, state)| state != "waiting").count());
         assert!((all.len(), live) == (1, 1) || (all.len(), live) == (2, 0), "{all:?}");
+        assert!(joined <= all.len(), "{joined} joined, and these are known: {all:?}");
     }
 }
 

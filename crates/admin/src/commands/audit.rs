@@ -100,7 +100,7 @@ async fn could(common: &Common, can: &[String], at: Option<Moment>) -> Result<()
     let mut session = common.session(doing).await?;
     let now = clock::now();
     let at = at.map_or(now, |at| at.before(now));
-    let told = session.could((&asked, &what), at, now).await.map_err(|why| cannot_say(doing, &why))?;
+    let told = Box::pin(session.could((&asked, &what), at, now)).await.map_err(|why| cannot_say(doing, &why))?;
     let told = Told { roles: roles(&told), hindsight: told };
     show(common.json, &told, || in_words(&told));
     let told = told.hindsight;

@@ -149,13 +149,13 @@ impl<'a> Desk<'a> {
 
     /// Takes a head that somebody showed and the signers in force have signed; the map that it names may come later. It
     /// stands in a chain already, which may be this gateway's own: until that is here, nothing more is written there.
-    pub fn take_shown(&mut self, head: Envelope, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+    pub fn take_shown(&mut self, head: &Envelope, now: Timestamp) -> Result<(), Refusal> {
         let mut state = self.state.clone();
-        state.take(&head, when.0).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
-        self.keep(|desk| desk.ledger.conclude(&mut state, when.0))?;
+        state.take(head, now).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        self.keep(|desk| desk.ledger.conclude(&mut state, now))?;
         *self.state = state;
         self.batch.wide = true;
-        self.keep(|desk| desk.ledger.add_object(&head))?;
+        self.keep(|desk| desk.ledger.add_object(head))?;
         self.keep(|desk| desk.ledger.keep_sights(&desk.state.replica.sights))
     }
 

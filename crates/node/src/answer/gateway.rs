@@ -316,9 +316,7 @@ impl Gateway {
     /// A head came before its map, which other gateways have: whoever asks meanwhile waits with this one for a moment.
     pub async fn await_map(&self) -> Result<(), Refusal> {
         let mut bell = self.shelf.listen();
-        let mapped = async {
-            while self.halt.is_mapless() && bell.changed().await.is_ok() {}
-        };
+        let mapped = async { while self.halt.is_mapless() && bell.changed().await.is_ok() {} };
         if self.has_peers() {
             let _ = tokio::time::timeout(MAP_COMES, mapped).await;
         }

@@ -1,6 +1,6 @@
 //! Somebody knows more than this gateway does, and can prove it.
 
-use ground::{clock, random};
+use ground::clock;
 use identity::envelope::Envelope;
 use org::refusal::Refusal;
 use wire::sync::{Done, ShowRequest};
@@ -24,10 +24,9 @@ pub async fn heed(gateway: &Gateway, head: Envelope) -> Result<(), Refusal> {
         state.lacks(&opened.head) && gateway.is_news(opened.head.version)
     };
     if says_more {
-        let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
         let take = move |desk: &mut Desk<'_>| {
             let opened = desk.state.open_shown(&head).ok_or(Refusal::BadProof)?;
-            desk.take_shown(head, (clock::now(), correlation))?;
+            desk.take_shown(&head, clock::now())?;
             Ok(opened.head.version)
         };
         let version = gateway.writer.run(take).await.inspect_err(|_| gateway.forget_news())?;

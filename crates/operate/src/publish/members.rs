@@ -109,7 +109,7 @@ impl<D: Desk> Session<D> {
 
     /// Every entry, as this home has it.
     pub(crate) async fn ledger(&mut self) -> Result<Vec<SignedEntry>, OperateError> {
-        Ok(self.replica().await?.ledger.all_entries().map_err(ReplicaError::from)?)
+        Ok(Box::pin(self.replica()).await?.ledger.all_entries().map_err(ReplicaError::from)?)
     }
 }
 

@@ -142,7 +142,8 @@ impl Desk<'_> {
         head.fresh_until = head.issued_at + span;
         head.trust = self.trust();
         self.take_back(&mut head, wish, span);
-        self.mandate(&mut head, wish);
+        head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
+        head.mandates.extend(wish.mandate.iter().cloned());
         change(&mut head);
         self.close(&mut head);
         let mut leaves = self.leaves(&head, wish)?;
@@ -226,11 +227,6 @@ impl Desk<'_> {
         let invites = self.replica.objects.values().filter_map(|object| object.peek::<Invite>(Some(org)).ok());
         let last = invites.map(|invite| invite.expires_at + span).max();
         last.map_or(issued_at + RECENT, |last| last.max(issued_at + RECENT))
-    }
-
-    fn mandate(&self, head: &mut Head, wish: &Wish) {
-        head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
-        head.mandates.extend(wish.mandate.iter().cloned());
     }
 
     /// A voice that is not mandated any more never returns, whichever head names it.
