@@ -14,6 +14,8 @@ pub fn key(name: &str) -> Option<Box<dyn Sign>> {
         "ann" | "ben" | "cat" | "safe" | "gw-1" | "gw-2" | "invite-1" => Some(Box::new(ed(name))),
         "node-1" => Some(Box::new(node_key(1))),
         "node-2" => Some(Box::new(node_key(2))),
+        "node-3" => Some(Box::new(node_key(3))),
+        "node-4" => Some(Box::new(node_key(4))),
         _ => None,
     }
 }

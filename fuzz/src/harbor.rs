@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 
 use identity::bundle::{Bundle, BundleBody, Identity};
 use identity::envelope::{Envelope, Payload};
-use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{Correlation, InviteId, KeyId};
-use identity::principal::{Author, Kind, NodeName};
+use identity::principal::{Kind, NodeName};
 use identity::signers::{Quorum, Signer, SignerSet};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::admission::{Admission, Claim, ClaimAuthority, Leave, SealKey};
-use org::entry::{Action, Cause, SignedEntry};
+use org::admission::{Claim, ClaimAuthority, Leave, SealKey};
+use org::entry::{Action, SignedEntry};
 use org::founding::{Founding, FoundingRecord};
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use org::state::State;
@@ -76,10 +76,10 @@ pub fn head(version: u64, signers: &SignerSet, revocations: Revocations) -> Head
     Head {
         version,
         reverts: None,
+        cause: if version == 1 { Cause::Founding } else { Cause::Refresh },
         issued_at: NOW,
         fresh_until: NOW + Seconds::DAY.times(30),
         members: None,
-        members_floor: 0,
         previous: Vec::new(),
         recent: Vec::new(),
         record: std::collections::BTreeMap::new(),
@@ -88,7 +88,6 @@ pub fn head(version: u64, signers: &SignerSet, revocations: Revocations) -> Head
         revocations,
         trust: Vec::new(),
         signers: signers.as_ref(),
-        epoch: Epoch::first(),
         release: None,
         fleet: None,
     }
@@ -100,7 +99,7 @@ pub fn bundle() -> BundleBody {
 }
 
 pub fn invite(id: InviteId, uses: [u32; 2]) -> Invite {
-    let right = |(gateway, uses)| Right { gateway: node(gateway), voice: None, uses: Uses::Limited(uses) };
+    let right = |(gateway, uses)| Right { gateway: node(gateway), voice: public(gateway), uses: Uses::Limited(uses) };
     Invite {
         id,
         label: "rack 3".to_owned(),
@@ -162,21 +161,19 @@ impl Harbor {
             founded.sign(&ed(name)).expect("a key");
         }
         let founding = Founding::open(founded.clone()).expect("a founding");
-        let mut harbor =
-            Self { state: State::of(&founding), founding, log: Vec::new(), invite: founded.clone(), now: NOW };
-        let first = harbor.sealed(&head(1, &harbor.founding.first_signers(), Revocations::default()), &SIGNERS);
+        let mut harbor = Self { state: State::of(&founding), founding, log: Vec::new(), invite: founded, now: NOW };
         harbor.invite = harbor.sealed(&invite(INVITE, [2, 1]), &SIGNERS);
-        for action in [
-            Action::OrgFound { founding: founded },
-            Action::HeadPublish { head: first, cause: Cause::Founding },
-            Action::TrustPublish { bundle: harbor.sealed(&bundle(), &SIGNERS), head: None },
-            Action::InviteCreate { invite: harbor.invite.clone() },
-            Action::InviteCreate { invite: harbor.sealed(&pattern(), &SIGNERS) },
-            Action::InviteCreate { invite: harbor.sealed(&machine(), &SIGNERS) },
+        for envelope in [
+            harbor.sealed(&head(1, &harbor.founding.first_signers(), Revocations::default()), &SIGNERS),
+            harbor.sealed(&bundle(), &SIGNERS),
+            harbor.invite.clone(),
+            harbor.sealed(&pattern(), &SIGNERS),
+            harbor.sealed(&machine(), &SIGNERS),
         ] {
-            let signed = harbor.write("ann", action);
+            let signed = harbor.write("gw-1", Action::Take { envelope });
             harbor.log.push(signed);
         }
+        assert_eq!((harbor.state.invites.len(), harbor.state.voices.len()), (3, 2));
         harbor
     }
 
@@ -193,26 +190,14 @@ impl Harbor {
         envelope
     }
 
-    /// The next entry of `who`, taken into the state, and it counts.
-    pub fn write(&mut self, who: &str, action: Action) -> SignedEntry {
-        let signed = self.try_write(who, action);
-        assert_eq!(self.state.void.get(&signed.digest), None);
-        signed
-    }
-
-    /// The same, whether or not it counts.
-    pub fn try_write(&mut self, who: &str, action: Action) -> SignedEntry {
-        let author = if GATEWAYS.contains(&who) {
-            Author::Gateway(node(who))
-        } else {
-            Author::Signer(who.parse().expect("a name"))
-        };
-        let moment = (self.now, Correlation([7; 8]));
-        let restores = matches!(&action, Action::HeadPublish { cause: Cause::Restore, .. });
-        let place = (&self.state.frontier, self.state.epoch().number + u32::from(restores));
-        let signed = SignedEntry::write(self.founding.id, place, (author, &ed(who)), moment, action);
+    /// The next entry of a gateway, taken into the state.
+    pub fn write(&mut self, gateway: &str, action: Action) -> SignedEntry {
+        let voice = ed(gateway);
+        let (last, moment) = (self.state.frontier.place_of(&public(gateway)), (self.now, Correlation([7; 8])));
+        let signed = SignedEntry::write(self.founding.id, last, (&voice, self.state.under()), moment, action);
         let signed = signed.expect("an entry");
-        let _ = self.state.apply(&signed).expect("it fits");
+        self.state.take_entry(&signed, self.now);
+        self.state.conclude(self.now);
         signed
     }
 
@@ -220,9 +205,9 @@ impl Harbor {
         self.sealed(&claim(n, name), &["invite-1", &format!("node-{n}")])
     }
 
-    pub fn admission(&self, gateway: &str, claim: Envelope) -> Admission {
-        let (invite, gateway) = (Some(self.invite.clone()), node(gateway));
-        Admission { claim, invite, approval: None, gateway, at: NOW }
+    /// What a gateway writes of whoever it lets in with the first invite.
+    pub fn admit(&self, claim: Envelope) -> Action {
+        Action::NodeAdmit { claim, invite: Some(self.invite.clone()), approval: None }
     }
 
     pub fn leave(n: u8) -> Leave {
@@ -230,6 +215,6 @@ impl Harbor {
     }
 
     pub fn signers(&self) -> &SignerSet {
-        &self.state.first
+        &self.state.replica.basis.first
     }
 }

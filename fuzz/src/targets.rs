@@ -9,6 +9,7 @@ pub mod head;
 pub mod founding;
 pub mod admission;
 pub mod store_rows;
+pub mod signers;
 pub mod fleet;
 pub mod sync;
 pub mod executable;
@@ -22,7 +23,7 @@ pub type Check = fn(&[u8]) -> bool;
 pub type Seeds = fn() -> Vec<Vec<u8>>;
 
 /// All of them. Each has a program of its own name in `fuzz_targets`.
-pub const ALL: [(&str, Seeds, Check); 17] = [
+pub const ALL: [(&str, Seeds, Check); 18] = [
     ("invite_code", invite_code::seeds, invite_code::check),
     ("enroll_request", enroll_request::seeds, enroll_request::check),
     ("certificate_request", certificate_request::seeds, certificate_request::check),
@@ -32,6 +33,7 @@ pub const ALL: [(&str, Seeds, Check); 17] = [
     ("founding", founding::seeds, founding::check),
     ("admission", admission::seeds, admission::check),
     ("store_rows", store_rows::seeds, store_rows::check),
+    ("signers", signers::seeds, signers::check),
     ("fleet", fleet::seeds, fleet::check),
     ("sync", sync::seeds, sync::check),
     ("executable", executable::seeds, executable::check),

@@ -4,34 +4,43 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where the fixtures of the first formats are.
+fn below(folder: &str, name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(folder).join(name)
+}
+
+/// What was written before the first release: an org's home, a node's scope, a backup, a card. Each is refused.
+pub fn before(name: &str) -> PathBuf {
+    below("before", name)
+}
+
+/// The formats of the first release: an org's home, a node's scope, a code, what a machine sends.
 pub fn v1(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v1").join(name)
+    below("v1", name)
 }
 
-/// Where the fixtures of an org with everything that signers can do are: store version 2.
+/// An org with everything that signers can do.
 pub fn governed(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/governed").join(name)
+    below("governed", name)
 }
 
-/// Where conversations are kept: what was asked, and what was answered.
+/// Conversations: what was asked, and what was answered.
 pub fn talk(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/talk").join(name)
+    below("talk", name)
 }
 
-/// Where the fixtures of an org with a published fleet are: store version 3, a node's state, a tree.
+/// An org with a published fleet: a node's state, a tree.
 pub fn published(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/published").join(name)
+    below("published", name)
 }
 
-/// Where the fixtures of an org with every way in are: store version 4, a machine that waits, bundles, codes.
+/// An org with every way in: a machine that waits, bundles, codes.
 pub fn ways(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/ways").join(name)
+    below("ways", name)
 }
 
-/// Where the fixtures of an org whose roots were turned are: store version 5, versions in every state, a node that has them.
+/// An org whose roots were turned: versions in every state, a node that has them.
 pub fn turns(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/turns").join(name)
+    below("turns", name)
 }
 
 /// Copies a fixture's folder. Version control keeps no modes: keys and folders are made private again.

@@ -9,6 +9,7 @@ use ground::clock;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::Sign as _;
+use identity::members::Said;
 use identity::time::Seconds;
 use manifest::stored::{Manifest, SCHEMA};
 use org::refusal::Refusal;
@@ -136,7 +137,10 @@ impl Hearing {
         let known = self.known.advance(&answer.signers, answer.head.as_ref(), clock::now()).unwrap();
         if let Some(listing) = &answer.listing {
             let root = known.head.head.members.unwrap();
-            let named = listing.check(root, self.machine.name(), self.own_key).unwrap();
+            let named = match listing.check(root, self.machine.name(), self.own_key).unwrap() {
+                Said::Manifest(digest) => Some(digest),
+                Said::Nothing | Said::NoWord => None,
+            };
             if let Some(digest) = named {
                 match answer.manifest {
                     Some(bytes) => drop(Manifest::read(&bytes.0, digest).unwrap()),

@@ -9,12 +9,9 @@ use ground::{clock, random};
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::{EdKey, Sign};
-use identity::principal::Author;
 use identity::time::Timestamp;
 use org::entry::{Action, SignedEntry};
-use org::fold::fold;
 use org::founding::Founding;
-use org::frontier::Frontier;
 use org::state::State;
 use rusqlite::{Connection, params};
 
@@ -52,41 +49,48 @@ impl Intruder {
         texts.map(|text| open(text.unwrap())).collect()
     }
 
-    /// What the entries say.
+    /// What the entries say; when steps were seen, the disk knows.
     pub fn state(&self) -> State {
-        fold(&self.founding(), self.entries().into_iter().map(|signed| signed.envelope)).state
+        let mut state = State::of(&self.founding());
+        for signed in self.entries() {
+            state.take_entry(&signed, signed.entry.at);
+        }
+        state.replica.sights.extend(self.sights());
+        state.conclude(clock::now());
+        state
     }
 
-    /// The next entry of a chain, by one who says that they have seen this, at this time.
-    pub fn entry(
-        &self,
-        (author, key): (Author, &dyn Sign),
-        seen: &Frontier,
-        at: Timestamp,
-        action: Action,
-    ) -> SignedEntry {
-        let about = (at, random::correlation().unwrap());
-        SignedEntry::write(self.founding().id, (seen, 1), (author, key), about, action).unwrap()
+    /// The next entry of a chain, dated so.
+    pub fn entry(&self, voice: &dyn Sign, at: Timestamp, action: Action) -> SignedEntry {
+        let (state, about) = (self.state(), (at, random::correlation().unwrap()));
+        let last = state.frontier.place_of(&voice.public());
+        SignedEntry::write(self.founding().id, last, (voice, state.under()), about, action).unwrap()
     }
 
     /// The gateway's next entry, in its own voice.
-    pub fn says(&self, gateway: &str, action: Action) -> SignedEntry {
-        let own = Author::Gateway(gateway.parse().unwrap());
-        self.entry((own, &self.voice()), &self.state().frontier, clock::now(), action)
+    pub fn says(&self, action: Action) -> SignedEntry {
+        self.entry(&self.voice(), clock::now(), action)
     }
 
     pub fn put(&self, signed: &SignedEntry) {
-        let entry = &signed.entry;
-        let (author, seq) = (entry.author.to_string(), i64::try_from(entry.seq).unwrap());
+        let (voice, seq) = (signed.entry.voice.to_string(), i64::try_from(signed.entry.seq).unwrap());
         let envelope = serde_json::to_string(&signed.envelope).unwrap();
-        let row = "INSERT INTO entries (author, epoch, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let row = self.ledger().execute(row, params![author, entry.epoch, seq, signed.digest.to_string(), envelope]);
+        let row = "INSERT INTO entries (voice, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4)";
+        let row = self.ledger().execute(row, params![voice, seq, signed.digest.to_string(), envelope]);
         assert_eq!(row.unwrap(), 1);
     }
 
-    /// Has the gateway believe that it saw a recovery at this time.
-    pub fn saw(&self, recovery: Digest, at: Timestamp) {
-        let row = "INSERT OR REPLACE INTO sights (recovery, since) VALUES (?1, ?2)";
-        assert_eq!(self.ledger().execute(row, params![recovery.to_string(), at.unix()]).unwrap(), 1);
+    fn sights(&self) -> Vec<(Digest, Timestamp)> {
+        let ledger = self.ledger();
+        let mut rows = ledger.prepare("SELECT step, since FROM sights").unwrap();
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?));
+        let rows = rows.query_map([], read).unwrap().map(Result::unwrap);
+        rows.map(|(step, since)| (step.parse().unwrap(), Timestamp::from_unix(since))).collect()
+    }
+
+    /// Has the gateway believe that it saw a step to other signers at this time.
+    pub fn saw(&self, step: Digest, at: Timestamp) {
+        let row = "INSERT OR REPLACE INTO sights (step, since) VALUES (?1, ?2)";
+        assert_eq!(self.ledger().execute(row, params![step.to_string(), at.unix()]).unwrap(), 1);
     }
 }

@@ -14,14 +14,16 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::certificate;
-use identity::envelope::Envelope;
-use identity::head::Place as ChainPlace;
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::{Head, Recorded};
 use identity::id::Digest;
-use identity::members::{self, ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf};
-use identity::principal::{Author, NodeName, Principal};
+use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf};
+use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
-use org::entry::{Action, Entry};
+use ledger::store::Ledger;
+use org::entry::Entry;
 use org::frontier::Tip;
+use org::ledger::replica::carried;
 use org::refusal::Refusal;
 use pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
 use rusqlite::{Connection, OpenFlags};
@@ -53,8 +55,7 @@ impl Loot {
         let thief = Thief::of(place);
         let known = thief.known();
         let org = Some(known.org());
-        let ledger = place.org().join("gateway/ledger.db");
-        let db = Connection::open_with_flags(ledger, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let db = Connection::open_with_flags(ledger_of(place), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let texts = |query: &str| -> Vec<String> {
             let mut query = db.prepare(query).unwrap();
             query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
@@ -65,26 +66,20 @@ impl Loot {
         let mut own = None;
         for envelope in &entries {
             let entry: Entry = envelope.peek(org).unwrap();
-            if let Author::Gateway(_) = entry.author {
-                let place = ChainPlace { epoch: entry.epoch, seq: entry.seq, digest: envelope.digest() };
-                own = Some((entry.author.clone(), place));
-            }
-            if let Action::HeadPublish { head, .. } = entry.action {
-                heads.insert(head.peek::<identity::head::Head>(org).unwrap().version, head);
+            own = Some((entry.voice, Recorded { seq: entry.seq, digest: envelope.digest() }));
+            for head in carried(&entry.action).filter(|carried| carried.kind() == Head::KIND) {
+                heads.insert(head.peek::<Head>(org).unwrap().version, head.clone());
             }
         }
         let mut query = db.prepare("SELECT bytes FROM blobs").unwrap();
         let blobs = query.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap().map(Result::unwrap);
         let blobs = blobs.map(|bytes| (Digest::of(&bytes), bytes)).collect();
-        let mut maps: BTreeMap<Digest, Vec<Digest>> = BTreeMap::new();
-        let mut query = db.prepare("SELECT root, leaf FROM maps ORDER BY root, place").unwrap();
-        let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
-        for (root, leaf) in rows.map(Result::unwrap) {
-            maps.entry(root.parse().unwrap()).or_default().push(leaf.parse().unwrap());
-        }
         drop(query);
-        let (author, place) = own.unwrap();
-        let tip = thief.seal(&Tip { author, place, at: clock::now() }, &thief.voice());
+        let (store, _) = Ledger::open(&ledger_of(place)).unwrap();
+        let roots = heads.values().filter_map(|head| head.peek::<Head>(org).unwrap().members);
+        let maps = roots.map(|root| (root, store.map(root, 0, usize::MAX).unwrap())).collect();
+        let (voice, place) = own.unwrap();
+        let tip = thief.seal(&Tip { voice, place, at: clock::now() }, &thief.voice());
         Self { founding: known.founding.envelope, thief, heads, blobs, maps, tip }
     }
 
@@ -97,7 +92,7 @@ impl Loot {
     }
 
     fn root(&self, version: u64) -> Digest {
-        let head: identity::head::Head = self.head(version).peek(Some(self.thief.known().org())).unwrap();
+        let head: Head = self.head(version).peek(Some(self.thief.known().org())).unwrap();
         head.members.unwrap()
     }
 
@@ -115,7 +110,16 @@ impl Loot {
             _ => None,
         });
         match own {
-            Some(leaf) => Listing::Own { leaf, path: map.prove(members::node_key(name)).unwrap() },
+            Some(leaf) => {
+                let class = match &leaf.manifest {
+                    Meant::Class(class) => Some(InClass {
+                        leaf: ClassLeaves::of(&leaves).get(class).unwrap().clone(),
+                        path: map.prove(members::class_key(class)).unwrap(),
+                    }),
+                    Meant::Own(_) | Meant::Nothing => None,
+                };
+                Listing::Own { leaf, path: map.prove(members::node_key(name)).unwrap(), class }
+            }
             None => Listing::Unlisted { absence: map.prove_absence(members::node_key(name)).unwrap() },
         }
     }
@@ -148,7 +152,11 @@ impl Loot {
 
     pub fn manifest_of(&self, listing: &Listing) -> Option<Bytes> {
         let digest = match listing {
-            Listing::Own { leaf, .. } => leaf.manifest,
+            Listing::Own { class: Some(class), .. } => class.leaf.manifest,
+            Listing::Own { leaf, class: None, .. } => match leaf.manifest {
+                Meant::Own(digest) => digest,
+                Meant::Class(_) | Meant::Nothing => return None,
+            },
             Listing::Class { leaf, .. } => leaf.manifest,
             Listing::Unlisted { .. } => return None,
         };
@@ -176,6 +184,10 @@ impl Loot {
         let head = (request.head != version).then(|| self.head(version).clone());
         SyncAnswer { head, listing, manifest, ..self.nothing() }
     }
+}
+
+fn ledger_of(place: &Place) -> std::path::PathBuf {
+    place.org().join("gateway/ledger.db")
 }
 
 /// What becomes of a question.

@@ -10,14 +10,11 @@ use identity::authority::Authority;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{self, Validity};
 use identity::envelope::{Envelope, Payload};
-use identity::head::Epoch;
-use identity::head::Head;
+use identity::head::{Cause, Head};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::members::{Leaf, MembersMap};
-use identity::principal::{Author, SignerName};
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::entry::{Action, Cause, Entry};
 use pki_types::CertificateDer;
 use wire::control::{Answer, Call, SignedCall, Survey};
 use wire::known::{Known, KnownFile};
@@ -34,7 +31,12 @@ pub struct Thief {
 
 impl Thief {
     pub fn of(place: &Place) -> Self {
-        Self { folder: place.home().join("harbor"), port: place.port }
+        Self::at(place.home().join("harbor"), place.port)
+    }
+
+    /// Of the folder of an org in another home.
+    pub const fn at(folder: PathBuf, port: u16) -> Self {
+        Self { folder, port }
     }
 
     fn read(&self, name: &str) -> Vec<u8> {
@@ -54,7 +56,11 @@ impl Thief {
     // ---- keys ----
 
     pub fn signer(&self) -> EdKey {
-        let seed = self.unsealed("operator/signers/ann.key", "freehold signer ann");
+        self.signer_of("ann")
+    }
+
+    pub fn signer_of(&self, name: &str) -> EdKey {
+        let seed = self.unsealed(&format!("operator/signers/{name}.key"), &format!("freehold signer {name}"));
         EdKey::from_seed(seed.as_slice().try_into().unwrap())
     }
 
@@ -136,24 +142,6 @@ impl Thief {
         }
     }
 
-    /// The next entry of Ann's chain, not signed yet.
-    pub fn entry(&self, action: Action) -> Entry {
-        let author = Author::Signer("ann".parse::<SignerName>().unwrap());
-        let seen = self.survey().frontier;
-        let place = seen.place_of(&author).copied().unwrap();
-        Entry {
-            author,
-            key: self.signer().public(),
-            epoch: Epoch::FIRST,
-            seq: place.seq + 1,
-            previous: Some(place.digest),
-            seen,
-            at: clock::now(),
-            correlation: random::correlation().unwrap(),
-            action,
-        }
-    }
-
     /// Publishes a map of these leaves, with their manifests, as the operators would. The version of its head.
     pub fn publish(&self, leaves: &[Leaf], manifests: &[Vec<u8>], change: impl FnOnce(&mut Head)) -> u64 {
         let map = MembersMap::of(leaves).unwrap();
@@ -168,20 +156,22 @@ impl Thief {
         let mut version = 0;
         let head = self.head(|head| {
             head.version += 1;
+            head.previous = vec![self.known().head.digest];
             head.issued_at = clock::now();
+            head.cause = Cause::FleetPublish;
             head.members = Some(map.root());
             change(head);
             version = head.version;
         });
-        let entry = self.entry(Action::HeadPublish { head, cause: Cause::FleetPublish });
-        assert_eq!(self.append(vec![self.seal(&entry, &self.signer())]), ("ok".to_owned(), String::new()));
+        assert_eq!(self.hand_in(vec![head]), ("ok".to_owned(), String::new()));
         version
     }
 
-    /// Hands in entries and returns the refusal's code and words.
-    pub fn append(&self, entries: Vec<Envelope>) -> (String, String) {
+    /// Hands in what is signed, and returns the refusal's code and words.
+    pub fn hand_in(&self, objects: Vec<Envelope>) -> (String, String) {
         let mut line = Dial::to(self.port).line();
-        let reply = self.call(&mut line, &Call::Append { entries });
+        let correlation = random::correlation().unwrap();
+        let reply = self.call(&mut line, &Call::Take { objects, correlation });
         (reply.code(), reply.body.get("why").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned())
     }
 }

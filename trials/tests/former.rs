@@ -1,11 +1,10 @@
 //! A signer who was removed, with a key that still signs: what it says now counts for nothing, and nobody signs it again.
 
-use ground::clock;
 use ground::sealed::{self, SealError};
 use identity::envelope::Envelope;
+use identity::head::Cause;
 use identity::key::EdKey;
-use identity::principal::Author;
-use org::entry::{Action, Cause};
+use org::entry::Action;
 use trials::intruder::Intruder;
 use trials::place::{Place, stderr, succeeded, text};
 use trials::thief::Thief;
@@ -36,12 +35,11 @@ fn a_refresh_does_not_sign_what_a_removed_signer_revokes_and_status_shows_it() {
     let web = before.named(&"web-1".parse().unwrap()).next().unwrap().claim().node_key.digest();
     let mut head = old.head.head.clone();
     head.version += 1;
+    head.previous = vec![old.head.digest];
+    head.cause = Cause::NodeRevoke { node_key: web, name: "web-1".parse().unwrap() };
     head.revocations.node_keys.insert(web);
     let head = Envelope::seal(Some(old.org()), &head).unwrap().signed(&ben).unwrap();
-    let action =
-        Action::HeadPublish { head, cause: Cause::NodeRevoke { node_key: web, name: "web-1".parse().unwrap() } };
-    let author = Author::Signer("ben".parse().unwrap());
-    intruder.put(&intruder.entry((author, &ben), &before.frontier, clock::now(), action));
+    intruder.put(&intruder.says(Action::Take { envelope: head }));
 
     let _gateway = place.serve();
     let told = place.freehold(&["refresh"]);

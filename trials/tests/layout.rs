@@ -17,7 +17,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("operate", &["identity", "org", "manifest", "ground", "wire", "ledger"]),
     ("console", &["identity", "org", "manifest", "ground", "wire", "ledger", "operate"]),
     ("admin", &["identity", "org", "manifest", "ground", "wire", "ledger", "node", "operate", "console"]),
-    ("trials", &["identity", "org", "manifest", "ground", "wire"]),
+    ("trials", &["identity", "org", "manifest", "ground", "wire", "ledger"]),
 ];
 
 /// What a pure crate may use from outside: no clock, no disk, no socket, no thread of its own.

@@ -52,8 +52,6 @@ fn an_invite_a_revocation_and_a_refresh_wait_for_the_second_signature() {
     let refreshed = place.facts(&["refresh"]);
     assert!(refreshed["pending"].is_object(), "{before} {refreshed}");
     agree(&place, &pending(&refreshed));
-    let actors: Vec<_> = place.facts(&["audit"]).as_array().unwrap().iter().map(|line| text(line, "actor")).collect();
-    assert!(actors.iter().any(|actor| actor == "signer/ann-2"), "whoever sends writes it: {actors:?}");
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
 }
 
@@ -122,11 +120,11 @@ fn a_changed_pending_file_is_worth_nothing() {
     let invite = place.invite(&[]);
     let path = place.path(&pending(&invite));
     let mut file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    let payload = file["action"]["invite.create"]["invite"]["payload"].as_str().unwrap().to_owned();
+    let payload = file["handed"][0]["payload"].as_str().unwrap().to_owned();
     let body = identity::text::from_base64(&payload).unwrap();
     let more = String::from_utf8(body).unwrap().replace("\"uses\":\"1\"", "\"uses\":\"9\"");
     assert!(more.contains("\"9\""), "the file is not what it was");
-    file["action"]["invite.create"]["invite"]["payload"] = identity::text::base64(more.as_bytes()).into();
+    file["handed"][0]["payload"] = identity::text::base64(more.as_bytes()).into();
     std::fs::write(&path, serde_json::to_vec(&file).unwrap()).unwrap();
     let told = place.operator_facts("ben", &["sign", &pending(&invite), "--yes"]);
     assert_eq!(told["complete"], false, "ann's signature is not over this");

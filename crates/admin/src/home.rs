@@ -18,7 +18,7 @@ use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
 use operate::agent::words::Material;
-use operate::folder::OperatorFolder;
+use operate::folder::{FolderError, OperatorFolder};
 use operate::keys::{self, SignerKeys};
 use operate::remote::RemoteDesk;
 use operate::session::Session;
@@ -157,8 +157,11 @@ impl Common {
 
     fn operator(&self, org: &OrgName, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
-        let known = folder.known().map_err(|why| {
-            Failure::new(doing, &why).hint("this takes the operator's folder of the org; say where it is: --home DIR")
+        let known = folder.known().map_err(|why| match why {
+            // It says itself how to go on.
+            FolderError::Knowledge(BadKnowledge::Older) => Failure::new(doing, &why),
+            why => Failure::new(doing, &why)
+                .hint("this takes the operator's folder of the org; say where it is: --home DIR"),
         })?;
         Ok((folder, known))
     }
@@ -235,12 +238,7 @@ impl Common {
 
     /// To bring a recovery: nobody here is a signer yet.
     pub async fn recovering_desk(&self, org: &OrgName, doing: &str) -> Result<AnyDesk, Failure> {
-        let folder = OperatorFolder::at(&self.home(), org);
-        let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
-        let keys =
-            SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
-        self.desk(org, Some(&keys), doing, false).await
+        self.desk(org, Some(&SignerKeys::default()), doing, false).await
     }
 
     async fn begin(
@@ -252,9 +250,8 @@ impl Common {
     ) -> Result<Session<AnyDesk>, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing, restored).await?;
-        let session =
-            if restored { Session::begin_behind(folder, desk).await } else { Session::begin(folder, desk).await };
-        let mut session = session.map_err(|why| failure(doing, &why))?;
+        let begun = Box::pin(Session::begin(folder, desk)).await;
+        let mut session = begun.map_err(|why| failure(doing, &why))?;
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
         if let Some(trouble) = &session.copy_trouble {
@@ -406,11 +403,10 @@ impl Common {
             }
         };
         let desk = match desk {
-            // It may have missed what was decided at another gateway, which may be gone: this home hands it over.
+            // It may have missed what was decided at another gateway, which may be gone, or be an older copy: this home
+            // hands it over.
             Err(CallError::Knowledge { source: BadKnowledge::Head(BadHead::Regression { .. }), .. })
-                if beside_others
-                    && !restored
-                    && Box::pin(alone::hand_over(&folder, (&doors, &roots), (&known, &own))).await =>
+                if !restored && Box::pin(alone::hand_over(&folder, (&doors, &roots), (&known, &own))).await =>
             {
                 let before = (known.clone(), memory.tip.clone());
                 Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, false, own.clone())).await
@@ -437,7 +433,7 @@ impl Common {
 }
 
 const BEHIND: &str = "keep the gateway's folder for evidence, and put the newest copy of it in its place; if there is no \
-                      newer one: freehold epoch begin";
+                      newer one: freehold gateway reopen NAME";
 
 /// How often a gateway is asked again that has not heard yet what was decided at another: for five seconds.
 const CATCHING_UP: u32 = 20;

@@ -1,11 +1,13 @@
 //! The gateway's folder, opened here: the same functions that answer over the network, without the network.
 
+use ground::clock;
 use node::answer::control;
 use node::answer::gateway::Gateway;
 use operate::alone::HomeDesk;
 use operate::desk::{Desk, DeskError};
 use operate::remote::RemoteDesk;
 use wire::control::{Answer, Call};
+use wire::known::{BadKnowledge, Known};
 
 #[derive(Debug)]
 pub enum AnyDesk {
@@ -13,6 +15,21 @@ pub enum AnyDesk {
     Remote(Box<RemoteDesk>),
     /// No gateway answers: this home's own copy, to look at.
     Home(Box<HomeDesk>),
+}
+
+impl AnyDesk {
+    /// What the gateway shows to everybody: the newest signers and head that follow what is known here.
+    pub async fn newest(&self, known: &Known) -> Result<Known, BadKnowledge> {
+        match self {
+            Self::Local(gateway) => {
+                let state = gateway.state().await;
+                let head = state.head().map(|record| &record.envelope);
+                known.advance(&state.signer_chain(known.signers.version), head, clock::now())
+            }
+            Self::Remote(desk) => Ok(desk.known().clone().with_sightings_of(known)),
+            Self::Home(_) => Ok(known.clone()),
+        }
+    }
 }
 
 impl Desk for AnyDesk {

@@ -33,7 +33,6 @@ use crate::commands::check::Check;
 use crate::commands::compile::Compile;
 use crate::commands::confirm::Confirm;
 use crate::commands::doctor::Doctor;
-use crate::commands::epoch::EpochCommand;
 use crate::commands::fleet::FleetCommand;
 use crate::commands::found::Found;
 use crate::commands::gateway::GatewayCommand;
@@ -159,9 +158,6 @@ enum Command {
     Signer(SignerCommand),
     /// Replace lost signers by the recovery phrases
     Recover(Recover),
-    /// Go on after the ledger was restored from an older copy
-    #[command(subcommand)]
-    Epoch(EpochCommand),
     /// List the orgs of this home, and make an org's card
     #[command(subcommand)]
     Org(OrgCommand),
@@ -193,7 +189,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.finish(cli.common.json),
+        Err(failure) => cli.common.named(failure).finish(cli.common.json),
     }
 }
 
@@ -227,7 +223,6 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Send(send) => send.run(common).await,
         Command::Signer(signer) => signer.run(common).await,
         Command::Recover(recover) => recover.run(common).await,
-        Command::Epoch(epoch) => epoch.run(common).await,
         Command::Org(org) => org.run(common),
         Command::Unlock(unlock) => unlock.run(common),
         Command::Lock(Lock {}) => Lock::run(common),

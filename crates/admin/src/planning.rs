@@ -98,7 +98,7 @@ pub fn as_facts(session: &Session<AnyDesk>, prepared: &Prepared) -> PlanTold {
 }
 
 pub fn in_words(session: &Session<AnyDesk>, prepared: &Prepared) -> String {
-    let mut lines = vec![match session.known.head.head.members {
+    let mut lines = vec![match session.known.head.head.fleet {
         Some(_) => format!("against head {}:", session.known.head.head.version),
         None => "no fleet was published yet: everything is new".to_owned(),
     }];

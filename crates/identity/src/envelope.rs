@@ -204,6 +204,11 @@ impl Envelope {
         }
     }
 
+    /// Nothing that another copy of the same object would add.
+    pub fn has_signatures_of(&self, other: &Self) -> bool {
+        other.signatures.iter().all(|signature| self.signatures.contains(signature))
+    }
+
     fn settle(&mut self) {
         self.signatures.sort();
         self.signatures.dedup_by_key(|signature| signature.keyid);

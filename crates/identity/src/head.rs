@@ -1,8 +1,10 @@
 //! The head: the one signed object that says what is true now, and the only thing that a node ratchets.
 
+pub mod cause;
 pub mod lines;
 pub mod revoked;
 
+pub use cause::{Cause, Turn};
 pub use revoked::{Lines, Revocations};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::bundle::Domain;
 use crate::envelope::{BadEnvelope, Envelope, Payload};
 use crate::glob::NameGlob;
-use crate::id::{Digest, InviteId, KeyId};
+use crate::id::{Digest, KeyId};
 use crate::key::PublicKey;
-use crate::principal::{Address, Author, Host, Kind, NodeName, Principal};
+use crate::principal::{Address, Host, Kind, NodeName, Principal};
 use crate::signers::{SignerSet, SignersRef};
 use crate::text::BadText;
 use crate::text_form;
@@ -31,13 +33,11 @@ pub struct Head {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recent: Vec<Digest>,
     pub reverts: Option<u64>,
+    pub cause: Cause,
     pub issued_at: Timestamp,
     pub fresh_until: Timestamp,
     /// Root of the members' map; absent until members are published.
     pub members: Option<Digest>,
-    /// Of heads that named no `recent`; nothing reads it any more.
-    #[serde(default)]
-    pub members_floor: u64,
     pub mandates: Vec<Mandate>,
     /// How far each gateway's chain is settled by this head: what lies before has a leaf, a revocation, or waits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -47,9 +47,6 @@ pub struct Head {
     pub revocations: Revocations,
     pub trust: Vec<TrustLine>,
     pub signers: SignersRef,
-    /// Heads that were signed before there were epochs are of the first.
-    #[serde(default = "Epoch::first")]
-    pub epoch: Epoch,
     /// The agent release, by digest; absent until one is published.
     pub release: Option<Digest>,
     /// Which state of the fleet's folder the members' map was compiled from.
@@ -205,54 +202,6 @@ impl TrustState {
     }
 }
 
-/// The ledger's epoch. It changes only when operators deliberately went back to an older copy of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Epoch {
-    pub number: u32,
-    /// How far each author's chain reached in what was kept. What they wrote beyond it in earlier epochs is void.
-    pub after: BTreeMap<Author, Place>,
-}
-
-impl Epoch {
-    pub const FIRST: u32 = 1;
-
-    pub const fn first() -> Self {
-        Self { number: Self::FIRST, after: BTreeMap::new() }
-    }
-
-    /// True if the place lies on a branch that was given up when this epoch began.
-    pub fn gave_up(&self, author: &Author, epoch: u32, seq: u64) -> bool {
-        epoch < self.number && self.after.get(author).is_none_or(|kept| seq > kept.seq)
-    }
-}
-
-/// A place in one author's chain, with the digest of the entry there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Place {
-    pub epoch: u32,
-    pub seq: u64,
-    pub digest: Digest,
-}
-
-/// A place in an author's chain.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cut {
-    pub author: Author,
-    pub epoch: u32,
-    pub seq: u64,
-}
-
-/// A revoked invite; admissions under it that lie beyond `seen` wait for approval.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InviteCut {
-    pub invite: InviteId,
-    pub seen: Vec<Cut>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
     #[error(transparent)]
@@ -263,8 +212,6 @@ pub enum BadHead {
     Regression { found: u64, known: u64 },
     #[error("there are two different heads with version {version}")]
     Forked { version: u64 },
-    #[error("head {version} belongs to an earlier epoch of the ledger")]
-    OldEpoch { version: u64 },
     #[error("head {version} forgets revocations that an earlier head made")]
     ForgetsRevocations { version: u64 },
     #[error("head {version} undoes what an earlier head said of the trusted roots: {why}")]
@@ -309,12 +256,7 @@ impl SignedHead {
         if new.version == old.version && self.digest != known.digest {
             return Err(BadHead::Forked { version: new.version });
         }
-        // An epoch begins once, and is then the same in every head.
-        let epoch_moved = new.epoch.number > old.epoch.number;
-        if !epoch_moved && new.epoch != old.epoch {
-            return Err(BadHead::OldEpoch { version: new.version });
-        }
-        if !new.revocations.includes(&old.revocations) {
+        if !new.revocations.keeps(&old.revocations, new.issued_at) {
             return Err(BadHead::ForgetsRevocations { version: new.version });
         }
         // Whatever it says, a head that is heard of twice forgets nothing.
@@ -347,6 +289,11 @@ impl Head {
 
     pub fn mandate_for_voice(&self, voice: PublicKey) -> Option<&Mandate> {
         self.mandates.iter().find(|mandate| mandate.voice == voice)
+    }
+
+    /// The mandate of a machine, over or not.
+    pub fn mandate_of(&self, gateway: &NodeName) -> Option<&Mandate> {
+        self.mandates.iter().find(|mandate| mandate.gateway == *gateway)
     }
 
     /// The gateway that comes first: new invites go there, nodes and operators' tools try it before the others.

@@ -2,6 +2,10 @@
 //!
 //! Leaves are sorted by the digest of their key, so that a proof tells nobody the names of the neighbors.
 
+pub mod change;
+
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::glob::NameGlob;
@@ -12,7 +16,7 @@ use crate::principal::{Name, NodeName};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Leaf {
-    /// A member that was known when the map was published.
+    /// A member that was known when the head was made.
     Node(NodeLeaf),
     /// Machines that join later under one of these names.
     Class(ClassLeaf),
@@ -26,7 +30,19 @@ pub struct NodeLeaf {
     pub node_key: Digest,
     /// Digest of the admission's envelope.
     pub admission: Digest,
-    pub manifest: Digest,
+    pub manifest: Meant,
+}
+
+/// What a listed node is meant to be.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Meant {
+    /// What this manifest says.
+    Own(Digest),
+    /// Whatever the leaf of this class says.
+    Class(Name),
+    /// It matches nothing: it keeps its identity and gets nothing.
+    Nothing,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +51,12 @@ pub struct ClassLeaf {
     pub class: Name,
     pub names: Vec<NameGlob>,
     pub manifest: Digest,
+}
+
+impl ClassLeaf {
+    pub fn covers(&self, name: &NodeName) -> bool {
+        self.names.iter().any(|glob| glob.matches(name.as_str()))
+    }
 }
 
 impl Leaf {
@@ -54,10 +76,48 @@ impl Leaf {
         Digest::of(&self.bytes())
     }
 
-    pub const fn manifest(&self) -> Digest {
+    /// The manifest that it names itself.
+    pub const fn manifest(&self) -> Option<Digest> {
         match self {
-            Self::Node(leaf) => leaf.manifest,
-            Self::Class(leaf) => leaf.manifest,
+            Self::Node(NodeLeaf { manifest: Meant::Own(digest), .. }) => Some(*digest),
+            Self::Node(NodeLeaf { manifest: Meant::Class(_) | Meant::Nothing, .. }) => None,
+            Self::Class(leaf) => Some(leaf.manifest),
+        }
+    }
+}
+
+/// The classes of a map, which say what some of its leaves mean.
+#[derive(Debug, Clone, Default)]
+pub struct ClassLeaves<'a>(BTreeMap<&'a Name, &'a ClassLeaf>);
+
+impl<'a> ClassLeaves<'a> {
+    pub fn of(leaves: impl IntoIterator<Item = &'a Leaf>) -> Self {
+        let class = |leaf: &'a Leaf| match leaf {
+            Leaf::Class(leaf) => Some((&leaf.class, leaf)),
+            Leaf::Node(_) => None,
+        };
+        Self(leaves.into_iter().filter_map(class).collect())
+    }
+
+    pub fn get(&self, class: &Name) -> Option<&'a ClassLeaf> {
+        self.0.get(class).copied()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &'a ClassLeaf> + '_ {
+        self.0.values().copied()
+    }
+
+    /// The class that a machine of this name is in; globs of two classes never meet.
+    pub fn covering(&self, name: &NodeName) -> Option<&'a ClassLeaf> {
+        self.all().find(|leaf| leaf.covers(name))
+    }
+
+    /// The manifest of a listed node; none if it is to have nothing.
+    pub fn manifest_of(&self, leaf: &NodeLeaf) -> Option<Digest> {
+        match &leaf.manifest {
+            Meant::Own(digest) => Some(*digest),
+            Meant::Class(class) => self.get(class).map(|class| class.manifest),
+            Meant::Nothing => None,
         }
     }
 }
@@ -120,6 +180,11 @@ impl MembersMap {
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Key and value of each leaf, in the order of keys.
+    pub fn entries(&self) -> &[(Digest, Digest)] {
+        &self.entries
     }
 
     /// The value under a key.
@@ -230,17 +295,32 @@ pub enum Listing {
     Own {
         leaf: NodeLeaf,
         path: Path,
+        /// The class that the leaf names, if it names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class: Option<InClass>,
     },
-    /// Its name has no leaf, and a class covers it.
-    Class {
-        leaf: ClassLeaf,
-        path: Path,
-        absence: Absence,
-    },
-    /// Neither: it keeps what it has.
-    Unlisted {
-        absence: Absence,
-    },
+    /// It joined since: its name has no leaf, and a class covers it.
+    Class { leaf: ClassLeaf, path: Path, absence: Absence },
+    /// It joined since, and no class covers it: it keeps what it has.
+    Unlisted { absence: Absence },
+}
+
+/// A class's leaf, and that it stands in the map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InClass {
+    pub leaf: ClassLeaf,
+    pub path: Path,
+}
+
+/// What the map says that a node should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    Manifest(Digest),
+    /// It is to have nothing.
+    Nothing,
+    /// Not a word: it keeps what it has.
+    NoWord,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -253,6 +333,10 @@ pub enum BadListing {
     OtherKey,
     #[error("the class `{0}` does not cover this node's name")]
     OtherClass(Name),
+    #[error("the leaf names the class `{0}`, which is not shown")]
+    NoClass(Name),
+    #[error("the class `{0}` is shown, which the leaf does not name")]
+    StrayClass(Name),
     #[error("it is not shown that this node's name has no leaf of its own")]
     NotAbsent,
     #[error("the head has no members' map")]
@@ -260,54 +344,66 @@ pub enum BadListing {
 }
 
 impl Listing {
-    /// The leaf that the map has under this name, or that it has none: whichever of the two is shown.
+    /// The leaf that the map has under this name, or that it has none: whichever of the two is shown. Which class covers the
+    /// name says nothing about whose name it is.
     pub fn leaf_of(&self, root: Digest, name: &NodeName) -> Result<Option<&NodeLeaf>, BadListing> {
         match self {
-            Self::Own { leaf, .. } => {
-                self.check(root, name, leaf.node_key)?;
-                Ok(Some(leaf))
-            }
-            // Which class covers the name says nothing about whose name it is.
+            Self::Own { leaf, path, .. } => check_leaf((leaf, path), root, name).map(|()| Some(leaf)),
             Self::Class { absence, .. } | Self::Unlisted { absence } => {
-                if absence.holds(node_key(name), root) {
-                    Ok(None)
-                } else {
-                    Err(BadListing::NotAbsent)
-                }
+                check_absence(absence, root, name).map(|()| None)
             }
         }
     }
 
-    /// The manifest that the map gives to this node; nothing if it says nothing about it.
-    pub fn check(&self, root: Digest, name: &NodeName, key: Digest) -> Result<Option<Digest>, BadListing> {
+    /// What the map says that this node should be.
+    pub fn check(&self, root: Digest, name: &NodeName, key: Digest) -> Result<Said, BadListing> {
         match self {
-            Self::Own { leaf, path } => {
-                if leaf.name != *name {
-                    return Err(BadListing::OtherNode(leaf.name.clone()));
+            Self::Own { leaf, path, class } => {
+                check_leaf((leaf, path), root, name)?;
+                if leaf.node_key != key {
+                    return Err(BadListing::OtherKey);
                 }
-                if !path.leads(node_key(name), Leaf::Node(leaf.clone()).value(), root) {
-                    return Err(BadListing::BrokenPath);
+                match (&leaf.manifest, class) {
+                    (Meant::Own(digest), None) => Ok(Said::Manifest(*digest)),
+                    (Meant::Nothing, None) => Ok(Said::Nothing),
+                    (Meant::Class(named), Some(InClass { leaf, path })) if *named == leaf.class => {
+                        check_class((leaf, path), root, name)?;
+                        Ok(Said::Manifest(leaf.manifest))
+                    }
+                    (Meant::Class(named), _) => Err(BadListing::NoClass(named.clone())),
+                    (Meant::Own(_) | Meant::Nothing, Some(stray)) => {
+                        Err(BadListing::StrayClass(stray.leaf.class.clone()))
+                    }
                 }
-                if leaf.node_key == key { Ok(Some(leaf.manifest)) } else { Err(BadListing::OtherKey) }
             }
             Self::Class { leaf, path, absence } => {
-                if !leaf.names.iter().any(|glob| glob.matches(name.as_str())) {
-                    return Err(BadListing::OtherClass(leaf.class.clone()));
-                }
-                if !path.leads(class_key(&leaf.class), Leaf::Class(leaf.clone()).value(), root) {
-                    return Err(BadListing::BrokenPath);
-                }
-                if absence.holds(node_key(name), root) { Ok(Some(leaf.manifest)) } else { Err(BadListing::NotAbsent) }
+                check_class((leaf, path), root, name)?;
+                check_absence(absence, root, name)?;
+                Ok(Said::Manifest(leaf.manifest))
             }
-            Self::Unlisted { absence } => {
-                if absence.holds(node_key(name), root) {
-                    Ok(None)
-                } else {
-                    Err(BadListing::NotAbsent)
-                }
-            }
+            Self::Unlisted { absence } => check_absence(absence, root, name).map(|()| Said::NoWord),
         }
     }
+}
+
+fn check_leaf((leaf, path): (&NodeLeaf, &Path), root: Digest, name: &NodeName) -> Result<(), BadListing> {
+    if leaf.name != *name {
+        return Err(BadListing::OtherNode(leaf.name.clone()));
+    }
+    let leads = path.leads(node_key(name), Leaf::Node(leaf.clone()).value(), root);
+    if leads { Ok(()) } else { Err(BadListing::BrokenPath) }
+}
+
+fn check_class((leaf, path): (&ClassLeaf, &Path), root: Digest, name: &NodeName) -> Result<(), BadListing> {
+    if !leaf.covers(name) {
+        return Err(BadListing::OtherClass(leaf.class.clone()));
+    }
+    let leads = path.leads(class_key(&leaf.class), Leaf::Class(leaf.clone()).value(), root);
+    if leads { Ok(()) } else { Err(BadListing::BrokenPath) }
+}
+
+fn check_absence(absence: &Absence, root: Digest, name: &NodeName) -> Result<(), BadListing> {
+    if absence.holds(node_key(name), root) { Ok(()) } else { Err(BadListing::NotAbsent) }
 }
 
 fn leaf_hash(key: Digest, value: Digest) -> Digest {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::key::PublicKey;
 use crate::text_form;
 
 /// Why a text is not a name.
@@ -182,11 +183,13 @@ impl FromStr for Principal {
 
 text_form!(Principal);
 
-/// Who writes a chain of the ledger.
+/// Who did something, as the audit names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Author {
     Signer(SignerName),
     Gateway(NodeName),
+    /// A voice that no head that counts gave to a gateway.
+    Voice(PublicKey),
 }
 
 impl fmt::Display for Author {
@@ -194,6 +197,7 @@ impl fmt::Display for Author {
         match self {
             Self::Signer(name) => write!(f, "signer/{name}"),
             Self::Gateway(name) => write!(f, "node/{name}"),
+            Self::Voice(key) => write!(f, "voice/{key}"),
         }
     }
 }
@@ -204,6 +208,9 @@ impl FromStr for Author {
         match text.split_once('/') {
             Some(("signer", name)) => Ok(Self::Signer(name.parse()?)),
             Some(("node", name)) => Ok(Self::Gateway(name.parse()?)),
+            Some(("voice", key)) => {
+                key.parse().map(Self::Voice).map_err(|_| BadName::NotAPrincipal(text.chars().take(80).collect()))
+            }
             _ => Err(BadName::NotAPrincipal(text.chars().take(80).collect())),
         }
     }

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use org::derived::BadRow;
-
 use crate::migrate;
 
 #[derive(Debug, thiserror::Error)]
@@ -17,28 +15,36 @@ pub enum LedgerError {
         migrate::CURRENT
     )]
     Newer { path: PathBuf, found: u32 },
+    #[error(
+        "`{}` was written before the first release of freehold, and is not read any more: its tables are of version \
+         {found}. Nothing was changed; found the org anew, and let the machines join it",
+        path.display()
+    )]
+    Older { path: PathBuf, found: u32 },
     #[error("the ledger could not be copied to `{}`: {why}; nothing was changed", path.display())]
     NotCopied { path: PathBuf, why: String },
     #[error("the ledger is damaged: {0}; `freehold audit --verify` says more")]
     Damaged(String),
-    #[error(transparent)]
-    Row(#[from] BadRow),
 }
 
 impl LedgerError {
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Sqlite(why) if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull))
+        // There was no room for the file that its readers and its writer share.
+        const SHARED: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+        let Self::Sqlite(why) = self else { return false };
+        let code = why.sqlite_error().map(|why| why.extended_code);
+        why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) || code == Some(SHARED)
     }
 
     /// Nothing that is tried again would read it.
     pub fn is_beyond_repair(&self) -> bool {
         use rusqlite::ErrorCode as Code;
         match self {
-            Self::Damaged(_) | Self::Row(_) => true,
+            Self::Damaged(_) => true,
             Self::Sqlite(why) => {
                 matches!(why.sqlite_error_code(), Some(Code::DatabaseCorrupt | Code::NotADatabase) | None)
             }
-            Self::Newer { .. } | Self::NotCopied { .. } => false,
+            Self::Newer { .. } | Self::Older { .. } | Self::NotCopied { .. } => false,
         }
     }
 
@@ -47,8 +53,8 @@ impl LedgerError {
         use rusqlite::ErrorCode as Code;
         let Self::Sqlite(why) = self else {
             return match self {
-                Self::Newer { .. } | Self::NotCopied { .. } => None,
-                Self::Sqlite(_) | Self::Damaged(_) | Self::Row(_) => Some(DAMAGED),
+                Self::Newer { .. } | Self::Older { .. } | Self::NotCopied { .. } => None,
+                Self::Sqlite(_) | Self::Damaged(_) => Some(DAMAGED),
             };
         };
         match why.sqlite_error_code() {

@@ -6,6 +6,7 @@ use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use org::frontier::Frontier;
 use org::renew::Issuance;
+use org::state::State;
 use rusqlite::{OptionalExtension as _, params};
 use wire::exchange::{BYTES_PER_PAGE, ENTRIES_PER_PAGE, IssuedRow};
 
@@ -24,24 +25,22 @@ fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LedgerError> {
 }
 
 impl Ledger {
-    /// Entries beyond a frontier, in the order in which they came here: each follows what it has seen. True if there are
-    /// more.
-    pub fn beyond(&self, own: &Frontier, theirs: &Frontier) -> Result<(Vec<Envelope>, bool), LedgerError> {
+    /// Entries beyond a frontier, in the order in which they came here. True if there are more. Of a chain whose last place
+    /// there is another's entry, all that no head has settled comes.
+    pub fn beyond(&self, state: &State, theirs: &Frontier) -> Result<(Vec<Envelope>, bool), LedgerError> {
         let mut found: Vec<(i64, String)> = Vec::new();
         let limit = i64::try_from(ENTRIES_PER_PAGE + 1).unwrap_or(i64::MAX);
         let mut query = self.db.prepare_cached(
-            "SELECT id, envelope FROM entries WHERE author = ?1 AND epoch = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4",
+            "SELECT id, envelope FROM entries WHERE voice = ?1 AND seq > ?2 ORDER BY seq, digest LIMIT ?3",
         )?;
-        for (author, place) in &own.0 {
-            let (epoch, seq) = theirs.place_of(author).map_or((0, 0), |known| (known.epoch, known.seq));
-            // Chains keep counting through epochs.
-            for epoch in epoch..=place.epoch {
-                if seq < place.seq {
-                    let asked = params![author.to_string(), epoch, number(seq), limit];
-                    let rows = query.query_map(asked, |row| Ok((row.get(0)?, row.get(1)?)))?;
-                    found.extend(rows.collect::<Result<Vec<_>, _>>()?);
-                }
-            }
+        for voice in state.replica.chains.keys() {
+            let known = theirs.place_of(voice);
+            let parted = known.is_some_and(|known| state.has_other(voice, known));
+            let settled = state.head().and_then(|head| head.head.record.get(voice)).map_or(0, |it| it.seq);
+            let from = known.map_or(0, |known| if parted { settled.min(known.seq) } else { known.seq });
+            let rows = query
+                .query_map(params![voice.to_string(), number(from), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            found.extend(rows.collect::<Result<Vec<_>, _>>()?);
         }
         found.sort_by_key(|(id, _)| *id);
         let (all, mut size) = (found.len(), 0);
@@ -52,6 +51,29 @@ impl Ledger {
         let page: Vec<_> = found.into_iter().enumerate().take_while(fits).map(|(_, (_, text))| text).collect();
         let more = page.len() < all;
         Ok((page.iter().map(|text| read(text)).collect::<Result<_, _>>()?, more))
+    }
+
+    /// Where chains fork: what stands at the first such place of each, for whoever may not have seen it.
+    pub fn forks(&self, state: &State) -> Result<Vec<Envelope>, LedgerError> {
+        let forks = state.fold.forks.iter().take(ENTRIES_PER_PAGE);
+        let entries = forks.map(|(voice, seq)| self.entries_at(*voice, *seq));
+        Ok(entries.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    /// The same with what follows on each branch, as much as goes into a page.
+    pub fn branches(&self, state: &State) -> Result<Vec<Envelope>, LedgerError> {
+        let limit = i64::try_from(ENTRIES_PER_PAGE).unwrap_or(i64::MAX);
+        let mut query = self.db.prepare_cached(
+            "SELECT envelope FROM entries WHERE voice = ?1 AND seq >= ?2 ORDER BY seq, digest LIMIT ?3",
+        )?;
+        let mut all = Vec::new();
+        for (voice, seq) in &state.fold.forks {
+            let rows =
+                query.query_map(params![voice.to_string(), number(*seq), limit], |row| row.get::<_, String>(0))?;
+            all.extend(rows.collect::<Result<Vec<_>, _>>()?);
+        }
+        all.truncate(ENTRIES_PER_PAGE);
+        all.iter().map(|text| read(text)).collect()
     }
 
     /// From the first exchange on, every SVID is noted; what was made before is noted then.

@@ -14,6 +14,7 @@ pub mod views;
 pub mod marks;
 pub mod sights;
 pub mod published;
+pub mod maps;
 pub mod claims;
 pub mod reuse;
 pub mod exchange;

@@ -70,7 +70,7 @@ fn look(path: &Path) -> Result<Connection, LedgerError> {
 fn state(db: Connection) -> Result<State, LedgerError> {
     let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
     let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-    Ledger { db, org: founding.id }.state(&founding)
+    Ledger { db, org: founding.id }.state(&founding, clock::now())
 }
 
 fn count(db: &Connection, path: &Path) -> Result<Counts, LedgerError> {
@@ -78,11 +78,9 @@ fn count(db: &Connection, path: &Path) -> Result<Counts, LedgerError> {
     let one = |query: &str| db.query_row(query, [], |row| row.get::<_, i64>(0));
     // Entries are never removed, so the last number is how many there are.
     let entries = one("SELECT COALESCE(MAX(id), 0) FROM entries")?;
-    // It is not brought up to date by looking at it.
-    let marks = if version == 1 { "SELECT key AS name FROM meta" } else { "SELECT name FROM marks" };
-    let marked = |mark: &str| one(&format!("SELECT COUNT(*) FROM ({marks}) WHERE name = '{mark}'"));
+    let marked = |mark: &str| one(&format!("SELECT COUNT(*) FROM marks WHERE name = '{mark}'"));
     let (behind, restored) = (marked("behind")? > 0, marked("restored")? > 0);
     let now = clock::now().unix();
-    let waiting = if version < 4 { 0 } else { one(&format!("SELECT COUNT(*) FROM claims WHERE until > {now}"))? };
+    let waiting = one(&format!("SELECT COUNT(*) FROM claims WHERE until > {now}"))?;
     Ok(Counts { entries, alarms: one("SELECT COUNT(*) FROM alarms")?, waiting, behind, restored, version })
 }

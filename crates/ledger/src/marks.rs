@@ -1,6 +1,6 @@
 //! What holds a gateway back, on disk: it was shown its own future, or it was restored from a backup.
 
-use identity::envelope::Envelope;
+use identity::head::Recorded;
 use identity::time::Timestamp;
 use rusqlite::{OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::store::Ledger;
 pub enum Mark {
     /// It was shown an entry of its own that it does not have.
     Behind,
-    /// It was restored from a backup, and no new epoch has begun since.
+    /// It was restored from a backup, and no other chain was begun since.
     Restored,
 }
 
@@ -36,8 +36,23 @@ pub struct Origin {
 }
 
 impl Ledger {
-    pub fn mark_behind(&self, at: Timestamp) -> Result<(), LedgerError> {
-        self.mark(Mark::Behind, at, "")
+    /// It lacks the entry at this place of its own chain.
+    pub fn mark_behind(&self, at: Timestamp, lacks: Recorded) -> Result<(), LedgerError> {
+        let detail = serde_json::to_string(&lacks).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        self.mark(Mark::Behind, at, &detail)
+    }
+
+    /// The place that it lacks, if it does.
+    pub fn behind(&self) -> Result<Option<Recorded>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT detail FROM marks WHERE name = ?1")?;
+        let text: Option<String> = query.query_row([Mark::Behind.word()], |row| row.get(0)).optional()?;
+        let damaged = |why| LedgerError::Damaged(format!("the mark `behind`: {why}"));
+        text.map(|text| serde_json::from_str(&text).map_err(damaged)).transpose()
+    }
+
+    pub fn clear_behind(&self) -> Result<(), LedgerError> {
+        self.db.execute("DELETE FROM marks WHERE name = ?1", [Mark::Behind.word()])?;
+        Ok(())
     }
 
     pub fn mark_restored(&self, origin: &Origin) -> Result<(), LedgerError> {
@@ -45,7 +60,7 @@ impl Ledger {
         self.mark(Mark::Restored, origin.restored_at, &detail)
     }
 
-    /// Where this ledger was restored from, while no new epoch has begun.
+    /// Where this ledger was restored from, while no other chain was begun.
     pub fn restored(&self) -> Result<Option<Origin>, LedgerError> {
         let mut query = self.db.prepare("SELECT detail FROM marks WHERE name = ?1")?;
         let details = query.query_map([Mark::Restored.word()], |row| row.get::<_, String>(0))?;
@@ -66,23 +81,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// A head that somebody showed, and that says more than this ledger.
-    pub fn shown(&self) -> Result<Option<Envelope>, LedgerError> {
-        let mut query = self.db.prepare("SELECT value FROM meta WHERE key = 'shown'")?;
+    /// It was handed entries of its own: this is an older copy, and so is what it noted of SVIDs until then.
+    pub fn note_set_back(&self, at: Timestamp) -> Result<(), LedgerError> {
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES ('set back', ?1)", [at.unix().to_string()])?;
+        Ok(())
+    }
+
+    pub fn set_back_at(&self) -> Result<Option<Timestamp>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT value FROM meta WHERE key = 'set back'")?;
         let text: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
-        let damaged = |why: serde_json::Error| LedgerError::Damaged(format!("the head that was shown: {why}"));
-        text.map(|text| serde_json::from_str(&text).map_err(damaged)).transpose()
-    }
-
-    pub fn keep_shown(&self, head: &Envelope) -> Result<(), LedgerError> {
-        let text = serde_json::to_string(head).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-        self.db.execute("INSERT OR REPLACE INTO meta VALUES ('shown', ?1)", [text])?;
-        Ok(())
-    }
-
-    pub fn forget_shown(&self) -> Result<(), LedgerError> {
-        self.db.execute("DELETE FROM meta WHERE key = 'shown'", [])?;
-        Ok(())
+        let damaged = |_| LedgerError::Damaged("when it was set back is no time".to_owned());
+        text.map(|text| text.parse().map(Timestamp::from_unix).map_err(damaged)).transpose()
     }
 
     fn mark(&self, mark: Mark, at: Timestamp, detail: &str) -> Result<(), LedgerError> {

@@ -4,26 +4,21 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ground::{clock, file};
-use identity::envelope::Envelope;
-use org::founding::Founding;
-use org::{derived, fold};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use ground::file;
+use rusqlite::Connection;
 
 use crate::error::LedgerError;
 
-/// What the first version had. Never edited: a new file is made by these tables and every step after them, so that new
-/// files and old ones end up the same.
-const VERSION_1: &str = "
+/// What the first version that was released has. Never edited: a new file is made by these tables and every step after
+/// them, so that new files and old ones end up the same.
+const FIRST: &str = "
     CREATE TABLE entries (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        author TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL,
-        digest TEXT NOT NULL UNIQUE, envelope TEXT NOT NULL,
-        UNIQUE (author, epoch, seq)
+        id INTEGER PRIMARY KEY AUTOINCREMENT, voice TEXT NOT NULL, seq INTEGER NOT NULL,
+        digest TEXT NOT NULL UNIQUE, envelope TEXT NOT NULL
     ) STRICT;
-    CREATE TABLE derived (
-        tbl TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (tbl, key)
-    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX entries_by_place ON entries (voice, seq);
+    CREATE TABLE objects (digest TEXT PRIMARY KEY, envelope TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE sights (step TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE issuances (
         node_key TEXT NOT NULL, principal TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (node_key, principal)
     ) STRICT, WITHOUT ROWID;
@@ -33,117 +28,60 @@ const VERSION_1: &str = "
         id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, source TEXT NOT NULL, what TEXT NOT NULL
     ) STRICT;
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE marks (name TEXT PRIMARY KEY, at INTEGER NOT NULL, detail TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE blobs (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE parts (
+        digest TEXT NOT NULL, place INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (digest, place)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE maps (
+        root TEXT NOT NULL, place INTEGER NOT NULL, leaf TEXT NOT NULL, PRIMARY KEY (root, place)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE map_changes (
+        root TEXT PRIMARY KEY, base TEXT NOT NULL, depth INTEGER NOT NULL, change TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE reports (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL UNIQUE,
+        received_at INTEGER NOT NULL, head INTEGER NOT NULL, report TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE claims (
+        node_key TEXT PRIMARY KEY, digest TEXT NOT NULL, invite TEXT NOT NULL, claim TEXT NOT NULL, facts TEXT,
+        source TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL, until INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX claims_by_invite ON claims (invite);
+    CREATE INDEX claims_by_source ON claims (source);
+    CREATE INDEX claims_by_end ON claims (until);
+    CREATE TABLE reuses (
+        invite TEXT NOT NULL, node_key TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL,
+        name TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (invite, node_key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE issued (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL, principal TEXT NOT NULL,
+        counter INTEGER NOT NULL, request TEXT NOT NULL, teller TEXT NOT NULL, made INTEGER NOT NULL,
+        value TEXT NOT NULL, UNIQUE (node_key, principal, counter, request)
+    ) STRICT;
+    CREATE TABLE issuers (gateway TEXT PRIMARY KEY, at INTEGER NOT NULL, envelope TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
 /// A step runs in a transaction of its own, together with the change of the version.
 type Step = fn(&Connection) -> Result<(), LedgerError>;
 
-/// The step at place N leads from version N + 1 to N + 2. New ones are added at the end; none is ever changed.
-const STEPS: [Step; 5] = [to_version_2, to_version_3, to_version_4, to_version_5, to_version_6];
+/// The step at place N leads from version `OLDEST` + N to the next. New ones are added at the end; none is ever changed.
+const STEPS: [Step; 0] = [];
 
+/// The first version that was released. Older ones had another kind of entry.
+const OLDEST: u32 = 7;
 /// The version that this program reads and writes.
-pub const CURRENT: u32 = 6;
-const _: () = assert!(CURRENT as usize == STEPS.len() + 1, "one step for each version after the first");
+pub const CURRENT: u32 = 7;
+const _: () = assert!(CURRENT as usize == OLDEST as usize + STEPS.len(), "one step for each version after the first");
 
 /// Says what kind of file it is to whoever finds it: `Fhld`.
 const APPLICATION: i32 = 0x4668_6c64;
 
-/// What holds a gateway back gets a table of its own, with the time since when; it was a bare word in `meta` before.
-/// The derived tables tell heads by version and digest, so that two under one number can both be shown.
-fn to_version_2(db: &Connection) -> Result<(), LedgerError> {
-    db.execute_batch(
-        "CREATE TABLE marks (name TEXT PRIMARY KEY, at INTEGER NOT NULL, detail TEXT NOT NULL) STRICT, WITHOUT ROWID;",
-    )?;
-    let moved = "INSERT INTO marks SELECT key, ?1, '' FROM meta WHERE key = 'behind'";
-    db.execute(moved, params![clock::now().unix()])?;
-    db.execute("DELETE FROM meta WHERE key = 'behind'", [])?;
-    db.pragma_update(None, "application_id", APPLICATION)?;
-    derive_again(db)
-}
-
-/// What is published to nodes, by its digests, and what nodes say of themselves.
-fn to_version_3(db: &Connection) -> Result<(), LedgerError> {
-    db.execute_batch(
-        "CREATE TABLE blobs (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT, WITHOUT ROWID;
-         CREATE TABLE parts (
-             digest TEXT NOT NULL, place INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (digest, place)
-         ) STRICT, WITHOUT ROWID;
-         CREATE TABLE maps (
-             root TEXT NOT NULL, place INTEGER NOT NULL, leaf TEXT NOT NULL, PRIMARY KEY (root, place)
-         ) STRICT, WITHOUT ROWID;
-         CREATE TABLE reports (
-             number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL UNIQUE,
-             received_at INTEGER NOT NULL, head INTEGER NOT NULL, report TEXT NOT NULL
-         ) STRICT;",
-    )?;
-    Ok(())
-}
-
-/// Machines that wait for a person, and bundles that another machine showed again. What gateways tell each other of
-/// SVIDs, so that a clone shows itself whichever of them it asks.
-fn to_version_4(db: &Connection) -> Result<(), LedgerError> {
-    db.execute_batch(
-        "CREATE TABLE claims (
-             node_key TEXT PRIMARY KEY, digest TEXT NOT NULL, invite TEXT NOT NULL, claim TEXT NOT NULL, facts TEXT,
-             source TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL, until INTEGER NOT NULL
-         ) STRICT, WITHOUT ROWID;
-         CREATE INDEX claims_by_invite ON claims (invite);
-         CREATE INDEX claims_by_source ON claims (source);
-         CREATE INDEX claims_by_end ON claims (until);
-         CREATE TABLE reuses (
-             invite TEXT NOT NULL, node_key TEXT NOT NULL, source TEXT NOT NULL, at INTEGER NOT NULL,
-             name TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (invite, node_key)
-         ) STRICT, WITHOUT ROWID;
-         CREATE TABLE issued (
-             number INTEGER PRIMARY KEY AUTOINCREMENT, node_key TEXT NOT NULL, principal TEXT NOT NULL,
-             counter INTEGER NOT NULL, request TEXT NOT NULL, teller TEXT NOT NULL, made INTEGER NOT NULL,
-             value TEXT NOT NULL, UNIQUE (node_key, principal, counter, request)
-         ) STRICT;",
-    )?;
-    Ok(())
-}
-
-/// What other gateways say of their issuing keys, so that operators can certify them anew while one is asleep.
-fn to_version_5(db: &Connection) -> Result<(), LedgerError> {
-    db.execute_batch(
-        "CREATE TABLE issuers (gateway TEXT PRIMARY KEY, at INTEGER NOT NULL, envelope TEXT NOT NULL) STRICT, WITHOUT ROWID;",
-    )?;
-    Ok(())
-}
-
-/// When this gateway itself first saw each recovery: one that waits already is seen when the gateway next opens its ledger. The
-/// derived tables revoke what heads of the signers in force do, and not what heads of former ones did beside them.
-fn to_version_6(db: &Connection) -> Result<(), LedgerError> {
-    db.execute_batch("CREATE TABLE sights (recovery TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;")?;
-    derive_again(db)
-}
-
-/// The derived tables follow from the entries: whoever changes what they look like has them made again.
-fn derive_again(db: &Connection) -> Result<(), LedgerError> {
-    let mut founding = db.prepare("SELECT value FROM meta WHERE key = 'founding'")?;
-    let Some(text) = founding.query_row([], |row| row.get::<_, String>(0)).optional()? else {
-        // A new file: nothing has happened yet.
-        return Ok(());
-    };
-    let damaged = |why: &dyn std::fmt::Display| LedgerError::Damaged(why.to_string());
-    let read = |text: &str| serde_json::from_str::<Envelope>(text).map_err(|why| damaged(&why));
-    let founding = Founding::open(read(&text)?).map_err(|why| damaged(&why))?;
-    let mut entries = db.prepare("SELECT envelope FROM entries ORDER BY id")?;
-    let entries = entries.query_map([], |row| row.get::<_, String>(0))?;
-    let entries: Vec<Envelope> = entries.map(|text| read(&text?)).collect::<Result<_, LedgerError>>()?;
-    let folded = fold::fold(&founding, entries);
-    db.execute("DELETE FROM derived", [])?;
-    let mut put = db.prepare("INSERT INTO derived VALUES (?1, ?2, ?3)")?;
-    for ((table, key), value) in derived::rows(&folded.state) {
-        put.execute([table, key, value])?;
-    }
-    Ok(())
-}
-
 /// Makes all tables in a new file.
 pub fn create(db: &Connection) -> Result<(), LedgerError> {
     in_one(db, CURRENT, |db| {
-        db.execute_batch(VERSION_1)?;
+        db.execute_batch(FIRST)?;
+        db.pragma_update(None, "application_id", APPLICATION)?;
         STEPS.iter().try_for_each(|step| step(db))
     })
 }
@@ -152,6 +90,7 @@ pub fn create(db: &Connection) -> Result<(), LedgerError> {
 pub fn version(db: &Connection, path: &Path) -> Result<u32, LedgerError> {
     match db.pragma_query_value(None, "user_version", |row| row.get(0))? {
         0 => Err(LedgerError::Damaged(format!("`{}` has no tables", path.display()))),
+        found if found < OLDEST => Err(LedgerError::Older { path: path.to_owned(), found }),
         found if found > CURRENT => Err(LedgerError::Newer { path: path.to_owned(), found }),
         found => Ok(found),
     }
@@ -166,7 +105,7 @@ pub fn bring_up(db: &Connection, path: &Path) -> Result<(), LedgerError> {
     let kept = free_name(path, found);
     copy(db, &kept)?;
     tracing::info!(from = found, to = CURRENT, copy = %kept.display(), "bringing the ledger's file up to date");
-    let done = (2..).zip(STEPS).filter(|(to, _)| *to > found).try_for_each(|(to, step)| in_one(db, to, step));
+    let done = (OLDEST + 1..).zip(STEPS).filter(|(to, _)| *to > found).try_for_each(|(to, step)| in_one(db, to, step));
     done.inspect_err(|_| {
         // Not a step was taken: a failure that comes again at each start must not fill the disk with copies.
         if matches!(version(db, path), Ok(now) if now == found) {
@@ -220,71 +159,47 @@ pub fn copy(db: &Connection, to: &Path) -> Result<(), LedgerError> {
 mod tests {
     use super::*;
 
-    fn old() -> (tempfile::TempDir, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ledger.db");
-        let db = Connection::open(&path).unwrap();
-        db.execute_batch(VERSION_1).unwrap();
-        db.execute("INSERT INTO meta VALUES ('behind', 'yes'), ('note', 'kept')", []).unwrap();
-        db.pragma_update(None, "user_version", 1).unwrap();
-        (folder, path)
-    }
-
-    fn shape(db: &Connection) -> Vec<(String, Option<String>)> {
-        let mut query = db.prepare("SELECT name, sql FROM sqlite_master ORDER BY name").unwrap();
-        query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
-    }
-
     fn number(db: &Connection, what: &str) -> i64 {
         db.query_row(what, [], |row| row.get(0)).unwrap()
     }
 
-    #[test]
-    fn an_old_file_becomes_what_a_new_one_is() {
-        let (_folder, path) = old();
+    fn file(version: u32) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
         let db = Connection::open(&path).unwrap();
-        bring_up(&db, &path).unwrap();
-        let new = Connection::open_in_memory().unwrap();
-        create(&new).unwrap();
-        assert_eq!(shape(&db), shape(&new));
-        for pragma in ["PRAGMA user_version", "PRAGMA application_id"] {
-            assert_eq!(number(&db, pragma), number(&new, pragma), "{pragma}");
+        create(&db).unwrap();
+        db.execute("INSERT INTO meta VALUES ('note', 'kept')", []).unwrap();
+        db.pragma_update(None, "user_version", version).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn a_file_of_today_is_left_as_it_is() {
+        let (folder, path) = file(CURRENT);
+        bring_up(&Connection::open(&path).unwrap(), &path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left to do");
+    }
+
+    #[test]
+    fn what_is_older_than_the_first_release_is_refused_with_words_and_not_touched() {
+        for version in 1..OLDEST {
+            let (folder, path) = file(version);
+            let db = Connection::open(&path).unwrap();
+            let why = bring_up(&db, &path).unwrap_err().to_string();
+            for words in ["ledger.db", "before the first release", &format!("version {version}"), "found the org anew"]
+            {
+                assert!(why.contains(words), "{why}");
+            }
+            assert_eq!(number(&db, "PRAGMA user_version"), i64::from(version));
+            assert_eq!(number(&db, "SELECT count(*) FROM meta"), 1);
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         }
-        assert_eq!(number(&db, "SELECT count(*) FROM marks WHERE name = 'behind' AND at > 0"), 1);
-        assert_eq!(number(&db, "SELECT count(*) FROM meta"), 1);
-    }
-
-    #[test]
-    fn the_file_is_copied_before_it_is_changed_and_no_copy_is_overwritten() {
-        let (folder, path) = old();
-        std::fs::write(folder.path().join("ledger.db.v1.bak"), "of another time").unwrap();
-        let db = Connection::open(&path).unwrap();
-        bring_up(&db, &path).unwrap();
-        let kept = Connection::open(folder.path().join("ledger.db.v1.2.bak")).unwrap();
-        assert_eq!(number(&kept, "PRAGMA user_version"), 1);
-        assert_eq!(number(&kept, "SELECT count(*) FROM meta"), 2);
-        assert_eq!(std::fs::read(folder.path().join("ledger.db.v1.bak")).unwrap(), b"of another time");
-        bring_up(&db, &path).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left to do");
-    }
-
-    #[test]
-    fn a_step_that_fails_changes_nothing_and_leaves_no_copy() {
-        let (folder, path) = old();
-        let db = Connection::open(&path).unwrap();
-        db.execute_batch("CREATE TABLE marks (x)").unwrap();
-        bring_up(&db, &path).unwrap_err();
-        assert_eq!(number(&db, "PRAGMA user_version"), 1);
-        assert_eq!(number(&db, "SELECT count(*) FROM meta WHERE key = 'behind'"), 1);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn what_a_newer_program_wrote_is_refused_with_words() {
-        let (_folder, path) = old();
-        let db = Connection::open(&path).unwrap();
-        db.pragma_update(None, "user_version", CURRENT + 1).unwrap();
-        let why = bring_up(&db, &path).unwrap_err().to_string();
+        let (_folder, path) = file(CURRENT + 1);
+        let why = bring_up(&Connection::open(&path).unwrap(), &path).unwrap_err().to_string();
         for words in ["ledger.db", "newer freehold", &format!("version {}", CURRENT + 1), "upgrade"] {
             assert!(why.contains(words), "{why}");
         }

@@ -2,7 +2,9 @@
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
+use identity::members::{ClassLeaf, Leaf, MembersMap};
 use identity::time::Timestamp;
+use org::ledger::fold::Leaves;
 use rusqlite::{OptionalExtension as _, params};
 
 use crate::error::LedgerError;
@@ -69,25 +71,21 @@ impl Ledger {
         Ok(())
     }
 
-    /// Leaves of a map from a place on. Whoever begins at its beginning begins it anew.
-    pub fn put_map(&self, root: Digest, from: u64, leaves: &[Digest]) -> Result<(), LedgerError> {
-        if from == 0 {
-            self.db.prepare_cached("DELETE FROM maps WHERE root = ?1")?.execute([root.to_string()])?;
+    /// The leaves of nodes and of classes in the map with this root, if it is here whole.
+    pub fn leaves(&self, root: Digest) -> Result<Option<(Leaves, Vec<ClassLeaf>)>, LedgerError> {
+        let (mut leaves, mut classes, mut all) = (Leaves::new(), Vec::new(), Vec::new());
+        for value in self.map(root, 0, usize::MAX)? {
+            let Some(leaf) = self.blob(value)?.and_then(|bytes| serde_json::from_slice::<Leaf>(&bytes).ok()) else {
+                return Ok(None);
+            };
+            all.push((leaf.key(), value));
+            match leaf {
+                Leaf::Node(leaf) => drop(leaves.insert(leaf.name.clone(), leaf)),
+                Leaf::Class(leaf) => classes.push(leaf),
+            }
         }
-        let mut put = self.db.prepare_cached("INSERT OR REPLACE INTO maps VALUES (?1, ?2, ?3)")?;
-        for (place, leaf) in (from..).zip(leaves) {
-            put.execute(params![root.to_string(), number(place), leaf.to_string()])?;
-        }
-        Ok(())
-    }
-
-    pub fn map(&self, root: Digest, from: u64, limit: usize) -> Result<Vec<Digest>, LedgerError> {
-        let mut query =
-            self.db.prepare_cached("SELECT leaf FROM maps WHERE root = ?1 AND place >= ?2 ORDER BY place LIMIT ?3")?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = query.query_map(params![root.to_string(), number(from), limit], |row| row.get::<_, String>(0))?;
-        let bad = |_| LedgerError::Damaged("a leaf of a members' map has no digest".to_owned());
-        rows.map(|row| row?.parse().map_err(bad)).collect()
+        let whole = MembersMap::new(all).is_ok_and(|map| map.root() == root);
+        Ok(whole.then_some((leaves, classes)))
     }
 
     /// A later report takes the place of the earlier one.

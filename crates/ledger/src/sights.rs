@@ -1,30 +1,47 @@
-//! When this very gateway first saw each recovery. Its own clock says so, once: no date in an entry moves it.
+//! When this very replica first saw each step to other signers. Its own clock says so, once: no date in an entry moves it.
 
 use identity::id::Digest;
 use identity::time::Timestamp;
-use rusqlite::{Connection, params};
+use org::ledger::step::Sights;
+use rusqlite::params;
 
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
 impl Ledger {
-    /// Since when a recovery is known here: from now on, if it was not.
-    pub fn first_sight(&self, recovery: Digest, now: Timestamp) -> Result<Timestamp, LedgerError> {
-        first_sight(&self.db, recovery, now)
+    pub fn sights(&self) -> Result<Sights, LedgerError> {
+        let mut query = self.db.prepare("SELECT step, since FROM sights")?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+        let bad = |_| LedgerError::Damaged("a first sight is of nothing".to_owned());
+        rows.map(|row| {
+            let (step, since) = row?;
+            Ok((step.parse().map_err(bad)?, Timestamp::from_unix(since)))
+        })
+        .collect()
     }
-}
 
-fn first_sight(db: &Connection, recovery: Digest, now: Timestamp) -> Result<Timestamp, LedgerError> {
-    let named = recovery.to_string();
-    let new = "INSERT OR IGNORE INTO sights (recovery, since) VALUES (?1, ?2)";
-    db.prepare_cached(new)?.execute(params![named, now.unix()])?;
-    let mut known = db.prepare_cached("SELECT since FROM sights WHERE recovery = ?1")?;
-    Ok(Timestamp::from_unix(known.query_row([named], |row| row.get(0))?))
+    /// Writes down those that are new; none ever moves.
+    pub fn keep_sights(&self, sights: &Sights) -> Result<(), LedgerError> {
+        let mut put = self.db.prepare_cached("INSERT OR IGNORE INTO sights (step, since) VALUES (?1, ?2)")?;
+        for (step, since) in sights {
+            put.execute(params![step.to_string(), since.unix()])?;
+        }
+        Ok(())
+    }
+
+    /// It was seen earlier than its copy knew.
+    pub fn date_sight(&self, step: Digest, since: Timestamp) -> Result<(), LedgerError> {
+        let dated = "UPDATE sights SET since = min(since, ?2) WHERE step = ?1";
+        self.db.execute(dated, params![step.to_string(), since.unix()])?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use identity::id::OrgId;
     use identity::time::Seconds;
+    use rusqlite::Connection;
 
     use super::*;
     use crate::migrate;
@@ -33,11 +50,11 @@ mod tests {
     fn the_first_sight_stays_and_a_later_one_moves_nothing() {
         let db = Connection::open_in_memory().unwrap();
         migrate::create(&db).unwrap();
+        let ledger = Ledger { db, org: OrgId([0; 32]) };
         let (one, first) = (Digest([1; 32]), Timestamp::from_unix(1_000_000));
-        assert_eq!(first_sight(&db, one, first).unwrap(), first);
-        for at in [first + Seconds::DAY, first - Seconds::DAY] {
-            assert_eq!(first_sight(&db, one, at).unwrap(), first);
+        for at in [first, first + Seconds::DAY, first - Seconds::DAY] {
+            ledger.keep_sights(&[(one, at)].into()).unwrap();
+            assert_eq!(ledger.sights().unwrap(), [(one, first)].into());
         }
-        assert_eq!(first_sight(&db, Digest([2; 32]), first + Seconds::DAY).unwrap(), first + Seconds::DAY);
     }
 }

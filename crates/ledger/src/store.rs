@@ -1,4 +1,4 @@
-//! The ledger on disk: entries, derived tables, issuance log, observations. SQLite, one writer.
+//! The ledger on disk: entries, what came beside them, issuance log, observations. SQLite, one writer.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -7,12 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use identity::envelope::Envelope;
-use identity::head::Cut;
 use identity::id::{Digest, OrgId};
+use identity::key::PublicKey;
 use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
-use org::derived::{self, Changes, Rows};
-use org::entry::{Entry, SignedEntry};
+use org::entry::SignedEntry;
 use org::founding::Founding;
 use org::renew::{Conflict, Issuance};
 use org::state::State;
@@ -59,8 +58,8 @@ impl Alarm {
 #[derive(Debug)]
 pub(crate) struct StoredEntry {
     pub id: i64,
-    /// Author, epoch, sequence and digest, as they are looked up.
-    pub place: (String, u32, i64, String),
+    /// Voice, place and digest, as they are looked up.
+    pub place: (String, i64, String),
     pub envelope: String,
 }
 
@@ -79,10 +78,7 @@ impl Ledger {
         let db = open(path)?;
         migrate::create(&db)?;
         db.execute("INSERT INTO meta VALUES ('founding', ?1)", [json(&founding.envelope)])?;
-        let ledger = Self { db, org: founding.id };
-        // Nothing has happened yet, and that is a state, too.
-        ledger.put_rows(&derived::rows(&State::of(founding)))?;
-        Ok(ledger)
+        Ok(Self { db, org: founding.id })
     }
 
     /// Opens the file, and brings it up to date if it is an older one. The caller holds the gateway's lock.
@@ -106,8 +102,38 @@ impl Ledger {
         migrate::copy(&db, to)
     }
 
-    pub fn state(&self, founding: &Founding) -> Result<State, LedgerError> {
-        Ok(derived::restore(founding, &self.derived()?)?)
+    /// What it says, as of now. What lies here was checked when it came; `check` asks again.
+    pub fn state(&self, founding: &Founding, now: Timestamp) -> Result<State, LedgerError> {
+        let mut state = State::of(founding);
+        state.replica.sights = self.sights()?;
+        for envelope in self.objects()? {
+            state.remember(&envelope).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        }
+        let mut query = self.db.prepare("SELECT id, envelope FROM entries ORDER BY id")?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            let (id, text): (i64, String) = (row.get(0)?, row.get(1)?);
+            let damaged = |why: String| LedgerError::Damaged(format!("entry {id}: {why}"));
+            let envelope = serde_json::from_str(&text).map_err(|why| damaged(why.to_string()))?;
+            let signed = SignedEntry::remember(self.org, envelope).map_err(|why| damaged(why.to_string()))?;
+            state.remember_entry(&signed);
+        }
+        self.conclude(&mut state, now)?;
+        Ok(state)
+    }
+
+    /// Judges what came, with the members' map of the head in force, if it is here.
+    pub fn conclude(&self, state: &mut State, now: Timestamp) -> Result<(), LedgerError> {
+        state.conclude(now);
+        let root = state.head().and_then(|record| record.head.members);
+        let Some(root) = root.filter(|root| !state.replica.maps.contains_key(root)) else {
+            return Ok(());
+        };
+        if let Some(leaves) = self.leaves(root)? {
+            state.take_map(root, leaves);
+            state.conclude(now);
+        }
+        Ok(())
     }
 
     // ---- one commit for many jobs ----
@@ -124,24 +150,14 @@ impl Ledger {
         let _ = self.db.execute_batch("ROLLBACK");
     }
 
-    // ---- entries and what follows from them ----
+    // ---- entries, and what came beside them ----
 
-    /// Adds an entry that `state` has already taken, and the rows that it changed.
-    pub fn append(&self, state: &State, signed: &SignedEntry) -> Result<(), LedgerError> {
-        self.add_entry(signed)?;
-        match derived::rows_after(state, signed) {
-            Some(rows) => self.put_rows(&rows),
-            None => self.replace_rows(&derived::rows(state)),
-        }
-    }
-
-    /// Only the entry; its author puts the rows.
+    /// Nothing if it is here already.
     pub fn add_entry(&self, signed: &SignedEntry) -> Result<(), LedgerError> {
         self.db
-            .prepare_cached("INSERT INTO entries (author, epoch, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .prepare_cached("INSERT OR IGNORE INTO entries (voice, seq, digest, envelope) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![
-                signed.entry.author.to_string(),
-                signed.entry.epoch,
+                signed.entry.voice.to_string(),
                 i64::try_from(signed.entry.seq).unwrap_or(i64::MAX),
                 signed.digest.to_string(),
                 json(&signed.envelope)
@@ -149,60 +165,31 @@ impl Ledger {
         Ok(())
     }
 
-    pub fn put_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
-        let mut put = self.db.prepare_cached("INSERT OR REPLACE INTO derived VALUES (?1, ?2, ?3)")?;
-        for ((table, key), value) in rows {
-            put.execute([table, key, value])?;
-        }
+    /// Something that operators signed and no entry here carries, with all signatures that came.
+    pub fn add_object(&self, envelope: &Envelope) -> Result<(), LedgerError> {
+        self.db
+            .prepare_cached("INSERT OR REPLACE INTO objects VALUES (?1, ?2)")?
+            .execute([envelope.digest().to_string(), json(envelope)])?;
         Ok(())
     }
 
-    pub fn change_rows(&self, changes: &Changes) -> Result<(), LedgerError> {
-        self.put_rows(&changes.put)?;
-        let mut remove = self.db.prepare_cached("DELETE FROM derived WHERE tbl = ?1 AND key = ?2")?;
-        for (table, key) in &changes.gone {
-            remove.execute([table, key])?;
-        }
+    pub fn objects(&self) -> Result<Vec<Envelope>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT envelope FROM objects ORDER BY digest")?;
+        let rows = query.query_map([], |row| row.get::<_, String>(0))?;
+        rows.map(|row| read(&row?)).collect()
+    }
+
+    /// They were written into a chain.
+    pub fn forget_objects(&self) -> Result<(), LedgerError> {
+        self.db.execute("DELETE FROM objects", [])?;
         Ok(())
     }
 
-    /// Writes what differs.
-    pub(crate) fn replace_rows(&self, rows: &Rows) -> Result<(), LedgerError> {
-        let old = self.derived()?;
-        let put = rows.iter().filter(|(key, value)| old.get(key) != Some(value));
-        let put = put.map(|(key, value)| (key.clone(), value.clone())).collect();
-        let gone = old.into_keys().filter(|key| !rows.contains_key(key)).collect();
-        self.change_rows(&Changes { put, gone })
-    }
-
-    /// Every row as the state says, after many entries at once.
-    pub fn derive_again(&self, state: &State) -> Result<(), LedgerError> {
-        self.replace_rows(&derived::rows(state))
-    }
-
-    /// Every row of the derived tables.
-    pub fn derived(&self) -> Result<Rows, LedgerError> {
-        let mut query = self.db.prepare_cached("SELECT tbl, key, value FROM derived")?;
-        let rows = query.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    pub fn derived_page(
-        &self,
-        after: Option<&(String, String)>,
-        limit: u32,
-    ) -> Result<Vec<(String, String, String)>, LedgerError> {
-        let (table, key) = after.map_or(("", ""), |(table, key)| (table, key));
-        let mut query = self.db.prepare_cached(
-            "SELECT tbl, key, value FROM derived WHERE (tbl, key) > (?1, ?2) ORDER BY tbl, key LIMIT ?3",
-        )?;
-        let rows = query.query_map(params![table, key, limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// Every entry in order of arrival, for whoever folds them all.
-    pub fn all_entries(&self) -> Result<Vec<Envelope>, LedgerError> {
-        Ok(self.entries(0, u32::MAX)?.into_iter().map(|(_, envelope)| envelope).collect())
+    /// Every entry in order of arrival.
+    pub fn all_entries(&self) -> Result<Vec<SignedEntry>, LedgerError> {
+        let entries = self.entries(0, u32::MAX)?.into_iter();
+        let opened = entries.map(|(_, envelope)| SignedEntry::remember(self.org, envelope));
+        opened.map(|opened| opened.map_err(|why| LedgerError::Damaged(why.to_string()))).collect()
     }
 
     // ---- for `check` ----
@@ -214,11 +201,11 @@ impl Ledger {
 
     pub(crate) fn stored_entries(&self, after: i64) -> Result<Vec<StoredEntry>, LedgerError> {
         let mut query = self.db.prepare_cached(
-            "SELECT id, author, epoch, seq, digest, envelope FROM entries WHERE id > ?1 ORDER BY id LIMIT 1000",
+            "SELECT id, voice, seq, digest, envelope FROM entries WHERE id > ?1 ORDER BY id LIMIT 1000",
         )?;
         let rows = query.query_map([after], |row| {
-            let place = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
-            Ok(StoredEntry { id: row.get(0)?, place, envelope: row.get(5)? })
+            let place = (row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok(StoredEntry { id: row.get(0)?, place, envelope: row.get(4)? })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -245,31 +232,26 @@ impl Ledger {
         Ok(out)
     }
 
-    /// The entry at a place that the state names; its digest says that these are the bytes that were once checked.
-    pub fn entry(&self, at: &Cut, digest: Digest) -> Result<Option<Entry>, LedgerError> {
-        let mut query =
-            self.db.prepare_cached("SELECT envelope FROM entries WHERE author = ?1 AND epoch = ?2 AND seq = ?3")?;
-        let seq = i64::try_from(at.seq).unwrap_or(i64::MAX);
-        let text: Option<String> =
-            query.query_row(params![at.author.to_string(), at.epoch, seq], |row| row.get(0)).optional()?;
-        let Some(text) = text else {
+    /// The entry with this digest.
+    pub fn entry(&self, digest: Digest) -> Result<Option<Envelope>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT envelope FROM entries WHERE digest = ?1")?;
+        let text: Option<String> = query.query_row([digest.to_string()], |row| row.get(0)).optional()?;
+        let Some(envelope) = text.map(|text| read::<Envelope>(&text)).transpose()? else {
             return Ok(None);
         };
-        let envelope: Envelope = read(&text)?;
-        if envelope.digest() != digest {
-            return Err(LedgerError::Damaged(format!("entry {} of `{}` is another", at.seq, at.author)));
+        if envelope.digest() == digest {
+            Ok(Some(envelope))
+        } else {
+            Err(LedgerError::Damaged(format!("the entry {digest} is another")))
         }
-        let entry = envelope.peek(Some(self.org)).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-        Ok(Some(entry))
     }
 
-    pub fn entry_digest(&self, at: &Cut) -> Result<Option<Digest>, LedgerError> {
-        let mut query =
-            self.db.prepare_cached("SELECT digest FROM entries WHERE author = ?1 AND epoch = ?2 AND seq = ?3")?;
-        let seq = i64::try_from(at.seq).unwrap_or(i64::MAX);
-        let text: Option<String> =
-            query.query_row(params![at.author.to_string(), at.epoch, seq], |row| row.get(0)).optional()?;
-        text.map(|text| text.parse().map_err(|_| LedgerError::Damaged("a digest".to_owned()))).transpose()
+    /// What stands at a place of a chain: one entry, unless the chain forks there.
+    pub fn entries_at(&self, voice: PublicKey, seq: u64) -> Result<Vec<Envelope>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT envelope FROM entries WHERE voice = ?1 AND seq = ?2")?;
+        let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+        let rows = query.query_map(params![voice.to_string(), seq], |row| row.get::<_, String>(0))?;
+        rows.map(|row| read(&row?)).collect()
     }
 
     // ---- the issuance log and observations: never authority ----

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use identity::id::{Digest, OrgId};
-use identity::members::Leaf;
+use identity::members::{ClassLeaves, Leaf};
 use identity::principal::{Name, NodeName, OrgName};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct Index {
     pub org_id: OrgId,
     /// Schema of the manifests.
     pub schema: u32,
-    /// Members to the digest of their manifest.
+    /// Members to the digest of their manifest, their own or their class's.
     pub nodes: BTreeMap<NodeName, Digest>,
     pub classes: BTreeMap<Name, Digest>,
     /// Members that are neither declared nor in a class.
@@ -66,9 +66,12 @@ pub fn emit(fleet: &Fleet, compiled: &Compiled, schema: u32) -> BTreeMap<String,
         unmatched: compiled.unmatched.clone(),
         waiting: compiled.waiting.keys().cloned().collect(),
     };
+    let classes = ClassLeaves::of(&compiled.leaves);
     for leaf in &compiled.leaves {
         match leaf {
-            Leaf::Node(leaf) => drop(index.nodes.insert(leaf.name.clone(), leaf.manifest)),
+            Leaf::Node(leaf) => {
+                index.nodes.extend(classes.manifest_of(leaf).map(|digest| (leaf.name.clone(), digest)));
+            }
             Leaf::Class(leaf) => drop(index.classes.insert(leaf.class.clone(), leaf.manifest)),
         }
     }

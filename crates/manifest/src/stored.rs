@@ -351,6 +351,11 @@ impl Manifest {
         }
     }
 
+    /// What a member has to whom the map gives nothing: the same bytes on every machine, of every version.
+    pub fn nothing() -> Self {
+        Self::empty(1)
+    }
+
     /// One written form: what is hashed, sent and kept.
     pub fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()

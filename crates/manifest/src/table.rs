@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use identity::id::Digest;
-use identity::members::{ClassLeaf, Leaf, NodeLeaf};
+use identity::members::{ClassLeaf, Leaf, Meant, NodeLeaf};
 use identity::principal::{Kind, Name, NodeName, Principal};
 
 use crate::stored::{BadManifest, Caller, Manifest, Place};
 
 #[derive(Debug, Clone)]
 pub struct Table {
-    nodes: BTreeMap<NodeName, (NodeLeaf, Digest)>,
-    classes: Vec<(ClassLeaf, Digest)>,
+    nodes: BTreeMap<NodeName, NodeLeaf>,
+    classes: Vec<ClassLeaf>,
     manifests: BTreeMap<Digest, Manifest>,
 }
 
@@ -20,30 +20,49 @@ impl Table {
     pub fn read(leaves: &[Leaf], bytes: &BTreeMap<Digest, Vec<u8>>) -> Result<Self, BadManifest> {
         let (mut nodes, mut classes, mut manifests) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for leaf in leaves {
-            let named = leaf.manifest();
-            if let std::collections::btree_map::Entry::Vacant(free) = manifests.entry(named) {
+            if let Some(named) = leaf.manifest()
+                && let std::collections::btree_map::Entry::Vacant(free) = manifests.entry(named)
+            {
                 let bytes = bytes.get(&named).map(Vec::as_slice).unwrap_or_default();
                 free.insert(Manifest::read(bytes, named)?);
             }
             match leaf {
-                Leaf::Node(leaf) => {
-                    nodes.insert(leaf.name.clone(), (leaf.clone(), named));
-                }
-                Leaf::Class(leaf) => classes.push((leaf.clone(), named)),
+                Leaf::Node(leaf) => drop(nodes.insert(leaf.name.clone(), leaf.clone())),
+                Leaf::Class(leaf) => classes.push(leaf.clone()),
             }
         }
         Ok(Self { nodes, classes, manifests })
     }
 
     pub fn leaf(&self, node: &NodeName) -> Option<&NodeLeaf> {
-        self.nodes.get(node).map(|(leaf, _)| leaf)
+        self.nodes.get(node)
     }
 
-    /// What a machine of this name should be: by its own leaf, else by its class's.
+    /// What a machine of this name should be: as its leaf says; one that joined since is what its class is.
     pub fn manifest(&self, node: &NodeName) -> Option<&Manifest> {
-        let covers = |leaf: &ClassLeaf| leaf.names.iter().any(|glob| glob.matches(node.as_str()));
-        let class = || self.classes.iter().find(|(leaf, _)| covers(leaf)).map(|(_, digest)| digest);
-        self.manifests.get(self.nodes.get(node).map(|(_, digest)| digest).or_else(class)?)
+        let class =
+            |fits: &dyn Fn(&ClassLeaf) -> bool| self.classes.iter().find(|leaf| fits(leaf)).map(|leaf| leaf.manifest);
+        let digest = match self.nodes.get(node).map(|leaf| &leaf.manifest) {
+            Some(Meant::Own(digest)) => Some(*digest),
+            Some(Meant::Class(named)) => class(&|leaf| leaf.class == *named),
+            Some(Meant::Nothing) => None,
+            None => class(&|leaf| leaf.covers(node)),
+        };
+        self.manifests.get(&digest?)
+    }
+
+    /// The same, with machines that another map has and this one lists no longer: what they were is told of them.
+    #[must_use]
+    pub fn with_gone(mut self, other: &Self, is_gone: impl Fn(&NodeLeaf) -> bool) -> Self {
+        for (name, leaf) in other.nodes.iter().filter(|(_, leaf)| is_gone(leaf)) {
+            if let (false, Some(manifest)) = (self.nodes.contains_key(name), other.manifest(name)) {
+                let digest = manifest.digest();
+                self.manifests.entry(digest).or_insert_with(|| manifest.clone());
+                let leaf = NodeLeaf { manifest: Meant::Own(digest), ..leaf.clone() };
+                self.nodes.insert(name.clone(), leaf);
+            }
+        }
+        self
     }
 
     /// Could a machine of this name hold an SVID for the principal?

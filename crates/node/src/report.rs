@@ -113,6 +113,13 @@ impl Failure {
         self
     }
 
+    /// Names the gateway in a hint whose maker could not know it.
+    #[must_use]
+    pub fn at_gateway(mut self, gateway: &str) -> Self {
+        self.hint = self.hint.map(|hint| hint.replace("gateway reopen NAME", &format!("gateway reopen {gateway}")));
+        self
+    }
+
     /// Beside what is hinted already.
     #[must_use]
     pub fn also(mut self, more: &str) -> Self {

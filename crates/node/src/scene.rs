@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use identity::envelope::{Envelope, Payload};
-use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{KeyId, sha256};
 use identity::key::{EdKey, Sign as _};
 use identity::signers::{Quorum, Signer};
@@ -57,10 +57,10 @@ pub fn head(founding: &Founding) -> Head {
     Head {
         version: 1,
         reverts: None,
+        cause: Cause::Founding,
         issued_at: NOW,
         fresh_until: NOW + Seconds::DAY,
         members: None,
-        members_floor: 0,
         previous: Vec::new(),
         recent: Vec::new(),
         record: std::collections::BTreeMap::new(),
@@ -69,7 +69,6 @@ pub fn head(founding: &Founding) -> Head {
         revocations: Revocations::default(),
         trust: Vec::new(),
         signers: founding.first_signers().as_ref(),
-        epoch: Epoch::first(),
         release: None,
         fleet: None,
     }

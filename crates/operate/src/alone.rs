@@ -1,12 +1,12 @@
 //! No gateway answers: what this home's own copy of the ledger says is looked at, and nothing is changed.
 
 use identity::id::Digest;
+use identity::text::Bytes;
 use identity::time::Timestamp;
 use ledger::views;
-use org::entry::Action;
 use org::refusal::Refusal;
 use org::state::State;
-use wire::control::{Answer, Call, DerivedRow, Survey};
+use wire::control::{Answer, Call, Survey};
 
 use crate::desk::{Desk, DeskError};
 use crate::folder::{Memory, OperatorFolder};
@@ -28,7 +28,7 @@ impl HomeDesk {
     pub fn open(folder: &OperatorFolder) -> Result<Option<Self>, OperateError> {
         let memory = folder.memory()?;
         let Some(as_of) = memory.pulled_at else { return Ok(None) };
-        let replica = Replica::open(folder, &folder.known()?.founding)?.unlocked();
+        let replica = Replica::open(folder, &folder.known()?)?.unlocked();
         let empty = replica.state.head().is_none();
         Ok((!empty).then_some(Self { replica, memory, as_of }))
     }
@@ -48,21 +48,16 @@ impl HomeDesk {
             gateway: self.memory.gateway.clone()?,
             addresses: self.memory.gateways.clone(),
             halt: None,
-            shown: None,
             recoveries: Vec::new(),
             mark: None,
-            rivals: Vec::new(),
+            forks: state.fold.forks.keys().copied().collect(),
         })
     }
 
     fn admission(&self, node_key: Digest) -> Result<Answer, DeskError> {
-        let given = self.replica.state.members.get(&node_key).map(|member| &member.admission);
-        let Some(given) = given else { return Ok(Answer::Document(None)) };
-        let entry = self.replica.ledger.entry(&given.entry, given.entry_digest).map_err(failed)?;
-        Ok(Answer::Document(match entry.map(|entry| entry.action) {
-            Some(Action::NodeAdmit { admission }) => Some(admission),
-            _ => None,
-        }))
+        let given = self.replica.state.members.get(&node_key).map(|member| member.admission.digest);
+        let entry = given.map(|admission| self.replica.ledger.entry(admission)).transpose().map_err(failed)?;
+        Ok(Answer::Document(entry.flatten()))
     }
 
     fn entries(&self, after: u64) -> Result<Answer, DeskError> {
@@ -70,13 +65,6 @@ impl HomeDesk {
         let full = u32::try_from(rows.len()) == Ok(ROWS_PER_PAGE);
         let next = rows.last().filter(|_| full).map(|(id, _)| *id);
         Ok(Answer::Entries { entries: rows.into_iter().map(|(_, envelope)| envelope).collect(), next })
-    }
-
-    fn derived(&self, after: Option<&(String, String)>) -> Result<Answer, DeskError> {
-        let page = self.replica.ledger.derived_page(after, ROWS_PER_PAGE).map_err(failed)?;
-        let more = u32::try_from(page.len()) == Ok(ROWS_PER_PAGE);
-        let rows = page.into_iter().map(|(table, key, value)| DerivedRow { table, key, value }).collect();
-        Ok(Answer::Derived { rows, more })
     }
 }
 
@@ -96,13 +84,13 @@ impl Desk for HomeDesk {
                 Ok(Answer::Nodes { nodes, next: None })
             }
             Call::Invites { .. } => {
-                let invites = state.invites.values().map(|record| views::invite(state, record)).collect();
+                let records = state.invite_ids.keys().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
+                let invites = records.map(|record| views::invite(state, record)).collect();
                 Ok(Answer::Invites { invites, next: None })
             }
             Call::Admission { node_key } => self.admission(node_key),
             Call::Invite { id } => Ok(Answer::Document(state.invite(id).map(|(_, record)| record.envelope.clone()))),
             Call::Entries { after } => self.entries(after),
-            Call::Derived { after } => self.derived(after.as_ref()),
             Call::Waivers {} => Ok(Answer::Waivers { waivers: state.open_waivers().cloned().collect() }),
             Call::Bundles {} => {
                 Ok(Answer::Bundles { bundles: state.bundles.values().map(|it| it.envelope.clone()).collect() })
@@ -112,17 +100,27 @@ impl Desk for HomeDesk {
                 let releases = state.releases.values().map(|record| record.envelope.clone()).collect();
                 Ok(Answer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) })
             }
+            Call::Map { root, from } => {
+                let leaves =
+                    if from == 0 { self.replica.ledger.map(root, 0, usize::MAX).map_err(failed)? } else { Vec::new() };
+                Ok(Answer::Map { leaves, next: None })
+            }
+            Call::Blobs { digests } => {
+                let blobs = digests.iter().filter_map(|digest| self.replica.ledger.blob(*digest).transpose());
+                let blobs = blobs.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+                Ok(Answer::Blobs { blobs: blobs.into_iter().map(Bytes).collect() })
+            }
+            Call::MapChange { .. } => Ok(Answer::MapChange(None)),
             // It has what it has.
             Call::Beyond { .. } => Ok(Answer::Beyond { entries: Vec::new(), more: false }),
-            Call::Append { .. }
+            Call::Take { .. }
             | Call::Hand { .. }
             | Call::Recover { .. }
             | Call::Missing { .. }
             | Call::Stage { .. }
             | Call::StagePart { .. }
             | Call::StageMap { .. }
-            | Call::Map { .. }
-            | Call::Blobs { .. }
+            | Call::StageChange { .. }
             | Call::Spare { .. }
             | Call::FilesMissing { .. }
             | Call::FilePart { .. }

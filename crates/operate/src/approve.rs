@@ -4,21 +4,23 @@ use std::net::IpAddr;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
+use identity::head::Cause;
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::principal::{NodeName, SignerName};
 use identity::time::Timestamp;
-use org::admission::{Claim, Facts, open_invite};
+use org::admission::{Claim, Facts};
 use org::approve::{Decision, Verdict};
-use org::entry::Action;
 use org::invite::{Approval, Invite};
+use org::ledger::draft::Wish;
 use org::state::Standing;
 use org::words::{self, Words};
 use wire::control::{Answer, Call, WaitingView};
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
-use crate::session::{OperateError, Session};
+use crate::session::{Made, OperateError, Session};
 
 /// A machine that waits. Everything but its address and its times was checked against signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +48,8 @@ pub struct CutOff {
     pub invite: Option<InviteId>,
     pub gateway: NodeName,
     pub at: Timestamp,
-    pub yes: Vec<SignerName>,
-    /// Another machine has its name: no yes changes that.
-    pub outrun: bool,
+    /// Why it waits.
+    pub why: String,
 }
 
 /// Why it is not clear which machine is meant.
@@ -118,10 +119,8 @@ impl<D: Desk> Session<D> {
     /// Nothing of it is the gateway's word but address and times.
     fn check_waiting(&self, view: &WaitingView) -> Result<(Waiting, Option<String>), &'static str> {
         let (org, digest) = (self.known.org(), view.claim.digest());
-        let sets = self.known.signer_sets();
-        let invite = open_invite(&view.invite, org, &sets).map_err(|_| "the operators did not sign its invite")?;
-        let current =
-            invite.signers == self.known.signers.version || self.known.signers.open::<Invite>(&view.invite).is_ok();
+        let invite = self.open_invite(&view.invite).ok_or("the operators did not sign its invite")?;
+        let current = self.known.signers.open::<Invite>(&view.invite).is_ok();
         if !current || self.known.head.head.revocations.invite_is_revoked(invite.id) {
             return Err("its invite is not good any more");
         }
@@ -130,7 +129,8 @@ impl<D: Desk> Session<D> {
             .claim
             .open_signed_by(Some(org), &named.keys(&invite))
             .map_err(|_| "it is not signed by the machine's key and its invite's")?;
-        if invite.approval != Approval::Human || invite.check_covers(&claim, clock::now()).is_err() {
+        let covers = invite.is_named_by(&claim) && invite.check_claim(&claim).is_ok();
+        if invite.approval != Approval::Human || !covers || invite.check_time(clock::now()).is_err() {
             return Err("its invite does not cover it, or is over");
         }
         if self.known.head.head.revocations.node_keys.contains(&claim.node_key.digest()) {
@@ -176,16 +176,14 @@ impl<D: Desk> Session<D> {
             return Ok(None);
         };
         let admission = &member.admission;
-        let said = state.decisions.get(&admission.digest).and_then(|words| words.get(&Verdict::Approve));
         Ok(Some(CutOff {
             name: name.clone(),
             node_key: member.claim().node_key,
             admission: admission.digest,
-            invite: admission.invite(),
+            invite: admission.invite,
             gateway: admission.gateway.clone(),
             at: admission.at,
-            yes: said.map(|said| self.voices(said, admission.digest)).unwrap_or_default(),
-            outrun: member.outrun,
+            why: member.why.as_ref().map(ToString::to_string).unwrap_or_default(),
         }))
     }
 
@@ -195,20 +193,26 @@ impl<D: Desk> Session<D> {
         Ok(own.clone())
     }
 
-    /// One signer's word about a claim, or about an admission that waits. Words add up in the ledger.
-    pub async fn decide(
-        &mut self,
-        keys: &SignerKeys,
-        (about, name): (Digest, &NodeName),
-        verdict: Verdict,
-    ) -> Result<(), OperateError> {
+    /// Lists a machine that waits: a leaf is the approval, and outlives its invite and its gateway.
+    pub async fn list_waiting(&mut self, keys: &SignerKeys, waits: &CutOff) -> Result<Made<u64>, OperateError> {
+        self.publish(keys, |session, now| {
+            let cause = Cause::NodeList { name: waits.name.clone(), node_key: waits.node_key.digest() };
+            let wish = Wish { list: vec![waits.admission], ..Wish::default() };
+            let head = session.next_head_with(now, cause, (&wish, None), |_| {})?;
+            let version = head.version;
+            Ok((Handed::of(session.seal(&head)?), version))
+        })
+        .await
+    }
+
+    /// One signer's word about a claim. Words add up in the ledger.
+    pub async fn decide(&mut self, keys: &SignerKeys, about: Digest, verdict: Verdict) -> Result<(), OperateError> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
         self.check_clock(clock::now())?;
-        // By the signer in whose chain it stands.
         let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
         let decision = self.seal(&Decision { about, verdict })?.signed(key.as_ref()).map_err(KeyError::from)?;
-        self.hand_over(keys, Action::NodeApprove { decision, name: name.clone() }, correlation).await
+        self.hand_over(Handed::of(decision), correlation).await
     }
 }

@@ -1,22 +1,21 @@
-//! The audit: every entry of the ledger in words, and a check that believes nothing but signatures.
+//! The ledger, checked here: every entry by its signature, every head's leaves by their evidence.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use identity::envelope::Envelope;
-use identity::id::Digest;
-use identity::principal::Author;
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::Head;
+use identity::id::{Correlation, Digest};
+use identity::key::PublicKey;
 use org::audit::{self, Line};
-use org::derived::{self, Rows};
 use org::entry::SignedEntry;
-use org::fold::fold;
 use org::founding::Founding;
-use org::frontier::Place;
 use org::state::State;
 use serde::Serialize;
-use wire::control::{Answer, Call, DerivedRow};
+use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
+use crate::replica::ReplicaError;
 use crate::session::{OperateError, Session};
 
 /// The result of a check.
@@ -24,195 +23,151 @@ use crate::session::{OperateError, Session};
 pub struct Verdict {
     pub ok: bool,
     pub entries: usize,
+    pub heads: usize,
     /// So many of them do not count; the audit says why.
     pub void: usize,
-    pub derived_rows: usize,
     /// The first thing that does not hold.
     pub first_bad: Option<String>,
 }
 
 impl<D: Desk> Session<D> {
-    /// Every entry, folded here from its bytes.
+    /// Every entry, judged here.
     pub async fn audit(&mut self, subject: Option<&str>) -> Result<Vec<Line>, OperateError> {
-        let mut state = State::of(&self.known.founding);
-        let mut signed_entries = Vec::new();
-        for envelope in self.entries().await? {
-            let signed = SignedEntry::open(self.known.org(), envelope)?;
-            let unfit = state.apply(&signed).err();
-            signed_entries.push((signed, unfit));
-        }
-        let lines = signed_entries.iter().map(|(signed, unfit)| {
-            let mut line = audit::line(&state, signed);
-            if let Some(unfit) = unfit {
-                line.result = format!("NOT PART OF THE LEDGER: {unfit}");
-            }
-            line
-        });
-        Ok(lines.filter(|line| subject.is_none_or(|subject| line.concerns(subject, &state))).collect())
+        let (state, entries) = (self.folded().await?, self.ledger().await?);
+        let mut told = BTreeSet::new();
+        // Two gateways may have been handed the same.
+        let lines = entries.iter().map(|signed| audit::line(&state, signed));
+        let lines = lines.filter(|line| told.insert((line.action.clone(), line.subject.clone(), line.fingerprint)));
+        let mut lines: Vec<Line> = lines.collect();
+        told_by_its_head(&mut lines, &state);
+        lines.retain(|line| subject.is_none_or(|subject| line.concerns(subject, &state)));
+        Ok(lines)
     }
 
-    /// Every entry in an order in which each comes after what it has seen; or what is missing.
-    pub(crate) async fn whole_ledger(&mut self) -> Result<Result<Vec<SignedEntry>, String>, OperateError> {
-        let entries = self.entries().await?;
-        let mut state = State::of(&self.known.founding);
-        let mut opened = Vec::with_capacity(entries.len());
-        for envelope in entries.iter().cloned() {
-            let signed = SignedEntry::open(self.known.org(), envelope)?;
-            let _unfit = state.apply(&signed);
-            opened.push(signed);
-        }
-        Ok(match self.missing(&entries, &state) {
-            Some(missing) => Err(missing),
-            None => Ok(opened),
-        })
-    }
-
-    /// What the entries say, folded here, if all are there that the gateway counts, and the head in force.
+    /// What this home's own copy of the ledger says, brought up to date.
     pub(crate) async fn folded(&mut self) -> Result<Arc<State>, OperateError> {
         // Once per command, unless the ledger moved.
         if let Some(state) = self.fold.as_ref().filter(|state| self.is_whole(state)) {
             return Ok(Arc::clone(state));
         }
-        let state = self.replica().await?.state;
-        if !self.is_whole(&state) {
-            return Err(OperateError::LedgerBehind);
-        }
-        let state = Arc::new(state);
+        let state = Arc::new(Box::pin(self.replica()).await?.state);
         self.fold = Some(Arc::clone(&state));
-        Ok(state)
+        if self.is_whole(&state) { Ok(state) } else { Err(OperateError::LedgerBehind) }
     }
 
-    /// A gateway that keeps an entry back must not have it missed: the head that it shows is in one.
+    /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows.
     fn is_whole(&self, state: &State) -> bool {
-        let head = &self.known.head;
-        let differs = |(author, place): (&Author, &Place)| {
-            let here = state.frontier.place_of(author);
-            here.is_some_and(|here| (here.epoch, here.seq) == (place.epoch, place.seq) && here.digest != place.digest)
-        };
-        state.frontier.covers_all(&self.survey.frontier)
-            && !self.survey.frontier.0.iter().any(differs)
-            && state.heads.contains_key(&(head.head.version, head.digest))
+        state.frontier.covers_all(&self.survey.frontier) && state.head_named(self.known.head.digest).is_some()
     }
 
-    /// Checks all hashes, links and signatures, folds afresh, compares every derived table.
+    /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
     pub async fn verify(&mut self) -> Result<Verdict, OperateError> {
-        let (entries, rows) = self.still_picture().await?;
-        let count = entries.len();
-        let mut state = State::of(&self.known.founding);
-        let first_bad = first_bad_entry(entries.clone(), &mut state);
-        let first_bad = first_bad
-            .or_else(|| self.missing(&entries, &state))
-            .or_else(|| folds_otherwise(&self.known.founding, entries, &state))
-            .or_else(|| first_difference(&state, &rows));
-        Ok(Verdict {
-            ok: first_bad.is_none(),
-            entries: count,
-            void: state.void.len(),
-            derived_rows: rows.len(),
-            first_bad,
-        })
-    }
-
-    /// Entries and rows of one moment: read again if the ledger moved meanwhile.
-    async fn still_picture(&mut self) -> Result<(Vec<Envelope>, Rows), OperateError> {
-        for _ in 0..20 {
-            let before = self.survey.frontier.clone();
-            let (entries, rows) = (self.entries().await?, self.derived_rows().await?);
-            self.look_again().await?;
-            if self.survey.frontier == before {
-                return Ok((entries, rows));
-            }
+        let state = self.folded().await?;
+        let entries = Box::pin(self.replica()).await?.ledger.all_entries().map_err(ReplicaError::from)?;
+        let envelopes = entries.into_iter().map(|signed| signed.envelope).collect();
+        let mut verdict = check_alone(&self.known.founding, envelopes, &state);
+        if verdict.ok && !self.desk().is_alone() {
+            // This home's copy is good; the gateway's own is what others get.
+            let told = self.ledger_told().await?;
+            verdict.first_bad = open_all(&self.known.founding, told, &state).1;
+            verdict.ok = verdict.first_bad.is_none();
         }
-        Err(OperateError::Unwise("the ledger does not stand still: check again when fewer machines join".to_owned()))
+        Ok(verdict)
     }
 
-    /// What the gateway counts, and what this operator was ever told of, must be there, digest for digest.
-    fn missing(&self, entries: &[Envelope], state: &State) -> Option<String> {
-        if !state.frontier.covers_all(&self.survey.frontier) {
-            return Some("entries are missing that the gateway itself counts".to_owned());
-        }
-        let there: BTreeSet<Digest> = entries.iter().map(Envelope::digest).collect();
-        let remembered = self.remembered().into_iter().find(|(_, place)| !there.contains(&place.digest));
-        remembered
-            .map(|(author, place)| format!("entry {} of `{author}`, seen before, is not there any more", place.seq))
-    }
-
-    pub(crate) async fn entries(&mut self) -> Result<Vec<Envelope>, OperateError> {
+    /// Every entry that the gateway has, in the order of arrival.
+    async fn ledger_told(&mut self) -> Result<Vec<Envelope>, OperateError> {
         let (mut all, mut after) = (Vec::new(), 0);
         loop {
-            match self.ask(Call::Entries { after }).await? {
-                Answer::Entries { entries, next } => {
-                    all.extend(entries);
-                    match next {
-                        Some(next) => after = next,
-                        None => return Ok(all),
-                    }
-                }
-                _ => return Err(DeskError::OtherAnswer.into()),
-            }
-        }
-    }
-
-    async fn derived_rows(&mut self) -> Result<Rows, OperateError> {
-        let mut all = Rows::new();
-        loop {
-            let after = all.last_key_value().map(|(key, _)| key.clone());
-            match self.ask(Call::Derived { after }).await? {
-                Answer::Derived { rows, more } => {
-                    all.extend(rows.into_iter().map(|DerivedRow { table, key, value }| ((table, key), value)));
-                    if !more {
-                        return Ok(all);
-                    }
-                }
-                _ => return Err(DeskError::OtherAnswer.into()),
+            let Answer::Entries { entries, next } = self.ask(Call::Entries { after }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            all.extend(entries);
+            match next {
+                // Only forward, however the gateway counts.
+                Some(next) if next > after => after = next,
+                _ => return Ok(all),
             }
         }
     }
 }
 
-/// Folds entries in the order in which they came: what they say, and the first thing that does not hold.
-pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, rows: &Rows) -> (State, Option<String>) {
-    let mut state = State::of(founding);
-    let first_bad = first_bad_entry(entries.clone(), &mut state)
-        .or_else(|| folds_otherwise(founding, entries, &state))
-        .or_else(|| first_difference(&state, rows));
-    (state, first_bad)
+/// A bundle, a release or a step to other signers that came with a head which names it is told by that one.
+fn told_by_its_head(lines: &mut Vec<Line>, state: &State) {
+    let is_head = |line: &Line| state.head_named(line.fingerprint).is_some();
+    let heads: BTreeSet<(Correlation, &str)> =
+        lines.iter().filter(|line| is_head(line)).map(|line| (line.correlation, about(&line.action))).collect();
+    let heads: BTreeSet<(Correlation, String)> = heads.into_iter().map(|(it, of)| (it, of.to_owned())).collect();
+    let named = |line: &Line| heads.contains(&(line.correlation, about(&line.action).to_owned()));
+    lines.retain(|line| {
+        is_head(line) || !["bootstrap_trust", "release", "signers"].contains(&about(&line.action)) || !named(line)
+    });
 }
 
-fn first_bad_entry(entries: Vec<Envelope>, state: &mut State) -> Option<String> {
+fn about(action: &str) -> &str {
+    action.split_once('.').map_or(action, |(about, _)| about)
+}
+
+/// Reads every entry afresh: what they say, and the first thing that does not hold. What does not count is a line of the
+/// audit and no failure: a gateway that lies could write it at any time.
+pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, state: &State) -> Verdict {
+    let count = entries.len();
+    let (opened, first_bad) = open_all(founding, entries, state);
+    let first_bad = first_bad.or_else(|| broken_link(state)).or_else(|| without_evidence(state, &opened));
+    let heads = opened.iter().flat_map(|signed| org::ledger::replica::carried(&signed.entry.action));
+    let heads = heads.filter(|envelope| envelope.kind() == Head::KIND).map(Envelope::digest).collect::<BTreeSet<_>>();
+    let void = opened.iter().filter(|signed| audit::line(state, signed).result.starts_with("void")).count();
+    Verdict { ok: first_bad.is_none(), entries: count, heads: heads.len(), void, first_bad }
+}
+
+/// Each by its signature, and each chain from its first entry on; the first that does not hold.
+fn open_all(founding: &Founding, entries: Vec<Envelope>, state: &State) -> (Vec<SignedEntry>, Option<String>) {
+    let mut opened = Vec::with_capacity(entries.len());
+    let mut first_bad = None;
     for (number, envelope) in entries.into_iter().enumerate() {
-        let number = number + 1;
-        let signed = match SignedEntry::open(state.org, envelope) {
-            Ok(signed) => signed,
-            Err(why) => return Some(format!("entry {number}: {why}")),
-        };
-        let place = format!("entry {number} ({} {})", signed.entry.author, signed.entry.seq);
-        // What does not count stands in the ledger without effect, and is told: a gateway that lies could write it at any
-        // time, and must not be able to make the whole of it look bad.
-        if let Err(unfit) = state.apply(&signed) {
-            return Some(format!("{place}: {unfit}"));
+        match SignedEntry::open(founding.id, envelope) {
+            Ok(signed) => opened.push(signed),
+            Err(why) => drop(first_bad.get_or_insert(format!("entry {}: {why}", number + 1))),
         }
     }
-    None
+    let first_bad = first_bad.or_else(|| missing(state, &opened));
+    (opened, first_bad)
 }
 
-/// Whatever the order in which the entries came, they must say the same.
-fn folds_otherwise(founding: &Founding, entries: Vec<Envelope>, state: &State) -> Option<String> {
-    let folded = fold(founding, entries);
-    let fork = folded.forks.keys().next().map(|(author, seq)| format!("the chain of `{author}` forks at {seq}"));
-    let other = || (folded.state != *state).then(|| "the entries say something else in another order".to_owned());
-    fork.or_else(other)
+/// An entry that another names as the one before it, and that is not here.
+fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
+    let there: BTreeSet<Digest> = entries.iter().map(|signed| signed.digest).collect();
+    let follows = |signed: &&SignedEntry| match signed.entry.previous {
+        Some(before) => there.contains(&before),
+        None => signed.entry.seq == 1,
+    };
+    let cut = entries.iter().filter(|signed| !follows(signed)).min_by_key(|signed| signed.entry.seq)?;
+    let (before, name) = (cut.entry.seq.saturating_sub(1), name_of(state, &cut.entry.voice));
+    Some(format!("entry {before} of the chain of {name} is missing"))
 }
 
-fn first_difference(state: &State, found: &Rows) -> Option<String> {
-    let expected = derived::rows(state);
-    for (at, value) in &expected {
-        match found.get(at) {
-            Some(same) if same == value => {}
-            Some(_) => return Some(format!("derived table `{}`, row `{}`: not what the ledger says", at.0, at.1)),
-            None => return Some(format!("derived table `{}`, row `{}`: missing", at.0, at.1)),
-        }
-    }
-    let extra = found.keys().find(|at| !expected.contains_key(at));
-    extra.map(|at| format!("derived table `{}`, row `{}`: nothing in the ledger says so", at.0, at.1))
+fn name_of(state: &State, voice: &PublicKey) -> String {
+    state.voices.get(voice).map_or_else(|| voice.to_string(), |gateway| format!("`{gateway}`"))
+}
+
+/// What a head settled of a gateway's chain must be here, link by link; and no chain may fork.
+fn broken_link(state: &State) -> Option<String> {
+    let name = |voice| name_of(state, voice);
+    // What a voice wrote that was closed, operators have looked at.
+    let fork = state.fold.forks.iter().find(|(voice, _)| state.ground.mandate(**voice).is_some());
+    let fork = fork.map(|(voice, seq)| format!("the chain of {} forks at entry {seq}", name(voice)));
+    let record = state.head().into_iter().flat_map(|record| &record.head.record);
+    let mut lacking = record.filter(|(voice, _)| !state.fold.whole.contains(voice));
+    let lacking = || {
+        lacking.next().map(|(voice, at)| format!("the chain of {} is not whole up to entry {}", name(voice), at.seq))
+    };
+    fork.or_else(lacking)
+}
+
+/// Whoever is listed was admitted by an entry that is here.
+fn without_evidence(state: &State, entries: &[SignedEntry]) -> Option<String> {
+    let there: BTreeSet<Digest> = entries.iter().map(|signed| signed.digest).collect();
+    let mut leaves = state.leaves().into_iter().flat_map(|leaves| leaves.values());
+    let bare = leaves.find(|leaf| !there.contains(&leaf.admission))?;
+    Some(format!("`{}` is listed by head, and the entry that admitted it, {}, is not here", bare.name, bare.admission))
 }

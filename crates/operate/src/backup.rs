@@ -142,6 +142,8 @@ fn stays_out(path: &Inside) -> bool {
     name.starts_with('.')
         || is(&[".lock", ".sock", ".draft", ".bak", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".log.1"])
         || matches!(name, "lock" | "serving.json" | LastBackup::FILE)
+        // What is restored must not speak in the voice that may have taken its place since: it draws another.
+        || path.as_str() == "gateway/voice.spare.key"
         // Large, public, and in the hands of whoever released them.
         || path.as_str() == "gateway/files"
 }

@@ -5,11 +5,10 @@ use identity::bundle::{Bundle, Domain, Endpoint, Identity};
 use identity::envelope::Envelope;
 use identity::head::TrustLine;
 use identity::signers::SignerSet;
-use org::entry::Action;
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
-use crate::keys::SignerKeys;
+use crate::handed::Handed;
 use crate::session::{OperateError, Session};
 use crate::unturned::Unturned;
 
@@ -70,21 +69,15 @@ impl<D: Desk> Session<D> {
         if nowhere.is_empty() { Ok(found) } else { Err(Unturned::BundleNowhere(nowhere).into()) }
     }
 
-    /// The names of what would be handed in again with a new epoch.
-    pub async fn lacking_names(&mut self) -> Result<Vec<String>, OperateError> {
-        let lines = self.known.head.head.trust.clone();
-        Ok(self.lacking(&lines).await?.iter().map(|(line, _)| name(line)).collect())
-    }
-
     /// Hands in again what the ledger lacks of the head that it has; their names.
-    pub async fn mend_trust(&mut self, keys: &SignerKeys) -> Result<Vec<String>, OperateError> {
+    pub async fn mend_trust(&mut self) -> Result<Vec<String>, OperateError> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
         let lines = self.known.head.head.trust.clone();
         let mut names = Vec::new();
         for (line, bundle) in self.lacking(&lines).await? {
-            self.hand_over(keys, Action::TrustPublish { bundle, head: None }, correlation).await?;
+            self.hand_over(Handed::of(bundle), correlation).await?;
             names.push(name(&line));
         }
         Ok(names)

@@ -1,79 +1,78 @@
 //! What a pending object would do, in words that are read from its bytes alone.
 
 use identity::bundle::BundleBody;
-use identity::envelope::{BadEnvelope, Payload as _};
-use identity::head::{FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState};
-use identity::principal::Author;
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::head::{Cause, FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState, Turn};
 use identity::signers::{Quorum, Recovery, Succession};
-use org::entry::{Action, Cause};
 use org::head::AHEAD;
 use org::invite::{Approval, Invite, InviteKind};
 use org::release::{Agent, Release};
-use org::restore::Confirmation;
 use wire::known::Known;
 
+use crate::handed::Handed;
+
 /// One line per effect, against what this home knows.
-pub fn in_words(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelope> {
+pub fn in_words(known: &Known, handed: &Handed) -> Result<Vec<String>, BadEnvelope> {
     let org = Some(known.org());
-    Ok(match action {
-        Action::HeadPublish { head, cause } => {
-            let head: Head = head.peek(org)?;
-            let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
-            lines.extend(skipped(known.head.head.version, &head, cause));
-            lines.extend(head_changes(&known.head.head, &head));
-            lines
-        }
-        Action::SignersInstall { signers, head } => {
-            let (version, quorum, by) = if signers.kind() == Recovery::KIND {
-                let next: Recovery = signers.peek(org)?;
+    Ok(match handed.0.as_slice() {
+        [invite] if invite.kind() == Invite::KIND => invite_lines(&invite.peek(org)?),
+        [with @ .., head] if head.kind() == Head::KIND => head_lines(known, &head.peek(org)?, with)?,
+        _ => Vec::new(),
+    })
+}
+
+/// A head, by its cause, and what comes with it.
+fn head_lines(known: &Known, head: &Head, with: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
+    let org = Some(known.org());
+    let mut lines = match (&head.cause, with) {
+        (Cause::SignersInstall, [step]) => {
+            let (version, quorum, by) = if step.kind() == Recovery::KIND {
+                let next: Recovery = step.peek(org)?;
                 (next.version, next.quorum, ", on the word of the RECOVERY KEYS")
             } else {
-                let next: Succession = signers.peek(org)?;
+                let next: Succession = step.peek(org)?;
                 (next.version, next.quorum, "")
             };
             let mut lines = vec![format!("installs signer set {version}, in place of {}{by}", known.signers.version)];
             lines.extend(quorum_changes(&known.signers.quorum, &quorum));
-            let head: Head = head.peek(org)?;
             lines.push(format!("publishes head {} under it", head.version));
-            lines.extend(head_changes(&known.head.head, &head));
             lines
         }
-        Action::ReleasePublish { release, head } => {
-            let (release, head): (Release, Head) = (release.peek(org)?, head.peek(org)?);
+        (Cause::ReleasePublish { .. }, [release]) => {
+            let release: Release = release.peek(org)?;
             let mut lines = vec![format!("publishes release {} of the agent:", release.number)];
             lines.extend(release.agents.iter().map(agent_words));
             lines.push(format!("publishes head {} to name it", head.version));
-            lines.extend(head_changes(&known.head.head, &head));
             lines
         }
-        Action::TrustPublish { .. }
-        | Action::TrustActivate { .. }
-        | Action::TrustRollback { .. }
-        | Action::TrustRetire { .. } => trust_lines(known, action)?,
-        Action::InviteCreate { invite } => invite_lines(&invite.peek(org)?),
-        Action::InviteConfirm { confirmation } => {
-            let body: Confirmation = confirmation.peek(org)?;
-            let mut lines = vec![format!("confirms these invites for epoch {}:", body.epoch)];
-            lines.extend(body.invites.iter().map(|invite| format!("  invite {invite}")));
+        (cause @ Cause::GatewayReopen { .. }, invites) => {
+            let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
+            lines.extend(skipped(known.head.head.version, head));
+            for invite in invites {
+                lines.push("signs an invite anew for that chain:".to_owned());
+                lines.extend(invite_lines(&invite.peek(org)?).into_iter().map(|line| format!("  {line}")));
+            }
             lines
         }
-        Action::OrgFound { .. }
-        | Action::RecoveryBegin { .. }
-        | Action::NodeSuspend { .. }
-        | Action::ManifestConfirm { .. }
-        | Action::NodeApprove { .. }
-        | Action::InviteApprove { .. }
-        | Action::NodeAdmit { .. }
-        | Action::NodeJoin { .. }
-        | Action::NodeLeave { .. } => Vec::new(),
-    })
+        (cause, bundles) => {
+            if let Some(turn) = cause.turn() {
+                trust_lines(known, (head, turn), bundles)?
+            } else {
+                let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
+                lines.extend(skipped(known.head.head.version, head));
+                lines
+            }
+        }
+    };
+    lines.extend(head_changes(&known.head.head, head));
+    Ok(lines)
 }
 
 /// A turn in the life of the trusted roots, as a co-signer must see it.
-fn trust_lines(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelope> {
-    let (org, mut lines) = (Some(known.org()), Vec::new());
-    if let Some(bundle) = action.bundle() {
-        let body: BundleBody = bundle.peek(org)?;
+fn trust_lines(known: &Known, (head, turn): (&Head, &Turn), bundles: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
+    let mut lines = Vec::new();
+    for bundle in bundles {
+        let body: BundleBody = bundle.peek(Some(known.org()))?;
         let (domain, version) = (body.domain.word(), body.trust_bundle_version);
         let back = body.reverts.map(|reverts| format!(", which takes version {reverts} back")).unwrap_or_default();
         lines.push(format!("publishes trust bundle {version} of `{domain}`{back}: {}", body.sha256_fingerprint));
@@ -82,19 +81,11 @@ fn trust_lines(known: &Known, action: &Action) -> Result<Vec<String>, BadEnvelop
             format!("  with an OUTSIDE root, for downloads from {} alone", hosts.join(", "))
         }));
     }
-    if let Action::TrustActivate { turn, .. } | Action::TrustRollback { turn, .. } | Action::TrustRetire { turn, .. } =
-        action
-    {
-        if let Some(grace) = turn.grace {
-            lines.push(format!("the former version is trusted until {}", grace.until));
-        }
-        lines.extend(turn.waived.iter().map(|waived| format!("LETS BREAK: {waived}")));
+    if let Some(grace) = turn.grace {
+        lines.push(format!("the former version is trusted until {}", grace.until));
     }
-    if let Some(head) = action.head() {
-        let head: Head = head.peek(org)?;
-        lines.push(format!("publishes head {} to do so", head.version));
-        lines.extend(head_changes(&known.head.head, &head));
-    }
+    lines.extend(turn.waived.iter().map(|waived| format!("LETS BREAK: {waived}")));
+    lines.push(format!("publishes head {} to do so", head.version));
     Ok(lines)
 }
 
@@ -113,17 +104,23 @@ fn because(cause: &Cause) -> String {
         Cause::GatewayAdd { gateway } => format!(", to make `{gateway}` a gateway"),
         Cause::GatewayMove { gateway } => format!(", to have `{gateway}` come first of the gateways"),
         Cause::GatewayRemove { gateway } => format!(", to remove the gateway `{gateway}`"),
-        Cause::Restore => ", to begin a new epoch after a restore".to_owned(),
+        Cause::GatewayReopen { gateway } => format!(", to have `{gateway}` begin another chain"),
+        Cause::NodeList { name, .. } => format!(", to list the machine that its maker calls `{name}`"),
         Cause::FleetPublish => ", to publish the fleet".to_owned(),
         Cause::FleetRollback { to } => format!(", to go back to what head {to} said of the fleet"),
         Cause::PrincipalRevoke { principal } => format!(", to revoke `{principal}`"),
+        Cause::SignersInstall => ", to install signers".to_owned(),
+        Cause::ReleasePublish { number } => format!(", to publish release {number} of the agent"),
+        Cause::TrustPublish(_) | Cause::TrustActivate(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_) => {
+            ", to turn trust".to_owned()
+        }
     }
 }
 
 /// Whoever holds a signed head can send it for as long as its version is higher than the one in force.
-fn skipped(now: u64, head: &Head, cause: &Cause) -> Option<String> {
+fn skipped(now: u64, head: &Head) -> Option<String> {
     let next = now.saturating_add(1);
-    (head.version > next && *cause != Cause::Restore).then(|| {
+    (head.version > next).then(|| {
         format!(
             "SKIPS heads {next} to {}: once signed, it can be sent until one of that version is in force, whatever is \
              published before",
@@ -157,17 +154,16 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
         lines.push(format!("takes {} from `{}`", place.principal, place.node));
     }
     lines.extend(fleet_changes(old, new));
+    for (voice, place) in new.record.iter().filter(|(voice, place)| old.record.get(voice) != Some(place)) {
+        let gateway = new.mandate_for_voice(*voice).or_else(|| old.mandate_for_voice(*voice));
+        let named = gateway.map_or_else(|| voice.to_string(), |mandate| format!("`{}`", mandate.gateway));
+        lines.push(format!("settles the chain of {named} up to entry {}", place.seq));
+    }
     if new.release != old.release {
         lines.push(format!(
             "changes the agent release to {}",
             new.release.map_or("none".to_owned(), |id| id.to_string())
         ));
-    }
-    if new.epoch != old.epoch {
-        lines
-            .push(format!("begins epoch {}: what was written later than this is given up for ever:", new.epoch.number));
-        let after = new.epoch.after.iter().map(|(author, place)| format!("  {author}, entry {}", place.seq));
-        lines.extend(after);
     }
     lines
 }
@@ -231,7 +227,12 @@ fn fleet_changes(old: &Head, new: &Head) -> Vec<String> {
     if new.members != old.members {
         let root = |root: Option<identity::id::Digest>| root.map_or("none".to_owned(), |root| root.to_string());
         lines.push(format!("names the members' map {} (now {})", root(new.members), root(old.members)));
-        lines.push("  what is in it: check out the commit, and `freehold plan` must name the same map".to_owned());
+        let fleet = "check out the commit, and `freehold plan` must name the same map";
+        lines.push(if new.fleet == old.fleet {
+            format!("  of the fleet as it was, for the members of now; if it publishes the fleet again: {fleet}")
+        } else {
+            format!("  what is in it: {fleet}")
+        });
     } else if new.members.is_some() && new.fleet != old.fleet {
         lines.push("names the same members' map as now".to_owned());
     }
@@ -255,8 +256,17 @@ fn fleet_changes(old: &Head, new: &Head) -> Vec<String> {
 fn mandate_changes(old: &[Mandate], new: &[Mandate]) -> Vec<String> {
     let mut lines = Vec::new();
     let same = |a: &Mandate, b: &Mandate| a.gateway == b.gateway && a.voice == b.voice;
+    let spoke = |mandate: &Mandate| {
+        let before = old.iter().find(|before| before.gateway == mandate.gateway)?;
+        (Mandate { voice: mandate.voice, ..before.clone() } == *mandate).then_some(before.voice)
+    };
+    let reopened = |before: &Mandate| new.iter().any(|mandate| spoke(mandate) == Some(before.voice));
     for mandate in new {
         match old.iter().find(|before| same(before, mandate)) {
+            None if spoke(mandate).is_some() => lines.push(format!(
+                "ENDS THE CHAIN of `{}`, and has it begin another, in the voice {}: whom only the rest of it let in waits",
+                mandate.gateway, mandate.voice
+            )),
             None => lines.push(format!("GIVES A MANDATE to `{}`: {}", mandate.gateway, mandate_words(mandate))),
             Some(before) if before == mandate => {}
             Some(before) => {
@@ -270,7 +280,8 @@ fn mandate_changes(old: &[Mandate], new: &[Mandate]) -> Vec<String> {
             }
         }
     }
-    for gone in old.iter().filter(|before| !new.iter().any(|mandate| same(before, mandate))) {
+    let gone = old.iter().filter(|before| !new.iter().any(|mandate| same(before, mandate)) && !reopened(before));
+    for gone in gone {
         lines.push(format!(
             "takes the mandate from `{}`: everything that it issued is worth nothing at once",
             gone.gateway
@@ -308,18 +319,7 @@ fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
     lines.extend(added("certificate", &old.serials, &new.serials));
     lines.extend(added("principal", &old.principals, &new.principals));
     lines.extend(added("voice", &old.voices, &new.voices));
-    for cut in new.invites.beyond(&old.invites) {
-        lines.push(format!("revokes the invite {}", cut.invite));
-        let gateways = cut.seen.iter().filter(|at| matches!(at.author, Author::Gateway(_)));
-        let kept: Vec<_> = gateways.map(|at| format!("{} up to entry {}", at.author, at.seq)).collect();
-        // Whoever draws this line too low cuts off machines that are long there.
-        lines.push(match kept.as_slice() {
-            [] => "  and CUTS OFF every machine that it let in".to_owned(),
-            kept => format!("  and cuts off machines that it let in, but for those by {}", kept.join(", ")),
-        });
-    }
-    let cut = |cut: &identity::head::Cut| format!("voids what {} wrote after entry {}", cut.author, cut.seq);
-    lines.extend(new.authors.beyond(&old.authors).map(cut));
+    lines.extend(added("invite", &old.invites, &new.invites));
     lines
 }
 

@@ -38,23 +38,19 @@ pub struct OperatorFolder {
 #[serde(deny_unknown_fields)]
 pub struct Memory {
     pub schema: u32,
-    /// Who writes this operator's chain.
+    /// Whose key signs calls.
     pub signer: Option<SignerName>,
-    pub frontier: Frontier,
     pub tip: Option<Envelope>,
     pub gateway: Option<NodeName>,
-    /// An entry that was signed and sent, while it is not known whether the gateway took it. It is sent again as it
-    /// is: a second entry in its place would be a fork of this operator's own chain.
-    pub outbox: Option<Envelope>,
-    /// What was signed to go with it, all or none, in this order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outbox_rest: Vec<Envelope>,
     pub gateways: Vec<Address>,
     /// How far this home's own copy of the ledger is, and since when.
     #[serde(default, skip_serializing_if = "Frontier::is_empty")]
     pub pulled: Frontier,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pulled_at: Option<Timestamp>,
+    /// It has heads beside the one in force: what those took away counts, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beside: bool,
 }
 
 /// When this operator last made a backup; the reminder ends with the first.

@@ -8,20 +8,19 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::{Cut, Mandate, TrustLine};
-use identity::id::Digest;
+use identity::head::{Cause, Mandate, TrustLine};
 use identity::key::PublicKey;
-use identity::principal::{Address, Author, Kind, NodeName, OrgName};
+use identity::principal::{Address, Kind, NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::admission::ClaimAuthority;
-use org::entry::{Action, Cause};
 use org::gateway::{CheckedRequest, GatewayGrant};
 use org::report::Report;
 use org::state::Standing;
 use wire::control::{Answer, Call, NodeView, PeerView};
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::head::MANDATE;
 use crate::keys::SignerKeys;
 use crate::mandate::{LASTS, SVID_TTL};
@@ -105,11 +104,10 @@ impl<D: Desk> Session<D> {
 
     fn check_free(&self, checked: &CheckedRequest) -> Result<(), OperateError> {
         let (name, head) = (&checked.request.node, &self.known.head.head);
-        let author = Author::Gateway(name.clone());
-        if head.revocations.authors.iter().any(|cut| cut.author == author) {
+        if head.revocations.voices.contains(&checked.request.voice) {
             return Err(OperateError::Unwise(format!(
-                "`{name}` was a gateway once and was removed: what it writes under that name is void for ever. Let the \
-                 machine join under another name"
+                "the voice of `{name}` was closed, and never returns: remove `voice.key` from the gateway's folder there, \
+                 and ask again"
             )));
         }
         if head.mandates.iter().any(|mandate| mandate.gateway == *name) {
@@ -170,7 +168,8 @@ impl<D: Desk> Session<D> {
             .publish(keys, |session, now| {
                 session.check_free(checked)?;
                 let mandate = session.mandate_for(checked, wish, now)?;
-                let head = session.next_head(now, |head| {
+                let cause = Cause::GatewayAdd { gateway: mandate.gateway.clone() };
+                let head = session.next_head(now, cause, |head| {
                     // Those that were there before addresses were in the head.
                     for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
                         if known.addresses.is_empty() {
@@ -178,9 +177,8 @@ impl<D: Desk> Session<D> {
                         }
                     }
                     head.mandates.push(mandate.clone());
-                });
-                let cause = Cause::GatewayAdd { gateway: mandate.gateway.clone() };
-                Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, mandate))
+                })?;
+                Ok((Handed::of(session.seal(&head)?), mandate))
             })
             .await?;
         let grant = self.grant(checked, roots)?;
@@ -235,30 +233,24 @@ impl<D: Desk> Session<D> {
             if !session.mandate_of(gateway)?.is_active(now) {
                 return Err(OperateError::Unwise(format!("the mandate of `{gateway}` is over: renew it first")));
             }
-            let head = session.next_head(now, |head| {
+            let cause = Cause::GatewayMove { gateway: gateway.clone() };
+            let head = session.next_head(now, cause, |head| {
                 head.mandates.sort_by_key(|mandate| mandate.gateway != *gateway);
                 for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
                     if known.addresses.is_empty() {
                         known.addresses.clone_from(&session.survey.addresses);
                     }
                 }
-            });
-            let cause = Cause::GatewayMove { gateway: gateway.clone() };
+            })?;
             let version = head.version;
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
     }
 
     /// Takes the mandate away. What it wrote up to now stands; what it issued is worth nothing at once.
     pub async fn remove_gateway(&mut self, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<u64>, OperateError> {
-        let voice = self.mandate_of(gateway)?.voice;
-        let author = Author::Gateway(gateway.clone());
-        // How far it has come is read off what it signed, not off what the asked gateway says: a number that is too high
-        // would cut nothing.
-        let entries = self.ledger().await?;
-        let own = entries.iter().filter(|signed| signed.entry.author == author && signed.entry.key == voice);
-        let last = own.map(|signed| (signed.entry.epoch, signed.entry.seq)).max();
+        self.mandate_of(gateway)?;
         self.publish(keys, |session, now| {
             session.mandate_of(gateway)?;
             let others = session.mandates().iter().filter(|mandate| mandate.gateway != *gateway);
@@ -266,14 +258,12 @@ impl<D: Desk> Session<D> {
                 let why = format!("`{gateway}` is the last gateway: without it nothing can join or renew");
                 return Err(OperateError::Unwise(why));
             }
-            let (author, (epoch, seq)) = (author.clone(), last.unwrap_or((session.known.head.head.epoch.number, 0)));
-            let head = session.next_head(now, |head| {
-                head.mandates.retain(|mandate| mandate.gateway != *gateway);
-                head.revocations.authors.insert(Cut { author, epoch, seq });
-            });
             let cause = Cause::GatewayRemove { gateway: gateway.clone() };
+            let head = session.next_head(now, cause, |head| {
+                head.mandates.retain(|mandate| mandate.gateway != *gateway);
+            })?;
             let version = head.version;
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
     }
@@ -311,19 +301,6 @@ impl<D: Desk> Session<D> {
 
     /// Every voice that a head of this org ever mandated: who was let in by a gateway that is gone is still a member.
     pub(crate) async fn voices_ever(&mut self) -> Result<Vec<PublicKey>, OperateError> {
-        let sets = self.known.signer_sets();
-        let entries = self.ledger().await?;
-        let mut voices: BTreeSet<Digest> = BTreeSet::new();
-        let mut all = Vec::new();
-        for signed in entries {
-            let Some(head) = signed.entry.action.head() else { continue };
-            let opened = sets.iter().find_map(|set| identity::head::SignedHead::open(set, head).ok());
-            for mandate in opened.into_iter().flat_map(|opened| opened.head.mandates) {
-                if voices.insert(mandate.voice.digest()) {
-                    all.push(mandate.voice);
-                }
-            }
-        }
-        Ok(all)
+        Ok(self.folded().await?.voices.keys().copied().collect())
     }
 }

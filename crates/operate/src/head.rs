@@ -1,18 +1,21 @@
 //! The next head: what is so, with one thing changed.
 
+use std::sync::PoisonError;
+
 use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, SignedHead, TrustLine};
-use identity::id::{Digest, KeyId};
-use identity::signers::SignerSet;
+use identity::head::{Cause, Head, Mandate, TrustLine};
+use identity::id::KeyId;
 use identity::time::{Seconds, Timestamp};
-use identity::trust;
-use org::entry::{Action, Cause};
+use org::ledger::draft::{Meaning, Wish, draft_with};
+use org::state::{HeadRecord, State};
 use wire::known::{BadKnowledge, Known};
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
+use crate::timely::Reliance;
 
 /// How long the first head is fresh, and how long a mandate lasts from its renewal. Later heads are as long as the one
 /// before, until a fleet says otherwise.
@@ -22,88 +25,70 @@ pub const MANDATE: Seconds = Seconds::DAY.times(365);
 const SHORTEST: Seconds = Seconds::DAY;
 
 impl<D: Desk> Session<D> {
-    /// The head that follows the present one.
-    pub fn next_head(&self, now: Timestamp, change: impl FnOnce(&mut Head)) -> Head {
-        let mut head = self.known.head.head.clone();
-        head.version += 1;
-        head.reverts = None;
-        head.issued_at = now;
-        head.fresh_until = now + span(&self.known.head.head);
-        head.signers = self.known.signers.as_ref();
-        let rivals = self.rivals().into_iter().map(|rival| rival.digest);
-        head.previous = std::iter::once(self.known.head.digest).chain(rivals).take(MOST_PREVIOUS).collect();
-        head.recent = recent(&self.known.head, now);
-        self.take_shown(&mut head);
-        // No node has a higher one: it would never take this.
-        head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
-        change(&mut head);
-        head
+    /// The head that follows the present one, and why. Its map is kept to be staged.
+    pub fn next_head(
+        &self,
+        now: Timestamp,
+        cause: Cause,
+        change: impl FnOnce(&mut Head),
+    ) -> Result<Head, OperateError> {
+        self.next_head_with(now, cause, (&Wish::default(), None), change)
     }
 
-    /// Somebody showed the gateway a head that says more than its ledger, or two operators at two gateways published at
-    /// once: what either revoked stays so, and the next version exceeds every one that was ever seen.
-    fn take_shown(&self, head: &mut Head) {
-        for rival in self.rivals() {
-            head.revocations.absorb(&rival.head.revocations);
-            head.version = head.version.max(rival.head.version.saturating_add(1));
-        }
-        head.trust = self.lines();
-        self.keep_moved_keys(head);
-    }
-
-    /// If another head revoked an issuing key after a theft, its mandates name the one that took its place.
-    fn keep_moved_keys(&self, head: &mut Head) {
-        let rivals = self.rivals();
-        let named: Vec<&Mandate> = rivals.iter().flat_map(|it| &it.head.mandates).collect();
-        let revoked = head.revocations.issuing_keys.clone();
-        for mandate in &mut head.mandates {
-            let same = named.iter().filter(|it| it.gateway == mandate.gateway && it.voice == mandate.voice);
-            let good = |key: &KeyId| !revoked.contains(key);
-            if revoked.contains(&mandate.identity_issuer) {
-                let moved = same.clone().map(|it| it.identity_issuer).find(good);
-                mandate.identity_issuer = moved.unwrap_or(mandate.identity_issuer);
+    /// The same, with whom operators choose, and what a fleet means them to be.
+    pub fn next_head_with(
+        &self,
+        now: Timestamp,
+        cause: Cause,
+        wish: (&Wish, Option<&Meaning>),
+        change: impl FnOnce(&mut Head),
+    ) -> Result<Head, OperateError> {
+        let state = self.fold.as_deref().ok_or(OperateError::LedgerBehind)?;
+        // Whoever looked at the clock dates by it; else nothing is dated back.
+        let by_clock = match self.reliance {
+            Reliance::Trusted | Reliance::Resets => true,
+            Reliance::Doubted => false,
+        };
+        let draft = draft_with(&state.replica, now, wish, |head| {
+            head.cause = cause;
+            if by_clock {
+                let span = span(head);
+                (head.issued_at, head.fresh_until) = (now, now + span);
             }
-            if revoked.contains(&mandate.endpoint_issuer) {
-                let moved = same.clone().map(|it| it.endpoint_issuer).find(good);
-                mandate.endpoint_issuer = moved.unwrap_or(mandate.endpoint_issuer);
-            }
-        }
+            // No node has a higher one: it would never take this.
+            head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
+            keep_moved_keys(state, head);
+            change(head);
+        })?;
+        *self.drafted.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft.map());
+        Ok(draft.head)
     }
 
-    /// What is known, with the head that the gateway has. If two operators published at once, and the gateway has this
-    /// home's head beside that one, the next head makes them meet.
+    /// What is known, with the head that the gateway has. If two operators published at once, and this home has both, the
+    /// next head makes them meet.
     pub(crate) fn follow(&self, more: &[Envelope]) -> Result<Known, BadKnowledge> {
         let (head, now) = (&self.survey.head, clock::now());
-        let beside = || self.survey.rivals.iter().any(|rival| rival.digest() == self.known.head.digest);
         match self.known.advance(more, Some(head), now) {
-            Err(BadKnowledge::Head(why)) if why.forgets() && beside() => self.known.meet(more, head, now),
+            Err(BadKnowledge::Head(why)) if why.forgets() => self.known.meet(more, head, now),
             known => known,
         }
     }
 
-    fn beside(&self) -> impl Iterator<Item = &Envelope> {
-        self.survey.shown.iter().chain(&self.survey.rivals)
-    }
-
-    /// Heads that were shown, or published at another gateway at the same time, by the signers in force. Those who were
-    /// replaced decide nothing any more: whoever has an old key could revoke whom they like.
-    fn rivals(&self) -> Vec<SignedHead> {
-        self.beside().filter_map(|head| SignedHead::open(&self.known.signers, head).ok()).collect()
-    }
-
     /// Heads of signers who were replaced, beside the one in force, which says less than they do. Nobody signs them again:
     /// a person looks, and decides anew.
-    pub(crate) fn of_former_signers(&self) -> Vec<SignedHead> {
-        let sets = self.known.signer_sets();
-        let former = |set: &&SignerSet| set.version != self.known.signers.version;
-        let open = |head| sets.iter().filter(former).find_map(|set| SignedHead::open(set, head).ok());
-        self.beside().filter_map(open).collect()
+    pub(crate) fn of_former_signers(&self) -> Vec<&HeadRecord> {
+        let Some(state) = self.fold.as_deref() else { return Vec::new() };
+        let counts = |record: &HeadRecord| state.heads().any(|it| it.digest == record.digest);
+        let says_more = |record: &&HeadRecord| {
+            !state.revocations.includes(&record.head.revocations) && state.signers_of(record).is_some()
+        };
+        state.replica.heads.values().filter(|record| !counts(record)).filter(says_more).collect()
     }
 
     /// What is so of trust: as the head in force says, and whatever another head took away. The next head says it all.
     pub fn lines(&self) -> Vec<TrustLine> {
-        let own = self.known.head.head.trust.clone();
-        self.rivals().iter().fold(own, |lines, rival| trust::heed(&lines, &rival.head.trust, true))
+        let own = || self.known.head.head.trust.clone();
+        self.fold.as_deref().map_or_else(own, State::trust_lines)
     }
 
     /// What another head said of trust that the one in force does not know, in words.
@@ -136,22 +121,33 @@ impl<D: Desk> Session<D> {
     /// Renews freshness and mandates; changes nothing else.
     pub async fn refresh(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
-            let head = session.next_head(now, |head| {
+            let head = session.next_head(now, Cause::Refresh, |head| {
                 for mandate in &mut head.mandates {
                     mandate.not_after = mandate.not_after.max(now + MANDATE);
                 }
-            });
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::Refresh }, head))
+            })?;
+            Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
     }
 }
 
-/// Heads by whose maps members may still show themselves: this one, and those that it names.
-fn recent(known: &SignedHead, now: Timestamp) -> Vec<Digest> {
-    let counts = known.head.members.is_some() && now.since(known.head.issued_at) <= RECENT;
-    let named = known.head.recent.iter().copied();
-    std::iter::once(known.digest).chain(named).filter(|_| counts).take(MOST_RECENT).collect()
+/// If another head revoked an issuing key after a theft, its mandates name the one that took its place.
+fn keep_moved_keys(state: &State, head: &mut Head) {
+    let named: Vec<&Mandate> = state.ground.rivals.iter().flat_map(|it| &it.head.mandates).collect();
+    let revoked = head.revocations.issuing_keys.clone();
+    for mandate in &mut head.mandates {
+        let same = named.iter().filter(|it| it.gateway == mandate.gateway && it.voice == mandate.voice);
+        let good = |key: &KeyId| !revoked.contains(key);
+        if revoked.contains(&mandate.identity_issuer) {
+            let moved = same.clone().map(|it| it.identity_issuer).find(good);
+            mandate.identity_issuer = moved.unwrap_or(mandate.identity_issuer);
+        }
+        if revoked.contains(&mandate.endpoint_issuer) {
+            let moved = same.clone().map(|it| it.endpoint_issuer).find(good);
+            mandate.endpoint_issuer = moved.unwrap_or(mandate.endpoint_issuer);
+        }
+    }
 }
 
 /// How long a head was made to be fresh.

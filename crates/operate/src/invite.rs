@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use ground::random;
 use identity::glob::NameGlob;
-use identity::head::InviteCut;
+use identity::head::Cause;
 use identity::id::Digest;
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use org::code::InviteCode;
-use org::entry::{Action, Cause};
 use org::invite::{Approval, Invite, Right, Uses};
 use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -87,7 +87,7 @@ impl<D: Desk> Session<D> {
                     files: wish.files.clone(),
                     root: Some(root),
                 };
-                Ok((Action::InviteCreate { invite: session.seal(&invite)? }, invite))
+                Ok((Handed::of(session.seal(&invite)?), invite))
             })
             .await?;
         let code = InviteCode {
@@ -121,10 +121,9 @@ impl<D: Desk> Session<D> {
             ))),
             Uses::Limited(all) => Ok(Uses::Limited(all / count + u32::from(nth < all % count))),
         };
-        let voice = |gateway: &NodeName| {
-            self.mandates().iter().find(|mandate| mandate.gateway == *gateway).map(|mandate| mandate.voice)
+        let right = |(nth, gateway): (u32, NodeName)| {
+            Ok(Right { voice: self.mandate_of(&gateway)?.voice, gateway, uses: share(nth)? })
         };
-        let right = |(nth, gateway): (u32, NodeName)| Ok(Right { voice: voice(&gateway), gateway, uses: share(nth)? });
         (0..).zip(gateways).map(right).collect()
     }
 
@@ -168,7 +167,7 @@ impl<D: Desk> Session<D> {
         }
     }
 
-    /// Machines that are already in stay; whoever comes in later than the gateway's present place does not count.
+    /// Machines that are already in stay, for the head lists them; whoever comes in later does not count.
     pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<Made<u64>, OperateError> {
         let id = view.id;
         // What was shown must be what was signed under that id.
@@ -177,13 +176,12 @@ impl<D: Desk> Session<D> {
             return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
         }
         self.publish(keys, |session, now| {
-            let seen = session.survey.frontier.cuts();
-            let head = session.next_head(now, |head| {
-                head.revocations.invites.insert(InviteCut { invite: id, seen });
-            });
-            let version = head.version;
             let cause = Cause::InviteRevoke { invite: id };
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            let head = session.next_head(now, cause, |head| {
+                head.revocations.invites.insert(id);
+            })?;
+            let version = head.version;
+            Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
     }

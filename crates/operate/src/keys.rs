@@ -42,8 +42,8 @@ pub enum KeyError {
     Sign(#[from] identity::key::BadKey),
 }
 
-/// Signer keys at hand: opened files, or keys that others hold for us.
-#[derive(Debug)]
+/// Signer keys at hand: opened files, or keys that others hold for us. None for who only brings what others signed.
+#[derive(Debug, Default)]
 pub struct SignerKeys {
     keys: Vec<(SignerName, Arc<dyn Sign>)>,
 }

@@ -7,6 +7,7 @@ pub mod agent;
 pub mod keys;
 
 // What waits for others, and what it would do.
+pub mod handed;
 pub mod pending;
 pub mod describe;
 
@@ -20,7 +21,9 @@ pub mod session;
 pub mod replica;
 pub mod alone;
 pub mod bundles;
-pub mod outbox;
+
+// Members' maps that this home has.
+pub mod kept;
 
 // What is decided: a file for each.
 pub mod head;
@@ -40,12 +43,12 @@ pub mod signers;
 pub mod suspend;
 pub mod waive;
 pub mod recover;
-pub mod restore;
 pub mod principal;
 pub mod publish;
 pub mod adoption;
 pub mod turn;
 pub mod papers;
+pub mod reopen;
 pub mod rotate;
 pub mod breaks;
 pub mod retire;

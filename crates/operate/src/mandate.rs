@@ -1,12 +1,12 @@
 //! What a gateway may do, made narrower or wider.
 
 use identity::glob::NameGlob;
-use identity::head::Mandate;
+use identity::head::{Cause, Mandate};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use org::entry::{Action, Cause};
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -70,13 +70,13 @@ impl<D: Desk> Session<D> {
             let no_such = || OperateError::NoSuch { what: "mandate of", name: gateway.to_string() };
             let mandate = session.mandates().iter().find(|mandate| mandate.gateway == *gateway).ok_or_else(no_such)?;
             let next = wish.apply(mandate, now)?;
-            let head = session.next_head(now, |head| {
+            let cause = Cause::MandateChange { gateway: gateway.clone() };
+            let head = session.next_head(now, cause, |head| {
                 for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
                     mandate.clone_from(&next);
                 }
-            });
-            let cause = Cause::MandateChange { gateway: gateway.clone() };
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, next))
+            })?;
+            Ok((Handed::of(session.seal(&head)?), next))
         })
         .await
     }

@@ -1,14 +1,16 @@
 //! Nodes: listed, shown, revoked.
 
+use identity::head::Cause;
 use identity::id::Digest;
-use identity::key::PublicKey;
 use identity::principal::NodeName;
-use org::admission::{Admission, Admitted, Claim};
-use org::entry::{Action, Cause};
+use org::admission::Claim;
+use org::entry::SignedEntry;
+use org::ledger::evidence::Evidence;
 use org::state::{Standing, State};
 use wire::control::{Answer, Call, NodeView};
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -72,28 +74,21 @@ impl<D: Desk> Session<D> {
     }
 
     /// The admission of a node key, if there is one that holds.
-    pub(crate) async fn admission(&mut self, node_key: Digest) -> Result<Option<Admitted>, OperateError> {
+    pub(crate) async fn admission(&mut self, node_key: Digest) -> Result<Option<Evidence>, OperateError> {
         let Answer::Document(envelope) = self.ask(Call::Admission { node_key }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
-        let Some(envelope) = envelope else { return Ok(None) };
-        let (org, sets) = (self.known.org(), self.known.signer_sets());
-        let by = |voices: &[PublicKey]| {
-            let admitted = voices.iter().filter_map(|voice| Admission::check(&envelope, org, *voice, &sets).ok());
-            admitted.into_iter().find(|admitted| admitted.claim.node_key.digest() == node_key)
-        };
-        let now: Vec<_> = self.known.head.head.mandates.iter().map(|mandate| mandate.voice).collect();
-        if let Some(admitted) = by(&now) {
-            return Ok(Some(admitted));
-        }
-        // By a gateway that was removed since, perhaps.
-        let old = match self.old_voices.take() {
-            Some(old) => old,
+        let org = self.known.org();
+        let signed = envelope.and_then(|envelope| SignedEntry::open(org, envelope).ok());
+        let evidence = signed.and_then(|signed| Evidence::of(org, &signed).ok());
+        // By any gateway that was ever one: whoever it let in may be listed still.
+        let voices = match self.old_voices.take() {
+            Some(voices) => voices,
             None => self.voices_ever().await?,
         };
-        let admitted = by(&old);
-        self.old_voices = Some(old);
-        Ok(admitted)
+        let held = evidence.filter(|evidence| evidence.key() == node_key && voices.contains(&evidence.voice));
+        self.old_voices = Some(voices);
+        Ok(held)
     }
 
     pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<Made<u64>, OperateError> {
@@ -101,12 +96,12 @@ impl<D: Desk> Session<D> {
         self.alive_by_ledger(node).await?;
         let node_key = node.node_key.digest();
         self.publish(keys, |session, now| {
-            let head = session.next_head(now, |head| {
-                head.revocations.node_keys.insert(node_key);
-            });
-            let version = head.version;
             let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            let head = session.next_head(now, cause, |head| {
+                head.revocations.node_keys.insert(node_key);
+            })?;
+            let version = head.version;
+            Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
     }

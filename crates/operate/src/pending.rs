@@ -5,20 +5,20 @@ use std::path::Path;
 
 use ground::file::{self, Access, FileError};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
-use identity::head::{BadHead, Head, SignedHead};
+use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::principal::{OrgName, SignerName};
-use identity::signers::{BrokenChain, Quorum, Recovery, SignersRef, Succession};
+use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, SignersRef, Succession};
 use identity::time::Timestamp;
-use org::entry::Action;
+use org::invite::Invite;
 use org::release::{BadRelease, Release};
-use org::restore::Confirmation;
 use serde::{Deserialize, Serialize};
 use wire::known::Known;
 
+use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// As it lies on disk. Nothing in it is believed: what it says is read from the signed bytes inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Pending {
     pub org: OrgName,
     pub org_id: OrgId,
     pub made_at: Timestamp,
-    pub action: Action,
+    pub handed: Handed,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -41,12 +41,12 @@ pub enum BadPending {
     OtherOrg(OrgName),
     #[error("this is nothing that waits for signatures")]
     NothingToSign,
-    #[error("it confirms for epoch {0} of the ledger, which is not in force")]
-    OtherEpoch(u32),
     #[error(transparent)]
     Release(#[from] BadRelease),
     #[error("its head names another release")]
     OtherRelease,
+    #[error("its head does not come with what its cause needs")]
+    OtherCause,
     #[error("the copies are of different things")]
     Differ,
     #[error(transparent)]
@@ -80,9 +80,9 @@ impl Need {
 }
 
 impl Pending {
-    pub fn new(known: &Known, action: Action, made_at: Timestamp) -> Self {
+    pub fn new(known: &Known, handed: Handed, made_at: Timestamp) -> Self {
         let org = known.founding.record.name.clone();
-        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, action }
+        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed }
     }
 
     pub fn read(path: &Path) -> Result<Self, BadPending> {
@@ -103,17 +103,9 @@ impl Pending {
 
     /// A name for the file, from what is in it.
     pub fn file_name(&self) -> String {
-        let what = match &self.action {
-            Action::InviteCreate { .. } => "invite",
-            Action::InviteConfirm { .. } => "confirm",
-            Action::SignersInstall { .. } => "signers",
-            Action::HeadPublish { .. } => "head",
-            Action::ReleasePublish { .. } => "release",
-            Action::TrustPublish { .. }
-            | Action::TrustActivate { .. }
-            | Action::TrustRollback { .. }
-            | Action::TrustRetire { .. } => "trust",
-            _ => "object",
+        let what = match self.handed.cause(self.org_id) {
+            Some(cause) => named(&cause),
+            None => "invite",
         };
         let digest = self.digests().first().map(ToString::to_string).unwrap_or_default();
         let short: String = digest.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
@@ -122,21 +114,7 @@ impl Pending {
 
     /// What is to be signed, by its digests: independent of who has.
     fn digests(&self) -> Vec<Digest> {
-        self.clone().envelopes().into_iter().map(|envelope| envelope.digest()).collect()
-    }
-
-    fn envelopes(&mut self) -> Vec<&mut Envelope> {
-        match &mut self.action {
-            Action::HeadPublish { head, .. } | Action::TrustActivate { head, .. } => vec![head],
-            Action::SignersInstall { signers, head } => vec![signers, head],
-            Action::ReleasePublish { release, head } => vec![release, head],
-            Action::TrustPublish { bundle, head } => [Some(bundle), head.as_mut()].into_iter().flatten().collect(),
-            Action::TrustRollback { bundle, head, .. } => vec![bundle, head],
-            Action::TrustRetire { bundle, head, .. } => [bundle.as_mut(), Some(head)].into_iter().flatten().collect(),
-            Action::InviteCreate { invite } => vec![invite],
-            Action::InviteConfirm { confirmation } => vec![confirmation],
-            _ => Vec::new(),
-        }
+        self.handed.0.iter().map(Envelope::digest).collect()
     }
 
     /// Who must sign what, in the order of the objects. It must fit what is known: nobody is asked to sign a step
@@ -145,61 +123,11 @@ impl Pending {
         if self.org_id != known.org() {
             return Err(BadPending::OtherOrg(self.org.clone()));
         }
-        let current = &known.signers.quorum;
-        let need = |what, quorum: &Quorum, envelope: &Envelope| {
-            let keys = envelope.signers_among(&quorum.keys());
-            let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
-            Need { what, quorum: quorum.clone(), signed: signed.map(|signer| signer.name.clone()).collect() }
-        };
-        let needs = match &self.action {
-            Action::HeadPublish { head, .. } => {
-                check_head(known, head, known.signers.as_ref())?;
-                vec![need("head", current, head)]
-            }
-            Action::SignersInstall { signers, head } => {
-                let next = next_quorum(known, signers)?;
-                check_head(known, head, SignersRef { version: known.signers.version + 1, id: signers.digest() })?;
-                let by = if signers.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
-                vec![need("signer set", by, signers), need("its first head", &next, head)]
-            }
-            Action::ReleasePublish { release, head } => {
-                check_head(known, head, known.signers.as_ref())?;
-                release.peek::<Release>(Some(known.org()))?.check()?;
-                if head.peek::<Head>(Some(known.org()))?.release != Some(release.digest()) {
-                    return Err(BadPending::OtherRelease);
-                }
-                vec![need("release", current, release), need("head that names it", current, head)]
-            }
-            Action::TrustPublish { .. }
-            | Action::TrustActivate { .. }
-            | Action::TrustRollback { .. }
-            | Action::TrustRetire { .. } => {
-                let bundle = self.action.bundle().map(|bundle| need("trust bundle", current, bundle));
-                if let Some(head) = self.action.head() {
-                    check_head(known, head, known.signers.as_ref())?;
-                }
-                let head = self.action.head().map(|head| need("head that turns trust", current, head));
-                bundle.into_iter().chain(head).collect()
-            }
-            Action::InviteCreate { invite } => vec![need("invite", current, invite)],
-            Action::InviteConfirm { confirmation } => {
-                let body: Confirmation = confirmation.peek(Some(known.org()))?;
-                if body.epoch != known.head.head.epoch.number {
-                    return Err(BadPending::OtherEpoch(body.epoch));
-                }
-                vec![need("confirmation", current, confirmation)]
-            }
-            Action::OrgFound { .. }
-            | Action::RecoveryBegin { .. }
-            | Action::NodeSuspend { .. }
-            | Action::ManifestConfirm { .. }
-            | Action::NodeApprove { .. }
-            | Action::InviteApprove { .. }
-            | Action::NodeAdmit { .. }
-            | Action::NodeJoin { .. }
-            | Action::NodeLeave { .. } => return Err(BadPending::NothingToSign),
-        };
-        Ok(needs)
+        match self.handed.0.as_slice() {
+            [invite] if invite.kind() == Invite::KIND => Ok(vec![need("invite", &known.signers.quorum, invite)]),
+            [with @ .., head] if head.kind() == Head::KIND => head_needs(known, head, with),
+            _ => Err(BadPending::NothingToSign),
+        }
     }
 
     /// The quorums whose members can sign something in it.
@@ -211,7 +139,7 @@ impl Pending {
     pub fn sign(&mut self, known: &Known, keys: &SignerKeys) -> Result<BTreeSet<SignerName>, BadPending> {
         let needs = self.needs(known)?;
         let mut fresh = BTreeSet::new();
-        for (envelope, need) in self.envelopes().into_iter().zip(needs) {
+        for (envelope, need) in self.handed.0.iter_mut().zip(needs) {
             let signed = keys.add(envelope, &need.quorum)?;
             fresh.extend(signed.into_iter().filter(|name| !need.signed.contains(name)));
         }
@@ -227,10 +155,85 @@ impl Pending {
         if self.org_id != other.org_id || self.digests() != other.digests() {
             return Err(BadPending::Differ);
         }
-        for (own, theirs) in self.envelopes().into_iter().zip(other.clone().envelopes()) {
+        for (own, theirs) in self.handed.0.iter_mut().zip(&other.handed.0) {
             own.merge(theirs);
         }
         Ok(())
+    }
+}
+
+fn need(what: &'static str, quorum: &Quorum, envelope: &Envelope) -> Need {
+    let keys = envelope.signers_among(&quorum.keys());
+    let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
+    Need { what, quorum: quorum.clone(), signed: signed.map(|signer| signer.name.clone()).collect() }
+}
+
+/// What a file with such a head is called by.
+const fn named(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::SignersInstall => "signers",
+        Cause::ReleasePublish { .. } => "release",
+        Cause::TrustPublish(_) | Cause::TrustActivate(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_) => "trust",
+        Cause::Founding
+        | Cause::Refresh
+        | Cause::NodeRevoke { .. }
+        | Cause::NodeList { .. }
+        | Cause::InviteRevoke { .. }
+        | Cause::MandateChange { .. }
+        | Cause::GatewayAdd { .. }
+        | Cause::GatewayMove { .. }
+        | Cause::GatewayRemove { .. }
+        | Cause::GatewayReopen { .. }
+        | Cause::FleetPublish
+        | Cause::FleetRollback { .. }
+        | Cause::PrincipalRevoke { .. } => "head",
+    }
+}
+
+/// What comes with a head first, then the head.
+fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<Need>, BadPending> {
+    let (body, current): (Head, _) = (head.peek(Some(known.org()))?, &known.signers.quorum);
+    if let (Cause::SignersInstall, [step]) = (&body.cause, with) {
+        let next = next_quorum(known, step)?;
+        let set = SignerSet::later(known.org(), known.signers.version + 1, next.clone());
+        check_head(known, head, set.as_ref())?;
+        let by = if step.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
+        return Ok(vec![need("signer set", by, step), need("its first head", &next, head)]);
+    }
+    check_head(known, head, known.signers.as_ref())?;
+    match (&body.cause, with) {
+        (Cause::ReleasePublish { number }, [release]) => {
+            let told: Release = release.peek(Some(known.org()))?;
+            told.check()?;
+            if body.release != Some(release.digest()) || told.number != *number {
+                return Err(BadPending::OtherRelease);
+            }
+            Ok(vec![need("release", current, release), need("head that names it", current, head)])
+        }
+        (Cause::TrustPublish(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_), [bundle]) => {
+            Ok(vec![need("trust bundle", current, bundle), need("head that turns trust", current, head)])
+        }
+        (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, head)]),
+        (Cause::GatewayReopen { .. }, invites) if invites.iter().all(|it| it.kind() == Invite::KIND) => {
+            let invites = invites.iter().map(|invite| need("invite", current, invite));
+            Ok(invites.chain([need("head", current, head)]).collect())
+        }
+        (
+            Cause::Founding
+            | Cause::Refresh
+            | Cause::NodeRevoke { .. }
+            | Cause::NodeList { .. }
+            | Cause::InviteRevoke { .. }
+            | Cause::MandateChange { .. }
+            | Cause::GatewayAdd { .. }
+            | Cause::GatewayMove { .. }
+            | Cause::GatewayRemove { .. }
+            | Cause::FleetPublish
+            | Cause::FleetRollback { .. }
+            | Cause::PrincipalRevoke { .. },
+            [],
+        ) => Ok(vec![need("head", current, head)]),
+        _ => Err(BadPending::OtherCause),
     }
 }
 

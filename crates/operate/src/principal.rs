@@ -1,9 +1,10 @@
 //! Users and services: revoked wherever they are.
 
+use identity::head::Cause;
 use identity::principal::{Kind, Principal};
-use org::entry::{Action, Cause};
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -22,12 +23,12 @@ impl<D: Desk> Session<D> {
             return Err(OperateError::Unwise(format!("`{principal}` is already revoked")));
         }
         self.publish(keys, |session, now| {
-            let head = session.next_head(now, |head| {
-                head.revocations.principals.insert(principal.clone());
-            });
-            let version = head.version;
             let cause = Cause::PrincipalRevoke { principal: principal.clone() };
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, version))
+            let head = session.next_head(now, cause, |head| {
+                head.revocations.principals.insert(principal.clone());
+            })?;
+            let version = head.version;
+            Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
     }

@@ -1,23 +1,39 @@
 //! The signers are lost: the recovery keys name new ones, everybody is warned, and after the delay they take over.
 
 use identity::envelope::Envelope;
-use identity::head::Head;
+use identity::head::Cause;
 use identity::key::EdKey;
-use identity::signers::{Quorum, Recovery, SignersRef, Word};
+use identity::principal::NodeName;
+use identity::signers::{Quorum, Recovery, Word};
 use identity::time::Timestamp;
-use org::entry::Action;
+use org::ledger::draft::Wish;
 use wire::control::{Answer, Call};
 use wire::known::Known;
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::pending::BadPending;
 use crate::session::{Made, OperateError, Session};
 
+/// The first head of the new signers, and the machines that it lists since the lost ones had let them in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    pub head: u64,
+    pub taken_over: Vec<NodeName>,
+}
+
 /// A recovery, signed by as many recovery keys as are given.
 pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope, OperateError> {
     let set = &known.signers;
-    let body = Recovery { version: set.version + 1, previous: set.id, quorum, head: None, settles: false, at };
+    let body = Recovery {
+        version: set.version + 1,
+        previous: set.id,
+        quorum,
+        head: Some(known.head.digest),
+        settles: false,
+        at,
+    };
     let mut envelope = Envelope::seal(Some(known.org()), &body)?;
     for key in keys {
         envelope.sign(key).map_err(crate::keys::KeyError::from)?;
@@ -38,17 +54,20 @@ pub async fn begin<D: Desk>(desk: &mut D, recovery: &Envelope) -> Result<Timesta
 }
 
 impl<D: Desk> Session<D> {
-    /// After the delay: the new set, with its first head.
+    /// After the delay the new set is in force by itself; its first head says so to everybody. Machines whom the lost signers
+    /// let in, and whom no head lists yet, would wait from now on: it lists them.
     pub async fn finish_recovery(
         &mut self,
         keys: &SignerKeys,
         recovery: &Envelope,
-    ) -> Result<Made<Head>, OperateError> {
+    ) -> Result<Made<Recovered>, OperateError> {
         self.publish(keys, |session, now| {
-            let version = session.known.signers.version + 1;
-            let signers = SignersRef { version, id: recovery.digest() };
-            let head = session.next_head(now, |head| head.signers = signers);
-            Ok((Action::SignersInstall { signers: recovery.clone(), head: session.seal(&head)? }, head))
+            let state = session.fold.as_deref().ok_or(OperateError::LedgerBehind)?;
+            let taken_over = state.replica.left_by_the_set_before(now);
+            let wish = Wish { list: taken_over.values().copied().collect(), ..Wish::default() };
+            let head = session.next_head_with(now, Cause::SignersInstall, (&wish, None), |_| {})?;
+            let recovered = Recovered { head: head.version, taken_over: taken_over.into_keys().collect() };
+            Ok((Handed::with(vec![recovery.clone()], session.seal(&head)?), recovered))
         })
         .await
     }

@@ -1,10 +1,10 @@
 //! What a gateway's refusal says about whether it took something.
 
-use org::entry::Action;
 use org::refusal::Refusal;
 use wire::connect::CallError;
 
 use crate::desk::DeskError;
+use crate::handed::Handed;
 
 pub fn refusal(why: &DeskError) -> Option<&Refusal> {
     match why {
@@ -13,13 +13,9 @@ pub fn refusal(why: &DeskError) -> Option<&Refusal> {
     }
 }
 
-/// A clear no: the gateway did not take it.
-pub fn is_a_refusal(why: &DeskError) -> bool {
-    refusal(why).is_some_and(|refusal| !matches!(refusal, Refusal::Failed { .. } | Refusal::Busy { .. }))
-}
-
-pub fn is_farewell(action: &Action, why: &DeskError) -> bool {
-    matches!(action, Action::SignersInstall { .. }) && matches!(refusal(why), Some(Refusal::NotAnOperator))
+/// Whoever signed their own successors is a signer no longer.
+pub fn is_farewell(handed: &Handed, why: &DeskError) -> bool {
+    handed.step().is_some() && matches!(refusal(why), Some(Refusal::NotAnOperator))
 }
 
 pub fn is_about_turn(why: &DeskError) -> bool {

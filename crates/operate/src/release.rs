@@ -1,13 +1,14 @@
 //! Releases of the agent: read from programs, signed, published in a head.
 
+use identity::head::Cause;
 use identity::id::Digest;
-use org::entry::Action;
 use org::executable::{NotAnAgent, Platform, marked_version};
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
 use crate::files::Sent;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -96,8 +97,9 @@ impl<D: Desk> Session<D> {
                     "somebody published another release meanwhile: look again".to_owned(),
                 ));
             }
-            let head = session.next_head(now, |head| head.release = Some(sealed.digest()));
-            let action = Action::ReleasePublish { release: sealed.clone(), head: session.seal(&head)? };
+            let cause = Cause::ReleasePublish { number: release.number };
+            let head = session.next_head(now, cause, |head| head.release = Some(sealed.digest()))?;
+            let action = Handed::with(vec![sealed.clone()], session.seal(&head)?);
             Ok((action, release.clone()))
         })
         .await

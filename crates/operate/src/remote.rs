@@ -45,6 +45,11 @@ impl RemoteDesk {
         Ok(desk)
     }
 
+    /// What the gateway showed when it was believed.
+    pub const fn known(&self) -> &Known {
+        &self.known
+    }
+
     async fn dial(&mut self) -> Result<Believed, CallError> {
         let mut last = None;
         for gateway in self.gateways.clone() {
@@ -115,7 +120,7 @@ impl Desk for RemoteDesk {
         let rested = self.line.take();
         if let Some(mut line) = rested {
             match self.ask_on(&mut line, &call).await {
-                Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Append { .. }) => {}
+                Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Take { .. }) => {}
                 answer => {
                     self.line = Some(line);
                     return answer;

@@ -1,20 +1,19 @@
 //! The operator's own copy of the ledger: pulled from gateways, folded here, and looked at when none answers.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ground::clock;
 use ground::file::{self, FileError, Lock};
-use identity::envelope::{Envelope, Payload as _};
-use identity::principal::Author;
-use identity::signers::Recovery;
+use identity::envelope::Envelope;
+use identity::key::PublicKey;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
-use org::entry::{Action, Entry};
 use org::founding::Founding;
-use org::frontier::Frontier;
 use org::state::State;
 use wire::control::{Answer, Call};
+use wire::known::Known;
 
 use crate::desk::{Desk, DeskError};
 use crate::folder::OperatorFolder;
@@ -34,12 +33,6 @@ pub enum ReplicaError {
     Ledger(#[from] LedgerError),
     #[error("what the gateway handed over is not taken into this home's copy of the ledger")]
     NotTaken(#[from] NotTaken),
-    #[error(
-        "what this gateway has does not go on from this home's copy of the ledger: a chain has two branches, or it hides something"
-    )]
-    Parted,
-    #[error("this gateway has an entry by which the recovery keys replaced the signers, before the delay is over here")]
-    TooEarly,
 }
 
 /// Whoever holds it is the only command of this home that reads or writes the copy.
@@ -59,27 +52,51 @@ impl Replica {
     }
 
     /// A copy that is damaged is made anew.
-    pub fn open(folder: &OperatorFolder, founding: &Founding) -> Result<Self, ReplicaError> {
+    pub fn open(folder: &OperatorFolder, known: &Known) -> Result<Self, ReplicaError> {
         let inside = folder.path(FOLDER);
         file::make_private_folder(&inside)?;
         let lock = Lock::wait(&inside.join("lock"))?;
         let path = inside.join("ledger.db");
-        let (ledger, state) = match read(&path, founding) {
+        let (ledger, state) = match read(&path, &known.founding) {
             Ok(read) => read,
-            Err(ReplicaError::Ledger(why)) if why.is_beyond_repair() => begin(&path, founding)?,
+            Err(ReplicaError::Ledger(why)) if why.is_beyond_repair() => begin(&path, known)?,
             Err(why) => return Err(why),
         };
         Ok(Self { state, ledger, lock: Some(lock) })
     }
 
-    /// Begins anew, with nothing.
-    fn forget(&mut self, folder: &OperatorFolder, founding: &Founding) -> Result<(), ReplicaError> {
-        (self.ledger, self.state) = begin(&folder.path(FOLDER).join("ledger.db"), founding)?;
-        Ok(())
+    /// The store alone, without what follows from its entries.
+    pub(crate) fn store(folder: &OperatorFolder, known: &Known) -> Result<(Ledger, Lock), ReplicaError> {
+        let inside = folder.path(FOLDER);
+        file::make_private_folder(&inside)?;
+        let lock = Lock::wait(&inside.join("lock"))?;
+        let path = inside.join("ledger.db");
+        let ledger = if path.exists() { Ledger::open(&path)?.0 } else { begin(&path, known)?.0 };
+        Ok((ledger, lock))
     }
 
-    fn take(&mut self, page: Vec<Envelope>) -> Result<(), ReplicaError> {
-        Ok(replicate::take(&self.ledger, &mut self.state, page)?)
+    /// How many entries were new.
+    fn take(&mut self, page: Vec<Envelope>) -> Result<usize, ReplicaError> {
+        Ok(replicate::take(&self.ledger, &mut self.state, page, clock::now())?)
+    }
+}
+
+impl Replica {
+    /// Is it known here that these chains fork?
+    fn knows(&self, forks: &[PublicKey]) -> bool {
+        forks.iter().all(|voice| self.state.fold.forks.contains_key(voice))
+    }
+
+    /// A head that stands in no entry that is here; whoever hands it over has checked it.
+    fn take_head(&mut self, head: &Envelope) -> Result<(), ReplicaError> {
+        let now = clock::now();
+        if self.state.has_object(head) || self.state.open_shown(head).is_none() {
+            return Ok(());
+        }
+        self.ledger.add_object(head)?;
+        // It was opened a moment ago.
+        let _unread = self.state.take(head, now);
+        Ok(self.ledger.conclude(&mut self.state, now)?)
     }
 }
 
@@ -88,7 +105,7 @@ fn read(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaErro
     if own.id != founding.id {
         return Err(LedgerError::Damaged("it is another org's".to_owned()).into());
     }
-    let state = ledger.state(&own)?;
+    let state = ledger.state(&own, clock::now())?;
     Ok((ledger, state))
 }
 
@@ -110,100 +127,141 @@ fn remove(path: &Path) {
     }
 }
 
-fn begin(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
+/// The signers whom this home follows already need not wait again.
+fn begin(path: &Path, known: &Known) -> Result<(Ledger, State), ReplicaError> {
     remove(path);
-    Ok((Ledger::create(path, founding)?, State::of(founding)))
+    let ledger = Ledger::create(path, &known.founding)?;
+    ledger.keep_sights(&known.followed())?;
+    let state = ledger.state(&known.founding, clock::now())?;
+    Ok((ledger, state))
 }
 
 impl<D: Desk> Session<D> {
     /// This home's copy, with all that the gateway has.
     pub async fn replica(&mut self) -> Result<Replica, OperateError> {
-        let founding = self.known.founding.clone();
-        let mut replica = Replica::open(&self.folder, &founding)?;
-        let mut anew = replica.state.frontier.parts_from(&self.survey.frontier);
-        // What the operators gave up when they went on from an older copy is in the way here: then it is pulled anew, once.
-        // Nothing else makes this home forget: a gateway may lie.
-        let mut again = self.known.head.head.epoch.number > replica.state.epoch().number;
-        while anew || !replica.state.frontier.covers_all(&self.survey.frontier) {
-            if std::mem::take(&mut anew) {
-                if !std::mem::take(&mut again) {
-                    return Err(ReplicaError::Parted.into());
-                }
-                replica.forget(&self.folder, &founding)?;
+        let mut replica = Replica::open(&self.folder, &self.known)?;
+        if self.desk.is_alone() {
+            return Ok(replica);
+        }
+        // One that is held back may have a branch of its chain that is no longer than what is here.
+        let mut suspects = self.survey.halt.is_some() || !replica.knows(&self.survey.forks);
+        loop {
+            let parted = suspects || replica.state.frontier.parted(&self.survey.frontier).next().is_some();
+            if replica.state.frontier.covers_all(&self.survey.frontier) && !parted {
+                break;
             }
+            suspects = false;
             let call = Call::Beyond { frontier: replica.state.frontier.clone() };
-            let Answer::Beyond { entries, .. } = self.ask(call).await? else {
+            let Answer::Beyond { entries, more } = self.ask(call).await? else {
                 return Err(DeskError::OtherAnswer.into());
             };
-            if entries.iter().any(|entry| self.is_too_early(entry)) {
-                return Err(ReplicaError::TooEarly.into());
-            }
-            let before = replica.state.frontier.clone();
-            match replica.take(entries) {
-                // Whoever says that there is more, and brings nothing new, is not asked for ever.
-                Ok(()) => anew = replica.state.frontier == before,
-                Err(ReplicaError::NotTaken(NotTaken::Unfit(_))) => anew = true,
-                Err(why) => return Err(why.into()),
+            // Whoever says that there is more, and brings nothing new, is not asked for ever.
+            if replica.take(entries)? == 0 || (parted && !more) {
+                break;
             }
         }
-        if !self.desk.is_alone() {
-            let (frontier, now) = (replica.state.frontier.clone(), clock::now());
-            self.remember(|memory| (memory.pulled, memory.pulled_at) = (frontier, Some(now)))?;
+        // A machine may have shown it to the gateway: then it stands in no chain that is there.
+        if self.survey.head.digest() == self.known.head.digest {
+            replica.take_head(&self.survey.head)?;
         }
+        // What this home saw before its copy did counts from then.
+        let mut earlier = false;
+        for sighted in &self.known.sighted {
+            let step = sighted.recovery.digest();
+            let later = replica.state.replica.sights.get_mut(&step).filter(|since| sighted.since < **since);
+            if let Some(since) = later {
+                *since = sighted.since;
+                replica.ledger.date_sight(step, sighted.since).map_err(ReplicaError::from)?;
+                earlier = true;
+            }
+        }
+        if earlier {
+            replica.ledger.conclude(&mut replica.state, clock::now()).map_err(ReplicaError::from)?;
+        }
+        let mut replica = replica.unlocked();
+        self.fetch_map(&mut replica).await?;
+        let (frontier, now) = (replica.state.frontier.clone(), clock::now());
+        let beside = !replica.state.ground.rivals.is_empty();
+        self.remember(|memory| (memory.pulled, memory.pulled_at, memory.beside) = (frontier, Some(now), beside))?;
         Ok(replica)
     }
 
-    /// An install by recovery that this home does not go by yet: its own delay counts.
-    fn is_too_early(&self, entry: &Envelope) -> bool {
-        let action = entry.peek::<Entry>(Some(self.known.org())).map(|entry| entry.action);
-        let Ok(Action::SignersInstall { signers, .. }) = action else { return false };
-        signers.kind() == Recovery::KIND && !self.known.chain.iter().any(|step| step.digest() == signers.digest())
+    /// The members' map of the head in force, if it is not here: without it nobody is known to be listed.
+    async fn fetch_map(&mut self, replica: &mut Replica) -> Result<(), OperateError> {
+        let root = replica.state.head().and_then(|record| record.head.members);
+        let Some(root) = root.filter(|_| replica.state.leaves().is_none()) else { return Ok(()) };
+        match self.published_as(root).await {
+            Ok(_) => {}
+            // It may come later, from another gateway.
+            Err(OperateError::NotKept { .. }) => return Ok(()),
+            Err(why) => return Err(why),
+        }
+        replica.ledger.conclude(&mut replica.state, clock::now()).map_err(ReplicaError::from)?;
+        Ok(())
     }
 
-    /// Hands the gateway what it lacks of others' chains and this home has. One that lacks a part of its own chain was set
-    /// back: that is not to be mended so. True if it has everything then.
-    pub async fn hand_lacking(&mut self) -> Result<bool, OperateError> {
-        let own = Author::Gateway(self.survey.gateway.clone());
-        let replica = Replica::open(&self.folder, &self.known.founding)?;
-        let has_own = |frontier: &Frontier| {
-            let known = replica.state.frontier.place_of(&own).map_or(0, |place| place.seq);
-            frontier.place_of(&own).map_or(0, |place| place.seq) >= known
-        };
-        if self.known.head.head.mandates.len() < 2 {
-            return Ok(false);
+    /// Hands the gateway what it lacks and this home has: entries, of its own chain, too, and the map of the head in force.
+    pub async fn hand_lacking(&mut self) -> Result<(), OperateError> {
+        let has_all = self.survey.frontier.covers_all(&self.memory.pulled);
+        if has_all && self.survey.halt.is_none() {
+            return Ok(());
+        }
+        let replica = Replica::open(&self.folder, &self.known)?.unlocked();
+        if has_all {
+            return self.hand_rest(&replica).await;
         }
         for _ in 0..MOST_PAGES {
-            if self.survey.frontier.covers_all(&replica.state.frontier) {
-                return Ok(true);
-            }
             let before = self.survey.frontier.clone();
-            if !has_own(&before) {
-                return Ok(false);
+            let (page, _) = replica.ledger.beyond(&replica.state, &before).map_err(ReplicaError::from)?;
+            if page.is_empty() || before.covers_all(&replica.state.frontier) {
+                break;
             }
-            let page = replica.ledger.beyond(&replica.state.frontier, &before).map_err(ReplicaError::from)?;
-            self.ask(Call::Hand { entries: page.0 }).await?;
+            self.ask(Call::Hand { entries: page }).await?;
             self.survey = ask_survey(&mut self.desk, &self.memory).await?;
             if self.survey.frontier == before {
-                return Ok(false);
+                break;
             }
         }
-        Ok(false)
+        // Last: until the map is here it writes nothing, and then it has what it lacked.
+        self.hand_rest(&replica).await
+    }
+
+    /// A gateway that is held back and has as much as this home may lack the map, or not know that its chain forks.
+    async fn hand_rest(&mut self, replica: &Replica) -> Result<(), OperateError> {
+        let (mut page, _) = replica.ledger.beyond(&replica.state, &self.survey.frontier).map_err(ReplicaError::from)?;
+        page.extend(replica.ledger.branches(&replica.state).map_err(ReplicaError::from)?);
+        if !page.is_empty() {
+            self.ask(Call::Hand { entries: page }).await?;
+        }
+        self.hand_map(replica).await?;
+        self.survey = ask_survey(&mut self.desk, &self.memory).await?;
+        Ok(())
+    }
+
+    async fn hand_map(&mut self, replica: &Replica) -> Result<(), OperateError> {
+        let Some(root) = replica.state.head().and_then(|record| record.head.members) else { return Ok(()) };
+        let Some(leaves) = self.leaves_at_home(root) else { return Ok(()) };
+        let manifests = self.manifests_at_home(&leaves);
+        self.hand_in_leaves((root, &leaves, &manifests), None, &mut |_, _| {}).await
     }
 
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.
     pub(crate) async fn pull(&mut self) {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
-        let has_all = pulled.covers_all(there) && !pulled.parts_from(there);
+        let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none() && !self.survey.is_odd();
         let is_kept = self.folder.path(FOLDER).join("ledger.db").exists();
-        if self.is_behind() || self.desk.is_here() || self.desk.is_alone() || (has_all && is_kept) {
+        if (self.desk.is_alone() || (has_all && is_kept)) && !self.memory.beside {
             return;
         }
-        if let Err(why) = Box::pin(self.replica()).await {
-            if is_full(&why) {
-                // A copy that cannot be written takes no room that the rest may need.
-                remove(&self.folder.path(FOLDER).join("ledger.db"));
+        match Box::pin(self.replica()).await {
+            Ok(replica) => self.fold = Some(Arc::new(replica.state)),
+            Err(why) => {
+                if is_full(&why) {
+                    // A copy that cannot be written takes no room that the rest may need.
+                    remove(&self.folder.path(FOLDER).join("ledger.db"));
+                }
+                self.copy_trouble = Some(identity::causes::describe(&why));
             }
-            self.copy_trouble = Some(identity::causes::describe(&why));
         }
     }
 }

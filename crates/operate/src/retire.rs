@@ -1,12 +1,12 @@
 //! A version of the trusted roots is retired: only while nothing would break by it that was not named.
 
 use identity::bundle::Domain;
-use identity::head::Head;
+use identity::head::{Cause, Head, Turn};
 use identity::trust::Step;
-use org::entry::{Action, Turn};
 
 use crate::breaks::{self, Break, Scene, Waived};
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::unturned::Unturned;
@@ -36,7 +36,6 @@ impl<D: Desk> Session<D> {
             }
             let scene = Scene { head: now_so, now, ..scene.clone() };
             let (lines, breaks) = wish.weigh(&scene)?;
-            let head = session.next_head(now, |head| head.trust = lines);
             let turn = Turn {
                 domain: wish.domain,
                 version: wish.version,
@@ -44,8 +43,8 @@ impl<D: Desk> Session<D> {
                 grace: None,
                 waived: breaks.iter().map(Break::in_words).collect(),
             };
-            let action = Action::TrustRetire { bundle: None, head: session.seal(&head)?, turn };
-            Ok((action, (head, breaks)))
+            let head = session.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines)?;
+            Ok((Handed::of(session.seal(&head)?), (head, breaks)))
         })
         .await
     }

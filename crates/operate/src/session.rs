@@ -1,17 +1,19 @@
 //! One operator's command: look what is so, sign, hand in, remember.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
-use identity::id::Digest;
+use identity::head::{Cause, Head};
+use identity::id::{Correlation, Digest};
 use identity::key::PublicKey;
-use identity::principal::{Author, SignerName};
+use identity::members::Leaf;
+use identity::principal::SignerName;
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
-use org::entry::{Action, NotWritten};
-use org::frontier::{Frontier, Place, Tip};
+use org::frontier::Tip;
+use org::ledger::draft::NotDrafted;
 use org::state::State;
 use wire::control::{Answer, Call, Survey};
 use wire::known::{BadKnowledge, Known};
@@ -19,9 +21,10 @@ use wire::known::{BadKnowledge, Known};
 use crate::desk::{Desk, DeskError};
 use crate::distrust::Distrust;
 use crate::folder::{FolderError, Memory, OperatorFolder};
+use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
 use crate::pending::{BadPending, Pending};
-use crate::refused::is_about_turn;
+use crate::refused::{is_about_turn, is_farewell};
 use crate::replica::ReplicaError;
 use crate::timely::{self, ClockDoubt, Reliance};
 use crate::unturned::Unturned;
@@ -43,8 +46,6 @@ pub enum OperateError {
     #[error(transparent)]
     Envelope(#[from] BadEnvelope),
     #[error(transparent)]
-    NotWritten(#[from] NotWritten),
-    #[error(transparent)]
     NoRandomness(#[from] random::NoRandomness),
     #[error("there is no {what} `{name}`")]
     NoSuch { what: &'static str, name: String },
@@ -52,6 +53,8 @@ pub enum OperateError {
     NotAsTold { what: &'static str, name: String },
     #[error("what the gateway says of its members is not believed, and nothing was signed:{}", lines(.0))]
     Distrusted(Vec<Distrust>),
+    #[error(transparent)]
+    NotDrafted(#[from] NotDrafted),
     #[error("the gateway said that it took the change, but its ledger does not show it")]
     NotTaken,
     #[error(transparent)]
@@ -88,19 +91,17 @@ pub struct Session<D> {
     pub known: Known,
     pub survey: Survey,
     pub(crate) memory: Memory,
-    /// What was remembered before this command looked, and the latest moment in it.
-    witnessed: Frontier,
+    /// The latest moment that was known before this command looked.
     pub(crate) newest: Timestamp,
     /// How far this machine's clock is doubted.
     pub reliance: Reliance,
     pub(crate) desk: D,
-    /// The gateway may know less than this operator: it was restored, and that is why this session is.
-    forgives: bool,
-    behind: bool,
     /// The highest head that a member reports, if it is above the one in force.
     pub(crate) mark: Option<u64>,
-    /// What the entries say, once it was asked for.
+    /// What this home's own copy of the ledger says.
     pub(crate) fold: Option<Arc<State>>,
+    /// The members' map of the head that was drafted last.
+    pub(crate) drafted: Mutex<Option<Vec<Leaf>>>,
     /// Voices of gateways that are gone, once they were needed.
     pub(crate) old_voices: Option<Vec<PublicKey>>,
     /// Marks that were not heeded, in words.
@@ -114,67 +115,45 @@ pub struct Session<D> {
 const TRIES: usize = 64;
 
 impl<D: Desk> Session<D> {
-    /// Looks what is so, and refuses to go on with a gateway that knows less than this operator does.
-    pub async fn begin(folder: OperatorFolder, desk: D) -> Result<Self, OperateError> {
-        Self::look(folder, desk, false).await
-    }
-
-    /// The same, for an operator who knows that the ledger was restored from an older copy: what this home knows
-    /// stays as it is until the new epoch has begun.
-    pub async fn begin_behind(folder: OperatorFolder, desk: D) -> Result<Self, OperateError> {
-        Self::look(folder, desk, true).await
-    }
-
-    async fn look(folder: OperatorFolder, mut desk: D, forgives: bool) -> Result<Self, OperateError> {
+    /// Looks what is so, takes over what this home lacks, and hands over what the gateway lacks.
+    pub async fn begin(folder: OperatorFolder, mut desk: D) -> Result<Self, OperateError> {
         let (known, memory) = (folder.known()?, folder.memory()?);
         let survey = ask_survey(&mut desk, &memory).await?;
-        let witnessed = memory.frontier.clone();
         let newest = timely::newest(&known, &memory);
         let mut session = Self {
             folder,
             known,
             survey,
             memory,
-            witnessed,
             newest,
             reliance: Reliance::Doubted,
             desk,
-            forgives,
-            behind: false,
             mark: None,
             fold: None,
+            drafted: Mutex::new(None),
             old_voices: None,
             odd_marks: Vec::new(),
             copy_trouble: None,
         };
-        session.compare_or_hand().await?;
-        session.weigh_mark().await?;
+        session.compare().await?;
         session.keep_trusted().await?;
-        session.pull().await;
+        Box::pin(session.pull()).await;
         Ok(session)
     }
 
-    fn compare(&mut self) -> Result<(), OperateError> {
-        match self.take_in() {
-            Err(OperateError::LedgerBehind | OperateError::Knowledge(BadKnowledge::Head(_))) if self.forgives => {
-                self.behind = true;
-                Ok(())
-            }
-            taken => taken.inspect(|()| self.behind = false),
+    /// A gateway that lacks something is handed it, not accused.
+    async fn compare(&mut self) -> Result<(), OperateError> {
+        if !self.desk.is_alone() {
+            // What cannot be handed over now is by the next command.
+            let _lacks = Box::pin(self.hand_lacking()).await;
         }
+        self.take_in()?;
+        self.weigh_mark().await
     }
 
-    /// A gateway that has not heard what was decided at another, which may be gone, is handed it, not accused.
-    async fn compare_or_hand(&mut self) -> Result<(), OperateError> {
-        match self.compare() {
-            Err(OperateError::LedgerBehind) if Box::pin(self.hand_lacking()).await.unwrap_or(false) => self.compare(),
-            compared => compared,
-        }
-    }
-
-    /// The gateway knows less than this operator, or knows itself that it lacks something.
+    /// The gateway knows itself that it lacks something.
     pub const fn is_behind(&self) -> bool {
-        self.behind || self.survey.halt.is_some()
+        self.survey.halt.is_some()
     }
 
     /// Where things are handed in.
@@ -193,8 +172,7 @@ impl<D: Desk> Session<D> {
 
     pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
         self.survey = ask_survey(&mut self.desk, &self.memory).await?;
-        self.compare_or_hand().await?;
-        self.weigh_mark().await
+        self.compare().await
     }
 
     /// Checks a survey against what is known, then remembers it.
@@ -211,31 +189,6 @@ impl<D: Desk> Session<D> {
                 return Err(why.into());
             }
         };
-        // What was given up when the operators restored an older ledger is not missed.
-        let remembered = self.memory.frontier.within(&known.head.head.epoch);
-        // Of the other gateways' chains a part may still be on its way here.
-        let on_its_way = |author: &Author| match author {
-            Author::Gateway(name) => *name != self.survey.gateway,
-            Author::Signer(_) => false,
-        };
-        let owed = remembered.0.iter().filter(|(author, _)| !on_its_way(author));
-        let owed = Frontier(owed.map(|(author, place)| (author.clone(), *place)).collect());
-        if !self.survey.frontier.covers_all(&owed) {
-            return Err(OperateError::LedgerBehind);
-        }
-        // An epoch begins with a head, so nothing is of a later one than the head says.
-        let epoch = known.head.head.epoch.clone();
-        if self.survey.frontier.0.values().any(|place| place.epoch > epoch.number) {
-            return Err(OperateError::LedgerBehind);
-        }
-        // At the same place there must stand the same entry.
-        let differs = |(author, place): (&Author, &Place)| {
-            let here = self.survey.frontier.place_of(author);
-            here.is_some_and(|here| (here.epoch, here.seq) == (place.epoch, place.seq) && here.digest != place.digest)
-        };
-        if remembered.0.iter().any(differs) {
-            return Err(OperateError::LedgerBehind);
-        }
         // The gateway stands by what it says of its own chain, so that it can be confronted with it later.
         let mandates = known.head.head.mandates.iter().filter(|mandate| mandate.gateway == self.survey.gateway);
         let open = |tip: &Envelope| {
@@ -246,14 +199,9 @@ impl<D: Desk> Session<D> {
             None => false,
             Some(tip) => {
                 let told = open(tip).ok_or(OperateError::LedgerBehind)?;
-                let own = Author::Gateway(self.survey.gateway.clone());
-                if told.author != own || told.place.epoch > epoch.number {
-                    return Err(OperateError::LedgerBehind);
-                }
-                let given_up = |kept: &Tip| epoch.gave_up(&kept.author, kept.place.epoch, kept.place.seq);
                 let kept = self.folder.memory()?.tip.as_ref().and_then(open);
                 // Of two about the same place the older one stays: it says when the place was first seen.
-                kept.is_none_or(|kept| given_up(&kept) || kept.place.seq < told.place.seq)
+                kept.is_none_or(|kept| kept.voice != told.voice || kept.place.seq < told.place.seq)
             }
         };
         // Whoever hears of a recovery counts from then.
@@ -263,19 +211,12 @@ impl<D: Desk> Session<D> {
         let survey = self.survey.clone();
         self.remember(|memory| {
             memory.schema = 1;
-            memory.frontier = remembered;
-            memory.frontier.raise(&survey.frontier);
             if newer {
                 memory.tip = survey.tip;
             }
             memory.gateway = Some(survey.gateway);
             memory.gateways = survey.addresses;
         })
-    }
-
-    /// Every place of the ledger that this operator was told of, last and before.
-    pub(crate) fn remembered(&self) -> Vec<(Author, Place)> {
-        self.witnessed.0.iter().map(|(author, place)| (author.clone(), *place)).collect()
     }
 
     /// Changes what is remembered, on top of what other commands have written meanwhile. What is known never goes back.
@@ -313,7 +254,7 @@ impl<D: Desk> Session<D> {
     pub async fn publish<T>(
         &mut self,
         keys: &SignerKeys,
-        draft: impl Fn(&Self, Timestamp) -> Result<(Action, T), OperateError>,
+        draft: impl Fn(&Self, Timestamp) -> Result<(Handed, T), OperateError>,
     ) -> Result<Made<T>, OperateError> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
@@ -322,8 +263,10 @@ impl<D: Desk> Session<D> {
         loop {
             let now = clock::now();
             self.check_clock(now)?;
-            let (action, what) = draft(self, now)?;
-            let mut pending = Pending::new(&self.known, action, now);
+            Box::pin(self.folded()).await?;
+            let (handed, what) = draft(self, now).map_err(|why| self.held_back(why))?;
+            Box::pin(self.stage_drafted()).await?;
+            let mut pending = Pending::new(&self.known, handed, now);
             let signed = pending.sign(&self.known, keys)?;
             if !pending.is_complete(&self.known)? {
                 if signed.is_empty() {
@@ -332,7 +275,7 @@ impl<D: Desk> Session<D> {
                 return Ok(Made { what, pending: Some(pending) });
             }
             let stood = self.survey.frontier.clone();
-            match self.hand_over(keys, pending.action, correlation).await {
+            match Box::pin(self.hand_over(pending.handed, correlation)).await {
                 Ok(()) => return Ok(Made { what, pending: None }),
                 // A gateway that refuses although nobody got on is not given one signed thing after the other.
                 Err(OperateError::Desk(why))
@@ -345,18 +288,26 @@ impl<D: Desk> Session<D> {
         }
     }
 
+    /// Of a gateway that is held back, that is what must be told.
+    fn held_back(&self, why: OperateError) -> OperateError {
+        match (&why, &self.survey.halt) {
+            (OperateError::NotDrafted(NotDrafted::NoMap), Some(halt)) => DeskError::Refused(halt.clone()).into(),
+            (_, Some(_) | None) => why,
+        }
+    }
+
     /// Delivers what enough operators have signed.
-    pub async fn send(&mut self, keys: &SignerKeys, pending: &Pending) -> Result<(), OperateError> {
+    pub async fn send(&mut self, pending: &Pending) -> Result<(), OperateError> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
         let here = clock::now();
         // Others signed that the clock goes back; a wrong one here would be told by the gateway's.
-        if self.reliance == Reliance::Doubted && timely::sets_back(&self.known, &pending.action, here) {
+        if self.reliance == Reliance::Doubted && timely::sets_back(&self.known, &pending.handed, here) {
             self.reliance = Reliance::Resets;
         }
         self.check_clock(here)?;
-        timely::check_dates(self.known.org(), &pending.action, here)?;
+        timely::check_dates(self.known.org(), &pending.handed, here)?;
         if let Some(need) = pending.needs(&self.known)?.into_iter().find(|need| !need.is_met()) {
             return Err(OperateError::TooFew {
                 what: need.what,
@@ -365,10 +316,58 @@ impl<D: Desk> Session<D> {
             });
         }
         // A stolen root goes whoever breaks by it.
-        if let Action::TrustRetire { bundle: None, turn, .. } = &pending.action {
-            self.weigh_again(turn).await?;
+        if let Some(Cause::TrustRetire(turn)) = pending.handed.cause(self.known.org())
+            && pending.handed.bundles().next().is_none()
+        {
+            self.weigh_again(&turn).await?;
         }
-        self.hand_over(keys, pending.action.clone(), correlation).await
+        // Where it is not needed it does no good, and where it is, the gateway says what is missing.
+        let _staged = self.stage_again(&pending.handed).await;
+        self.hand_over(pending.handed.clone(), correlation).await
+    }
+
+    /// Hands in what is signed, all or none, and is content only when this home's own copy of the ledger has it.
+    pub(crate) async fn hand_over(&mut self, handed: Handed, correlation: Correlation) -> Result<(), OperateError> {
+        // A gateway that is held back is looked at, not written to, but for what leads out of that.
+        if self.survey.tip.is_none() && !handed.leads_out(self.known.org()) {
+            return Err(match self.survey.halt.clone() {
+                Some(halt) => DeskError::Refused(halt).into(),
+                None => OperateError::LedgerBehind,
+            });
+        }
+        for bundle in handed.bundles() {
+            self.folder.keep_bundle(bundle)?;
+        }
+        let sent = self.desk.ask(Call::Take { objects: handed.0.clone(), correlation }).await;
+        if sent.is_ok() {
+            self.take_own(&handed)?;
+        }
+        // Without an answer it may have been taken or not: the ledger says.
+        match self.look_again().await {
+            // Whoever left the signers with this is told nothing more.
+            Err(OperateError::Desk(why)) if sent.is_ok() && is_farewell(&handed, &why) => return Ok(()),
+            looked => looked?,
+        }
+        let state = Box::pin(self.folded()).await?;
+        let taken = handed.0.iter().all(|object| state.has_object(object));
+        match sent {
+            _ if taken => Ok(()),
+            Ok(_) => Err(OperateError::NotTaken),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// What this operator signed and handed in is known to it, whatever a gateway shows.
+    fn take_own(&mut self, handed: &Handed) -> Result<(), OperateError> {
+        let Some(head) = handed.head(self.known.org()) else { return Ok(()) };
+        let rank = |head: &Head| (head.signers.version, head.version);
+        // Another operator's head may have followed already.
+        if rank(&head) > rank(&self.known.head.head) {
+            let more: Vec<Envelope> = handed.step().cloned().into_iter().collect();
+            self.known = self.known.advance(&more, handed.head_envelope(), clock::now())?;
+            self.remember(|_| {})?;
+        }
+        Ok(())
     }
 
     /// Not signed yet: `publish` does that.

@@ -1,12 +1,12 @@
 //! The signer set changes hands: someone comes, someone goes, the threshold moves.
 
-use identity::head::Head;
+use identity::head::Cause;
 use identity::key::PublicKey;
 use identity::principal::SignerName;
-use identity::signers::{Quorum, Signer, SignersRef, Succession};
-use org::entry::Action;
+use identity::signers::{Quorum, Signer, SignerSet, Succession};
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -67,6 +67,20 @@ pub fn changed(quorum: &Quorum, change: &Change, threshold: Option<usize>) -> Re
 }
 
 impl<D: Desk> Session<D> {
+    /// A name stands for one key for ever: people know each other by it.
+    fn check_names(&self, quorum: &Quorum) -> Result<(), OperateError> {
+        let sets = self.known.signer_sets();
+        let taken = |signer: &&Signer| {
+            sets.iter().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
+        };
+        match quorum.signers().iter().find(taken) {
+            Some(Signer { name, .. }) => {
+                Err(OperateError::Unwise(format!("the signer's name `{name}` belongs to another key: choose another")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The next set, signed by this one, with its first head, signed by the next.
     pub async fn change_signers(
         &mut self,
@@ -77,17 +91,18 @@ impl<D: Desk> Session<D> {
         self.publish(keys, |session, now| {
             let known = &session.known.signers;
             let quorum = changed(&known.quorum, change, threshold)?;
+            session.check_names(&quorum)?;
             let body = Succession {
                 version: known.version + 1,
                 previous: known.id,
                 also: Vec::new(),
                 quorum: quorum.clone(),
-                head: None,
+                head: Some(session.known.head.digest),
             };
             let signers = session.seal(&body)?;
-            let next = SignersRef { version: body.version, id: signers.digest() };
-            let head: Head = session.next_head(now, |head| head.signers = next);
-            Ok((Action::SignersInstall { signers, head: session.seal(&head)? }, quorum))
+            let next = SignerSet::later(session.known.org(), body.version, quorum.clone()).as_ref();
+            let head = session.next_head(now, Cause::SignersInstall, |head| head.signers = next)?;
+            Ok((Handed::with(vec![signers], session.seal(&head)?), quorum))
         })
         .await
     }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use identity::bundle::{Domain, Endpoint, Identity, InDomain as _};
-use identity::head::{Head, Mandate, Revocations, SignedHead, TrustLine};
+use identity::causes::describe;
+use identity::head::{Head, Mandate, Revocations, TrustLine};
 use identity::id::{Digest, OrgId};
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
 use org::gateway::ENDS_SOON;
 use org::head::AHEAD;
-use org::state::Standing;
+use org::state::{HeadRecord, Standing};
 use org::survival::{Ends, Limit, returns_until, survival};
 use serde::Serialize;
 use wire::control::NodeView;
@@ -131,6 +132,8 @@ impl<D: Desk> Session<D> {
             let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
             *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
         }
+        // What was said beside the head in force is in the ledger alone.
+        let unfolded = self.folded().await.err().map(|why| describe(&why));
         let mut trust = trust_views(&head.trust, &live, &reports);
         if alone {
             for view in &mut trust {
@@ -154,7 +157,11 @@ impl<D: Desk> Session<D> {
             nodes: counts,
             trust,
             waiting,
-            alarms: self.troubles(&live, &gateways, now).into_iter().chain(self.left_behind(&nodes)).collect(),
+            alarms: [self.troubles(&live, &gateways, now), self.left_behind(&nodes)]
+                .into_iter()
+                .flatten()
+                .chain(unfolded)
+                .collect(),
             gateways,
             survival,
         })
@@ -218,7 +225,7 @@ impl<D: Desk> Session<D> {
     /// perhaps somebody has an old key. Only a person can tell.
     fn left_behind(&self, nodes: &[NodeView]) -> Vec<String> {
         let own = &self.known.head.head;
-        let tell = |former: SignedHead| {
+        let tell = |former: &HeadRecord| {
             let head = &former.head;
             let mut what = taken_away(&head.revocations, &own.revocations, nodes);
             if trust::follows(&head.trust, &own.trust).is_err() {
@@ -244,12 +251,11 @@ fn taken_away(said: &Revocations, own: &Revocations, nodes: &[NodeView]) -> Vec<
     };
     let node_keys = said.node_keys.beyond(&own.node_keys).map(named);
     let principals = said.principals.beyond(&own.principals).map(|who| format!("revokes `{who}`"));
-    let invites = said.invites.beyond(&own.invites).map(|cut| format!("revokes the invite {}", cut.invite));
-    let authors = said.authors.beyond(&own.authors).map(|cut| format!("closes the chain of `{}`", cut.author));
+    let invites = said.invites.beyond(&own.invites).map(|id| format!("revokes the invite {id}"));
     let keys = said.issuing_keys.beyond(&own.issuing_keys).map(|key| format!("revokes the issuing key {key}"));
     let serials = said.serials.beyond(&own.serials).map(|serial| format!("revokes the certificate {serial}"));
     let voices = said.voices.beyond(&own.voices).map(|voice| format!("closes the voice {voice}"));
-    let all = node_keys.chain(principals).chain(invites).chain(authors).chain(keys).chain(serials).chain(voices);
+    let all = node_keys.chain(principals).chain(invites).chain(keys).chain(serials).chain(voices);
     let mut words: Vec<String> = all.take(MOST_NAMED + 1).collect();
     if words.len() > MOST_NAMED {
         words.truncate(MOST_NAMED);

@@ -2,11 +2,11 @@
 
 use ground::{clock, random};
 use identity::time::{Seconds, Timestamp};
-use org::entry::Action;
 use org::suspend::{LONGEST, Suspension, is_plain};
 use wire::control::NodeView;
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{OperateError, Session};
 
@@ -48,8 +48,8 @@ impl<D: Desk> Session<D> {
         // By the signer in whose chain it stands.
         let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
         let suspension = self.seal(&body)?.signed(key.as_ref()).map_err(crate::keys::KeyError::from)?;
-        let action = Action::NodeSuspend { suspension, name: node.name.clone() };
-        self.hand_over(keys, action, correlation).await?;
+        let action = Handed::of(suspension);
+        self.hand_over(action, correlation).await?;
         Ok(body.until)
     }
 }

@@ -1,11 +1,11 @@
 //! Whether the clock of this machine can be right, as far as that can be known before something is signed by it.
 
 use identity::bundle::BundleBody;
+use identity::envelope::Payload as _;
 use identity::head::Head;
 use identity::id::OrgId;
 use identity::signers::Recovery;
 use identity::time::{Seconds, Timestamp};
-use org::entry::Action;
 use org::frontier::Tip;
 use org::head::AHEAD;
 use org::invite::Invite;
@@ -13,6 +13,7 @@ use wire::known::Known;
 
 use crate::desk::Desk;
 use crate::folder::Memory;
+use crate::handed::Handed;
 use crate::head::FRESH;
 use crate::session::{OperateError, Session};
 
@@ -71,26 +72,26 @@ pub fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Re
 }
 
 /// Does it bring a head with the right time, after one from the future?
-pub fn sets_back(known: &Known, action: &Action, here: Timestamp) -> bool {
-    let head = action.head().and_then(|head| head.peek::<Head>(Some(known.org())).ok());
+pub fn sets_back(known: &Known, handed: &Handed, here: Timestamp) -> bool {
+    let head = handed.head(known.org());
     known.head.head.issued_at > here + AHEAD && head.is_some_and(|head| head.issued_at <= here + AHEAD)
 }
 
 /// Nobody signs, or sends, what is dated ahead of the own clock: as a floor it would hold for everybody.
-pub fn check_dates(org: OrgId, action: &Action, here: Timestamp) -> Result<(), ClockDoubt> {
-    let org = Some(org);
-    let head = action.head().and_then(|head| head.peek::<Head>(org).ok()).map(|it| ("head", it.issued_at));
-    let bundle = action.bundle().and_then(|bundle| bundle.peek::<BundleBody>(org).ok());
-    let bundle = bundle.map(|it| ("trust bundle", it.published_at));
-    let other = match action {
-        Action::InviteCreate { invite } => invite.peek::<Invite>(org).ok().map(|it| ("invite", it.created_at)),
-        Action::SignersInstall { signers, .. } => signers.peek::<Recovery>(org).ok().map(|it| ("recovery", it.at)),
-        _ => None,
-    };
-    match [head, bundle, other].into_iter().flatten().find(|(_, dated)| *dated > here + AHEAD) {
-        Some((what, dated)) => Err(ClockDoubt::Early { what, dated, here }),
-        None => Ok(()),
+pub fn check_dates(org: OrgId, handed: &Handed, here: Timestamp) -> Result<(), ClockDoubt> {
+    for object in &handed.0 {
+        let dated = match object.kind() {
+            Head::KIND => object.peek::<Head>(Some(org)).ok().map(|it| ("head", it.issued_at)),
+            BundleBody::KIND => object.peek::<BundleBody>(Some(org)).ok().map(|it| ("trust bundle", it.published_at)),
+            Recovery::KIND => object.peek::<Recovery>(Some(org)).ok().map(|it| ("recovery", it.at)),
+            Invite::KIND => object.peek::<Invite>(Some(org)).ok().map(|it| ("invite", it.created_at)),
+            _ => None,
+        };
+        if let Some((what, dated)) = dated.filter(|(_, dated)| *dated > here + AHEAD) {
+            return Err(ClockDoubt::Early { what, dated, here });
+        }
     }
+    Ok(())
 }
 
 impl<D: Desk> Session<D> {

@@ -132,7 +132,7 @@ impl Unturned {
             }
             Self::SameOutside(_) => "nothing is to be done; see it: freehold trust show endpoint",
             Self::BundleMissing(_) => {
-                "hand it in again, in a home that has seen it: freehold epoch begin; one that is staged can also be dropped: \
+                "a home that has seen it hands it over when it next looks: freehold status; one that is staged can also be dropped: \
                  freehold trust rollback DOMAIN"
             }
             Self::BundleNowhere(_) => {

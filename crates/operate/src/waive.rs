@@ -7,11 +7,11 @@ use identity::id::Digest;
 use identity::principal::SignerName;
 use identity::time::{Seconds, Timestamp};
 use org::approve::{Decision, Verdict, Waiver};
-use org::entry::Action;
 use serde::Serialize;
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
 use crate::session::{OperateError, Session};
 
@@ -56,7 +56,7 @@ impl<D: Desk> Session<D> {
         let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
         let no = self.seal(&Decision { about: shown.id, verdict: Verdict::Deny })?;
         let no = no.signed(key.as_ref()).map_err(KeyError::from)?;
-        self.hand_over(keys, Action::InviteApprove { waiver: no }, correlation).await?;
+        self.hand_over(Handed::of(no), correlation).await?;
         Ok(())
     }
 
@@ -98,7 +98,7 @@ impl<D: Desk> Session<D> {
         // By the signer in whose chain it stands.
         let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
         waiver.sign(key.as_ref()).map_err(KeyError::from)?;
-        self.hand_over(keys, Action::InviteApprove { waiver: waiver.clone() }, correlation).await?;
+        self.hand_over(Handed::of(waiver.clone()), correlation).await?;
         self.read_waiver(waiver)
     }
 }

@@ -1,20 +1,18 @@
-//! The claim that a joiner signs, the proof on the connection, and the admission that anyone can check for ever.
+//! The claim that a joiner signs, the proof on the connection, and the word of a machine that leaves.
 
 use std::collections::BTreeSet;
 
 use identity::binding::Binding;
-use identity::envelope::{BadEnvelope, Envelope, Payload};
-use identity::id::{Digest, InviteId, OrgId};
+use identity::envelope::Payload;
+use identity::id::{Digest, InviteId};
 use identity::key::{BadKey, PublicKey, Sign};
 use identity::principal::{Name, NodeName};
-use identity::signers::SignerSet;
 use identity::text::{BadText, Bytes, base64, from_base64};
 use identity::text_form;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::approve::Approved;
-use crate::invite::{Approval, Invite, InviteKind};
+use crate::invite::{Invite, InviteKind};
 use identity::host::HostName;
 use identity::label::Label;
 
@@ -132,111 +130,6 @@ impl Transcript {
     }
 }
 
-/// The proof that a node joined under an authority; signed by the gateway's voice.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Admission {
-    pub claim: Envelope,
-    /// Present exactly if the claim's authority is an invite or a pattern.
-    pub invite: Option<Envelope>,
-    /// Who said yes, if the invite asks for it: a decision about this claim, or a waiver. A touch will be a third.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<Envelope>,
-    pub gateway: NodeName,
-    pub at: Timestamp,
-}
-
-impl Payload for Admission {
-    const KIND: &'static str = "admission";
-    const SCHEMA: u32 = 1;
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadAdmission {
-    #[error(transparent)]
-    Envelope(#[from] BadEnvelope),
-    #[error("the admission names no authority that fits its claim")]
-    NoAuthority,
-    #[error("the admission's invite was signed by signer set {0}, which is not known here")]
-    UnknownSigners(u64),
-    #[error("the invite does not cover the claim")]
-    BeyondInvite,
-    #[error("the invite's kind and key do not fit each other")]
-    BadInvite,
-    #[error("a person must approve the claim, and nobody has")]
-    NotApproved,
-    #[error("the node key is not P-256")]
-    NotANodeKey,
-    #[error(transparent)]
-    Key(#[from] BadKey),
-}
-
-/// An admission, checked whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admitted {
-    pub digest: Digest,
-    pub claim: Claim,
-    /// Digest of the claim's envelope.
-    pub claimed: Digest,
-    /// With the digest of its envelope.
-    pub invite: Option<(Digest, Invite)>,
-    pub gateway: NodeName,
-    pub at: Timestamp,
-}
-
-impl Admission {
-    /// Checks gateway, invite and claim afresh from the bytes.
-    pub fn check(
-        envelope: &Envelope,
-        org: OrgId,
-        voice: PublicKey,
-        signers: &[SignerSet],
-    ) -> Result<Admitted, BadAdmission> {
-        let admission: Self = envelope.open_signed_by(Some(org), &[voice])?;
-        let claim: Claim = admission.claim.peek(Some(org))?;
-        if !matches!(claim.node_key, PublicKey::P256(_)) {
-            return Err(BadAdmission::NotANodeKey);
-        }
-        let invite = match (claim.authority, &admission.invite) {
-            (ClaimAuthority::Invite(_) | ClaimAuthority::Pattern, Some(invite_envelope)) => {
-                let invite = open_invite(invite_envelope, org, signers)?;
-                let _: Claim = admission.claim.open_signed_by(Some(org), &claim.keys(&invite))?;
-                invite.check_covers(&claim, admission.at)?;
-                if invite.approval == Approval::Human {
-                    let approval = admission.approval.as_ref().ok_or(BadAdmission::NotApproved)?;
-                    let about = (&invite, admission.claim.digest());
-                    // Whoever was no signer any more when the invite was made has no say under it.
-                    let sets: Vec<_> = signers.iter().filter(|set| set.version >= invite.signers).cloned().collect();
-                    Approved::check(approval, about, &claim.name, admission.at, &sets)
-                        .ok_or(BadAdmission::NotApproved)?;
-                }
-                Some((invite_envelope.digest(), invite))
-            }
-            (ClaimAuthority::Signers, None) if claim.replaces.is_none() => {
-                let _: Claim = admission.claim.open_signed_by(Some(org), &[claim.node_key])?;
-                if !signers.iter().any(|set| set.open::<Claim>(&admission.claim).is_ok()) {
-                    return Err(BadAdmission::NoAuthority);
-                }
-                None
-            }
-            (ClaimAuthority::Invite(_) | ClaimAuthority::Pattern, None) | (ClaimAuthority::Signers, _) => {
-                return Err(BadAdmission::NoAuthority);
-            }
-        };
-        let (claimed, gateway, at) = (admission.claim.digest(), admission.gateway, admission.at);
-        Ok(Admitted { digest: envelope.digest(), claim, claimed, invite, gateway, at })
-    }
-}
-
-/// Opens an invite under the signer set that it names.
-pub fn open_invite(envelope: &Envelope, org: OrgId, signers: &[SignerSet]) -> Result<Invite, BadAdmission> {
-    let named: Invite = envelope.peek(Some(org))?;
-    let set =
-        signers.iter().find(|set| set.version == named.signers).ok_or(BadAdmission::UnknownSigners(named.signers))?;
-    let invite: Invite = set.open(envelope)?;
-    if invite.is_well_formed() { Ok(invite) } else { Err(BadAdmission::BadInvite) }
-}
-
 impl Claim {
     /// Whoever must have signed it, under this invite.
     pub fn keys(&self, invite: &Invite) -> Vec<PublicKey> {
@@ -250,17 +143,12 @@ impl Claim {
 }
 
 impl Invite {
-    /// Is it the invite of this claim, and does it reach so far?
-    pub fn check_covers(&self, claim: &Claim, at: Timestamp) -> Result<(), BadAdmission> {
-        let named = match claim.authority {
+    /// Is it the invite of this claim?
+    pub fn is_named_by(&self, claim: &Claim) -> bool {
+        match claim.authority {
             ClaimAuthority::Invite(id) => id == self.id && self.kind.is_proven(),
             ClaimAuthority::Pattern => self.kind == InviteKind::Pattern,
             ClaimAuthority::Signers => false,
-        };
-        if named && self.check_claim(claim).is_ok() && self.check_time(at).is_ok() {
-            Ok(())
-        } else {
-            Err(BadAdmission::BeyondInvite)
         }
     }
 }

@@ -71,15 +71,15 @@ pub enum Approved {
 }
 
 impl Approved {
-    /// As many signers of one set as the invite asks for must have signed.
+    /// As many signers of the set as the invite asks for must have signed.
     pub fn check(
         envelope: &Envelope,
         (invite, claim): (&Invite, Digest),
         name: &NodeName,
         at: Timestamp,
-        signers: &[SignerSet],
+        signers: &SignerSet,
     ) -> Option<Self> {
-        let org = signers.first().map(|set| set.org);
+        let org = Some(signers.org);
         // Whom it is about comes first: waivers that are over stay in the ledger, and signatures cost more than words.
         let said = match envelope.kind() {
             Decision::KIND => {
@@ -89,8 +89,7 @@ impl Approved {
             Waiver::KIND => envelope.peek::<Waiver>(org).ok()?.covers(invite, name, at).then_some(Self::Name),
             _ => None,
         };
-        let enough = |set: &SignerSet| voices(envelope, set) >= usize::from(invite.approvers.max(1));
-        said.filter(|_| signers.iter().any(enough))
+        said.filter(|_| voices(envelope, signers) >= usize::from(invite.approvers.max(1)))
     }
 }
 

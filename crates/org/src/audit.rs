@@ -2,21 +2,27 @@
 
 use identity::bundle::BundleBody;
 use identity::envelope::{Envelope, Payload as _};
-use identity::head::{Grace, Head};
+use identity::head::{Cause, Grace, Head, TrustState, Turn};
 use identity::id::{Correlation, Digest, Fingerprint, OrgId};
+use identity::key::PublicKey;
 use identity::principal::{Author, OrgName};
 use identity::signers::{Recovery, Succession};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{Admission, Claim, Leave};
+use crate::admission::{Claim, Leave};
 use crate::approve::{Decision, Verdict, Waiver};
-use crate::entry::{Action, Cause, SignedEntry, Turn};
+use crate::consent::Consent;
+use crate::entry::{Action, SignedEntry};
+use crate::founding::FoundingRecord;
 use crate::head::AHEAD;
 use crate::invite::Invite;
+use crate::ledger::fold::Why;
+use crate::ledger::judge::NotMember;
+use crate::ledger::signers::Stance;
 use crate::release::Release;
-use crate::restore::Confirmation;
 use crate::state::{MemberRecord, State};
+use crate::suspend::Suspension;
 
 /// The result of what had its effect.
 pub const DONE: &str = "done";
@@ -53,21 +59,31 @@ pub struct Line {
     pub result: String,
 }
 
+/// What an entry says: of its gateway, or of the signers whose word it carries.
 pub fn line(state: &State, signed: &SignedEntry) -> Line {
-    let entry = &signed.entry;
-    let mut told = tell(state.org, &entry.action);
-    if let Some((from, to)) = set_back(state, &entry.action) {
+    let (org, entry) = (state.org, &signed.entry);
+    let taken = match &entry.action {
+        Action::Take { envelope } => Some(envelope),
+        Action::NodeAdmit { .. } | Action::NodeJoin { .. } | Action::NodeLeave { .. } => None,
+    };
+    let head = taken.and_then(|envelope| envelope.peek::<Head>(Some(org)).ok());
+    let mut told = taken.map_or_else(|| tell_own(org, signed), |envelope| tell_taken(org, envelope));
+    if let Some((from, to)) = head.as_ref().and_then(|head| set_back(state, head)) {
         (told.action, told.subject) = ("head.reset_clock", format!("{from} -> {to}"));
     }
-    let trust = trusting(state, &entry.action);
+    let turn = head.as_ref().and_then(|head| head.cause.turn());
+    let named = head.as_ref().and_then(named_bundle);
+    let bundle = taken.and_then(|envelope| envelope.peek::<BundleBody>(Some(org)).ok());
+    let roots = named.and_then(|bundle| Some(state.bundle_named(bundle)?.body.sha256_fingerprint));
+    let roots = roots.or_else(|| bundle.as_ref().map(|bundle| bundle.sha256_fingerprint));
     Line {
-        environment: trust.as_ref().map(|_| state.name.clone()),
-        roots: trust.as_ref().and_then(|(roots, _)| *roots),
-        grace: trust.and_then(|(_, turn)| turn?.grace),
-        waived: trust.and_then(|(_, turn)| Some(turn?.waived.clone())).unwrap_or_default(),
-        stolen_replaced_by: theft(state.org, &entry.action),
+        environment: (turn.is_some() || bundle.is_some()).then(|| state.name.clone()),
+        roots,
+        grace: turn.and_then(|turn| turn.grace),
+        waived: turn.map(|turn| turn.waived.clone()).unwrap_or_default(),
+        stolen_replaced_by: head.as_ref().and_then(theft),
         at: entry.at,
-        actor: entry.author.clone(),
+        actor: actor(state, taken, entry.voice),
         seq: entry.seq,
         action: told.action.to_owned(),
         subject: told.subject,
@@ -75,43 +91,74 @@ pub fn line(state: &State, signed: &SignedEntry) -> Line {
         replaces: told.version.1,
         fingerprint: told.fingerprint,
         correlation: entry.correlation,
-        result: state.void.get(&signed.digest).map_or_else(|| DONE.to_owned(), |void| format!("void: {void}")),
+        result: result(state, signed, taken),
+    }
+}
+
+/// Who signed what it carries; for its own word, the gateway.
+fn actor(state: &State, taken: Option<&Envelope>, voice: PublicKey) -> Author {
+    let signers = || state.signer_sets().rev().flat_map(|set| set.quorum.signers());
+    let signed = taken.and_then(|envelope| {
+        let keys = envelope.signers_among(&signers().map(|signer| signer.key).collect());
+        signers().find(|signer| keys.contains(&signer.key)).map(|signer| Author::Signer(signer.name.clone()))
+    });
+    let gateway = || state.voices.get(&voice).cloned().map(Author::Gateway);
+    signed.or_else(gateway).unwrap_or(Author::Voice(voice))
+}
+
+/// Did it have its effect? What does not count is a line, no failure.
+fn result(state: &State, signed: &SignedEntry, taken: Option<&Envelope>) -> String {
+    let not = |why: &dyn std::fmt::Display| format!("void: {why}");
+    let done = || DONE.to_owned();
+    if let Some(waiting) = state.fold.waiting.get(&signed.digest) {
+        let gone = waiting.claims.as_ref().is_some_and(|(_, key)| state.is_gone(*key));
+        // It had its effect, until it was taken back.
+        let had = matches!(waiting.why, Why::Judged(NotMember::Revoked | NotMember::Left)) || gone;
+        if !had {
+            return not(&waiting.why);
+        }
+    }
+    let Some(envelope) = taken else {
+        let nobody = matches!(&signed.entry.action, Action::NodeJoin { node_key, .. }
+            if !state.members.contains_key(node_key) && !state.fold.listed.contains_key(node_key));
+        return if nobody { not(&"nobody was let in with that key") } else { done() };
+    };
+    let digest = envelope.digest();
+    match envelope.kind() {
+        Head::KIND if state.ground.reached.contains(&digest) => done(),
+        Head::KIND if state.ground.rivals.iter().any(|rival| rival.digest == digest) => {
+            "beside the head in force: only what it takes away counts".to_owned()
+        }
+        Head::KIND => not(&"the signers in force have not signed it, and their head does not follow it"),
+        Succession::KIND | Recovery::KIND => match state.signers.stance_of(digest) {
+            Stance::Taken => done(),
+            Stance::Waits { until } => format!("waits until {until}"),
+            Stance::NotTaken => not(&"it does not lead to the signers in force"),
+        },
+        _ => done(),
     }
 }
 
 /// A head that was dated in the future is overruled by one with the right time.
-fn set_back(state: &State, action: &Action) -> Option<(Timestamp, Timestamp)> {
-    let Action::HeadPublish { head, cause: Cause::Refresh } = action else {
-        return None;
-    };
-    let next: Head = head.peek(Some(state.org)).ok()?;
-    let before = state.heads_at(next.version.checked_sub(1)?).next()?.head.issued_at;
-    (next.issued_at + AHEAD < before).then_some((before, next.issued_at))
+fn set_back(state: &State, next: &Head) -> Option<(Timestamp, Timestamp)> {
+    let before = next.previous.first().and_then(|before| state.head_named(*before))?.head.issued_at;
+    (next.cause == Cause::Refresh && next.issued_at + AHEAD < before).then_some((before, next.issued_at))
 }
 
-/// Of which roots an entry speaks, if it is about trust, and what becomes of them.
-fn trusting<'a>(state: &State, action: &'a Action) -> Option<(Option<Fingerprint>, Option<&'a Turn>)> {
-    let named = |turn: &Turn| {
-        let head: Head = action.head()?.peek(Some(state.org)).ok()?;
-        let line = head.trust.into_iter().find(|it| it.domain == turn.domain && it.version == turn.version)?;
-        Some(state.bundle_named(line.bundle)?.body.sha256_fingerprint)
-    };
-    match action {
-        Action::TrustPublish { bundle, .. } => {
-            let body = bundle.peek::<BundleBody>(Some(state.org)).ok();
-            Some((body.map(|body| body.sha256_fingerprint), None))
-        }
-        Action::TrustActivate { turn, .. } | Action::TrustRollback { turn, .. } | Action::TrustRetire { turn, .. } => {
-            Some((named(turn), Some(turn)))
-        }
-        _ => None,
-    }
+/// The bundle whose fate a head decides.
+fn named_bundle(head: &Head) -> Option<Digest> {
+    let turn = head.cause.turn()?;
+    let line = head.trust.iter().find(|it| it.domain == turn.domain && it.version == turn.version)?;
+    Some(line.bundle)
 }
 
-/// What took the place of a root that was stolen: only such a retirement brings a bundle along.
-fn theft(org: OrgId, action: &Action) -> Option<u64> {
-    let Action::TrustRetire { bundle: Some(bundle), .. } = action else { return None };
-    bundle.peek::<BundleBody>(Some(org)).ok().map(|body| body.trust_bundle_version)
+/// What took the place of a root that was stolen.
+fn theft(head: &Head) -> Option<u64> {
+    let Cause::TrustRetire(turn) = &head.cause else { return None };
+    let lines = || head.trust.iter().filter(|line| line.domain == turn.domain);
+    let stolen = lines().any(|line| line.version == turn.version && line.distrusted);
+    let active = lines().filter(|line| line.state == TrustState::Active).map(|line| line.version).max();
+    active.filter(|_| stolen)
 }
 
 struct Told {
@@ -121,103 +168,119 @@ struct Told {
     fingerprint: Digest,
 }
 
-fn turned(action: &'static str, turn: &Turn, head: &Envelope) -> Told {
-    let version = (Some(turn.version), turn.replaces);
-    Told { action, subject: turn.domain.word().to_owned(), version, fingerprint: head.digest() }
+fn plain(action: &'static str, subject: String, fingerprint: Digest) -> Told {
+    Told { action, subject, version: (None, None), fingerprint }
 }
 
-fn tell(org: OrgId, action: &Action) -> Told {
-    let unreadable = || "unreadable".to_owned();
-    let plain = |action, subject, fingerprint| Told { action, subject, version: (None, None), fingerprint };
-    match action {
-        Action::OrgFound { founding } => plain("org.found", org.to_string(), founding.digest()),
-        Action::SignersInstall { signers, .. } => {
-            let own = signers.peek::<Succession>(Some(org)).map(|body| body.version);
-            let version = own.or_else(|_| signers.peek::<Recovery>(Some(org)).map(|body| body.version)).ok();
-            Told {
-                action: if signers.kind() == Recovery::KIND { "signers.recover" } else { "signers.install" },
-                subject: "signers".to_owned(),
-                version: (version, version.and_then(|version| version.checked_sub(1))),
-                fingerprint: signers.digest(),
-            }
-        }
-        Action::RecoveryBegin { recovery } => {
-            let version = recovery.peek::<Recovery>(Some(org)).ok().map(|body| body.version);
-            let replaces = version.and_then(|version| version.checked_sub(1));
-            let (subject, fingerprint) = ("signers".to_owned(), recovery.digest());
-            Told { action: "recovery.begin", subject, version: (version, replaces), fingerprint }
-        }
-        Action::TrustActivate { head, turn } => turned("bootstrap_trust.activate", turn, head),
-        Action::TrustRollback { head, turn, .. } => turned("bootstrap_trust.rollback", turn, head),
-        Action::TrustRetire { head, turn, .. } => turned("bootstrap_trust.retire", turn, head),
-        Action::TrustPublish { bundle, .. } => {
-            let body = bundle.peek::<BundleBody>(Some(org)).ok();
-            Told {
-                action: "bootstrap_trust.publish",
-                subject: body.as_ref().map_or_else(unreadable, |body| body.domain.word().to_owned()),
-                version: body.map_or((None, None), |body| (Some(body.trust_bundle_version), body.replaces_version)),
-                fingerprint: bundle.digest(),
-            }
-        }
-        Action::HeadPublish { head, cause } => {
-            let version = head.peek::<Head>(Some(org)).ok().map(|head| head.version);
-            let (action, subject) = match cause {
-                Cause::Founding => ("head.publish", "founding".to_owned()),
-                Cause::Refresh => ("head.refresh", "head".to_owned()),
-                Cause::NodeRevoke { name, .. } => ("node.revoke", name.to_string()),
-                Cause::InviteRevoke { invite } => ("invite.revoke", invite.to_string()),
-                Cause::MandateChange { gateway } => ("mandate.change", gateway.to_string()),
-                Cause::GatewayAdd { gateway } => ("gateway.add", gateway.to_string()),
-                Cause::GatewayMove { gateway } => ("gateway.move", gateway.to_string()),
-                Cause::GatewayRemove { gateway } => ("gateway.remove", gateway.to_string()),
-                Cause::Restore => ("org.restore", "ledger".to_owned()),
-                Cause::FleetPublish => ("fleet.publish", "fleet".to_owned()),
-                Cause::FleetRollback { to } => ("fleet.rollback", format!("head {to}")),
-                Cause::PrincipalRevoke { principal } => ("principal.revoke", principal.to_string()),
-            };
-            let replaces = version.filter(|version| *version > 1).map(|version| version - 1);
-            Told { action, subject, version: (version, replaces), fingerprint: head.digest() }
-        }
-        Action::ReleasePublish { release, .. } => {
-            let number = release.peek::<Release>(Some(org)).ok().map(|release| release.number);
-            let replaces = number.filter(|number| *number > 1).map(|number| number - 1);
-            let (subject, fingerprint) = ("agents".to_owned(), release.digest());
-            Told { action: "release.publish", subject, version: (number, replaces), fingerprint }
-        }
-        Action::InviteCreate { invite } => {
-            let body = invite.peek::<Invite>(Some(org)).ok();
-            plain("invite.create", body.map_or_else(unreadable, |body| body.id.to_string()), invite.digest())
-        }
-        Action::InviteConfirm { confirmation } => {
-            let body = confirmation.peek::<Confirmation>(Some(org)).ok();
-            let ids = |body: Confirmation| body.invites.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-            plain("invite.confirm", body.map_or_else(unreadable, ids), confirmation.digest())
-        }
-        Action::ManifestConfirm { consent, name } => plain("manifest.confirm", name.to_string(), consent.digest()),
-        Action::NodeApprove { decision, name } => {
-            let denied = decision.peek::<Decision>(Some(org)).is_ok_and(|body| body.verdict == Verdict::Deny);
-            plain(if denied { "node.deny" } else { "node.approve" }, name.to_string(), decision.digest())
-        }
-        Action::InviteApprove { waiver } if waiver.kind() == Decision::KIND => {
-            let about = waiver.peek::<Decision>(Some(org)).map_or_else(|_| unreadable(), |body| body.about.to_string());
-            plain("invite.unapprove", about, waiver.digest())
-        }
-        Action::InviteApprove { waiver } => {
-            let names = |body: Waiver| body.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-            let body = waiver.peek::<Waiver>(Some(org)).ok();
-            plain("invite.approve", body.map_or_else(unreadable, names), waiver.digest())
-        }
-        Action::NodeSuspend { suspension, name } => plain("node.suspend", name.to_string(), suspension.digest()),
-        Action::NodeAdmit { admission } => {
-            let claim = admission.peek::<Admission>(Some(org)).and_then(|body| body.claim.peek::<Claim>(Some(org)));
-            plain("node.admit", claim.map_or_else(|_| unreadable(), |claim| claim.name.to_string()), admission.digest())
+fn unreadable() -> String {
+    "unreadable".to_owned()
+}
+
+fn tell_own(org: OrgId, signed: &SignedEntry) -> Told {
+    match &signed.entry.action {
+        Action::NodeAdmit { claim, .. } => {
+            let name = claim.peek::<Claim>(Some(org)).map_or_else(|_| unreadable(), |claim| claim.name.to_string());
+            plain("node.admit", name, signed.digest)
         }
         Action::NodeJoin { node_key, name } => plain("node.join", name.to_string(), *node_key),
         Action::NodeLeave { leave, name } => {
             let key = leave.peek::<Leave>(Some(org)).map_or(leave.digest(), |leave| leave.node_key.digest());
             plain("node.leave", name.to_string(), key)
         }
+        Action::Take { envelope } => plain("take", envelope.kind().to_owned(), envelope.digest()),
     }
+}
+
+fn tell_taken(org: OrgId, envelope: &Envelope) -> Told {
+    let (org, digest) = (Some(org), envelope.digest());
+    match envelope.kind() {
+        FoundingRecord::KIND => plain("org.found", OrgId(digest.0).to_string(), digest),
+        Head::KIND => envelope
+            .peek(org)
+            .map_or_else(|_| plain("head.publish", unreadable(), digest), |head| tell_head(&head, digest)),
+        Succession::KIND | Recovery::KIND => {
+            let own = envelope.peek::<Succession>(org).map(|body| body.version);
+            let version = own.or_else(|_| envelope.peek::<Recovery>(org).map(|body| body.version)).ok();
+            let action = if envelope.kind() == Recovery::KIND { "recovery.begin" } else { "signers.sign" };
+            let version = (version, version.and_then(|version| version.checked_sub(1)));
+            Told { action, subject: "signers".to_owned(), version, fingerprint: digest }
+        }
+        BundleBody::KIND => {
+            let body = envelope.peek::<BundleBody>(org).ok();
+            let subject = body.as_ref().map_or_else(unreadable, |body| body.domain.word().to_owned());
+            let version = body.map_or((None, None), |body| (Some(body.trust_bundle_version), body.replaces_version));
+            Told { action: "bootstrap_trust.publish", subject, version, fingerprint: digest }
+        }
+        Release::KIND => {
+            let number = envelope.peek::<Release>(org).ok().map(|release| release.number);
+            let replaces = number.filter(|number| *number > 1).map(|number| number - 1);
+            Told {
+                action: "release.sign",
+                subject: "agents".to_owned(),
+                version: (number, replaces),
+                fingerprint: digest,
+            }
+        }
+        Invite::KIND => {
+            let id = envelope.peek::<Invite>(org).map_or_else(|_| unreadable(), |body| body.id.to_string());
+            plain("invite.create", id, digest)
+        }
+        Waiver::KIND => {
+            let names = |body: Waiver| body.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            plain("invite.approve", envelope.peek::<Waiver>(org).map_or_else(|_| unreadable(), names), digest)
+        }
+        Decision::KIND => {
+            let body = envelope.peek::<Decision>(org).ok();
+            let denied = body.as_ref().is_some_and(|body| body.verdict == Verdict::Deny);
+            let about = body.map_or_else(unreadable, |body| body.about.to_string());
+            plain(if denied { "node.deny" } else { "node.approve" }, about, digest)
+        }
+        Suspension::KIND => {
+            let name = envelope.peek::<Suspension>(org).map_or_else(|_| unreadable(), |body| body.name.to_string());
+            plain("node.suspend", name, digest)
+        }
+        Consent::KIND => {
+            let name = envelope.peek::<Consent>(org).map_or_else(|_| unreadable(), |body| body.name.to_string());
+            plain("manifest.confirm", name, digest)
+        }
+        _ => plain("take", envelope.kind().to_owned(), digest),
+    }
+}
+
+fn tell_head(head: &Head, fingerprint: Digest) -> Told {
+    let turned = |action, turn: &Turn| {
+        let version = (Some(turn.version), turn.replaces);
+        Told { action, subject: turn.domain.word().to_owned(), version, fingerprint }
+    };
+    let before = |version: u64| version.checked_sub(1).filter(|before| *before > 0);
+    let (action, subject) = match &head.cause {
+        Cause::TrustPublish(turn) => return turned("bootstrap_trust.publish", turn),
+        Cause::TrustActivate(turn) => return turned("bootstrap_trust.activate", turn),
+        Cause::TrustRollback(turn) => return turned("bootstrap_trust.rollback", turn),
+        Cause::TrustRetire(turn) => return turned("bootstrap_trust.retire", turn),
+        Cause::ReleasePublish { number } => {
+            let version = (Some(*number), before(*number));
+            return Told { action: "release.publish", subject: "agents".to_owned(), version, fingerprint };
+        }
+        Cause::SignersInstall => {
+            let version = (Some(head.signers.version), before(head.signers.version));
+            return Told { action: "signers.install", subject: "signers".to_owned(), version, fingerprint };
+        }
+        Cause::Founding => ("head.publish", "founding".to_owned()),
+        Cause::Refresh => ("head.refresh", "head".to_owned()),
+        Cause::NodeRevoke { name, .. } => ("node.revoke", name.to_string()),
+        Cause::NodeList { name, .. } => ("node.list", name.to_string()),
+        Cause::InviteRevoke { invite } => ("invite.revoke", invite.to_string()),
+        Cause::MandateChange { gateway } => ("mandate.change", gateway.to_string()),
+        Cause::GatewayAdd { gateway } => ("gateway.add", gateway.to_string()),
+        Cause::GatewayMove { gateway } => ("gateway.move", gateway.to_string()),
+        Cause::GatewayRemove { gateway } => ("gateway.remove", gateway.to_string()),
+        Cause::GatewayReopen { gateway } => ("gateway.reopen", gateway.to_string()),
+        Cause::FleetPublish => ("fleet.publish", "fleet".to_owned()),
+        Cause::FleetRollback { to } => ("fleet.rollback", format!("head {to}")),
+        Cause::PrincipalRevoke { principal } => ("principal.revoke", principal.to_string()),
+    };
+    Told { action, subject, version: (Some(head.version), before(head.version)), fingerprint }
 }
 
 impl Line {
@@ -232,7 +295,7 @@ impl Line {
     /// Whether the line is about `subject`: its own subject, its actor, or the invite behind an admission.
     pub fn concerns(&self, subject: &str, state: &State) -> bool {
         let by_invite = || {
-            let through = |member: &MemberRecord| member.admission.invite().is_some_and(|id| id.to_string() == subject);
+            let through = |member: &MemberRecord| member.admission.invite.is_some_and(|id| id.to_string() == subject);
             let here = |member: &MemberRecord| member.claim().name.as_str() == self.subject;
             self.action.starts_with("node.") && state.members.values().any(|member| here(member) && through(member))
         };

@@ -1,62 +1,34 @@
-//! Signers let a claim in or turn it away, or waive that anybody looks.
+//! What signers said of claims: yes, no, or that nobody need look.
 
 use std::collections::BTreeSet;
 
-use identity::envelope::Envelope;
-use identity::id::{Digest, OrgId};
-use identity::key::PublicKey;
-use identity::principal::{Author, NodeName};
+use identity::envelope::{Envelope, Payload as _};
+use identity::id::Digest;
+use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::approve::{Approved, Decision, Verdict, Waiver, voices};
-use crate::entry::SignedEntry;
+use crate::approve::{Approved, Verdict, Waiver};
 use crate::invite::Invite;
-use crate::state::{State, Void, bad};
+use crate::ledger::counts::{NotCounted, counts};
+use crate::state::{InviteRecord, State};
 
 impl State {
-    pub(crate) fn decide(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {
-        let (org, kept) = self.spoken(signed, envelope)?;
-        let decision: Decision = kept.peek(Some(org)).map_err(|why| bad(&why))?;
-        let words = self.decisions.entry(decision.about).or_default();
-        words.entry(decision.verdict).and_modify(|known| known.merge(&kept)).or_insert(kept);
-        Ok(())
-    }
-
-    pub(crate) fn waive(&mut self, signed: &SignedEntry, envelope: &Envelope) -> Result<(), Void> {
-        let (org, kept) = self.spoken(signed, envelope)?;
-        let waiver: Waiver = kept.peek(Some(org)).map_err(|why| bad(&why))?;
-        if waiver.until.since(waiver.from) > Waiver::LONGEST {
-            return Err(Void::BadObject("it waives for too long".to_owned()));
-        }
-        self.waivers.entry(kept.digest()).and_modify(|known| known.merge(&kept)).or_insert(kept);
-        Ok(())
-    }
-
-    /// Signed at least by the signer in whose chain it stands; only signatures of that time's signers are kept.
-    fn spoken(&self, signed: &SignedEntry, envelope: &Envelope) -> Result<(OrgId, Envelope), Void> {
-        let Author::Signer(_) = &signed.entry.author else {
-            return Err(Void::BeyondPower);
-        };
-        let keys: BTreeSet<PublicKey> = self.signers_before(signed).quorum.keys();
-        let own = envelope.signers_among(&[signed.entry.key].into());
-        if own.is_empty() || !keys.contains(&signed.entry.key) {
-            return Err(Void::BadObject("its author has not signed it".to_owned()));
-        }
-        Ok((self.org, envelope.kept(&keys)))
-    }
-
-    /// Did a signer ever say no to this claim or admission? A no stands, also when that signer is gone.
+    /// Did a signer of the set in force say no to this claim, or to this waiver?
     pub fn is_denied(&self, about: Digest) -> bool {
-        self.decisions.get(&about).is_some_and(|words| words.contains_key(&Verdict::Deny))
+        self.denied.contains(&about)
     }
 
-    /// The threshold of today's signers said yes to this admission and none said no: it stays, although its invite or
-    /// its gateway was taken back.
-    pub(crate) fn is_let_stay(&self, admission: Digest) -> bool {
-        let signers = self.signer_set();
-        let said = self.decisions.get(&admission).and_then(|words| words.get(&Verdict::Approve));
-        let enough = said.is_some_and(|envelope| voices(envelope, signers) >= signers.quorum.threshold());
-        enough && !self.is_denied(admission)
+    /// The names of those who signed it, of all who ever signed for this org.
+    pub fn signers_of_object(&self, object: &Envelope) -> Vec<String> {
+        let signers: Vec<_> = self.signer_sets().flat_map(|set| set.quorum.signers()).collect();
+        let keys = object.signers_among(&signers.iter().map(|signer| signer.key).collect());
+        let names = signers.iter().filter(|signer| keys.contains(&signer.key)).map(|signer| signer.name.to_string());
+        names.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Have not enough of the signers in force signed it?
+    pub fn is_outdated(&self, record: &InviteRecord) -> bool {
+        matches!(counts::<Invite>(&record.envelope, &self.ground), Err(NotCounted::NotSigned { .. }))
     }
 
     /// Those that nobody has ended.
@@ -67,8 +39,13 @@ impl State {
     /// The yes that lets this claim in now, if there is one. Only today's signers count.
     pub fn approval_of(&self, invite: &Invite, claim: Digest, name: &NodeName, at: Timestamp) -> Option<&Envelope> {
         let said = self.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
-        let signers = [self.signer_set().clone()];
-        let holds = |envelope: &&Envelope| Approved::check(envelope, (invite, claim), name, at, &signers).is_some();
+        let signers = self.signer_set();
+        // A waiver needs the threshold of those in force, whatever the invite asks for.
+        let stands =
+            |envelope: &Envelope| envelope.kind() != Waiver::KIND || counts::<Waiver>(envelope, &self.ground).is_ok();
+        let holds = |envelope: &&Envelope| {
+            Approved::check(envelope, (invite, claim), name, at, signers).is_some() && stands(envelope)
+        };
         said.into_iter().chain(self.open_waivers()).find(holds)
     }
 }

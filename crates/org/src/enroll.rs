@@ -4,13 +4,15 @@ use std::net::IpAddr;
 
 use identity::envelope::Envelope;
 use identity::id::{Digest, InviteId};
+use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
 use crate::admission::{Claim, ClaimAuthority};
 use crate::invite::{Approval, Invite, InviteKind, Uses};
+use crate::ledger::fold::Why;
 use crate::refusal::Refusal;
-use crate::state::{InviteRecord, MemberRecord, Standing, State};
+use crate::state::{AdmissionRecord, InviteRecord, MemberRecord, Standing, State};
 
 /// An attempt to join, as the gateway sees it.
 #[derive(Debug, Clone, Copy)]
@@ -57,11 +59,14 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
     if state.revocations.node_keys.contains(&key) {
         return Err(Refusal::KeyRevoked);
     }
+    if state.fold.left.contains(&key) {
+        return Err(Refusal::KeyLeft);
+    }
     check_replaced(state, claim)?;
     let record = match claim.authority {
         ClaimAuthority::Invite(id) => {
-            let (_, record) = state.invite(id).ok_or(Refusal::InviteUnknown { invite: id })?;
-            Some(record).filter(|record| record.invite.kind.is_proven()).ok_or(Refusal::InviteUnknown { invite: id })?
+            let record = state.invite_at(id, voice_of(state, attempt.gateway));
+            record.filter(|record| record.invite.kind.is_proven()).ok_or(Refusal::InviteUnknown { invite: id })?
         }
         ClaimAuthority::Pattern => fitting_pattern(state, attempt)?,
         ClaimAuthority::Signers => return Err(Refusal::NotPermitted { needed: "signer".into() }),
@@ -69,10 +74,16 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
     if let Some(member) = state.members.get(&key) {
         return again(state, (key, member), record, claim);
     }
+    // The operators' map may list it although the chain of who let it in is not here.
+    if let Some(name) = state.fold.listed.get(&key).filter(|name| **name != claim.name) {
+        return Err(Refusal::NameTaken { name: name.clone() });
+    }
     check_open(state, record, attempt)?;
+    if state.is_denied(attempt.claimed) {
+        return Err(Refusal::Denied);
+    }
     match record.invite.approval {
         Approval::None => Ok(Verdict::Admit { invite: record, approval: None }),
-        Approval::Human if state.is_denied(attempt.claimed) => Err(Refusal::Denied),
         Approval::Human => {
             let approval = state.approval_of(&record.invite, attempt.claimed, &claim.name, attempt.now);
             Ok(approval.map_or(Verdict::Wait { invite: record }, |approval| Verdict::Admit {
@@ -93,7 +104,7 @@ fn again<'a>(
     if member.left {
         return Err(Refusal::KeyLeft);
     }
-    if !record.spent.contains_key(&key) || member.claim() != claim {
+    if member.admission.invite != Some(record.invite.id) || member.claim() != claim {
         // Under another invite or another claim: one key, one node.
         return Err(Refusal::NameTaken { name: member.claim().name.clone() });
     }
@@ -104,23 +115,25 @@ fn again<'a>(
     }
 }
 
+fn voice_of(state: &State, gateway: &NodeName) -> Option<PublicKey> {
+    state.head().and_then(|head| head.head.mandate_of(gateway)).map(|mandate| mandate.voice)
+}
+
 /// May somebody new come in with it, here and now, as this?
 fn check_open(state: &State, record: &InviteRecord, attempt: Attempt<'_>) -> Result<(), Refusal> {
     if state.revocations.invite_is_revoked(record.invite.id) {
         return Err(Refusal::InviteRevoked);
     }
-    if state.is_unconfirmed(record) {
-        return Err(Refusal::InviteUnconfirmed);
-    }
-    let current = state.signer_set();
-    if record.invite.signers != current.version && current.open::<Invite>(&record.envelope).is_err() {
+    if state.is_outdated(record) {
         return Err(Refusal::InviteOutdated);
     }
     record.invite.check_time(attempt.now)?;
-    match (record.invite.right_of(attempt.gateway), record.uses_left(attempt.gateway)) {
-        (None, _) => return Err(Refusal::InviteNotHere),
-        (Some(Uses::Limited(uses)), Some(0)) => return Err(Refusal::InviteUsedUp { uses }),
-        (Some(_), _) => {}
+    let voice = voice_of(state, attempt.gateway);
+    let spent = voice.and_then(|voice| record.spent_at.get(&voice)).copied().unwrap_or(0);
+    match voice.and_then(|voice| record.invite.right_of(voice)) {
+        None => return Err(Refusal::InviteNotHere),
+        Some(Uses::Limited(uses)) if spent >= uses => return Err(Refusal::InviteUsedUp { uses }),
+        Some(Uses::Limited(_) | Uses::Unlimited) => {}
     }
     record.invite.check_network(attempt.source)?;
     record.invite.check_claim(attempt.claim)
@@ -132,7 +145,7 @@ fn fitting_pattern<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<&'a Inv
     let key = attempt.claim.node_key.digest();
     let mut patterns = state.invites.values().filter(|record| record.invite.kind == InviteKind::Pattern);
     if let Some(member) = state.members.get(&key) {
-        let through = |record: &&InviteRecord| member.admission.invite() == Some(record.invite.id);
+        let through = |record: &&InviteRecord| member.admission.invite == Some(record.invite.id);
         return patterns.find(through).ok_or_else(|| Refusal::NameTaken { name: member.claim().name.clone() });
     }
     patterns.find(|record| check_open(state, record, attempt).is_ok()).ok_or(Refusal::NoPattern)
@@ -163,7 +176,14 @@ pub fn check_name_is_free(state: &State, claim: &Claim, published: Option<Digest
     if mandated && !handed_on {
         return Err(Refusal::NameTaken { name: name.clone() });
     }
-    let holder = state.holder(name).filter(|member| Some(member.claim().node_key.digest()) != replaced);
+    // Two that want one name both wait; a third would wait with them.
+    let contested = |it: &AdmissionRecord| {
+        let why = state.fold.waiting.get(&it.digest).map(|waiting| &waiting.why);
+        it.claim.name == *name && why == Some(&Why::Contested)
+    };
+    let contests = state.named(name).find(|member| member.admissions().any(contested));
+    let holder = state.holder(name).or(contests);
+    let holder = holder.filter(|member| Some(member.claim().node_key.digest()) != replaced);
     match (holder, published) {
         (None, None) => Ok(()),
         (Some(_), _) | (_, Some(_)) => Err(Refusal::NameTaken { name: name.clone() }),

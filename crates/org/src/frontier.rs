@@ -1,95 +1,75 @@
-//! How far each author's chain is known.
+//! How far each gateway's chain is here.
 
 use std::collections::BTreeMap;
 
 use identity::envelope::Payload;
-pub use identity::head::Place;
-use identity::head::{Cut, Epoch};
-use identity::principal::Author;
+use identity::head::Recorded;
+use identity::key::PublicKey;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-const fn order(place: &Place) -> (u32, u64) {
-    (place.epoch, place.seq)
-}
+use crate::ledger::chain::{Entries, Written};
 
-/// Chains keep counting through epochs: no place is higher for a later epoch alone.
-const fn reaches(known: &Place, epoch: u32, seq: u64) -> bool {
-    known.epoch >= epoch && known.seq >= seq
-}
-
-/// The last known place of each author.
+/// Of each voice the last place up to which no place is empty, and the entry there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Frontier(pub BTreeMap<Author, Place>);
+pub struct Frontier(pub BTreeMap<PublicKey, Recorded>);
 
 impl Frontier {
-    pub fn place_of(&self, author: &Author) -> Option<&Place> {
-        self.0.get(author)
+    pub fn of(chains: &BTreeMap<PublicKey, Entries>) -> Self {
+        Self(chains.iter().filter_map(|(voice, entries)| Some((*voice, end(entries)?))).collect())
+    }
+
+    pub fn place_of(&self, voice: &PublicKey) -> Option<Recorded> {
+        self.0.get(voice).copied()
+    }
+
+    pub fn seq_of(&self, voice: &PublicKey) -> u64 {
+        self.0.get(voice).map_or(0, |place| place.seq)
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True if `self` knows the place and all before it.
-    pub fn covers(&self, at: &Cut) -> bool {
-        self.0.get(&at.author).is_some_and(|known| reaches(known, at.epoch, at.seq))
-    }
-
     pub fn covers_all(&self, other: &Self) -> bool {
-        let reached = |(author, place): (&Author, &Place)| {
-            self.0.get(author).is_some_and(|known| reaches(known, place.epoch, place.seq))
-        };
-        other.0.iter().all(reached)
+        other.0.iter().all(|(voice, place)| self.seq_of(voice) >= place.seq)
     }
 
-    /// Where both are at one place of a chain, and another entry stands there: one of them is of a branch.
-    pub fn parts_from(&self, other: &Self) -> bool {
-        let parted = |(author, place): (&Author, &Place)| {
-            let own = self.0.get(author);
-            own.is_some_and(|own| (own.epoch, own.seq) == (place.epoch, place.seq) && own.digest != place.digest)
+    /// Voices of which another entry is known there at the very place that is known here: one of them is of a branch.
+    pub fn parted<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = PublicKey> + 'a {
+        let parted = |(voice, place): (&PublicKey, &Recorded)| {
+            let own = self.0.get(voice)?;
+            (own.seq == place.seq && own.digest != place.digest).then_some(*voice)
         };
-        other.0.iter().any(parted)
+        other.0.iter().filter_map(parted)
     }
 
-    /// Keeps the higher place of each author.
+    /// Keeps the higher place of each voice.
     pub fn raise(&mut self, other: &Self) {
-        for (author, place) in &other.0 {
-            match self.0.get(author) {
-                Some(known) if order(known) >= order(place) => {}
-                _ => {
-                    self.0.insert(author.clone(), *place);
-                }
+        for (voice, place) in &other.0 {
+            let known = self.0.entry(*voice).or_insert(*place);
+            if place.seq > known.seq {
+                *known = *place;
             }
         }
     }
 
-    /// What is left of it once an epoch has begun: places on branches that were given up become the ones kept.
-    #[must_use]
-    pub fn within(&self, epoch: &Epoch) -> Self {
-        let keep = |(author, place): (&Author, &Place)| {
-            let kept = epoch.after.get(author);
-            // Two copies of one folder may have written another entry at the very place that was kept.
-            let other = place.epoch < epoch.number
-                && kept.is_some_and(|kept| kept.seq == place.seq && kept.digest != place.digest);
-            let gone = other || epoch.gave_up(author, place.epoch, place.seq);
-            let place = if gone { *epoch.after.get(author)? } else { *place };
-            Some((author.clone(), place))
-        };
-        Self(self.0.iter().filter_map(keep).collect())
+    /// How many entries that is.
+    pub fn entries(&self) -> u64 {
+        self.0.values().map(|place| place.seq).fold(0, u64::saturating_add)
     }
+}
 
-    pub fn cuts(&self) -> Vec<Cut> {
-        let cut =
-            |(author, place): (&Author, &Place)| Cut { author: author.clone(), epoch: place.epoch, seq: place.seq };
-        self.0.iter().map(cut).collect()
+fn end(entries: &Entries) -> Option<Recorded> {
+    let mut places: BTreeMap<u64, &Written> = BTreeMap::new();
+    // No chain has a place before the first.
+    for written in entries.values().filter(|written| written.seq > 0) {
+        // Of two at one place the lower digest: they come in that order.
+        places.entry(written.seq).or_insert(written);
     }
-
-    /// Grows along every step of history: if A is in B's past, A's height is the smaller one.
-    pub fn height(&self) -> u64 {
-        self.0.values().fold(0, |sum, place| sum.saturating_add(place.seq).saturating_add(u64::from(place.epoch) << 40))
-    }
+    let linked = (1..).zip(places.values()).take_while(|(seq, written)| written.seq == *seq);
+    linked.last().map(|(_, written)| written.place())
 }
 
 /// A gateway's signed word about its own chain, handed to nodes and operators, who show it again later: a gateway
@@ -97,42 +77,49 @@ impl Frontier {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tip {
-    pub author: Author,
-    pub place: Place,
+    pub voice: PublicKey,
+    pub place: Recorded,
     pub at: Timestamp,
 }
 
 impl Payload for Tip {
     const KIND: &'static str = "tip";
-    const SCHEMA: u32 = 1;
+    const SCHEMA: u32 = 2;
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use identity::id::Digest;
+    use identity::key::{EdKey, Sign as _};
 
-    #[test]
-    fn a_later_epoch_makes_no_lower_place_a_higher_one() {
-        let author = Author::Signer("ann".parse().unwrap());
-        let at = |epoch, seq| Frontier([(author.clone(), Place { epoch, seq, digest: Digest([0; 32]) })].into());
-        // Whoever saw fifty entries is not content with two, whatever epoch a gateway says they are of.
-        assert!(!at(9, 2).covers_all(&at(1, 50)));
-        assert!(!at(9, 2).covers(&Cut { author: author.clone(), epoch: 1, seq: 50 }));
-        assert!(!at(1, 50).covers_all(&at(2, 2)));
-        assert!(at(2, 51).covers_all(&at(1, 50)));
+    use super::*;
+    use crate::ledger::chain::Act;
+
+    fn voice() -> PublicKey {
+        EdKey::from_seed(&[7; 32]).public()
+    }
+
+    fn at(seq: u64, digest: u8) -> Frontier {
+        Frontier([(voice(), Recorded { seq, digest: Digest([digest; 32]) })].into())
     }
 
     #[test]
-    fn what_another_copy_wrote_at_the_place_that_was_kept_was_given_up() {
-        let author = Author::Gateway("quay".parse().unwrap());
-        let at = |seq, digest: u8| {
-            Frontier([(author.clone(), Place { epoch: 1, seq, digest: Digest([digest; 32]) })].into())
+    fn it_reaches_as_far_as_no_place_is_empty() {
+        let written = |seq: u64| {
+            let (digest, at) = (Digest([u8::try_from(seq).unwrap(); 32]), Timestamp::from_unix(1));
+            (digest, Written { digest, voice: voice(), seq, previous: None, at, act: Act::Take })
         };
-        let epoch = Epoch { number: 2, after: at(5, 1).0 };
-        assert_eq!(at(5, 2).within(&epoch), at(5, 1), "the other branch");
-        assert_eq!(at(7, 2).within(&epoch), at(5, 1), "beyond what was kept");
-        assert_eq!(at(4, 3).within(&epoch), at(4, 3), "before it");
-        assert!(at(5, 2).parts_from(&at(5, 1)) && !at(5, 1).parts_from(&at(5, 1)) && !at(4, 2).parts_from(&at(5, 1)));
+        let reached = |places: &[u64]| {
+            let entries: Entries = places.iter().map(|seq| written(*seq)).collect();
+            Frontier::of(&[(voice(), entries)].into()).seq_of(&voice())
+        };
+        assert_eq!([reached(&[1, 2, 3]), reached(&[1, 2, 4]), reached(&[2, 3]), reached(&[0, 1, 2])], [3, 2, 0, 2]);
+    }
+
+    #[test]
+    fn another_entry_at_the_same_place_is_of_a_branch() {
+        assert_eq!(at(5, 1).parted(&at(5, 2)).collect::<Vec<_>>(), [voice()]);
+        assert_eq!(at(5, 1).parted(&at(5, 1)).chain(at(4, 1).parted(&at(5, 2))).count(), 0);
+        assert!(at(5, 1).covers_all(&at(5, 2)) && !at(4, 1).covers_all(&at(5, 1)));
     }
 }

@@ -78,7 +78,7 @@ impl CheckedRequest {
     }
 }
 
-/// The issuing keys of a gateway, and those that it would use next. Signed by its voice, so that one gateway can hand on
+/// The issuing keys of a gateway, and what it would use next. Signed by its voice, so that one gateway can hand on
 /// another's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,6 +90,8 @@ pub struct Issuers {
     /// Certificate requests of keys that lie ready. They are used once a mandate names them.
     pub spare_identity: Bytes,
     pub spare_endpoint: Bytes,
+    /// The voice in which it would begin another chain, once a mandate names it.
+    pub spare_voice: PublicKey,
     pub at: Timestamp,
 }
 
@@ -105,7 +107,7 @@ impl Issuers {
 
 impl Payload for Issuers {
     const KIND: &'static str = "issuers";
-    const SCHEMA: u32 = 1;
+    const SCHEMA: u32 = 2;
 }
 
 /// What a new gateway is handed: certificates for its issuing keys, and what the org is. Each part is checked against

@@ -1,14 +1,17 @@
 //! An admission as its gateway makes it: of parts that were checked, so that the maker need not check it again.
 
+use std::sync::Arc;
+
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::id::{InviteId, OrgId};
-use identity::key::{PublicKey, Sign};
-use identity::principal::NodeName;
-use identity::time::Timestamp;
+use identity::key::PublicKey;
 
-use crate::admission::{Admission, Admitted, BadAdmission, Claim};
+use crate::admission::Claim;
 use crate::enroll::Verdict;
+use crate::entry::{Action, SignedEntry};
 use crate::invite::{Approval, Invite};
+use crate::ledger::chain::{Act, Written};
+use crate::ledger::evidence::{BadEvidence, Evidence, check_named};
 
 /// A claim that its invite's key and its node key have signed, and the key that it takes the place of, if any. Built
 /// only by checking them all.
@@ -63,56 +66,54 @@ impl KnownInvite {
     }
 }
 
-/// An admission that was sealed here, of parts that were checked here: its maker need not check it again. Built only
-/// by `seal`; everybody else checks the bytes.
+/// An admission that is written here, of parts that were checked here: its maker need not check it again. Built only by
+/// `new`; everybody else reads the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Granted {
-    envelope: Envelope,
-    voice: PublicKey,
-    admitted: Admitted,
+    action: Action,
+    claim: Claim,
+    invite: Invite,
 }
 
 impl Granted {
-    /// Seals what `Admission::check` will accept.
-    pub fn seal(
-        org: OrgId,
-        proven: ProvenClaim,
-        known: KnownInvite,
-        (gateway, voice): (&NodeName, &dyn Sign),
-        at: Timestamp,
-    ) -> Result<Self, BadAdmission> {
+    pub fn new(proven: ProvenClaim, known: KnownInvite) -> Result<Self, BadEvidence> {
         let ProvenClaim { envelope: signed_claim, claim, invite: under } = proven;
-        let KnownInvite { envelope: invite_envelope, invite, approval } = known;
+        let KnownInvite { envelope, invite, approval } = known;
         if !matches!(claim.node_key, PublicKey::P256(_)) {
-            return Err(BadAdmission::NotANodeKey);
+            return Err(BadEvidence::NotANodeKey);
         }
         if under != invite.id {
-            return Err(BadAdmission::BeyondInvite);
+            return Err(BadEvidence::NoAuthority);
         }
-        invite.check_covers(&claim, at)?;
-        if invite.approval == Approval::Human && approval.is_none() {
-            return Err(BadAdmission::NotApproved);
-        }
+        check_named(&claim, &invite)?;
         let approval = approval.filter(|_| invite.approval == Approval::Human);
-        let invite = Some((invite_envelope.digest(), invite));
-        let (gateway, invite_envelope) = (gateway.clone(), Some(invite_envelope));
-        let claimed = signed_claim.digest();
-        let body = Admission { claim: signed_claim, invite: invite_envelope, approval, gateway: gateway.clone(), at };
-        let envelope = Envelope::seal(Some(org), &body)?.signed(voice)?;
-        let admitted = Admitted { digest: envelope.digest(), claim, claimed, invite, gateway, at };
-        Ok(Self { envelope, voice: voice.public(), admitted })
+        let action = Action::NodeAdmit { claim: signed_claim, invite: Some(envelope), approval };
+        Ok(Self { action, claim, invite })
     }
 
-    pub const fn envelope(&self) -> &Envelope {
-        &self.envelope
+    pub const fn action(&self) -> &Action {
+        &self.action
     }
 
     pub const fn node_key(&self) -> PublicKey {
-        self.admitted.claim.node_key
+        self.claim.node_key
     }
 
-    /// What `Admission::check` would find in these bytes, if they are the ones that were sealed by this voice.
-    pub(crate) fn admitted(&self, envelope: &Envelope, voice: PublicKey) -> Option<Admitted> {
-        (self.envelope == *envelope && self.voice == voice).then(|| self.admitted.clone())
+    /// What reading the entry would find, if it is the one that says this.
+    pub(crate) fn written(&self, signed: &SignedEntry) -> Option<Written> {
+        if signed.entry.action != self.action {
+            return None;
+        }
+        let Action::NodeAdmit { claim, invite, approval } = &self.action else { return None };
+        let evidence = Evidence {
+            digest: signed.digest,
+            voice: signed.entry.voice,
+            claim: self.claim.clone(),
+            claimed: claim.digest(),
+            signed_claim: claim.clone(),
+            invite: invite.clone().map(|envelope| (envelope, self.invite.clone())),
+            approval: approval.clone(),
+        };
+        Some(Written::doing(signed, Act::Admit(Arc::new(Ok(evidence)))))
     }
 }

@@ -4,16 +4,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Digest, OrgId};
-use identity::members::NodeLeaf;
-use identity::principal::{Author, NodeName, SignerName};
+use identity::key::PublicKey;
+use identity::members::{ClassLeaf, NodeLeaf};
+use identity::principal::{NodeName, SignerName};
 use identity::signers::{Signer, SignerSet};
 use identity::time::Timestamp;
 
-use crate::admission::{Admission, Claim};
+use crate::admission::Claim;
 use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
+use crate::ledger::fold::Leaves;
 use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
 use crate::renew;
@@ -35,30 +38,21 @@ pub struct Past {
     next: usize,
 }
 
-/// An entry counts when it is dated, and everything before it is: nobody can have seen what was not there.
-fn dated(entries: Vec<SignedEntry>) -> Vec<Dated> {
-    let mut moments: BTreeMap<(Author, u64), Timestamp> = BTreeMap::new();
-    let mut there = BTreeSet::new();
+/// An entry counts when it is dated, and everything before it in its chain is.
+fn dated(mut entries: Vec<SignedEntry>) -> Vec<Dated> {
+    entries.sort_by_key(|signed| signed.entry.seq);
+    let mut moments: BTreeMap<PublicKey, Timestamp> = BTreeMap::new();
     let mut all = Vec::with_capacity(entries.len());
     for signed in entries {
-        let entry = &signed.entry;
-        if !there.insert(signed.digest) {
-            continue;
-        }
-        let own = entry.seq.checked_sub(1).map(|seq| (entry.author.clone(), seq));
-        let seen = entry.seen.0.iter().map(|(author, place)| (author.clone(), place.seq));
-        let before = own.into_iter().chain(seen).filter_map(|place| moments.get(&place)).max().copied();
-        let at = before.map_or(entry.at, |before| before.max(entry.at));
-        moments.insert((entry.author.clone(), entry.seq), at);
-        all.push(Dated { at, signed });
+        let last = moments.entry(signed.entry.voice).or_insert(signed.entry.at);
+        *last = signed.entry.at.max(*last);
+        all.push(Dated { at: *last, signed });
     }
-    // Stable: of one moment, in the order in which they came.
-    all.sort_by_key(|dated| dated.at);
+    all.sort_by_key(|dated| (dated.at, dated.signed.entry.voice, dated.signed.entry.seq));
     all
 }
 
 impl Past {
-    /// From entries in an order in which each comes after what it has seen.
     pub fn of(founding: &Founding, entries: Vec<SignedEntry>) -> Self {
         Self { state: State::of(founding), entries: dated(entries), next: 0 }
     }
@@ -76,58 +70,65 @@ impl Past {
         &self.state
     }
 
-    /// Walks on. What is no part of the ledger changes nothing.
-    pub fn walk_to(&mut self, moment: Timestamp) -> &State {
+    /// Walks on. `map` gives the leaves of the map with a root.
+    pub fn walk_to(&mut self, moment: Timestamp, map: impl Fn(Digest) -> Option<(Leaves, Vec<ClassLeaf>)>) -> &State {
         while let Some(dated) = self.entries.get(self.next).filter(|dated| dated.at <= moment) {
-            let _unfit = self.state.apply(&dated.signed);
+            self.state.take_entry(&dated.signed, dated.at);
             self.next += 1;
+        }
+        self.state.conclude(moment);
+        let named = self.state.head().and_then(|record| record.head.members);
+        let missing = named.filter(|root| !self.state.replica.maps.contains_key(root));
+        if let Some((root, read)) = missing.and_then(|root| Some((root, map(root)?))) {
+            self.state.take_map(root, read);
+            self.state.conclude(moment);
         }
         &self.state
     }
 
     /// The entry that brought a head.
     pub fn brought(&self, head: Digest) -> Option<&Dated> {
-        self.entries.iter().find(|dated| dated.signed.entry.action.head().is_some_and(|it| it.digest() == head))
+        self.entries.iter().find(|dated| taken(&dated.signed).is_some_and(|it| it.digest() == head))
     }
 
     /// Moments at which the rights of these machines may have changed, without any that lie ahead of `now`.
     pub fn turns(&self, now: Timestamp, concerns: impl Fn(&NodeName) -> bool) -> BTreeSet<Timestamp> {
         let mut turns = BTreeSet::new();
         for dated in &self.entries {
-            let action = &dated.signed.entry.action;
-            if action.head().is_some() || named(self.state.org, action).is_some_and(|name| concerns(&name)) {
+            let head = taken(&dated.signed).is_some_and(|it| it.kind() == Head::KIND);
+            if head || named(self.state.org, &dated.signed).is_some_and(|name| concerns(&name)) {
                 turns.insert(dated.at);
             }
-            turns.extend(ends(self.state.org, action));
+            turns.extend(ends(self.state.org, &dated.signed));
         }
         turns.retain(|turn| *turn <= now);
         turns
     }
 }
 
-/// Times at which something changes without an entry.
-fn ends(org: OrgId, action: &Action) -> Vec<Timestamp> {
-    if let Action::NodeSuspend { suspension, .. } = action {
-        let body = suspension.peek::<Suspension>(Some(org));
-        return body.map(|body| body.until).into_iter().collect();
+const fn taken(signed: &SignedEntry) -> Option<&Envelope> {
+    match &signed.entry.action {
+        Action::Take { envelope } => Some(envelope),
+        Action::NodeAdmit { .. } | Action::NodeJoin { .. } | Action::NodeLeave { .. } => None,
     }
-    let head = action.head().and_then(|head| head.peek::<Head>(Some(org)).ok());
-    let mandates = head.into_iter().flat_map(|head| head.mandates);
+}
+
+/// Times at which something changes without an entry.
+fn ends(org: OrgId, signed: &SignedEntry) -> Vec<Timestamp> {
+    let Some(envelope) = taken(signed) else { return Vec::new() };
+    if let Ok(body) = envelope.peek::<Suspension>(Some(org)) {
+        return vec![body.until];
+    }
+    let mandates = envelope.peek::<Head>(Some(org)).into_iter().flat_map(|head| head.mandates);
     mandates.flat_map(|mandate| [mandate.not_before, mandate.not_after]).collect()
 }
 
 /// The machine that an entry is about, if it is about one and brings no head.
-fn named(org: OrgId, action: &Action) -> Option<NodeName> {
-    match action {
-        Action::NodeSuspend { name, .. } | Action::NodeJoin { name, .. } | Action::NodeLeave { name, .. } => {
-            Some(name.clone())
-        }
-        Action::NodeApprove { name, .. } => Some(name.clone()),
-        Action::NodeAdmit { admission } => {
-            let body: Admission = admission.peek(Some(org)).ok()?;
-            body.claim.peek::<Claim>(Some(org)).ok().map(|claim| claim.name)
-        }
-        _ => None,
+fn named(org: OrgId, signed: &SignedEntry) -> Option<NodeName> {
+    match &signed.entry.action {
+        Action::NodeJoin { name, .. } | Action::NodeLeave { name, .. } => Some(name.clone()),
+        Action::NodeAdmit { claim, .. } => claim.peek::<Claim>(Some(org)).ok().map(|claim| claim.name),
+        Action::Take { envelope } => envelope.peek::<Suspension>(Some(org)).ok().map(|body| body.name),
     }
 }
 

@@ -126,8 +126,7 @@ impl fmt::Display for InviteKind {
 pub struct Right {
     pub gateway: NodeName,
     /// The chain in which its uses are spent: a gateway that begins a new one has the rights that are signed anew.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub voice: Option<PublicKey>,
+    pub voice: PublicKey,
     pub uses: Uses,
 }
 
@@ -169,8 +168,9 @@ pub enum Approval {
 }
 
 impl Invite {
-    pub fn right_of(&self, gateway: &NodeName) -> Option<Uses> {
-        self.rights.iter().find(|right| right.gateway == *gateway).map(|right| right.uses)
+    /// What may be spent in the chain of this voice.
+    pub fn right_of(&self, voice: PublicKey) -> Option<Uses> {
+        self.rights.iter().find(|right| right.voice == voice).map(|right| right.uses)
     }
 
     /// All uses together, for people.

@@ -14,32 +14,25 @@ pub mod gateway;
 pub mod executable;
 pub mod release;
 
-// The ledger's entries, and the state that they add up to.
-pub mod frontier;
+// The ledger's entries and its rules, each asked in one place.
 pub mod entry;
-pub mod state;
+pub mod ledger;
+pub mod frontier;
 
-// What signers change: a file for each.
-pub mod signer;
-pub mod recover;
-pub mod restore;
-pub mod head;
-pub mod install;
-pub mod trust;
+// What is true now, and how it comes to be.
 pub mod suspend;
 pub mod suspended;
 pub mod consent;
+pub mod state;
+pub mod signer;
+pub mod head;
+pub mod trust;
 pub mod decide;
-
-// One entry, all entries, and the state as rows.
+pub mod conclude;
 pub mod enroll;
 pub mod grant;
-pub mod effect;
-pub mod fold;
-pub mod derived;
-
-// The ledger's rules, each asked in one place.
-pub mod ledger;
+pub mod take;
+pub mod accept;
 
 // Questions to the state.
 pub mod renew;

@@ -14,11 +14,11 @@ use identity::untrusted::Untrusted;
 use identity::verifier::{BelievedSvid, ProvenSvid, Standard};
 use serde::{Deserialize, Serialize};
 
-use crate::admission::Admission;
 use crate::approve::Decision;
+use crate::entry::SignedEntry;
 use crate::invite::{Approval, Invite};
 use crate::ledger::counts::NotCounted;
-use crate::ledger::evidence::{BadEvidence, Evidence, Parts};
+use crate::ledger::evidence::{BadEvidence, Evidence};
 use crate::ledger::ground::Ground;
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};
 
@@ -200,24 +200,11 @@ fn map_of(envelope: &Envelope, company: Company<'_>) -> Result<Option<Digest>, N
     }
 }
 
-/// Signed by the voice of the gateway that it names, which the head in force must still mandate.
+/// An entry of a gateway's chain; whether that gateway may say so is the judge's to ask.
 fn evidence(envelope: &Envelope, company: Company<'_>) -> Result<Evidence, NotAPeer> {
     let org = company.ground.org;
-    let named: Admission = envelope.peek(Some(org)).map_err(BadEvidence::from)?;
-    let mandates = company.ground.head().map(|head| head.mandates.as_slice()).unwrap_or_default();
-    let mut voices = mandates.iter().filter(|mandate| mandate.gateway == named.gateway).map(|mandate| mandate.voice);
-    let first = voices.next().ok_or(NotMember::NoMandate)?;
-    let signed = |voice: &PublicKey| !envelope.signers_among(&[*voice].into()).is_empty();
-    let voice = std::iter::once(first).chain(voices).find(signed).unwrap_or(first);
-    let admission: Admission = envelope.open_signed_by(Some(org), &[voice]).map_err(BadEvidence::from)?;
-    let parts = Parts {
-        digest: envelope.digest(),
-        voice,
-        claim: &admission.claim,
-        invite: admission.invite.as_ref(),
-        approval: admission.approval.as_ref(),
-    };
-    Ok(Evidence::read(org, parts)?)
+    let signed = SignedEntry::open(org, envelope.clone()).map_err(BadEvidence::from)?;
+    Ok(Evidence::of(org, &signed)?)
 }
 
 /// A peer holds no chains: what they say is not known here.

@@ -16,8 +16,6 @@ pub enum Refusal {
     InviteUnknown { invite: InviteId },
     #[error("the invite was revoked")]
     InviteRevoked,
-    #[error("the invite was made before the gateway's ledger was restored, and nobody has confirmed it since")]
-    InviteUnconfirmed,
     #[error("the invite was signed by people who no longer sign for the org")]
     InviteOutdated,
     #[error("the invite expired at {at}")]
@@ -84,7 +82,7 @@ pub enum Refusal {
     HeadStale { until: Timestamp },
     #[error("the gateway's ledger is older than what was shown to it: it issues nothing until an operator restores it")]
     LedgerBehind,
-    #[error("the gateway was restored from a backup: it issues nothing until operators begin a new epoch")]
+    #[error("the gateway was restored from a backup: it issues nothing until operators have it begin another chain")]
     Restored,
     #[error("no operator's signature over this request and this connection")]
     NotAnOperator,
@@ -130,7 +128,6 @@ impl Refusal {
             | Self::InviteOutdated
             | Self::InviteUsedUp { .. }
             | Self::InviteNotHere => Some("ask an operator for a new one: freehold invite create"),
-            Self::InviteUnconfirmed => Some("ask an operator to confirm it (freehold invite confirm) or for a new one"),
             Self::Suspended { .. } => Some("ask that operator; it ends by itself"),
             Self::NetworkNotAllowed => {
                 Some("join from an allowed network, or ask an operator: freehold invite create --from")
@@ -176,11 +173,11 @@ impl Refusal {
             ),
             Self::HeadStale { .. } => Some("an operator renews it: freehold refresh"),
             Self::LedgerBehind => Some(
-                "was this gateway removed? Then stop it. Else an operator puts the newest copy of its folder in its place; if that is lost: freehold epoch begin",
+                "was this gateway removed? Then stop it. Else an operator looks (freehold status), which hands it what their home has; if nobody has the rest: freehold gateway reopen NAME",
             ),
-            Self::Restored => {
-                Some("an operator looks at what may be missing, then begins the new epoch: freehold epoch begin")
-            }
+            Self::Restored => Some(
+                "an operator looks at what may be missing, then has it begin another chain: freehold gateway reopen NAME",
+            ),
             Self::NotAnOperator => Some("run this where a current signer's key is, or name it with --home"),
             Self::Waiting
             | Self::NoChallenge
@@ -207,7 +204,6 @@ impl Refusal {
             Self::InviteUnknown { .. }
             | Self::InviteRevoked
             | Self::InviteExpired { .. }
-            | Self::InviteUnconfirmed
             | Self::InviteOutdated
             | Self::InviteUsedUp { .. }
             | Self::InviteNotHere

@@ -13,7 +13,6 @@ use identity::text_form;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::invite::Uses;
 use crate::state::{InviteRecord, ReleaseRecord, State};
 
 /// No agent is larger, nor anything else that a gateway hands to strangers.
@@ -172,10 +171,8 @@ impl State {
     }
 
     fn is_live(&self, record: &InviteRecord, now: Timestamp) -> bool {
-        let left = match record.invite.uses() {
-            Uses::Unlimited => true,
-            Uses::Limited(uses) => record.spent_at.values().sum::<u32>() < uses,
-        };
+        // Who spends more than its own right takes nothing from another's.
+        let left = record.invite.rights.iter().any(|right| record.uses_left(&right.gateway) != Some(0));
         left && now < record.invite.expires_at && !self.revocations.invite_is_revoked(record.invite.id)
     }
 }

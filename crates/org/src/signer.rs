@@ -1,66 +1,79 @@
-//! Who signs: the chain of signer sets as the ledger tells it.
+//! Who signs, as this replica has it.
 
-use identity::envelope::Envelope;
-use identity::signers::{SignerSet, Word};
+use identity::envelope::{Envelope, Payload as _};
+use identity::id::Digest;
+use identity::principal::SignerName;
+use identity::signers::{Recovery, Signer, SignerSet};
+use identity::time::Timestamp;
 
-use crate::entry::SignedEntry;
-use crate::state::{Installed, State};
+use crate::ledger::signers::Signers;
+use crate::ledger::step::Step;
+use crate::state::State;
+
+/// As many as a machine keeps in sight. Every caller is told of each: without a bound, whoever has the recovery keys
+/// could make answers so long that nobody could read them, and so keep the signers from objecting.
+pub const MAX_OPEN: usize = 4;
 
 impl State {
-    /// The path from the first set to the one in force. Where one set has two successors, the one that it signed
-    /// itself goes before one by recovery; two of a kind end the path.
-    fn path<'a>(&'a self, among: impl Fn(&Installed) -> bool) -> Vec<&'a Installed> {
-        let mut path: Vec<&'a Installed> = Vec::new();
-        let mut at = &self.first;
-        loop {
-            let follows =
-                |next: &&Installed| next.set.version == at.version + 1 && next.previous == at.id && among(next);
-            let (mut own, mut recovered) = (Vec::new(), Vec::new());
-            for next in self.later.iter().filter(follows) {
-                match next.word {
-                    Word::Signers => own.push(next),
-                    Word::Recovery => recovered.push(next),
-                }
-            }
-            let candidates = if own.is_empty() { recovered } else { own };
-            let [next] = candidates.as_slice() else {
-                return path;
-            };
-            path.push(next);
-            at = &next.set;
-        }
-    }
-
-    /// Two successors of one set exist: nothing may be issued until people have looked.
-    pub fn is_frozen(&self) -> bool {
-        self.path(|_| true).len() != self.later.len()
+    /// Two successors of one set were seen before people could look: nothing may be issued until they have.
+    pub const fn is_frozen(&self) -> bool {
+        matches!(self.signers, Signers::Frozen(_))
     }
 
     /// The set in force.
-    pub fn signer_set(&self) -> &SignerSet {
-        self.path(|_| true).last().map_or(&self.first, |installed| &installed.set)
+    pub const fn signer_set(&self) -> &SignerSet {
+        &self.ground.set
     }
 
-    /// The envelopes that lead from the set of `version` to the one in force.
+    fn path(&self) -> impl DoubleEndedIterator<Item = &Step> {
+        let path: &[Digest] = match &self.signers {
+            Signers::InForce(in_force) => &in_force.path,
+            Signers::Frozen(frozen) => &frozen.path,
+        };
+        path.iter().filter_map(|digest| self.replica.steps.get(digest))
+    }
+
+    /// The envelopes that lead from the set of `version` to the one that signed the head in force: whoever is told of the
+    /// one goes by the other. A set that has signed no head yet is told of with its first.
     pub fn signer_chain(&self, version: u64) -> Vec<Envelope> {
-        let path = self.path(|_| true);
-        let later = path.into_iter().filter(|installed| installed.set.version > version);
-        later.map(|installed| installed.envelope.clone()).collect()
+        let told = self.head().map_or(1, |record| record.head.signers.version);
+        let steps = self.path().filter(|step| step.to.version > version && step.to.version <= told);
+        steps.map(|step| step.envelope.clone()).collect()
     }
 
     /// Every set from the first to the one in force.
     pub fn signer_sets(&self) -> impl DoubleEndedIterator<Item = &SignerSet> {
-        std::iter::once(&self.first).chain(self.path(|_| true).into_iter().map(|installed| &installed.set))
+        std::iter::once(&self.replica.basis.first).chain(self.path().map(|step| &step.to))
     }
 
-    /// The newest signer set in the entry's own past.
-    pub(crate) fn signers_before(&self, signed: &SignedEntry) -> &SignerSet {
-        self.sets_before(signed).last().unwrap_or(&self.first)
+    /// Recoveries that wait here, and when each takes effect: by this replica's own first sight.
+    pub fn open_recoveries(&self) -> Vec<(&Step, Timestamp)> {
+        let pending = match &self.signers {
+            Signers::InForce(in_force) => &in_force.pending,
+            Signers::Frozen(frozen) => &frozen.pending,
+        };
+        let open = |(digest, at): &(Digest, Timestamp)| Some((self.replica.steps.get(digest)?, *at));
+        let mut open: Vec<_> = pending.iter().filter_map(open).collect();
+        open.retain(|(step, _)| step.envelope.kind() == Recovery::KIND);
+        open.sort_by_key(|(_, at)| *at);
+        open.truncate(MAX_OPEN);
+        open
     }
 
-    /// Every signer set in the entry's own past, the newest last.
-    pub(crate) fn sets_before(&self, signed: &SignedEntry) -> impl DoubleEndedIterator<Item = &SignerSet> {
-        let path = self.path(|installed| installed.by.iter().any(|by| signed.past().holds(by)));
-        std::iter::once(&self.first).chain(path.into_iter().map(|installed| &installed.set))
+    /// When time alone changes who signs.
+    pub fn turns_at(&self) -> Option<Timestamp> {
+        let pending = match &self.signers {
+            Signers::InForce(in_force) => &in_force.pending,
+            Signers::Frozen(frozen) => &frozen.pending,
+        };
+        pending.iter().map(|(_, at)| *at).filter(|at| *at > self.as_of).min()
+    }
+
+    /// A name in this set that stands for another key here already.
+    pub fn name_taken<'a>(&self, set: &'a SignerSet) -> Option<&'a SignerName> {
+        let taken = |signer: &&Signer| {
+            self.signer_sets().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
+        };
+        set.quorum.signers().iter().find(taken).map(|signer| &signer.name)
     }
 }

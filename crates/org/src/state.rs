@@ -1,60 +1,57 @@
-//! What is true now, as a fold over the ledger says. Records and questions; `effect` has what changes them.
+//! What is true now: what came here, judged. Records and questions; `take` has what comes, `conclude` the judging.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::{BundleBody, Domain};
 use identity::envelope::Envelope;
-use identity::head::{Cut, Epoch, Head, Revocations};
+use identity::head::{Head, Revocations};
 use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
-use identity::principal::{Author, NodeName, OrgName, SignerName};
-use identity::signers::{Quorum, SignerSet, Word};
-use identity::time::{Seconds, Timestamp};
+use identity::principal::{NodeName, OrgName, SignerName};
+use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{Claim, ClaimAuthority};
+use crate::admission::Claim;
 use crate::approve::Verdict;
-use crate::entry::{Past, SignedEntry};
 use crate::founding::Founding;
 use crate::frontier::Frontier;
-use crate::invite::{Invite, Uses};
+use crate::invite::{Invite, Right, Uses};
+use crate::ledger::fold::{self, Leaves, Why};
+use crate::ledger::ground::Ground;
+use crate::ledger::replica::Replica;
+use crate::ledger::signers::Signers;
 use crate::release::Release;
 
-/// Everything here is a union of facts or a choice that does not depend on the order in which facts came.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Equal heads, objects, entries and sights give equal states, in whatever order they came.
+#[derive(Debug, Clone)]
 pub struct State {
     pub org: OrgId,
     pub name: OrgName,
     pub founding: Envelope,
-    /// Signer set 1.
-    pub first: SignerSet,
-    /// Later signer sets, by version and id.
-    pub later: Vec<Installed>,
-    /// The recovery set and its patience, from the founding record.
-    pub recovery: Quorum,
-    pub recovery_delay: Seconds,
-    /// Recoveries that were begun, by the digest of the envelope.
-    pub recoveries: BTreeMap<Digest, RecoveryRecord>,
-    /// Restores: each began an epoch.
-    pub epochs: BTreeMap<u32, EpochRecord>,
-    /// By version and digest: two heads under one number are both kept, and shown.
-    pub heads: BTreeMap<(u64, Digest), HeadRecord>,
-    /// Union over all heads of the signer set in force: remove wins.
+    /// Everything that came.
+    pub replica: Replica,
+    /// As of when it was judged: a recovery takes effect by time alone.
+    pub as_of: Timestamp,
+    pub signers: Signers,
+    /// If two signer sets claim one place: of the last that nobody contests.
+    pub ground: Ground,
+    pub fold: fold::State,
+    /// What was taken back, by the ground.
     pub revocations: Revocations,
+    /// Gateways' voices, of every head that counts.
+    pub voices: BTreeMap<PublicKey, NodeName>,
     pub bundles: BTreeMap<Digest, BundleRecord>,
     /// By digest of the release's envelope.
     pub releases: BTreeMap<Digest, ReleaseRecord>,
-    /// Gateways' voices, and the first entries that mandated each.
-    pub voices: BTreeMap<PublicKey, BTreeMap<NodeName, BTreeSet<Cut>>>,
     /// By digest of the invite's envelope.
     pub invites: BTreeMap<Digest, InviteRecord>,
+    /// An index over `invites`; a gateway that begins another chain has its rights signed anew, under the same id.
+    pub invite_ids: BTreeMap<InviteId, BTreeSet<Digest>>,
     /// By digest of the node key.
     pub members: BTreeMap<Digest, MemberRecord>,
     /// Every node key that ever claimed a name: an index over `members`.
     pub names: BTreeMap<NodeName, BTreeSet<Digest>>,
-    /// Invites that were confirmed after a restore, and for which epochs.
-    pub confirmed: BTreeMap<InviteId, BTreeSet<u32>>,
-    /// By digest of the node key, the first in history first.
+    /// By digest of the node key, the first first.
     pub suspensions: BTreeMap<Digest, Vec<SuspensionRecord>>,
     /// By digest of the node key, then of the manifest: what operators let stay.
     pub consents: BTreeMap<Digest, BTreeMap<Digest, Envelope>>,
@@ -62,51 +59,12 @@ pub struct State {
     pub decisions: BTreeMap<Digest, BTreeMap<Verdict, Envelope>>,
     /// By digest: names that nobody need look at.
     pub waivers: BTreeMap<Digest, Envelope>,
-    /// An index over `invites`; ids are drawn at random, so there is one digest each.
-    pub invite_ids: BTreeMap<InviteId, BTreeSet<Digest>>,
-    /// First entries that ended a node key: revocations, or its own leave.
-    pub endings: BTreeMap<Digest, BTreeSet<Cut>>,
+    /// How far each chain is here.
     pub frontier: Frontier,
-    /// Entries that stand in the ledger without effect, and why.
-    pub void: BTreeMap<Digest, Void>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Installed {
-    pub set: SignerSet,
-    pub previous: Digest,
-    /// On whose word.
-    pub word: Word,
-    pub envelope: Envelope,
-    pub by: BTreeSet<Cut>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecoveryRecord {
-    pub set: SignerSet,
-    pub envelope: Envelope,
-    /// Where gateways wrote that they saw it, and when.
-    pub begun: BTreeSet<Spend>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EpochRecord {
-    pub epoch: Epoch,
-    pub begun_at: Timestamp,
-    pub by: BTreeSet<Cut>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SuspensionRecord {
-    pub by: SignerName,
-    pub at: Timestamp,
-    pub until: Timestamp,
-    pub reason: String,
-    pub envelope: Envelope,
-    /// Where it stands in the ledger.
-    pub entry: Cut,
-    pub entry_digest: Digest,
-    pub height: u64,
+    /// Claims to which a signer of the set in force said no.
+    pub(crate) denied: BTreeSet<Digest>,
+    /// Objects that came since it was judged last.
+    pub(crate) fresh: BTreeSet<Digest>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,127 +74,103 @@ pub struct HeadRecord {
     pub head: Head,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleRecord {
     pub body: BundleBody,
     pub envelope: Envelope,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseRecord {
     pub release: Release,
     pub envelope: Envelope,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuspensionRecord {
+    pub by: SignerName,
+    pub at: Timestamp,
+    pub until: Timestamp,
+    pub reason: String,
+    pub envelope: Envelope,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InviteRecord {
     pub invite: Invite,
     pub envelope: Envelope,
-    pub by: BTreeSet<Cut>,
-    /// Who joined, by digest of the node key. Spending is a fact that nothing undoes. Kept in a table of its own.
-    #[serde(skip)]
-    pub spent: BTreeMap<Digest, BTreeSet<Spend>>,
-    /// How many node keys each gateway let in.
-    pub spent_at: BTreeMap<Author, u32>,
+    /// Who joined with it, in which chain.
+    pub spent: BTreeMap<Digest, PublicKey>,
+    /// How many node keys spent it in each chain.
+    pub spent_at: BTreeMap<PublicKey, u32>,
+    /// Chains that have ended, with what was left there.
+    pub closed: BTreeSet<PublicKey>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Spend {
-    pub by: Cut,
-    pub at: Timestamp,
+impl InviteRecord {
+    pub const fn new(invite: Invite, envelope: Envelope) -> Self {
+        Self { invite, envelope, spent: BTreeMap::new(), spent_at: BTreeMap::new(), closed: BTreeSet::new() }
+    }
+
+    /// Rights in chains that go on.
+    pub fn open_rights(&self) -> impl Iterator<Item = &Right> {
+        self.invite.rights.iter().filter(|right| !self.closed.contains(&right.voice))
+    }
+
+    /// Nothing: without limit.
+    pub fn uses_left(&self, gateway: &NodeName) -> Option<u32> {
+        let rights = self.open_rights().filter(|right| right.gateway == *gateway);
+        let left = |right: &Right| match right.uses {
+            Uses::Unlimited => None,
+            Uses::Limited(n) => Some(n.saturating_sub(self.spent_at.get(&right.voice).copied().unwrap_or(0))),
+        };
+        // Of several voices each spends its own.
+        rights.map(left).try_fold(0_u32, |sum, left| Some(sum.saturating_add(left?)))
+    }
 }
 
-/// One node key, with every admission that gateways gave it; the lowest in history stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One node key, with every admission that gateways gave it; the one that counts, or the lowest digest, stands first.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberRecord {
     pub admission: AdmissionRecord,
-    pub rivals: Vec<AdmissionRecord>,
+    pub others: Vec<AdmissionRecord>,
     /// The node came back over mTLS.
-    pub joined: BTreeSet<Cut>,
+    pub joined: bool,
+    /// It said so itself.
     pub left: bool,
-    /// Another machine holds the name.
-    pub outrun: bool,
+    pub standing: Standing,
+    /// Why it waits.
+    pub why: Option<Why>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionRecord {
     pub claim: Claim,
-    /// The pattern that let it in: its claim names none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pattern: Option<InviteId>,
-    /// Digest of the claim's envelope, where a person had to look at it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claimed: Option<Digest>,
+    /// The invite behind it: that which the claim names, or the pattern that let it in.
+    pub invite: Option<InviteId>,
+    /// Digest of the claim's envelope.
+    pub claimed: Digest,
+    /// Of the entry, which is the admission.
     pub digest: Digest,
     pub gateway: NodeName,
+    pub voice: PublicKey,
+    pub seq: u64,
     pub at: Timestamp,
-    /// Where it stands in the ledger, and what its gateway had seen.
-    pub entry: Cut,
-    pub entry_digest: Digest,
-    pub seen: Frontier,
-    pub height: u64,
 }
 
-impl AdmissionRecord {
-    pub const fn rank(&self) -> (u64, Digest) {
-        (self.height, self.entry_digest)
+impl MemberRecord {
+    pub const fn claim(&self) -> &Claim {
+        &self.admission.claim
     }
 
-    /// The invite behind it.
-    pub fn invite(&self) -> Option<InviteId> {
-        self.pattern.or_else(|| self.claim.authority.invite())
+    pub(crate) fn admissions(&self) -> impl Iterator<Item = &AdmissionRecord> {
+        std::iter::once(&self.admission).chain(&self.others)
     }
 
-    /// It knew of that entry, or is that entry.
-    pub(crate) fn is_after(&self, at: &Cut) -> bool {
-        *at == self.entry || self.has_seen(at)
+    /// Is this admission one of its own?
+    pub fn was_given(&self, admission: Digest) -> bool {
+        self.admissions().any(|given| given.digest == admission)
     }
-
-    pub fn has_seen(&self, at: &Cut) -> bool {
-        if at.author == self.entry.author {
-            at.epoch <= self.entry.epoch && at.seq < self.entry.seq
-        } else {
-            self.seen.covers(at)
-        }
-    }
-}
-
-/// Why an entry has no effect.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum Void {
-    #[error("its author may not do this")]
-    BeyondPower,
-    #[error("the object inside does not hold: {0}")]
-    BadObject(String),
-    #[error("all uses of the invite at this gateway were spent")]
-    Overspent,
-    #[error("it names something that is not in its past: {0}")]
-    Unknown(String),
-    #[error("its author's chain forks at this point")]
-    Forked,
-    #[error("it repeats what was already so")]
-    Repeats,
-}
-
-/// Why an entry cannot enter the ledger at all.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
-    #[error("`{0}` is no author of this org, or signed with another key")]
-    NotAnAuthor(Author),
-    #[error("the chain of `{author}` is at {known}; this entry is number {found}")]
-    OutOfTurn { author: Author, known: u64, found: u64 },
-    #[error("two entries claim place {seq} in the chain of `{author}`")]
-    Forks { author: Author, seq: u64 },
-    #[error("it has seen entries that are not known here")]
-    FromTheFuture,
-    #[error("it is of epoch {found} of the ledger; epoch {wanted} is in force")]
-    OtherEpoch { found: u32, wanted: u32 },
-    #[error("it was given up when the ledger was restored")]
-    GivenUp,
-    #[error("the threshold has not signed that a new epoch begins")]
-    BadEpoch,
-    #[error("the new epoch begins at another place than where this ledger stands")]
-    EpochElsewhere,
 }
 
 /// A member as people see it.
@@ -260,52 +194,76 @@ impl Standing {
             Self::Revoked => "revoked",
         }
     }
+
+    /// Does it belong?
+    pub const fn is_live(self) -> bool {
+        match self {
+            Self::Claimed | Self::Issued | Self::Member => true,
+            Self::Waiting | Self::Revoked => false,
+        }
+    }
 }
 
 impl State {
+    /// Of an org in which nothing has happened yet.
     pub fn of(founding: &Founding) -> Self {
+        let replica = Replica::new(founding, None);
+        let as_of = Timestamp::from_unix(0);
+        let signers = replica.signers(as_of);
+        let ground = Self::ground_of(&replica, &signers);
+        let fold = replica.fold(&ground);
         Self {
             org: founding.id,
             name: founding.record.name.clone(),
             founding: founding.envelope.clone(),
-            first: founding.first_signers(),
-            later: Vec::new(),
-            recovery: founding.record.recovery.clone(),
-            recovery_delay: founding.record.recovery_delay,
-            recoveries: BTreeMap::new(),
-            epochs: BTreeMap::new(),
-            heads: BTreeMap::new(),
+            replica,
+            as_of,
+            signers,
+            ground,
+            fold,
             revocations: Revocations::default(),
+            voices: BTreeMap::new(),
             bundles: BTreeMap::new(),
             releases: BTreeMap::new(),
-            voices: BTreeMap::new(),
             invites: BTreeMap::new(),
+            invite_ids: BTreeMap::new(),
             members: BTreeMap::new(),
             names: BTreeMap::new(),
-            confirmed: BTreeMap::new(),
             suspensions: BTreeMap::new(),
             consents: BTreeMap::new(),
             decisions: BTreeMap::new(),
             waivers: BTreeMap::new(),
-            invite_ids: BTreeMap::new(),
-            endings: BTreeMap::new(),
             frontier: Frontier::default(),
-            void: BTreeMap::new(),
+            denied: BTreeSet::new(),
+            fresh: BTreeSet::new(),
         }
     }
 
-    /// The head in force: the newest that the signer set in force signed; of two under one number, the lower digest.
-    pub fn head(&self) -> Option<&HeadRecord> {
-        let signers = self.signer_set().as_ref();
-        let fits = |record: &&HeadRecord| record.head.signers == signers;
-        let newest = self.heads.values().rev().find(fits)?.head.version;
-        self.heads_at(newest).find(fits)
+    /// The head in force.
+    pub const fn head(&self) -> Option<&HeadRecord> {
+        self.ground.head.as_ref()
     }
 
-    /// Every head that was published under a number: one, unless something went wrong.
+    /// A head that the one in force reaches, or a rival, by its digest.
+    pub fn head_named(&self, digest: Digest) -> Option<&HeadRecord> {
+        let counts = self.ground.reached.contains(&digest) || self.ground.rivals.iter().any(|it| it.digest == digest);
+        self.replica.heads.get(&digest).filter(|_| counts)
+    }
+
+    /// Every head that was published under a number by the signers in force, or is reached from the head in force.
     pub fn heads_at(&self, version: u64) -> impl Iterator<Item = &HeadRecord> {
-        let from = (version, Digest([0; 32]));
-        self.heads.range(from..=(version, Digest([0xff; 32]))).map(|(_, record)| record)
+        self.heads().filter(move |record| record.head.version == version)
+    }
+
+    /// Every head that counts for something.
+    pub fn heads(&self) -> impl Iterator<Item = &HeadRecord> {
+        let reached = self.ground.reached.iter().filter_map(|digest| self.replica.heads.get(digest));
+        reached.chain(&self.ground.rivals)
+    }
+
+    /// The leaves of nodes in the map of the head in force; nothing if they are not here.
+    pub fn leaves(&self) -> Option<&Leaves> {
+        self.replica.maps.get(&self.head()?.head.members?)
     }
 
     pub fn trusted_bundles(&self, domain: Domain) -> impl Iterator<Item = &BundleRecord> {
@@ -315,111 +273,50 @@ impl State {
     }
 
     /// Issued covers claimed too: whether an SVID was made is in the gateway's own log.
-    pub fn standing(&self, member: &MemberRecord) -> Standing {
-        let (claim, gateway) = (member.claim(), &member.admission.gateway);
-        if self.is_ended(member) {
-            return Standing::Revoked;
-        }
-        // A machine whose first reply was lost may have asked elsewhere: one good admission is enough.
-        if member.outrun || member.admissions().all(|admission| self.is_cut(admission)) {
-            return Standing::Waiting;
-        }
-        // The gateway's own node has nobody else to come back to.
-        let founder = claim.authority == ClaimAuthority::Signers && claim.name == *gateway;
-        if founder || !member.joined.is_empty() { Standing::Member } else { Standing::Issued }
-    }
-
-    fn is_ended(&self, member: &MemberRecord) -> bool {
-        member.left
-            || self.revocations.node_keys.contains(&member.claim().node_key.digest())
-            || self.revocations.principals.iter().any(|p| p.node_name().as_ref() == Some(&member.claim().name))
-    }
-
-    /// Admitted beyond the point up to which its invite, or its gateway, was still good.
-    fn is_cut(&self, admission: &AdmissionRecord) -> bool {
-        let within = |cut: &Cut| (admission.entry.epoch, admission.entry.seq) <= (cut.epoch, cut.seq);
-        let here = |cut: &&Cut| cut.author == admission.entry.author;
-        if self.is_let_stay(admission.digest) {
-            return false;
-        }
-        // A gateway that had not heard of the no may have let it in.
-        if admission.claimed.is_some_and(|claim| self.is_denied(claim)) {
-            return true;
-        }
-        let by_invite = admission.invite().is_some_and(|id| {
-            let mut cuts = self.revocations.invites.iter().filter(|cut| cut.invite == id);
-            cuts.any(|cut| !cut.seen.iter().filter(here).any(within))
-        });
-        by_invite || self.revocations.authors.iter().filter(here).any(|cut| !within(cut))
+    pub const fn standing(&self, member: &MemberRecord) -> Standing {
+        member.standing
     }
 
     /// Was this node key revoked, or did it leave?
     pub fn is_gone(&self, key: Digest) -> bool {
-        self.revocations.node_keys.contains(&key) || self.members.get(&key).is_some_and(|member| self.is_ended(member))
+        self.revocations.node_keys.contains(&key)
+            || self.members.get(&key).is_some_and(|member| member.standing == Standing::Revoked)
     }
 
     /// The machine that holds a name now.
     pub fn holder(&self, name: &NodeName) -> Option<&MemberRecord> {
-        let holds = |member: &&MemberRecord| {
-            member.claim().name == *name && !member.outrun && self.standing(member) != Standing::Revoked
-        };
-        self.named(name).find(holds)
+        let key = self.fold.members.get(name).map(|admitted| admitted.key)?;
+        self.members.get(&key)
     }
 
     /// Every machine that ever claimed the name.
     pub fn named(&self, name: &NodeName) -> impl Iterator<Item = &MemberRecord> {
-        self.names.get(name).into_iter().flatten().filter_map(|key| self.members.get(key))
+        let keys = self.names.get(name).into_iter().flatten();
+        keys.filter_map(|key| self.members.get(key))
     }
 
     pub fn member(&self, node_key: &PublicKey) -> Option<&MemberRecord> {
         self.members.get(&node_key.digest())
     }
 
-    /// Ids are drawn at random, so there is one; were there two, the lower digest counts everywhere.
+    /// Of several that were signed under one id: one that the signers in force signed, with rights in chains that go on.
     pub fn invite(&self, id: InviteId) -> Option<(&Digest, &InviteRecord)> {
-        let digest = self.invite_ids.get(&id)?.first()?;
-        self.invites.get_key_value(digest)
-    }
-}
-
-impl MemberRecord {
-    pub const fn claim(&self) -> &Claim {
-        &self.admission.claim
+        let digests = self.invite_ids.get(&id)?.iter().rev();
+        let records = digests.filter_map(|digest| self.invites.get_key_value(digest));
+        records.max_by_key(|(_, record)| (!self.is_outdated(record), record.open_rights().count()))
     }
 
-    pub(crate) fn admissions(&self) -> impl Iterator<Item = &AdmissionRecord> {
-        std::iter::once(&self.admission).chain(&self.rivals)
+    /// The one that gives a right in the chain of this voice; else whichever counts.
+    pub fn invite_at(&self, id: InviteId, voice: Option<PublicKey>) -> Option<&InviteRecord> {
+        let here = |record: &&InviteRecord| voice.is_some_and(|voice| record.invite.right_of(voice).is_some());
+        let mut fitting = self.invites_of(id).filter(here);
+        let good = fitting.clone().find(|record| !self.is_outdated(record));
+        good.or_else(|| fitting.next()).or_else(|| self.invite(id).map(|(_, record)| record))
     }
 
-    /// True for every admission that a gateway gave this node key, also for one that another came before.
-    pub fn was_given(&self, admission: Digest) -> bool {
-        self.admissions().any(|given| given.digest == admission)
+    /// Everything that was signed under one id.
+    pub fn invites_of(&self, id: InviteId) -> impl Iterator<Item = &InviteRecord> + Clone {
+        let digests = self.invite_ids.get(&id).into_iter().flatten();
+        digests.filter_map(|digest| self.invites.get(digest))
     }
-
-    pub(crate) fn is_known_to(&self, past: Past<'_>) -> bool {
-        self.admissions().any(|admission| past.holds(&admission.entry))
-    }
-}
-
-impl InviteRecord {
-    /// Nothing: without limit.
-    pub fn uses_left(&self, gateway: &NodeName) -> Option<u32> {
-        let spent = self.spent_at.get(&Author::Gateway(gateway.clone())).copied().unwrap_or(0);
-        match self.invite.right_of(gateway) {
-            None => Some(0),
-            Some(Uses::Unlimited) => None,
-            Some(Uses::Limited(n)) => Some(n.saturating_sub(spent)),
-        }
-    }
-}
-
-/// Keeps only the first entries of their kind: none that another already had in its past.
-pub(crate) fn add_first(first: &mut BTreeSet<Cut>, signed: &SignedEntry) {
-    if !first.iter().any(|at| signed.past().holds(at)) {
-        first.insert(signed.cut());
-    }
-}
-
-pub(crate) fn bad(why: &dyn std::fmt::Display) -> Void {
-    Void::BadObject(why.to_string())
 }

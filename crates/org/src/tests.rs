@@ -1,22 +1,22 @@
-//! The laws of the ledger, and every refusal of a joiner, held against real signatures.
+//! What a replica says of the org, held against real signatures.
 
 mod world;
 mod laws;
-mod hostile;
-mod belonging;
-mod forks;
-mod taking_back;
-mod releasing;
-mod trusting;
-mod governing;
-mod suspending;
+mod writing;
 mod joining;
 mod kinds;
-mod replacing;
-mod granting;
 mod approving;
-mod spending;
-mod parsing;
+mod belonging;
+mod granting;
+mod replacing;
+mod suspending;
 mod mandating;
-mod meeting;
+mod trusting;
+mod releasing;
 mod looking_back;
+mod meeting;
+mod parsing;
+mod governing;
+mod taking_back;
+mod attacks;
+mod spending;

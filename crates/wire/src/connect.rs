@@ -280,7 +280,6 @@ impl Provisional {
             BadKnowledge::Head(why) => match why {
                 BadHead::Regression { .. }
                 | BadHead::Forked { .. }
-                | BadHead::OldEpoch { .. }
                 | BadHead::ForgetsRevocations { .. }
                 | BadHead::ForgetsTrust { .. } => true,
                 BadHead::Envelope(_)
@@ -290,7 +289,10 @@ impl Provisional {
                 | BadHead::FromTheFuture { .. } => false,
             },
             BadKnowledge::Signers(why) => matches!(why, BrokenChain::EndsTooEarly { .. }),
-            BadKnowledge::Founding(_) | BadKnowledge::Newer | BadKnowledge::RecoveryWaits { .. } => false,
+            BadKnowledge::Founding(_)
+            | BadKnowledge::Newer
+            | BadKnowledge::Older
+            | BadKnowledge::RecoveryWaits { .. } => false,
         };
         if lacks {
             let request = ShowRequest { head: known.head_envelope.clone(), tip: tip.cloned() };

@@ -6,9 +6,10 @@ use identity::bundle::Domain;
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
 use identity::host::HostGlob;
-use identity::id::{Digest, InviteId, Serial};
+use identity::id::{Correlation, Digest, InviteId, Serial};
 use identity::key::PublicKey;
 use identity::label::Label;
+use identity::members::change::MapChange;
 use identity::principal::{Address, Name, NodeName, Principal, SignerName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -49,8 +50,10 @@ pub enum Call {
     Survey {
         tip: Option<Envelope>,
     },
-    Append {
-        entries: Vec<Envelope>,
+    /// What operators signed: all of it or none. What is here already is not written again.
+    Take {
+        objects: Vec<Envelope>,
+        correlation: Correlation,
     },
     /// A page of nodes, in the order of their keys.
     Nodes {
@@ -76,17 +79,13 @@ pub enum Call {
     Entries {
         after: u64,
     },
-    /// Entries that a replica with this frontier does not have, in an order in which each follows what it has seen.
+    /// Entries that a replica with this frontier does not have.
     Beyond {
         frontier: Frontier,
     },
     /// Entries that the gateway lacks, as another replica has them.
     Hand {
         entries: Vec<Envelope>,
-    },
-    /// A page of the derived tables, in key order.
-    Derived {
-        after: Option<(String, String)>,
     },
     /// Which of these leaves and manifests the gateway does not have.
     Missing {
@@ -103,11 +102,22 @@ pub enum Call {
         from: u64,
         bytes: Bytes,
     },
-    /// A part of a map: digests of its leaves, in the map's order, from place `from` on.
+    /// A part of a map: digests of its leaves, in whatever order, from place `from` on.
     StageMap {
         root: Digest,
         from: u64,
         leaves: Vec<Digest>,
+    },
+    /// A map by what it differs in from one that the gateway has. It computes the root, and refuses another.
+    StageChange {
+        root: Digest,
+        base: Digest,
+        change: MapChange,
+    },
+    /// What a map differs in from one that the asker has.
+    MapChange {
+        root: Digest,
+        base: Digest,
     },
     /// A part of the map that has this root, from place `from` on.
     Map {
@@ -165,7 +175,7 @@ pub const BYTES_PER_CALL: usize = 512 << 10;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Answer {
     Survey(Box<Survey>),
-    Appended {},
+    Taken {},
     Recovering {
         due_at: Timestamp,
     },
@@ -188,10 +198,6 @@ pub enum Answer {
         /// There are more: ask again at once.
         more: bool,
     },
-    Derived {
-        rows: Vec<DerivedRow>,
-        more: bool,
-    },
     Missing {
         digests: Vec<Digest>,
     },
@@ -200,6 +206,8 @@ pub enum Answer {
         leaves: Vec<Digest>,
         next: Option<u64>,
     },
+    /// Nothing if one of the two is not there, or too much lies between them.
+    MapChange(Option<MapChange>),
     /// Those that are there and fit into one answer, in the order in which they were asked for.
     Blobs {
         blobs: Vec<Bytes>,
@@ -297,17 +305,21 @@ pub struct Survey {
     pub addresses: Vec<Address>,
     /// Why the gateway issues nothing, if so.
     pub halt: Option<Refusal>,
-    /// A head that somebody showed, and that says more than this ledger does.
-    pub shown: Option<Envelope>,
     /// Recoveries that wait here, and when each takes effect at this gateway.
     pub recoveries: Vec<RecoveryView>,
     /// The report of the node that has the highest head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Envelope>,
-    /// Heads that were published beside the one in force, and take away what that one does not, by revoking or by
-    /// a turn of trust: the next one must.
+    /// Voices of gateways whose chains fork, as far as it knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rivals: Vec<Envelope>,
+    pub forks: Vec<PublicKey>,
+}
+
+impl Survey {
+    /// Does something hold it back, or is there a fork?
+    pub fn is_odd(&self) -> bool {
+        self.halt.is_some() || !self.forks.is_empty()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -384,8 +396,8 @@ pub struct InviteView {
     pub created_by: String,
     pub expires_at: Timestamp,
     pub revoked: bool,
-    /// Made before the ledger was restored, and not confirmed since.
-    pub unconfirmed: bool,
+    /// Not enough of the signers in force have signed it.
+    pub outdated: bool,
     pub names: Vec<NameGlob>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostGlob>,
@@ -413,14 +425,6 @@ pub struct JoinedView {
     pub at: Timestamp,
     pub state: Standing,
     pub node_key: Digest,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DerivedRow {
-    pub table: String,
-    pub key: String,
-    pub value: String,
 }
 
 /// How one gateway stands with another.

@@ -2,6 +2,7 @@
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
+use identity::members::change::MapChange;
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::Seconds;
@@ -24,6 +25,8 @@ pub enum ExchangeRequest {
     News(Have),
     /// A part of the members' map that has this root, from place `from` on.
     Map { root: Digest, from: u64 },
+    /// What a map differs in from one that the asker has.
+    MapChange { root: Digest, base: Digest },
     /// Leaves and manifests, by their digests.
     Blobs { digests: Vec<Digest> },
     /// A part of a file that a release or an invite names.
@@ -42,6 +45,9 @@ pub struct Have {
     pub reports: u64,
     /// The highest word of the asked one's ledger that it was given.
     pub tip: Option<Envelope>,
+    /// Chains that fork, as the asker has them: one that is held back by that hands out nothing else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forks: Vec<Envelope>,
     pub wait: Seconds,
 }
 
@@ -53,6 +59,8 @@ pub enum ExchangeAnswer {
         leaves: Vec<Digest>,
         next: Option<u64>,
     },
+    /// Nothing if one of the two is not there, or too much lies between them.
+    MapChange(Option<MapChange>),
     /// Those that are there and fit into one answer, in the order in which they were asked for.
     Blobs {
         blobs: Vec<Bytes>,
@@ -71,8 +79,10 @@ pub enum ExchangeAnswer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct News {
-    /// In an order in which each follows what it has seen.
     pub entries: Vec<Envelope>,
+    /// Where chains fork, what stands there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forks: Vec<Envelope>,
     /// How far the asked one is, so that the asker knows how much is left.
     pub frontier: Frontier,
     pub issued: Vec<IssuedRow>,

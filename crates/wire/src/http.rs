@@ -89,7 +89,6 @@ const fn status(refusal: &Refusal) -> StatusCode {
         Refusal::Waiting | Refusal::AwaitingApproval { .. } => StatusCode::ACCEPTED,
         Refusal::InviteUnknown { .. }
         | Refusal::InviteRevoked
-        | Refusal::InviteUnconfirmed
         | Refusal::InviteOutdated
         | Refusal::Suspended { .. }
         | Refusal::InviteExpired { .. }

@@ -1,5 +1,7 @@
 //! What a caller knows of an org for certain: founding record, signer chain, head. It only grows.
 
+use std::cmp::Ordering;
+
 use identity::bundle::{Domain, Endpoint, Roots};
 use identity::envelope::Envelope;
 use identity::head::{BadHead, SignedHead};
@@ -7,6 +9,7 @@ use identity::id::{Digest, OrgId};
 use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, Word};
 use identity::time::Timestamp;
 use org::founding::{BadFounding, Founding};
+use org::ledger::step::Sights;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone)]
@@ -28,6 +31,9 @@ pub struct Sighted {
     pub recovery: Envelope,
     pub since: Timestamp,
 }
+
+/// The form of the file. Up to 1 is older than the first release: heads had other fields.
+const SCHEMA: u32 = 2;
 
 /// As it is kept on disk; checked again whenever it is read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,6 +57,11 @@ pub enum BadKnowledge {
     Head(#[from] BadHead),
     #[error("what is known of the org was written by a newer freehold: upgrade it on this machine")]
     Newer,
+    #[error(
+        "it was written before the first release of freehold, and is not read any more. Nothing was changed; found the org \
+         anew, and let the machines join it"
+    )]
+    Older,
     #[error("the recovery keys have replaced the signers; this machine was told just now, and follows at {until}")]
     RecoveryWaits {
         until: Timestamp,
@@ -101,6 +112,11 @@ impl Known {
         sets
     }
 
+    /// The steps that were followed here, as a ledger that begins here keeps them: whoever followed them has waited.
+    pub fn followed(&self) -> Sights {
+        self.chain.iter().map(|step| (step.digest(), Timestamp::from_unix(0))).collect()
+    }
+
     /// Goes forward: later signer sets, then a later head. What does not follow is refused and changes nothing.
     pub fn advance(&self, more: &[Envelope], head: Option<&Envelope>, now: Timestamp) -> Result<Self, BadKnowledge> {
         let next = self.walk_on(more, head, now)?;
@@ -108,16 +124,13 @@ impl Known {
         Ok(next)
     }
 
-    /// For operators alone, who make the two meet: a later head of the same epoch that does not know of the one here,
+    /// For operators alone, who make the two meet: a later head that does not know of the one here,
     /// since both were published at once.
     pub fn meet(&self, more: &[Envelope], head: &Envelope, now: Timestamp) -> Result<Self, BadKnowledge> {
         let next = self.walk_on(more, Some(head), now)?;
         let (found, known) = (&next.head.head, &self.head.head);
         if found.version <= known.version {
             return Err(BadHead::Regression { found: found.version, known: known.version }.into());
-        }
-        if found.epoch != known.epoch {
-            return Err(BadHead::OldEpoch { version: found.version }.into());
         }
         Ok(next)
     }
@@ -214,15 +227,14 @@ impl Known {
         let org = self.org();
         let sighted = self.sighted.iter().filter_map(|sighted| {
             let next: Recovery = self.founding.record.recovery.open(org, &sighted.recovery).ok()?;
-            let id = sighted.recovery.digest();
-            Some((SignerSet { org, version: next.version, id, quorum: next.quorum }, self.due(id)?))
+            Some((SignerSet::later(org, next.version, next.quorum), self.due(sighted.recovery.digest())?))
         });
         sighted.collect()
     }
 
     pub fn to_file(&self) -> KnownFile {
         KnownFile {
-            schema: 1,
+            schema: SCHEMA,
             founding: self.founding.envelope.clone(),
             signers: self.chain.clone(),
             head: self.head_envelope.clone(),
@@ -231,8 +243,10 @@ impl Known {
     }
 
     pub fn from_file(file: KnownFile) -> Result<Self, BadKnowledge> {
-        if file.schema != 1 {
-            return Err(BadKnowledge::Newer);
+        match file.schema.cmp(&SCHEMA) {
+            Ordering::Less => return Err(BadKnowledge::Older),
+            Ordering::Greater => return Err(BadKnowledge::Newer),
+            Ordering::Equal => {}
         }
         let known = Self::new(Founding::open(file.founding)?, file.signers, file.head)?;
         Ok(Self { sighted: file.sighted, ..known })

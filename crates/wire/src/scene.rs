@@ -1,7 +1,7 @@
 //! An org by hand: what tests know of it, with keys that follow from names.
 
 use identity::envelope::{Envelope, Payload};
-use identity::head::{Epoch, Head, Revocations};
+use identity::head::{Cause, Head, Revocations};
 use identity::id::{OrgId, sha256};
 use identity::key::{EdKey, Sign as _};
 use identity::signers::{Quorum, Signer, SignerSet};
@@ -30,10 +30,10 @@ pub fn head(set: &SignerSet, version: u64, by: &str) -> Envelope {
     let body = Head {
         version,
         reverts: None,
+        cause: Cause::Founding,
         issued_at: NOW,
         fresh_until: NOW + Seconds::DAY.times(30),
         members: None,
-        members_floor: 0,
         previous: Vec::new(),
         recent: Vec::new(),
         record: std::collections::BTreeMap::new(),
@@ -42,7 +42,6 @@ pub fn head(set: &SignerSet, version: u64, by: &str) -> Envelope {
         revocations: Revocations::default(),
         trust: Vec::new(),
         signers: set.as_ref(),
-        epoch: Epoch::first(),
         release: None,
         fleet: None,
     };

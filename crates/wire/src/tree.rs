@@ -9,7 +9,7 @@ use ground::sealed_box::{self, BadBox};
 use identity::envelope::Envelope;
 use identity::head::BadHead;
 use identity::id::{Digest, OrgId};
-use identity::members::{BadListing, Listing};
+use identity::members::{BadListing, Listing, Said};
 use identity::principal::{NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::Timestamp;
@@ -245,8 +245,11 @@ impl Reader<'_> {
         let bound = bound(known.org(), self.node_key, Some(root));
         let opened = sealed_box::open(self.seal_secret, &bound, sealed)?;
         let Inside { listing, manifest } = parse((path.clone(), opened.to_vec()))?;
-        let digest = listing.check(root, self.name, self.node_key)?;
-        let digest = digest.ok_or(BadTree::Malformed { file: path, why: "it gives no manifest".to_owned() })?;
+        let digest = match listing.check(root, self.name, self.node_key)? {
+            Said::Manifest(digest) => digest,
+            Said::Nothing => Manifest::nothing().digest(),
+            Said::NoWord => return Err(BadTree::Malformed { file: path, why: "it gives no manifest".to_owned() }),
+        };
         Manifest::read(&manifest.0, digest)?;
         Ok(Listed { listing, digest, manifest: manifest.0 })
     }

@@ -8,10 +8,10 @@ use identity::envelope::{Envelope, Payload};
 use identity::head::Head;
 use identity::key::PublicKey;
 use identity::signers::Succession;
-use org::admission::{Admission, Claim, Leave};
+use org::admission::{Claim, Leave};
 use org::entry::Entry;
 use org::founding::FoundingRecord;
-use org::frontier::{Place, Tip};
+use org::frontier::Tip;
 use org::invite::Invite;
 
 use crate::cast::{NOW, SIGNERS, public};
@@ -24,8 +24,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut out: Vec<Vec<u8>> = HARBOR.log.iter().map(|signed| json(&signed.envelope)).collect();
     out.push(json(&HARBOR.founding.envelope));
     out.push(json(&HARBOR.claim(1, "web-1")));
-    let place = Place { epoch: 1, seq: 4, digest: HARBOR.log[3].digest };
-    let tip = Tip { author: "node/gw-1".parse().expect("an author"), place, at: NOW };
+    let tip = Tip { voice: public("gw-1"), place: HARBOR.log[3].place(), at: NOW };
     let previous = HARBOR.signers().id;
     let mut add = |write: &dyn Fn(&mut Text) -> usize| {
         let mut text = Text::default();
@@ -76,7 +75,6 @@ fn look(envelope: &Envelope) -> bool {
         opens::<Succession>(envelope, org),
         opens::<Invite>(envelope, org),
         opens::<Claim>(envelope, org),
-        opens::<Admission>(envelope, org),
         opens::<Leave>(envelope, org),
         opens::<Tip>(envelope, org),
         opens::<FoundingRecord>(envelope, None),

@@ -1,6 +1,6 @@
 //! The head: signed by the threshold, never going back, never forgetting.
 
-use identity::head::{Cut, Head, InviteCut, Placement, Revocations, SignedHead, TrustLine, TrustState};
+use identity::head::{Cause, Head, Placement, Recorded, Revocations, SignedHead, TrustLine, TrustState};
 use identity::id::{Digest, KeyId, Serial};
 use identity::time::{Seconds, Timestamp};
 
@@ -11,18 +11,24 @@ use crate::sealing::{self, Text};
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let plain = head(1, HARBOR.signers(), Revocations::default());
-    let cut = |author: &str, seq| Cut { author: author.parse().expect("an author"), epoch: 1, seq };
+    let mut node_keys = [public("node-1").digest()].into_iter().collect::<identity::head::Lines<_>>();
+    node_keys.insert_until(public("node-2").digest(), NOW + Seconds::DAY);
     let revocations = Revocations {
-        node_keys: [public("node-1").digest()].into(),
+        node_keys,
         issuing_keys: [KeyId([1; 32])].into(),
         serials: [Serial([2; 16])].into(),
         principals: ["spiffe://harbor/user/ann".parse().expect("a principal")].into(),
-        invites: [InviteCut { invite: INVITE, seen: vec![cut("signer/ann", 4), cut("node/gw-1", 2)] }].into(),
-        authors: [cut("node/gw-2", 1)].into(),
-        ..Revocations::default()
+        invites: [INVITE].into(),
+        voices: [public("gw-2")].into(),
     };
     let mut full = head(2, HARBOR.signers(), revocations);
     full.reverts = Some(1);
+    full.cause = Cause::FleetRollback { to: 1 };
+    full.previous = vec![Digest([6; 32]), Digest([7; 32])];
+    full.recent = vec![Digest([6; 32])];
+    full.record =
+        [(public("gw-1"), HARBOR.log[4].place()), (public("gw-2"), Recorded { seq: 1, digest: Digest([8; 32]) })]
+            .into();
     full.members = Some(Digest([3; 32]));
     full.placements = vec![Placement {
         principal: "spiffe://harbor/service/wiki".parse().expect("a principal"),

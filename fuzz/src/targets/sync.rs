@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use identity::envelope::Envelope;
 use identity::head::Revocations;
 use identity::id::Digest;
-use identity::members::{ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf, class_key, node_key};
+use identity::members::{ClassLeaf, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf, Said, class_key, node_key};
 use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Seconds;
@@ -17,10 +17,13 @@ use wire::sync::{SyncAnswer, SyncRequest};
 use crate::cast::{GATEWAYS, NOW, SIGNERS, ed, public};
 use crate::harbor::{HARBOR, head};
 
-/// One member with a leaf, one class, and the head that names them.
+/// Members of every sort, one class, and the head that names them.
 struct Map {
     map: MembersMap,
     member: NodeLeaf,
+    /// One of the class, and one that is to have nothing.
+    classed: NodeLeaf,
+    idle: NodeLeaf,
     class: ClassLeaf,
     manifest: Manifest,
     known: Known,
@@ -33,14 +36,25 @@ static MAP: LazyLock<Map> = LazyLock::new(|| {
         name: "web-1".parse().expect("a name"),
         node_key: public("node-1").digest(),
         admission: Digest([2; 32]),
-        manifest: manifest.digest(),
+        manifest: Meant::Own(manifest.digest()),
     };
+    let named = |name: &str, key: &str, manifest: Meant| NodeLeaf {
+        name: name.parse().expect("a name"),
+        node_key: public(key).digest(),
+        manifest,
+        ..member.clone()
+    };
+    let classed = named("web-2", "node-3", Meant::Class("web".parse().expect("a name")));
+    let idle = named("idle", "node-4", Meant::Nothing);
     let class = ClassLeaf {
         class: "web".parse().expect("a name"),
         names: vec!["web-*".parse().expect("a pattern")],
         manifest: manifest.digest(),
     };
-    let map = MembersMap::of(&[Leaf::Node(member.clone()), Leaf::Class(class.clone())]).expect("two keys");
+    let map = {
+        let nodes = [&member, &classed, &idle].map(|leaf| Leaf::Node(leaf.clone()));
+        MembersMap::of(&[&nodes[..], &[Leaf::Class(class.clone())]].concat()).expect("four keys")
+    };
     let seal = |version| {
         let mut head = head(version, HARBOR.signers(), Revocations::default());
         head.members = Some(map.root());
@@ -49,13 +63,21 @@ static MAP: LazyLock<Map> = LazyLock::new(|| {
     };
     let known = Known::new(HARBOR.founding.clone(), Vec::new(), seal(5)).expect("it is signed");
     let newer = seal(6);
-    Map { map, member, class, manifest, known, newer }
+    Map { map, member, classed, idle, class, manifest, known, newer }
 });
 
 fn listing(name: &str) -> Listing {
     let at = node_key(&name.parse().expect("a name"));
     match (MAP.map.prove(at), name.starts_with("web-")) {
-        (Some(path), _) => Listing::Own { leaf: MAP.member.clone(), path },
+        (Some(path), _) if name == MAP.classed.name.as_str() => {
+            let class = InClass {
+                leaf: MAP.class.clone(),
+                path: MAP.map.prove(class_key(&MAP.class.class)).expect("it is there"),
+            };
+            Listing::Own { leaf: MAP.classed.clone(), path, class: Some(class) }
+        }
+        (Some(path), _) if name == MAP.idle.name.as_str() => Listing::Own { leaf: MAP.idle.clone(), path, class: None },
+        (Some(path), _) => Listing::Own { leaf: MAP.member.clone(), path, class: None },
         (None, true) => Listing::Class {
             leaf: MAP.class.clone(),
             path: MAP.map.prove(class_key(&MAP.class.class)).expect("it is there"),
@@ -76,7 +98,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         recoveries: vec![HARBOR.founding.envelope.clone()],
         suspensions: Some(vec![HARBOR.invite.clone()]),
     };
-    let listings = ["web-1", "web-9", "db"].map(|name| answer(None, Some(listing(name))));
+    let listings = ["web-1", "web-2", "idle", "web-9", "db"].map(|name| answer(None, Some(listing(name))));
     let answers = listings.into_iter().chain([answer(Some(MAP.newer.clone()), None)]);
     let request = SyncRequest {
         signers: 1,
@@ -116,14 +138,18 @@ pub fn check(data: &[u8]) -> bool {
 
 /// No listing says of anybody what the map does not say.
 fn places_truly(listing: &Listing) {
-    let (root, manifest) = (MAP.map.root(), Some(MAP.manifest.digest()));
+    let (root, manifest) = (MAP.map.root(), Said::Manifest(MAP.manifest.digest()));
     let (member, stranger) = (MAP.member.node_key, public("node-2").digest());
     let check = |name: &str, key| listing.check(root, &name.parse().expect("a name"), key).ok();
     assert!([None, Some(manifest)].contains(&check("web-1", member)), "a member's place");
-    assert_eq!(check("web-1", stranger), None, "another's place");
+    assert!([None, Some(manifest)].contains(&check("web-2", MAP.classed.node_key)), "a listed class member's place");
+    assert!([None, Some(Said::Nothing)].contains(&check("idle", MAP.idle.node_key)), "one that is to have nothing");
+    for name in ["web-1", "web-2", "idle"] {
+        assert_eq!(check(name, stranger), None, "another's place");
+    }
     // That no class covers a name is not shown by anything: a class's place can be withheld, not changed.
-    assert!([None, Some(None), Some(manifest)].contains(&check("web-9", stranger)), "a class's place");
-    assert!([None, Some(None)].contains(&check("db", stranger)), "no place");
+    assert!([None, Some(Said::NoWord), Some(manifest)].contains(&check("web-9", stranger)), "a class's place");
+    assert!([None, Some(Said::NoWord)].contains(&check("db", stranger)), "no place");
     let shown = |name: &NodeName| listing.leaf_of(root, name).ok();
     assert!([None, Some(Some(&MAP.member))].contains(&shown(&MAP.member.name)), "somebody has the name");
     assert!([None, Some(None)].contains(&shown(&"db".parse().expect("a name"))), "nobody has it");

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use identity::envelope::Envelope;
 use identity::head::Revocations;
 use identity::id::Digest;
-use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
+use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use org::peer::Presented;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ static BY: LazyLock<(Envelope, MembersMap, NodeLeaf)> = LazyLock::new(|| {
         name: "web-1".parse().expect("a name"),
         node_key: public("node-1").digest(),
         admission: Digest([2; 32]),
-        manifest: Digest([3; 32]),
+        manifest: Meant::Own(Digest([3; 32])),
     };
     let map = MembersMap::of(&[Leaf::Node(leaf.clone())]).expect("one key");
     let mut head = head(5, HARBOR.signers(), Revocations::default());
@@ -37,7 +37,7 @@ static BY: LazyLock<(Envelope, MembersMap, NodeLeaf)> = LazyLock::new(|| {
 fn hello() -> Hello {
     let (by, map, leaf) = &*BY;
     let path = map.prove(node_key(&leaf.name)).expect("it is there");
-    let listing = Some(Listing::Own { leaf: leaf.clone(), path });
+    let listing = Some(Listing::Own { leaf: leaf.clone(), path, class: None });
     let presented = Presented { by: by.clone(), listing, admission: None };
     Hello { schema: SCHEMA, signers: 1, head: 5, suspended: Some(by.digest()), presented }
 }

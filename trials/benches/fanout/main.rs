@@ -12,9 +12,9 @@ mod report;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use identity::head::Cause;
 use manifest::compile::compile;
 use manifest::stored::SCHEMA;
-use org::entry::Cause;
 use trials::meter;
 use trials::place::{Place, Running, succeeded};
 
@@ -144,7 +144,7 @@ impl<'a> Bench<'a> {
         line.stage(&compiled).await;
         let staging = begun.elapsed();
         let root = compiled.root;
-        let (version, entry) = line
+        let (version, head) = line
             .head(Cause::FleetPublish, |head| {
                 head.members = Some(root);
                 head.placements.clear();
@@ -154,7 +154,7 @@ impl<'a> Bench<'a> {
             Shape::EachItsOwn => "publish, a manifest each",
             Shape::OneForAll => "publish, one manifest for all",
         };
-        let row = self.spread((what, run), &mut line, (version, entry)).await;
+        let row = self.spread((what, run), &mut line, (version, head)).await;
         row.asking("received and verified by 99 % in", 1.0, self.crowd.count == NODES).noting(format!(
             "list of nodes {:.0} ms, handing in {:.0} ms",
             listing.as_secs_f64() * 1e3,
@@ -179,18 +179,18 @@ impl<'a> Bench<'a> {
         row.asking("refused by 99 % of the other nodes in", 2.0, full).noting(cut)
     }
 
-    /// From the moment at which the entry is sent until every node has it, and the gateway every report.
+    /// From the moment at which the head is sent until every node has it, and the gateway every report.
     async fn spread(
         &mut self,
         (what, run): (&str, usize),
         line: &mut operator::Line,
-        (version, entry): (u64, identity::envelope::Envelope),
+        (version, head): (u64, identity::envelope::Envelope),
     ) -> Row {
         let (pid, own) = (self.gateway.0.id(), std::process::id());
         let used = || (meter::cpu(pid), meter::cpu(own), meter::machine_cpu());
         let before = used();
         let load = meter::load();
-        let (sent, accepted) = line.append(entry).await;
+        let (sent, accepted) = line.hand_in(head).await;
         let verified = self.crowd.all_have(version, sent).await;
         let at_verified = used();
         let told = self.crowd.all_told(version, sent).await;

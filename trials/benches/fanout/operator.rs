@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::head::Head;
+use identity::head::{Cause, Head};
 use identity::members::Leaf;
 use identity::text::Bytes;
 use manifest::compile::{Compiled, MemberKnown};
-use org::entry::{Action, Cause, SignedEntry};
 use org::refusal::Refusal;
 use org::state::Standing;
 use trials::caller::{Caller, address};
@@ -93,28 +92,25 @@ impl Line {
         }
     }
 
-    /// The next head, signed and in an entry, ready to be sent; and its version.
+    /// The next head, signed, ready to be sent; and its version.
     pub async fn head(&mut self, cause: Cause, change: impl FnOnce(&mut Head)) -> (u64, Envelope) {
         let Answer::Survey(survey) = self.ask(&Call::Survey { tip: None }).await else {
             panic!("not a survey");
         };
-        let Survey { frontier, head, .. } = *survey;
-        let (org, signer) = (self.of.thief.known().org(), self.of.thief.signer());
-        let mut head: Head = head.peek(Some(org)).unwrap();
+        let Survey { head: known, .. } = *survey;
+        let org = self.of.thief.known().org();
+        let mut head: Head = known.peek(Some(org)).unwrap();
         head.version += 1;
+        head.previous = vec![known.digest()];
         head.issued_at = clock::now();
+        head.cause = cause;
         change(&mut head);
-        let sealed = Envelope::seal(Some(org), &head).unwrap().signed(&signer).unwrap();
-        let place = (&frontier, head.epoch.number);
-        let own = (identity::principal::Author::Signer("ann".parse().unwrap()), &signer as _);
-        let when = (clock::now(), random::correlation().unwrap());
-        let entry = SignedEntry::write(org, place, own, when, Action::HeadPublish { head: sealed, cause }).unwrap();
-        (head.version, entry.envelope)
+        (head.version, self.of.thief.seal(&head, &self.of.thief.signer()))
     }
 
     /// When it was sent, and when the gateway said that it is durable.
-    pub async fn append(&mut self, entry: Envelope) -> (Instant, Instant) {
-        let call = Call::Append { entries: vec![entry] };
+    pub async fn hand_in(&mut self, head: Envelope) -> (Instant, Instant) {
+        let call = Call::Take { objects: vec![head], correlation: random::correlation().unwrap() };
         let sent = Instant::now();
         self.ask(&call).await;
         (sent, Instant::now())

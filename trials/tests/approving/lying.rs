@@ -3,6 +3,7 @@
 use identity::envelope::Envelope;
 use rusqlite::{Connection, params};
 use serde_json::json;
+use trials::intruder::Intruder;
 use trials::joiner::Joiner;
 use trials::place::{Place, refused, stderr, succeeded};
 
@@ -84,12 +85,9 @@ fn a_gateway_cannot_show_a_claim_under_another_invite() {
     let shown = words(&place, "web-1");
     join.kill();
     gateway.kill();
-    let db = Connection::open(place.org().join("gateway/ledger.db")).unwrap();
-    let key = format!("%{}%", open["id"].as_str().unwrap());
-    let other: String = db
-        .query_row("SELECT key FROM derived WHERE tbl LIKE 'invite%' AND value LIKE ?1", [key], |row| row.get(0))
-        .unwrap();
-    change(&place, "web-1", "invite", &other);
+    let state = Intruder::at(place.org().join("gateway")).state();
+    let (other, _) = state.invite(open["id"].as_str().unwrap().parse().unwrap()).unwrap();
+    change(&place, "web-1", "invite", &other.to_string());
     let listed = place.freehold(&["node", "waiting", "--json"]);
     assert!(stderr(&listed).contains("warning: the gateway shows claim"), "{}", stderr(&listed));
     refused(&place.freehold(&["node", "approve", &shown, "--yes"]), "no such machine waits");

@@ -6,6 +6,12 @@ use trials::place::{Place, Running, below, ended, json, refused, stderr, stdout,
 
 use super::{at, back_up, restore};
 
+/// What the gateway's own machine is called.
+fn name(place: &Place) -> String {
+    let about = std::fs::read(place.org().join("gateway/gateway.json")).unwrap();
+    text(&serde_json::from_slice(&about).unwrap(), "node")
+}
+
 #[test]
 fn a_restored_gateway_issues_nothing_and_says_why() {
     let place = Place::founded(&[]);
@@ -17,11 +23,11 @@ fn a_restored_gateway_issues_nothing_and_says_why() {
     assert_eq!(gateway.stop(), Some(0));
     std::fs::rename(place.home(), place.path("burnt")).unwrap();
     let told = stdout(&restore(&place, &backup, &place.home(), &[]));
-    for words in ["is not in it", "NOT revoked here", "frozen until somebody confirms them", "lab", "a new epoch"] {
+    for words in ["is not in it", "NOT revoked here", "lab", "begin another chain"] {
         assert!(told.contains(words), "{told}");
     }
     let gateway = place.serve();
-    let why = "the gateway was restored from a backup: it issues nothing until operators begin a new epoch";
+    let why = "the gateway was restored from a backup: it issues nothing until operators have it begin another chain";
     refused(&place.join("web-3", &code), why);
     assert!(!place.scope("web-3").exists());
     refused(&place.join("web-1", &code), why);
@@ -45,7 +51,7 @@ fn a_restored_gateway_issues_nothing_and_says_why() {
 }
 
 #[test]
-fn after_everything_was_lost_a_backup_and_a_new_epoch_bring_the_org_back() {
+fn after_everything_was_lost_a_backup_and_another_chain_bring_the_org_back() {
     let place = Place::founded(&[]);
     let invite = place.invite(&["--uses", "5", "--label", "lab"]);
     let code = text(&invite, "code");
@@ -56,16 +62,15 @@ fn after_everything_was_lost_a_backup_and_a_new_epoch_bring_the_org_back() {
     assert_eq!(gateway.stop(), Some(0));
     std::fs::remove_dir_all(place.home()).unwrap();
     let told = stdout(&restore(&place, &backup, &place.home(), &[]));
-    assert!(told.trim_end().ends_with("Next: freehold epoch begin"), "{told}");
+    assert!(told.trim_end().ends_with(&format!("Next: freehold gateway reopen {}", name(&place))), "{told}");
     let _gateway = place.serve();
     let join = place.join("web-3", &code);
     refused(&join, "the gateway was restored from a backup");
-    assert!(stderr(&join).contains("freehold epoch begin"), "{}", stderr(&join));
+    assert!(stderr(&join).contains("freehold gateway reopen"), "{}", stderr(&join));
 
-    let begun = place.facts(&["epoch", "begin", "--yes"]);
-    assert_eq!((&begun["epoch"], &begun["frozen_invites"]), (&2.into(), &serde_json::json!([text(&invite, "id")])));
-    refused(&place.join("web-3", &code), "nobody has confirmed it since");
-    succeeded(&place.freehold(&["invite", "confirm", "lab", "--yes"]));
+    let done = place.facts(&["gateway", "reopen", &name(&place), "--yes"]);
+    assert_eq!((&done["restored"], &done["invites"][0]["uses"]), (&true.into(), &"4".into()), "{done}");
+    assert_eq!(done["invites"][0]["id"], invite["id"]);
     succeeded(&place.join("web-3", &code));
     // Who was in the backup goes on; who came later comes again.
     succeeded(&place.join("web-1", &code));
@@ -103,7 +108,7 @@ fn one_half_can_be_brought_back_alone() {
     let backup = back_up(&place, "backup");
     let home = place.path("look");
     let told = json(&restore(&place, &backup, &home, &["--only", "operator", "--json"]));
-    assert_eq!((&told["awaits_epoch"], &told["halves"][0]), (&false.into(), &"operator".into()));
+    assert_eq!((&told["awaits_reopening"], &told["halves"][0]), (&serde_json::Value::Null, &"operator".into()));
     assert!(!home.join("harbor/gateway").exists());
     assert_eq!(text(&told, "folder"), home.join("harbor").to_string_lossy());
     // An operator's half works from there with the gateway where it always was.

@@ -1,7 +1,9 @@
 //! A gateway that is stolen, removed, or set back.
 
+use identity::principal::NodeName;
 use trials::faults::Clock;
-use trials::place::{refused, succeeded, text, until};
+use trials::intruder::Intruder;
+use trials::place::{ended, refused, succeeded, text, until};
 
 use super::Two;
 use crate::bad_days::{agent, counter};
@@ -17,37 +19,87 @@ fn a_removed_gateway_is_told_nothing_more() {
     // It is believed by nobody, and what happens now it does not hear.
     let told = place.freehold(&["node", "list", "--gateway", &b]);
     assert!(!told.status.success(), "nobody believes it");
-    let ledger = place.scope("vps").join("gateway/ledger.db");
-    let knows_late = || {
-        let db = rusqlite::Connection::open(&ledger).unwrap();
-        let count: i64 =
-            db.query_row("SELECT count(*) FROM derived WHERE value LIKE '%\"late\"%'", [], |row| row.get(0)).unwrap();
-        count > 0
-    };
+    let ledger = Intruder::at(place.scope("vps").join("gateway"));
+    let knows = |name: &str| ledger.state().names.contains_key(&name.parse::<NodeName>().unwrap());
+    assert!(knows("vps"));
     place.joined("later");
-    assert!(!knows_late());
+    assert!(!knows("late") && !knows("later"));
 }
 
 #[test]
-fn a_gateway_that_was_set_back_halts_although_the_other_could_fill_it_up() {
+fn a_gateway_that_was_set_back_is_filled_up_by_the_other_and_goes_on() {
     let (two, _laptop, vps) = Two::serving();
-    let (place, b) = (&two.place, two.address());
+    let (place, a, b) = (&two.place, two.place.address(), two.address());
     vps.stop();
     let (folder, copy) = (place.scope("vps").join("gateway"), place.path("copy"));
     place.copy(&folder, &copy);
     let vps = two.serve_vps();
-    let code = text(&two.at(&b, &["invite", "create", "--name", "lost"]), "code");
+    let code = text(&two.at(&b, &["invite", "create", "--name", "lost", "--name", "later", "--uses", "2"]), "code");
     succeeded(&place.join("lost", &code));
     two.settle();
     vps.stop();
     std::fs::remove_dir_all(&folder).unwrap();
     place.copy(&copy, &folder);
-    // The laptop has entries in this gateway's own voice that it does not have itself.
+    // The laptop has entries in this gateway's own voice that it does not have itself: it asks before it writes.
     let _vps = two.serve_vps();
-    until("it says that it was set back", || {
-        let told = place.freehold(&["invite", "create", "--gateway", &b]);
-        trials::place::stderr(&told).contains("ledger_behind") || trials::place::stderr(&told).contains("older")
+    until("it has them again", || two.state_at(&b, "lost").as_deref() == Some("member"));
+    succeeded(&place.join("later", &code));
+    two.settle();
+    for gateway in [&a, &b] {
+        assert_eq!(two.state_at(gateway, "later").as_deref(), Some("member"));
+        assert_eq!(two.at(gateway, &["audit", "--verify"])["ok"], true);
+    }
+    ended(&place.freehold(&["gateway", "reopen", "vps", "--yes", "--gateway", &b]), 1, "nothing is wrong with `vps`");
+}
+
+/// Two copies of the second gateway's folder were served by turns, while it was alone.
+#[test]
+fn a_fork_is_noticed_by_every_replica_and_cured_at_either_gateway() {
+    let (two, laptop, vps) = Two::serving();
+    let (place, a, b) = (&two.place, two.place.address(), two.address());
+    let code = text(&two.at(&b, &["invite", "create", "--uses", "4", "--at", "vps", "--name", "n-*"]), "code");
+    two.settle();
+    vps.stop();
+    // The whole machine is copied: what it was told itself lies beside the ledger.
+    let (folder, copy) = (place.scope("vps"), place.path("copy"));
+    place.copy(&folder, &copy);
+    laptop.stop();
+    let vps = two.serve_vps();
+    succeeded(&place.join("n-1", &code));
+    vps.stop();
+    std::fs::rename(&folder, place.path("branch")).unwrap();
+    place.copy(&copy, &folder);
+    let vps = two.serve_vps();
+    succeeded(&place.join("n-2", &code));
+    // The laptop hears of this branch; then the other one is served again.
+    let _laptop = place.serve();
+    until("it has heard of it", || two.state_at(&a, "n-2").as_deref() == Some("member"));
+    vps.stop();
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::rename(place.path("branch"), &folder).unwrap();
+    let _vps = two.serve_vps();
+    until("it stops", || trials::place::stderr(&place.join("n-3", &code)).contains("ledger is older"));
+    until("the laptop lets both wait", || two.state_at(&a, "n-2").as_deref() == Some("waiting"));
+    // At the first one, which is fine: the second hears of it, and goes over by itself.
+    let mut done = serde_json::Value::Null;
+    until("the laptop knows in which voice it would go on", || {
+        let told = place.freehold(&["gateway", "reopen", "vps", "--yes", "--json", "--gateway", &a]);
+        done = serde_json::from_slice(&told.stdout).unwrap_or_default();
+        told.status.success()
     });
+    assert_eq!(done["fork"]["branches"].as_array().map(Vec::len), Some(2), "{done}");
+    until("it lets machines in again", || place.join("n-3", &code).status.success());
+    for name in ["n-1", "n-2"] {
+        succeeded(&place.freehold(&["node", "approve", name, "--yes", "--gateway", &a]));
+    }
+    // That they came back was written into a branch that does not count; they come back again.
+    let _agents = ["n-1", "n-2"].map(|name| place.agent(name));
+    for gateway in [&a, &b] {
+        for name in ["n-1", "n-2", "n-3"] {
+            until("everybody agrees", || two.state_at(gateway, name).as_deref() == Some("member"));
+        }
+        assert_eq!(two.at(gateway, &["audit", "--verify"])["ok"], true);
+    }
 }
 
 #[test]

@@ -3,15 +3,15 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use ground::clock;
 use ground::sealed::{self, SealError};
-use identity::envelope::Envelope;
+use ground::{clock, random};
+use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::key::EdKey;
-use identity::principal::Author;
-use identity::signers::SignersRef;
+use identity::signers::{Recovery, SignerSet};
 use identity::time::Seconds;
 use org::entry::{Action, SignedEntry};
+use org::ledger::replica::carried;
 use trials::intruder::Intruder;
 use trials::place::{Place, Running, json, stderr, succeeded, text, until};
 use trials::stranger::Dial;
@@ -54,25 +54,20 @@ impl Heist {
         succeeded(&trials::place::output(command));
         vps.kill();
         let intruder = Intruder::at(folder.clone());
-        let begun = |signed: SignedEntry| match signed.entry.action {
-            Action::RecoveryBegin { recovery } => Some(recovery),
-            _ => None,
-        };
-        let recovery = intruder.entries().into_iter().find_map(begun).unwrap();
+        let recovery = intruder.entries().iter().find_map(begun).cloned().unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         place.copy(&place.path("kept"), &folder);
         let key = std::fs::read(place.path("eve/harbor/operator/signers/eve.key")).unwrap();
         let seed: Result<_, SealError> = sealed::open(&key, "freehold signer eve", || Err(SealError::Kdf));
         let eve = EdKey::from_seed(seed.unwrap().as_slice().try_into().unwrap());
 
-        let own = (Author::Gateway("vps".parse().unwrap()), intruder.voice());
         let long_ago = clock::now() - Seconds::HOUR.times(25);
-        let action = Action::RecoveryBegin { recovery: recovery.clone() };
-        intruder.put(&intruder.entry((own.0, &own.1), &intruder.state().frontier, long_ago, action));
+        let action = Action::Take { envelope: recovery.clone() };
+        intruder.put(&intruder.entry(&intruder.voice(), long_ago, action));
         intruder.saw(recovery.digest(), long_ago);
         let (laptop, vps) = (two.place.serve(), two.serve_vps());
         let heist = Self { two, laptop, vps, recovery, eve };
-        until("the laptop has heard of the recovery", || heist.first().entries().iter().any(begins));
+        until("the laptop has heard of the recovery", || heist.first().entries().iter().any(|it| begun(it).is_some()));
         heist
     }
 
@@ -91,12 +86,10 @@ impl Heist {
         let (state, org) = (ledger.state(), ledger.founding().id);
         let mut head: Head = state.head().unwrap().head.clone();
         (head.version, head.issued_at) = (head.version + 1, clock::now());
-        head.signers = SignersRef { version: 2, id: self.recovery.digest() };
+        let quorum = self.recovery.peek::<Recovery>(Some(org)).unwrap().quorum;
+        head.signers = SignerSet::later(org, 2, quorum).as_ref();
         let head = Envelope::seal(Some(org), &head).unwrap().signed(&self.eve).unwrap();
-        let action = Action::SignersInstall { signers: self.recovery.clone(), head };
-        let own = (Author::Signer("eve".parse().unwrap()), &self.eve);
-        let install = ledger.entry((own.0, own.1), &state.frontier, clock::now(), action);
-        let call = Call::Append { entries: vec![install.envelope] };
+        let call = Call::Take { objects: vec![head], correlation: random::correlation().unwrap() };
         let mut line = Dial::to(port).line();
         let reply = line.ask(Ask::Control, &signed_call("eve", &call, line.exporter, &self.eve)).unwrap();
         assert_eq!(reply.code(), "ok", "{:?}", reply.body);
@@ -127,8 +120,8 @@ fn founded(delay: &str) -> (Two, String) {
     (two, file)
 }
 
-fn begins(signed: &SignedEntry) -> bool {
-    matches!(signed.entry.action, Action::RecoveryBegin { .. })
+fn begun(signed: &SignedEntry) -> Option<&Envelope> {
+    carried(&signed.entry.action).find(|carried| carried.kind() == Recovery::KIND)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use identity::head::Head;
 use identity::id::Digest;
-use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
+use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Seconds;
@@ -86,7 +86,7 @@ fn a_gateway_that_serves_nobody_under_the_new_state_makes_a_node_go_back_but_not
     manifest.runs.gateways = vec![scene.place.address().parse().unwrap()];
     let bytes = manifest.bytes();
     let loot = liar.loot();
-    let leaf = NodeLeaf { manifest: Digest::of(&bytes), ..loot.leaf(head, "web-1") };
+    let leaf = NodeLeaf { manifest: Meant::Own(Digest::of(&bytes)), ..loot.leaf(head, "web-1") };
     let map = MembersMap::of(&[Leaf::Node(leaf.clone())]).unwrap();
     let newer = loot.thief.head(|head| {
         head.version += 1;
@@ -94,7 +94,7 @@ fn a_gateway_that_serves_nobody_under_the_new_state_makes_a_node_go_back_but_not
         head.revocations.node_keys.insert(other);
     });
     let path = map.prove(node_key(&"web-1".parse().unwrap())).unwrap();
-    let listing = Listing::Own { leaf, path };
+    let listing = Listing::Own { leaf, path, class: None };
     let place = listing.clone();
     let delivered = Arc::new(AtomicBool::new(false));
     let once = Arc::clone(&delivered);

@@ -174,7 +174,11 @@ fn a_gateway_that_withholds_a_map_or_an_entry_is_told_which_and_nothing_is_guess
     scene.declare(QUAY);
     scene.publish();
     let root = scene.head().members.unwrap().to_string();
-    let ask = |gateway: &str| scene.place.freehold(&["audit", "--can", "ann", "wiki", "--gateway", gateway]);
+    let ask = |gateway: &str| {
+        // A home that has the map asks nobody for it.
+        std::fs::remove_dir_all(scene.place.org().join("operator/replica")).unwrap();
+        scene.place.freehold(&["audit", "--can", "ann", "wiki", "--gateway", gateway])
+    };
 
     let lie = Between::changing(&scene.place, |answer| match answer {
         Answer::Map { .. } => Answer::Map { leaves: Vec::new(), next: None },
@@ -197,13 +201,13 @@ fn a_gateway_that_withholds_a_map_or_an_entry_is_told_which_and_nothing_is_guess
 
     // An entry that this operator knows of is not there any more.
     let lie = Between::changing(&scene.place, |answer| match answer {
-        Answer::Entries { mut entries, next } => {
+        Answer::Beyond { mut entries, more } => {
             entries.pop();
-            Answer::Entries { entries, next }
+            Answer::Beyond { entries, more }
         }
         other => other,
     });
-    refused(&ask(&lie.address), "the gateway's ledger is not whole");
+    refused(&ask(&lie.address), "older than what was seen before");
     drop(lie);
     succeeded(&ask(&scene.place.address()));
 }

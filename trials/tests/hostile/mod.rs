@@ -28,7 +28,10 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
-        let place = Place::founded(&[]);
+        Self::of(Place::founded(&[]))
+    }
+
+    pub fn of(place: Place) -> Self {
         let listen = place.address();
         let mut command = place.freehold_command(&["serve", "--json", "--listen", &listen]);
         let log = File::create(place.path("gateway.log")).unwrap();

@@ -97,8 +97,8 @@ fn an_operators_call_needs_a_current_signers_signature_for_this_connection() {
         Call::Invites { after: None },
         Call::Survey { tip: None },
         Call::Entries { after: 0 },
-        Call::Derived { after: None },
-        Call::Append { entries: Vec::new() },
+        Call::Hand { entries: Vec::new() },
+        Call::Take { objects: Vec::new(), correlation: random::correlation().unwrap() },
     ];
     for call in &calls {
         let stranger = random::ed25519().unwrap();

@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ground::{clock, random};
 use identity::bundle::{Domain, Identity};
 use identity::certificate::{self, draft_svid};
-use identity::envelope::Envelope;
-use identity::key::P256Key;
+use identity::envelope::{Envelope, Payload as _};
+use identity::key::{P256Key, Sign as _};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::admission::{Admission, Claim};
+use org::admission::Claim;
 use org::entry::{Action, Entry};
+use org::invite::Invite;
+use org::ledger::replica::carried;
 use serde_json::Value;
 use trials::impostor::{Impostor, Papers};
+use trials::intruder::Intruder;
 use trials::joiner::Joiner;
 use trials::place::{Place, stderr, stdout, succeeded};
 use trials::stranger::Dial;
@@ -49,9 +52,9 @@ impl Rogue {
         let reply = thief.call(&mut line, &Call::Entries { after: 0 });
         let Answer::Entries { entries, .. } = serde_json::from_value(reply.body).unwrap() else { panic!("no entries") };
         let known = thief.known();
-        let invite = entries.iter().find_map(|entry| match entry.peek::<Entry>(Some(known.org())).unwrap().action {
-            Action::InviteCreate { invite } => Some(invite),
-            _ => None,
+        let invite = entries.iter().find_map(|entry| {
+            let entry: Entry = entry.peek(Some(known.org())).unwrap();
+            carried(&entry.action).find(|carried| carried.kind() == Invite::KIND).cloned()
         });
         gateway.kill();
         Self { place, code, thief, papers: Papers::of(known), trust, invite: invite.unwrap() }
@@ -60,25 +63,20 @@ impl Rogue {
     /// What an honest gateway would answer, but for the twist.
     fn issue<T: Twist>(&self, twist: T) -> impl Fn(&[u8]) -> Value + use<T> {
         let (thief, invite) = (Arc::clone(&self.thief), self.invite.clone());
+        let ledger = Intruder::at(self.place.org().join("gateway"));
         move |body| {
             let request: EnrollRequest = serde_json::from_slice(body).unwrap();
             let known = thief.known();
             let claim: Claim = request.claim.peek(Some(known.org())).unwrap();
-            let gateway = known.head.head.mandates.first().unwrap().gateway.clone();
-            let admission = Admission {
-                claim: request.claim.clone(),
-                invite: Some(invite.clone()),
-                approval: None,
-                gateway,
-                at: clock::now(),
-            };
+            let admit =
+                Action::NodeAdmit { claim: request.claim.clone(), invite: Some(invite.clone()), approval: None };
             let principal = identity::principal::Principal::node(&known.founding.record.name, &claim.name);
             let key = certificate::read_request(&request.svid.request.0).unwrap();
             let serial = random::serial().unwrap();
             let issuer = thief.issuer::<Identity>();
             let leaf = issuer.issue_svid(&principal, (&key, &request.svid.binding), serial, a_day()).unwrap();
             let mut answer = Issued {
-                admission: thief.seal(&admission, &thief.voice()),
+                admission: ledger.says(admit).envelope,
                 svid: [&leaf, issuer.certificate()].map(|der| Bytes(der.as_ref().to_vec())).to_vec(),
                 tip: invite.clone(),
             };
@@ -161,34 +159,60 @@ fn a_gateway_cannot_hand_a_joiner_a_certificate_that_is_not_its_own() {
 #[test]
 fn a_gateway_cannot_hand_a_joiner_an_admission_that_is_not_its_own() {
     let rogue = Rogue::new();
-    let reseal = |thief: &Thief, issued: &mut Issued, change: &dyn Fn(&mut Admission)| {
-        let mut admission: Admission = issued.admission.peek(Some(thief.known().org())).unwrap();
-        change(&mut admission);
-        issued.admission = thief.seal(&admission, &thief.voice());
+    let reseal = |thief: &Thief, issued: &mut Issued, change: &dyn Fn(&mut Envelope, &mut Option<Envelope>)| {
+        let mut entry: Entry = issued.admission.peek(Some(thief.known().org())).unwrap();
+        let Action::NodeAdmit { claim, invite, .. } = &mut entry.action else { panic!("no admission") };
+        change(claim, invite);
+        issued.admission = thief.seal(&entry, &thief.voice());
     };
     let unmandated = "the admission is not by a mandated gateway";
     rogue.check_issued(
         |thief, _, issued| {
-            let admission: Admission = issued.admission.peek(Some(thief.known().org())).unwrap();
-            issued.admission = thief.seal(&admission, &random::ed25519().unwrap());
+            let entry: Entry = issued.admission.peek(Some(thief.known().org())).unwrap();
+            issued.admission = thief.seal(&entry, &random::ed25519().unwrap());
+        },
+        "the `entry` carries 0 of the 1 signatures that it needs",
+    );
+    // In a voice that no head has given to a gateway.
+    rogue.check_issued(
+        |thief, _, issued| {
+            let (mut entry, stray) =
+                (issued.admission.peek::<Entry>(Some(thief.known().org())).unwrap(), random::ed25519().unwrap());
+            entry.voice = stray.public();
+            issued.admission = thief.seal(&entry, &stray);
         },
         unmandated,
     );
-    rogue.check_issued(move |thief, _, issued| reseal(thief, issued, &|admission| admission.invite = None), unmandated);
+    // An entry of its own that lets nobody in.
+    rogue.check_issued(
+        |thief, request, issued| {
+            let (mut entry, claim): (Entry, Claim) = (
+                issued.admission.peek(Some(thief.known().org())).unwrap(),
+                request.claim.peek(Some(thief.known().org())).unwrap(),
+            );
+            entry.action = Action::NodeJoin { node_key: claim.node_key.digest(), name: claim.name };
+            issued.admission = thief.seal(&entry, &thief.voice());
+        },
+        "it is no admission",
+    );
+    rogue.check_issued(
+        move |thief, _, issued| reseal(thief, issued, &|_, invite| *invite = None),
+        "it names no authority that fits its claim",
+    );
     // The joiner's claim with a role that it did not ask for: the node key did not sign that.
     rogue.check_issued(
         move |thief, _, issued| {
-            reseal(thief, issued, &|admission| {
-                let mut claim: Claim = admission.claim.peek(Some(thief.known().org())).unwrap();
-                claim.roles.insert("admin".parse().unwrap());
-                admission.claim = thief.seal(&claim, &thief.signer());
+            reseal(thief, issued, &|claim, _| {
+                let mut more: Claim = claim.peek(Some(thief.known().org())).unwrap();
+                more.roles.insert("admin".parse().unwrap());
+                *claim = thief.seal(&more, &thief.signer());
             });
         },
-        unmandated,
+        "signatures that it needs",
     );
     let other = Arc::new(Joiner::new(&rogue.code, "web-1"));
     rogue.check_issued(
-        move |thief, _, issued| reseal(thief, issued, &|admission| admission.claim = other.signed_claim()),
+        move |thief, _, issued| reseal(thief, issued, &|claim, _| *claim = other.signed_claim()),
         "the admission is another machine's",
     );
 }

@@ -108,9 +108,9 @@ fn about_heads(stage: &Stage, first: u64, head: u64) {
     stage.check_reported("belongs to another org", with_head(elsewhere));
     let forgets = loot.thief.head(|next| {
         next.version += 1;
-        next.epoch.number = 0;
+        next.trust.clear();
     });
-    stage.check_reported("belongs to an earlier epoch of the ledger", with_head(forgets));
+    stage.check_reported("undoes what an earlier head said of the trusted roots", with_head(forgets));
 }
 
 fn about_places(stage: &Stage) {
@@ -156,10 +156,10 @@ fn about_places(stage: &Stage) {
         "the way from this node's leaf to the head's map does not hold",
         with_listing(|loot, head, name| {
             // As if for a head that is yet to come: its leaf names a manifest that nobody published.
-            let Listing::Own { mut leaf, path } = loot.listing(head, name) else { panic!("no leaf") };
+            let Listing::Own { mut leaf, path, .. } = loot.listing(head, name) else { panic!("no leaf") };
             let manifest = manifest::stored::Manifest::empty(2).bytes();
-            leaf.manifest = identity::id::Digest::of(&manifest);
-            (Listing::Own { leaf, path }, Some(Bytes(manifest)))
+            leaf.manifest = identity::members::Meant::Own(identity::id::Digest::of(&manifest));
+            (Listing::Own { leaf, path, class: None }, Some(Bytes(manifest)))
         }),
     );
 }

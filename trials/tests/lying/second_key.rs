@@ -4,7 +4,7 @@
 use ground::random;
 use identity::id::Digest;
 use identity::key::Sign as _;
-use identity::members::{Leaf, NodeLeaf};
+use identity::members::{Leaf, Meant, NodeLeaf};
 use manifest::stored::Manifest;
 use trials::place::{refused, stdout, succeeded, until};
 use trials::thief::Thief;
@@ -12,7 +12,7 @@ use trials::thief::Thief;
 use super::Scene;
 
 fn leaf(name: &str, node_key: Digest, manifest: &[u8]) -> Leaf {
-    let (admission, manifest) = (Digest([4; 32]), Digest::of(manifest));
+    let (admission, manifest) = (Digest([4; 32]), Meant::Own(Digest::of(manifest)));
     Leaf::Node(NodeLeaf { name: name.parse().unwrap(), node_key, admission, manifest })
 }
 

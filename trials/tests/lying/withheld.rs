@@ -4,7 +4,7 @@ use ground::clock;
 use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::id::Digest;
-use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
+use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Seconds;
@@ -17,7 +17,7 @@ use super::{Scene, confirmed, honest};
 
 /// The operators' next head, with a map of one leaf: this manifest for this node.
 fn next(loot: &Loot, name: &str, manifest: &[u8], change: impl FnOnce(&mut Head)) -> (Envelope, Listing) {
-    let leaf = NodeLeaf { manifest: Digest::of(manifest), ..loot.leaf(loot.newest(), name) };
+    let leaf = NodeLeaf { manifest: Meant::Own(Digest::of(manifest)), ..loot.leaf(loot.newest(), name) };
     let map = MembersMap::of(&[Leaf::Node(leaf.clone())]).unwrap();
     let head = loot.thief.head(|head| {
         head.version += 1;
@@ -25,7 +25,7 @@ fn next(loot: &Loot, name: &str, manifest: &[u8], change: impl FnOnce(&mut Head)
         change(head);
     });
     let path = map.prove(node_key(&name.parse().unwrap())).unwrap();
-    (head, Listing::Own { leaf, path })
+    (head, Listing::Own { leaf, path, class: None })
 }
 
 #[test]

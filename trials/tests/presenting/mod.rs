@@ -11,14 +11,13 @@ use identity::authority::Authority;
 use identity::bundle::{Bundle, BundleBody, Domain, InDomain};
 use identity::certificate::{self, Validity};
 use identity::envelope::Envelope;
-use identity::head::{Head, TrustLine};
+use identity::head::{Cause, Head, TrustLine, Turn};
 use identity::id::{Fingerprint, KeyId, OrgId};
 use identity::key::P256Key;
 use identity::principal::{NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use identity::trust::{self, Step};
-use org::entry::{Action, Cause, Turn};
 use org::gateway::Issuers;
 use pki_types::CertificateDer;
 use trials::place::Place;
@@ -75,30 +74,34 @@ impl Turner {
         self.thief.known().org()
     }
 
-    /// The head that the gateway has now.
-    pub fn head(&self) -> Head {
+    fn signed_head(&self) -> Envelope {
         let reply = Dial::to(self.port).line().ask(Ask::Head, &()).unwrap();
         let documents: Documents = serde_json::from_value(reply.body).unwrap();
-        documents.documents[0].peek(Some(self.thief.known().org())).unwrap()
+        documents.documents[0].clone()
     }
 
-    pub fn next_head(&self, change: impl FnOnce(&mut Head)) -> Envelope {
-        let mut head = self.head();
+    /// The head that the gateway has now.
+    pub fn head(&self) -> Head {
+        self.signed_head().peek(Some(self.thief.known().org())).unwrap()
+    }
+
+    pub fn next_head(&self, cause: Cause, change: impl FnOnce(&mut Head)) -> Envelope {
+        let known = self.signed_head();
+        let mut head: Head = known.peek(Some(self.thief.known().org())).unwrap();
         head.version += 1;
+        head.previous = vec![known.digest()];
         head.issued_at = clock::now();
+        head.cause = cause;
         change(&mut head);
         self.thief.seal(&head, &self.thief.signer())
     }
 
-    pub fn append(&self, action: Action) {
-        let entry = self.thief.entry(action);
-        let told = self.thief.append(vec![self.thief.seal(&entry, &self.thief.signer())]);
-        assert_eq!(told, ("ok".to_owned(), String::new()));
+    pub fn hand_in(&self, objects: Vec<Envelope>) {
+        assert_eq!(self.thief.hand_in(objects), ("ok".to_owned(), String::new()));
     }
 
     pub fn publish_head(&self, change: impl FnOnce(&mut Head)) {
-        let head = self.next_head(change);
-        self.append(Action::HeadPublish { head, cause: Cause::Refresh });
+        self.hand_in(vec![self.next_head(Cause::Refresh, change)]);
     }
 
     fn lines(&self, domain: Domain, step: Step) -> Vec<TrustLine> {
@@ -119,8 +122,10 @@ impl Turner {
     pub fn publish<D: InDomain>(&self, root: &NewRoot<D>, issuers: &[CertificateDer<'static>]) -> u64 {
         let (version, bundle) = self.bundle(root, issuers);
         let trust = self.lines(D::DOMAIN, Step::Publish { bundle: bundle.digest() });
-        let head = self.next_head(|head| head.trust = trust);
-        self.append(Action::TrustPublish { bundle, head: Some(head) });
+        let replaces = trust::active(&self.head().trust, D::DOMAIN).map(|line| line.version);
+        let turn = Turn { domain: D::DOMAIN, version, replaces, grace: None, waived: Vec::new() };
+        let head = self.next_head(Cause::TrustPublish(turn), |head| head.trust = trust);
+        self.hand_in(vec![bundle, head]);
         version
     }
 
@@ -128,16 +133,14 @@ impl Turner {
         let former = trust::active(&self.head().trust, domain).map(|line| line.version);
         let trust = self.lines(domain, Step::Activate { version, grace: Seconds::HOUR });
         let grace = trust.iter().find(|line| line.domain == domain && Some(line.version) == former).unwrap().grace;
-        let head = self.next_head(|head| head.trust = trust);
         let turn = Turn { domain, version, replaces: former, grace, waived: Vec::new() };
-        self.append(Action::TrustActivate { head, turn });
+        self.hand_in(vec![self.next_head(Cause::TrustActivate(turn), |head| head.trust = trust)]);
     }
 
     pub fn retire(&self, domain: Domain, version: u64) {
         let trust = self.lines(domain, Step::Retire { version, early: true });
-        let head = self.next_head(|head| head.trust = trust);
         let turn = Turn { domain, version, replaces: None, grace: None, waived: Vec::new() };
-        self.append(Action::TrustRetire { bundle: None, head, turn });
+        self.hand_in(vec![self.next_head(Cause::TrustRetire(turn), |head| head.trust = trust)]);
     }
 
     /// A root was stolen: another takes its place at once, and the mandates change along.
@@ -150,12 +153,12 @@ impl Turner {
         let stolen = trust::active(&self.head().trust, D::DOMAIN).unwrap().version;
         let (_, bundle) = self.bundle(root, issuers);
         let trust = self.lines(D::DOMAIN, Step::Replace { bundle: bundle.digest() });
-        let head = self.next_head(|head| {
+        let turn = Turn { domain: D::DOMAIN, version: stolen, replaces: None, grace: None, waived: Vec::new() };
+        let head = self.next_head(Cause::TrustRetire(turn), |head| {
             head.trust = trust;
             change(head);
         });
-        let turn = Turn { domain: D::DOMAIN, version: stolen, replaces: None, grace: None, waived: Vec::new() };
-        self.append(Action::TrustRetire { bundle: Some(bundle), head, turn });
+        self.hand_in(vec![bundle, head]);
     }
 
     /// What the gateways say of their issuing keys.

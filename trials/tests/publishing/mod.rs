@@ -3,6 +3,7 @@
 mod plain;
 mod agreeing;
 mod watching;
+mod listing;
 mod agents;
 mod people;
 mod lying;

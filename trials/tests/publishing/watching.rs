@@ -6,7 +6,7 @@ use identity::envelope::Envelope;
 use identity::head::{Head, SignedHead};
 use identity::id::Digest;
 use identity::key::Sign as _;
-use identity::members::Listing;
+use identity::members::{Listing, Meant, NodeLeaf};
 use identity::time::Seconds;
 use manifest::stored::SCHEMA;
 use org::consent::Consent;
@@ -16,13 +16,14 @@ use trials::joiner::Joiner;
 use trials::place::{Place, ended, json, stderr, succeeded, until};
 use trials::stranger::{Dial, Own};
 use trials::thief::Thief;
+use wire::enroll::Issued;
 use wire::permit::Ask;
 use wire::sync::{SyncAnswer, SyncRequest};
 
 use super::{QUAY, Scene, wiki_on};
 
 /// A machine whose agent is the test: it says of itself whatever it likes.
-struct Puppet {
+pub struct Puppet {
     joiner: Joiner,
     own: Own,
     port: u16,
@@ -31,12 +32,15 @@ struct Puppet {
 
 impl Puppet {
     fn join(place: &Place, name: &str) -> Self {
-        let (joiner, issued) = Joiner::join(&place.code(&[]), name, place.port);
-        let own = joiner.own(&issued);
-        Self { joiner, own, port: place.port, schema: SCHEMA }
+        Self::of(Joiner::join(&place.code(&[]), name, place.port), place.port)
     }
 
-    fn sync(&self, report: Option<Report>, waits_for: Option<Digest>) -> SyncAnswer {
+    pub fn of((joiner, issued): (Joiner, Issued), port: u16) -> Self {
+        let own = joiner.own(&issued);
+        Self { joiner, own, port, schema: SCHEMA }
+    }
+
+    pub fn sync(&self, report: Option<Report>, waits_for: Option<Digest>) -> SyncAnswer {
         let sealed = |report: Report| {
             Envelope::seal(Some(self.joiner.code.org), &report).unwrap().signed(&self.joiner.node_key).unwrap()
         };
@@ -62,7 +66,8 @@ impl Puppet {
         let answer = self.sync(None, None);
         let head: Head = SignedHead::open(&Thief::of(place).known().signers, &answer.head.unwrap()).unwrap().head;
         let manifest = match answer.listing {
-            Some(Listing::Own { leaf, .. }) => Some(leaf.manifest),
+            Some(Listing::Own { leaf: NodeLeaf { manifest: Meant::Own(digest), .. }, .. }) => Some(digest),
+            Some(Listing::Own { class: Some(class), .. }) => Some(class.leaf.manifest),
             _ => None,
         };
         (head.version, manifest)
@@ -294,9 +299,9 @@ fn a_manifest_that_is_too_large_for_one_call_arrives_whole() {
     scene.declare(&format!("{QUAY}\nclasses:\n  web:\n    match: web-*\n    files:\n{files}"));
     scene.publish();
     let answer = puppet.sync(None, None);
-    let (bytes, Some(Listing::Own { leaf, .. })) = (answer.manifest.unwrap().0, answer.listing) else {
+    let (bytes, Some(Listing::Own { class: Some(class), .. })) = (answer.manifest.unwrap().0, answer.listing) else {
         panic!("it is not listed");
     };
     assert!(bytes.len() > 1 << 20, "{}", bytes.len());
-    assert_eq!(Digest::of(&bytes), leaf.manifest);
+    assert_eq!(Digest::of(&bytes), class.leaf.manifest);
 }

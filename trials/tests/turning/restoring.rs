@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use trials::place::{Place, Running, below, refused, stderr, stdout, succeeded, until};
+use trials::place::{Place, Running, below, stderr, stdout, succeeded, until};
 
 use super::{is, states};
 
@@ -38,12 +38,10 @@ fn served(place: &Place) -> (Running, Running) {
 }
 
 #[test]
-fn a_staged_version_is_handed_in_again_with_the_epoch_and_the_rotation_goes_on() {
+fn a_staged_version_is_handed_over_again_and_the_rotation_goes_on() {
     let (place, copy) = copied();
     succeeded(&place.freehold(&["trust", "publish", "endpoint"]));
     put_back(&place, &copy);
-    let begun = place.facts(&["epoch", "begin", "--yes"]);
-    assert_eq!(begun["handed_in"], serde_json::json!(["endpoint 2"]), "{begun}");
     is(&states(&place, "endpoint"), &[(1, "active"), (2, "staged")]);
     place.code(&[]);
     let _running = served(&place);
@@ -54,7 +52,7 @@ fn a_staged_version_is_handed_in_again_with_the_epoch_and_the_rotation_goes_on()
 }
 
 #[test]
-fn a_version_that_is_alone_by_now_is_handed_in_again_and_nobody_is_cut_off() {
+fn a_version_that_is_alone_by_now_is_handed_over_again_and_nobody_is_cut_off() {
     let (place, copy) = copied();
     {
         let (gateway, _agent) = served(&place);
@@ -63,10 +61,6 @@ fn a_version_that_is_alone_by_now_is_handed_in_again_and_nobody_is_cut_off() {
         assert_eq!(gateway.stop(), Some(0));
     }
     put_back(&place, &copy);
-    let begun = place.freehold(&["epoch", "begin", "--yes"]);
-    succeeded(&begun);
-    assert!(stderr(&begun).contains("trust bundles: endpoint 2"), "{}", stderr(&begun));
-    assert!(stdout(&begun).contains("handed in again: endpoint 2"), "{}", stdout(&begun));
     is(&states(&place, "endpoint"), &[(1, "retired"), (2, "active")]);
     let _running = served(&place);
     goes_by(&place, 2);
@@ -77,19 +71,13 @@ fn a_version_that_is_alone_by_now_is_handed_in_again_and_nobody_is_cut_off() {
 }
 
 #[test]
-fn no_epoch_begins_with_a_bundle_that_is_nowhere_and_another_home_has_it() {
+fn a_home_without_the_bundles_files_has_them_in_its_copy_of_the_ledger() {
     let (place, copy) = copied();
     let kept = place.org().join("operator/bundles");
     succeeded(&place.freehold(&["trust", "publish", "identity"]));
     assert_eq!(below(&kept).len(), 3, "the founders' two, and the new one");
     put_back(&place, &copy);
-    fs::rename(&kept, place.path("kept")).unwrap();
-    let begun = place.freehold(&["epoch", "begin", "--yes"]);
-    refused(&begun, "`identity 2` is trusted, and is neither in this copy of the ledger nor in this home");
-    assert!(stderr(&begun).contains("operator/bundles"), "{}", stderr(&begun));
-    fs::remove_dir_all(&kept).unwrap_or_default();
-    fs::rename(place.path("kept"), &kept).unwrap();
-    assert_eq!(place.facts(&["epoch", "begin", "--yes"])["handed_in"], serde_json::json!(["identity 2"]));
+    fs::remove_dir_all(&kept).unwrap();
     is(&states(&place, "identity"), &[(1, "active"), (2, "staged")]);
     succeeded(&place.freehold(&["trust", "rollback", "identity"]));
 }

@@ -22,7 +22,7 @@ use operate::inside::Inside;
 use org::state::{Standing, State};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::known::{Known, KnownFile};
+use wire::known::{BadKnowledge, Known, KnownFile};
 
 use crate::backup::roots::{self, RootTold};
 use crate::backup::scratch::Scratch;
@@ -35,6 +35,12 @@ pub enum CheckError {
     File(#[from] FileError),
     #[error("`{what}` in the backup is damaged: {why}")]
     Damaged { what: String, why: String },
+    #[error("`{what}` in the backup cannot be used")]
+    Knowledge {
+        what: &'static str,
+        #[source]
+        why: BadKnowledge,
+    },
     #[error("`{0}` is missing in the backup")]
     Missing(&'static str),
     #[error("the ledger in the backup cannot be read")]
@@ -181,8 +187,8 @@ fn json<T: DeserializeOwned>(kept: &Kept, path: &'static str) -> Result<T, Check
 /// Founding record, signer chain and head, each checked by its signatures.
 fn known(contents: &Contents, kept: &Kept) -> Result<Known, CheckError> {
     let path = if contents.has("operator") { "operator/known.json" } else { "gateway/node/known.json" };
-    let damaged = |why: String| CheckError::Damaged { what: path.to_owned(), why };
-    let known = Known::from_file(json::<KnownFile>(kept, path)?).map_err(|why| damaged(why.to_string()))?;
+    let unusable = |why| CheckError::Knowledge { what: path, why };
+    let known = Known::from_file(json::<KnownFile>(kept, path)?).map_err(unusable)?;
     if known.org() != contents.org_id || known.founding.record.name != contents.org {
         return Err(CheckError::Inconsistent(format!("`{path}` is of another org than the backup says")));
     }
@@ -221,17 +227,16 @@ fn check_gateway(known: &Known, contents: &Contents, kept: &Kept) -> Result<(), 
     Ok(())
 }
 
-/// The whole ledger, folded from its entries, compared with the tables that a gateway would start from.
+/// The whole ledger, checked entry by entry.
 fn check_ledger(path: &Path, known: &Known) -> Result<(State, usize), CheckError> {
     let (ledger, founding) = Ledger::open(path)?;
     if founding.id != known.org() {
         return Err(CheckError::Inconsistent("the ledger is of another org".to_owned()));
     }
-    let entries = ledger.all_entries()?;
+    let state = ledger.state(&founding, clock::now())?;
+    let entries: Vec<Envelope> = ledger.all_entries()?.into_iter().map(|signed| signed.envelope).collect();
     let count = entries.len();
-    let rows = ledger.derived()?;
-    let (state, first_bad) = check_alone(&founding, entries, &rows);
-    if let Some(bad) = first_bad {
+    if let Some(bad) = check_alone(&founding, entries, &state).first_bad {
         return Err(CheckError::LedgerDoesNotHold(bad));
     }
     match state.head() {
@@ -247,7 +252,7 @@ fn check_memory(state: &State, kept: &Kept) -> Result<(), CheckError> {
         return Ok(());
     }
     let memory: Memory = json(kept, "operator/memory.json")?;
-    if state.frontier.covers_all(&memory.frontier) {
+    if state.frontier.covers_all(&memory.pulled) {
         return Ok(());
     }
     Err(CheckError::LedgerDoesNotHold("entries are missing that the operator had seen".to_owned()))

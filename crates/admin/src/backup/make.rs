@@ -6,7 +6,8 @@ use ground::clock;
 use ground::file::{FileError, Lock};
 use ground::passphrase::Passphrase;
 use identity::id::OrgId;
-use identity::principal::{Author, OrgName};
+use identity::key::Sign as _;
+use identity::principal::OrgName;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
 use node::store::gateway::GatewayFolder;
@@ -74,9 +75,8 @@ pub fn was_removed(operator: &OperatorFolder, gateway: &GatewayFolder) -> Result
         return Ok(false);
     }
     let (head, node) = (operator.known()?.head.head, gateway.about()?.node);
-    let author = Author::Gateway(node.clone());
     let mandated = head.mandates.iter().any(|mandate| mandate.gateway == node);
-    Ok(!mandated && head.revocations.authors.iter().any(|cut| cut.author == author))
+    Ok(!mandated && head.revocations.voices.contains(&gateway.voice()?.public()))
 }
 
 fn id_of(operator: &OperatorFolder, gateway: &GatewayFolder) -> Result<OrgId, MakeError> {

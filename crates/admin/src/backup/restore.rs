@@ -109,7 +109,7 @@ fn put(backup: &Path, draft: &Path, only: Option<Half>, passphrase: &Passphrase)
     Ok(contents)
 }
 
-/// The gateway waits for a new epoch: it has forgotten what came after the backup. The operator has a backup.
+/// The gateway waits until it may begin another chain: it has forgotten what came after the backup. The operator has a backup.
 fn settle(backup: &Path, draft: &Path, contents: &Contents) -> Result<(), RestoreError> {
     let (made_at, restored_at) = (contents.made_at, clock::now());
     let place = std::path::absolute(backup).unwrap_or_else(|_| backup.to_owned()).display().to_string();

@@ -15,6 +15,7 @@ use org::words::Words;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
+use crate::waiting;
 use crate::words::{confirm, table};
 
 #[derive(Debug, Args)]
@@ -153,9 +154,18 @@ struct Decided {
     done: bool,
 }
 
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    head: u64,
+    pending: Option<waiting::Waiting>,
+}
+
 /// What a yes would be about, and who has said it before.
 struct Asked {
     about: Digest,
+    /// A member that waits is listed by the next head, which the threshold signs.
+    cut: Option<CutOff>,
     name: NodeName,
     words: Option<Words>,
     yes: Vec<SignerName>,
@@ -174,8 +184,16 @@ impl Approve {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
         confirm(self.yes, &doing, asked.question)?;
-        let decided = session.decide(&keys, (asked.about, &asked.name), Verdict::Approve).await;
-        decided.map_err(|why| failure(&doing, &why))?;
+        if let Some(cut) = &asked.cut {
+            let made = session.list_waiting(&keys, cut).await.map_err(|why| failure(&doing, &why))?;
+            let pending = waiting::leave(common, &doing, &session.known, made.pending.as_ref())?;
+            let listed = Listed { name: cut.name.to_string(), head: made.what, pending };
+            show(common.json, &listed, || {
+                waiting::told(listed.pending.as_ref(), || format!("head {} lists `{}`", listed.head, listed.name))
+            });
+            return Ok(());
+        }
+        session.decide(&keys, asked.about, Verdict::Approve).await.map_err(|why| failure(&doing, &why))?;
         let (yes, needs) = (asked.yes.iter().chain([&own]), asked.needs);
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
         let told = Decided {
@@ -223,20 +241,20 @@ impl Approve {
                 }
                 let question = "Are these the words that the machine shows? Then it is let in.";
                 let (words, needs) = (Some(one.words), usize::from(one.invite.approvers));
-                Ok(Asked { about: one.digest, name: one.claim.name, words, yes: one.yes, needs, question })
+                Ok(Asked { about: one.digest, cut: None, name: one.claim.name, words, yes: one.yes, needs, question })
             }
             Err(Unclear::Several(several)) => Err(unclear(doing, &several)),
             Err(Unclear::Nobody) => {
                 let name: NodeName = said.parse().map_err(|_| nobody(doing))?;
                 let cut = session.cut_off(&name).await.map_err(|why| failure(doing, &why))?;
                 let cut = cut.ok_or_else(|| nobody(doing))?;
-                check_cut_off(doing, &cut)?;
                 let needs = session.known.signers.quorum.threshold();
                 if !common.json {
-                    eprintln!("{}", cut_in_words(&cut, needs));
+                    eprintln!("{}", cut_in_words(&cut));
                 }
-                let (words, question) = (None, "Let it stay?");
-                Ok(Asked { about: cut.admission, name: cut.name, words, yes: cut.yes, needs, question })
+                let (words, question) = (None, "List it?");
+                let (about, name, cut) = (cut.admission, cut.name.clone(), Some(cut));
+                Ok(Asked { about, cut, name, words, yes: Vec::new(), needs, question })
             }
         }
     }
@@ -257,7 +275,7 @@ impl Deny {
             eprintln!("{}", in_words(&one));
         }
         confirm(self.yes, &doing, "Turn this machine away?")?;
-        let decided = session.decide(&keys, (one.digest, &one.claim.name), Verdict::Deny).await;
+        let decided = session.decide(&keys, one.digest, Verdict::Deny).await;
         decided.map_err(|why| failure(&doing, &why))?;
         let told = Decided {
             name: one.claim.name.to_string(),
@@ -271,15 +289,6 @@ impl Deny {
         show(common.json, &told, || format!("turned `{}` away: this claim is never let in", told.name));
         Ok(())
     }
-}
-
-fn check_cut_off(doing: &str, cut: &CutOff) -> Result<(), Failure> {
-    if cut.outrun {
-        let why = format!("another machine has the name `{}`, and no approval changes that", cut.name);
-        return Err(Failure::refused(doing, why)
-            .hint("let it join again under another name: freehold-node leave --local, then freehold-node join"));
-    }
-    Ok(())
 }
 
 fn nobody(doing: &str) -> Failure {
@@ -341,13 +350,12 @@ fn in_words(one: &Waiting) -> String {
     plain(&lines.join("\n"))
 }
 
-fn cut_in_words(cut: &CutOff, needs: usize) -> String {
+fn cut_in_words(cut: &CutOff) -> String {
     let invite = cut.invite.map_or("none".to_owned(), |id| id.to_string());
     let lines = [
         format!("member     {} since {}, admitted by `{}` under invite {invite}", cut.name, cut.at, cut.gateway),
         format!("node key   {}", cut.node_key.digest()),
-        "it waits because that invite or that gateway was taken back up to a point before it came".to_owned(),
-        format!("approved   by {} of {needs}", cut.yes.len()),
+        format!("it waits   {}", cut.why),
     ];
     plain(&lines.join("\n"))
 }

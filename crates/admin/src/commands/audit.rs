@@ -85,8 +85,8 @@ fn in_short(verdict: &Verdict) -> String {
         1 => "; 1 of them does not count: freehold audit says why".to_owned(),
         more => format!("; {more} of them do not count: freehold audit says why"),
     };
-    let Verdict { entries, derived_rows, .. } = verdict;
-    format!("{entries} entries hold: hashes, links, signatures{void}; {derived_rows} derived rows agree")
+    let Verdict { entries, heads, .. } = verdict;
+    format!("{entries} entries hold: hashes, links, signatures{void}; {heads} heads; every leaf has its admission")
 }
 
 async fn could(common: &Common, can: &[String], at: Option<Moment>) -> Result<(), Failure> {
@@ -100,7 +100,7 @@ async fn could(common: &Common, can: &[String], at: Option<Moment>) -> Result<()
     let mut session = common.session(doing).await?;
     let now = clock::now();
     let at = at.map_or(now, |at| at.before(now));
-    let told = session.could((&asked, &what), at, now).await.map_err(|why| cannot_say(doing, &why))?;
+    let told = Box::pin(session.could((&asked, &what), at, now)).await.map_err(|why| cannot_say(doing, &why))?;
     let told = Told { roles: roles(&told), hindsight: told };
     show(common.json, &told, || in_words(&told));
     let told = told.hindsight;
@@ -126,7 +126,6 @@ fn cannot_say(doing: &str, why: &CannotSay) -> Failure {
         CannotSay::BeforeFounding { .. } | CannotSay::NotYet { .. } => {
             told.exit(Exit::Usage).hint("name a moment between the founding and now: freehold audit lists them")
         }
-        CannotSay::NotWhole(_) => told.exit(Exit::Refused).hint("look closer: freehold audit --verify"),
         CannotSay::NotKept { .. } => {
             told.hint("ask another gateway, or one that is restored from a backup of that time: --gateway HOST:PORT")
         }

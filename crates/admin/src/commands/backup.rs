@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
+use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use node::report::{Exit, Failure, show};
+use node::store::gateway::GatewayFolder;
 use operate::backup::{BackupError, Contents};
 use serde::Serialize;
 
@@ -102,7 +104,7 @@ pub struct Verify {
   freehold backup restore harbor.backup --home /srv/freehold
   freehold backup restore harbor.backup --home /tmp/look --only operator      to get at a key that was lost
 
-It never writes over an org. A restored gateway issues nothing until a new epoch has begun: it does
+It never writes over an org. A restored gateway issues nothing until it has begun another chain: it does
 not know what happened after the backup was made.")]
 pub struct Restore {
     /// The backup
@@ -213,7 +215,8 @@ struct Restored<'a> {
     /// Since the backup was made.
     unknown_since: Timestamp,
     unknown_for_seconds: u64,
-    awaits_epoch: bool,
+    /// The gateway that was restored: it issues nothing until it is reopened.
+    awaits_reopening: Option<NodeName>,
 }
 
 impl Restore {
@@ -227,10 +230,12 @@ impl Restore {
         let there = |half: Half| folder.join(half.word()).is_dir();
         let halves: Vec<_> =
             [Half::Operator, Half::Gateway].into_iter().filter(|half| there(*half)).map(Half::word).collect();
+        let gateway = GatewayFolder { folder: folder.join(Half::Gateway.word()) };
+        let gateway = gateway.about().ok().map(|about| about.node);
         let told = Restored {
             report: &report,
             folder: folder.display().to_string(),
-            awaits_epoch: there(Half::Gateway),
+            awaits_reopening: gateway,
             halves,
             unknown_since: report.made_at,
             unknown_for_seconds: clock::now().since(report.made_at).0,
@@ -290,19 +295,19 @@ fn roots_in_words(report: &Report) -> String {
 fn describe_restored(told: &Restored<'_>) -> String {
     let report = told.report;
     let mut lines = vec![describe(report), format!("restored to `{}`: {}", told.folder, told.halves.join(", "))];
-    if told.awaits_epoch {
+    if let Some(gateway) = &told.awaits_reopening {
         lines.push(format!(
             "\nWhat happened after {} is not in it: machines that joined, left or renewed, invites that were made or\n\
              spent, and revocations. Whoever was revoked since then is NOT revoked here until you revoke it again.",
             report.made_at
         ));
         if !report.open_invites.is_empty() {
-            lines.push("These invites were open then. They are frozen until somebody confirms them:".to_owned());
+            lines.push("These invites were open then. They are signed anew with the gateway's other chain, as far as they were not spent:".to_owned());
             lines.push(invites(&report.open_invites));
         }
-        lines.push(
-            "The gateway issues nothing until operators begin a new epoch. Next: freehold epoch begin".to_owned(),
-        );
+        lines.push(format!(
+            "The gateway issues nothing until operators have it begin another chain. Next: freehold gateway reopen {gateway}"
+        ));
     }
     lines.join("\n")
 }

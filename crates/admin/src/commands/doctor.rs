@@ -157,24 +157,14 @@ impl Examination {
         }
     }
 
-    /// The operator's own memory: where gateways are, and whether something signed still waits.
+    /// The operator's own memory: where gateways are.
     fn operators(&mut self) -> Vec<Address> {
         match self.operator.memory() {
             Err(why) => {
                 self.push(Finding::wrong("operator", describe(&why), "put back a copy of the operator's folder"));
                 Vec::new()
             }
-            Ok(memory) => {
-                if memory.outbox.is_some() {
-                    let cure = "the next command that signs sends it again; freehold audit says whether it was taken";
-                    self.push(Finding::soon(
-                        "outbox",
-                        "something was signed, and it is not known whether the gateway took it",
-                        cure,
-                    ));
-                }
-                memory.gateways
-            }
+            Ok(memory) => memory.gateways,
         }
     }
 
@@ -184,10 +174,8 @@ impl Examination {
             Err(why) => {
                 let cure = match &why {
                     LedgerError::Newer { .. } => "install the newer freehold again",
-                    LedgerError::NotCopied { .. }
-                    | LedgerError::Sqlite(_)
-                    | LedgerError::Damaged(_)
-                    | LedgerError::Row(_) => NEWEST,
+                    LedgerError::Older { .. } => "found the org anew, and let the machines join it",
+                    LedgerError::NotCopied { .. } | LedgerError::Sqlite(_) | LedgerError::Damaged(_) => NEWEST,
                 };
                 self.push(Finding::wrong("ledger", describe(&why), cure));
                 None
@@ -333,15 +321,15 @@ fn ledger(counts: &Counts) -> Finding {
     let entries = counts.entries;
     if counts.restored {
         let found = format!(
-            "its {entries} entries were restored from a backup, and nothing is issued until a new epoch begins"
+            "its {entries} entries were restored from a backup, and nothing is issued until its gateway begins another chain"
         );
-        return Finding::wrong("ledger", found, "freehold epoch begin says what is given up, and asks");
+        return Finding::wrong("ledger", found, "freehold gateway reopen NAME says what is given up, and asks");
     }
     if counts.behind {
         let found = format!(
             "its {entries} entries are fewer than it told others of: it was restored from an old copy, and nothing is issued"
         );
-        return Finding::wrong("ledger", found, format!("{NEWEST}; if there is none: freehold epoch begin"));
+        return Finding::wrong("ledger", found, format!("{NEWEST}; if there is none: freehold gateway reopen NAME"));
     }
     match counts.alarms {
         0 if counts.version < migrate::CURRENT => {

@@ -1,6 +1,7 @@
-//! `freehold gateway add | list | renew | move | remove`: which machines are gateways.
+//! `freehold gateway add | list | renew | move | reopen | remove`: which machines are gateways.
 
 mod renew;
+mod reopen;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use serde::Serialize;
 use wire::control::{NodeView, PeerView};
 
 use renew::Renew;
+use reopen::Reopen;
 
 use crate::home::{Common, failure};
 use crate::rooting::open_roots;
@@ -39,6 +41,8 @@ pub enum GatewayCommand {
     Renew(Renew),
     /// Have a gateway come before the others: nodes, invites and this tool go there
     Move(Move),
+    /// Have a gateway begin another chain: what it lacks nobody can bring, or its chain forks
+    Reopen(Reopen),
     /// Take a gateway's mandate away; nodes come back at another
     Remove(Remove),
 }
@@ -50,6 +54,7 @@ impl GatewayCommand {
             Self::List(list) => list.run(common).await,
             Self::Renew(renew) => renew.run(common).await,
             Self::Move(to) => to.run(common).await,
+            Self::Reopen(reopen) => Box::pin(reopen.run(common)).await,
             Self::Remove(remove) => remove.run(common).await,
         }
     }

@@ -8,7 +8,7 @@ use identity::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
-use node::report::{Failure, plain, show};
+use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::invite::InviteWish;
 use operate::invite::stranded::Stranded;
@@ -35,8 +35,6 @@ pub enum InviteCommand {
     Show(Show),
     /// Revoke an invite; machines that joined with it stay
     Revoke(Revoke),
-    /// Make invites good again after the ledger was restored
-    Confirm(Confirm),
     /// Say yes beforehand to machines of such names, whose proof holds
     Approve(Approve),
     /// List what was approved beforehand
@@ -50,7 +48,6 @@ impl InviteCommand {
             Self::List(list) => list.run(common).await,
             Self::Show(show) => show.run(common).await,
             Self::Revoke(revoke) => revoke.run(common).await,
-            Self::Confirm(confirm) => confirm.run(common).await,
             Self::Approve(approve) => approve.run(common).await,
             Self::Waivers(waivers) => waivers.run(common).await,
         }
@@ -271,7 +268,7 @@ const OPEN: &str = "open";
 fn state(invite: &InviteView) -> &'static str {
     match invite.uses {
         _ if invite.revoked => "revoked",
-        _ if invite.unconfirmed => "unconfirmed",
+        _ if invite.outdated => "outdated",
         _ if clock::now() >= invite.expires_at => "expired",
         Uses::Limited(n) if invite.spent >= n => "used up",
         Uses::Limited(_) | Uses::Unlimited => OPEN,
@@ -377,65 +374,6 @@ impl Revoke {
         let result = RevokedTold { id: invite.id.to_string(), revoked: pending.is_none(), head, pending };
         show(common.json, &result, || {
             waiting::told(result.pending.as_ref(), || format!("revoked invite {} (head {head})", invite.id))
-        });
-        Ok(())
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  freehold invite confirm 5f0c2a91            it was not used in what was lost, or that does not matter
-  freehold invite confirm --all")]
-pub struct Confirm {
-    /// Ids, beginnings of ids, or labels
-    #[arg(required_unless_present = "all")]
-    invites: Vec<String>,
-    /// Every one that waits for a word
-    #[arg(long, conflicts_with = "invites")]
-    all: bool,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-}
-
-#[derive(Serialize)]
-struct Confirmed {
-    confirmed: Vec<String>,
-    pending: Option<Waiting>,
-}
-
-impl Confirm {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
-        let doing = "could not confirm the invites";
-        let (mut session, keys) = common.signing_session(doing).await?;
-        let mut views = Vec::new();
-        if self.all {
-            views = session.unconfirmed().await.map_err(|why| failure(doing, &why))?;
-        }
-        for wanted in &self.invites {
-            views.push(session.invite(wanted).await.map_err(|why| failure(doing, &why))?);
-        }
-        if let Some(fine) = views.iter().find(|view| !view.unconfirmed) {
-            return Err(Failure::refused(doing, format!("invite {} does not wait for a word", fine.id)));
-        }
-        if views.is_empty() {
-            return Err(Failure::refused(doing, "no invite waits for a word"));
-        }
-        if !common.json {
-            for view in &views {
-                eprintln!("{}  {} of {} spent here  {}", view.id, view.spent, view.uses, plain(&view.label));
-            }
-            eprintln!(
-                "Each may have been used in what was lost; machines can join with it again as often as is left here."
-            );
-        }
-        confirm(self.yes, doing, "Confirm them?")?;
-        let ids = views.iter().map(|view| view.id).collect();
-        let made = session.confirm_invites(&keys, &ids).await.map_err(|why| failure(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
-        let result = Confirmed { confirmed: ids.iter().map(ToString::to_string).collect(), pending };
-        show(common.json, &result, || {
-            waiting::told(result.pending.as_ref(), || format!("confirmed {}", result.confirmed.join(" ")))
         });
         Ok(())
     }

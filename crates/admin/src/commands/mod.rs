@@ -27,7 +27,6 @@ pub mod send;
 pub mod suspend;
 pub mod signer;
 pub mod recover;
-pub mod epoch;
 pub mod mandate;
 pub mod gateway;
 pub mod trust;

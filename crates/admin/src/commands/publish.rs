@@ -8,7 +8,7 @@ use identity::head::Head;
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
-use operate::publish::heads::{FleetDraft, ends_older};
+use operate::publish::heads::FleetDraft;
 use operate::publish::plan::Prepared;
 use operate::publish::watch::Watch;
 use operate::session::Session;
@@ -89,7 +89,6 @@ impl Publish {
             freshness: fleet.org.freshness,
             svid_life: fleet.org.svid_life,
             closes: prepared.patterns.closes.keys().copied().collect(),
-            ends_older: ends_older(prepared.published.as_ref(), &prepared.compiled),
         };
         let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
         staged.map_err(|why| failure(doing, &why))?;

@@ -7,7 +7,7 @@ use clap::Args;
 use ground::{clock, file};
 use identity::envelope::Envelope;
 use identity::key::{EdKey, Sign as _};
-use identity::principal::SignerName;
+use identity::principal::{NodeName, SignerName};
 use identity::signers::{Quorum, Signer, SignerSet};
 use identity::time::Timestamp;
 use ledger::store::Ledger;
@@ -18,12 +18,13 @@ use operate::folder::OperatorFolder;
 use operate::recover;
 use operate::signers::Change;
 use serde::Serialize;
-use wire::known::Known;
+use wire::known::{BadKnowledge, Known};
 use zeroize::Zeroizing;
 
 use crate::commands::signer::find_or_make_key;
 use crate::found::recovery;
 use crate::home::{Common, failure};
+use crate::local::AnyDesk;
 use crate::waiting::{Waiting, leave, told};
 use crate::words::confirm;
 
@@ -81,6 +82,9 @@ struct Told {
     signers: Vec<String>,
     threshold: usize,
     head: Option<u64>,
+    /// Machines that the lost signers let in, and that the first head of the new ones lists.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    taken_over: Vec<String>,
     pending: Option<Waiting>,
 }
 
@@ -91,6 +95,8 @@ impl Recover {
             return cancel(common, self.yes).await;
         }
         let (folder, known) = self.home(common, doing)?;
+        let mut desk = common.recovering_desk(&known.founding.record.name, doing).await?;
+        let known = learn(&desk, (&folder, known), doing).await?;
         let (recovery, set) = match own_recovery(&folder, &known) {
             Some((_, set)) if self.signer.as_ref().is_some_and(|name| set.quorum.key_of(name).is_none()) => {
                 let why = format!("a recovery for {} was begun from this home already", names_of(&set).join(", "));
@@ -99,7 +105,8 @@ impl Recover {
             Some(begun) => begun,
             None => self.begin(common, &folder, &known, doing)?,
         };
-        let due_at = self.tell_gateway(common, &known, &recovery, doing).await?;
+        let due_at = recover::begin(&mut desk, &recovery).await.map_err(|why| failure(doing, &why))?;
+        drop(desk);
         if clock::now() < due_at {
             if !self.wait {
                 tell_waiting(common, &set, due_at);
@@ -219,17 +226,6 @@ impl Recover {
         Ok(keys)
     }
 
-    async fn tell_gateway(
-        &self,
-        common: &Common,
-        known: &Known,
-        recovery: &Envelope,
-        doing: &str,
-    ) -> Result<Timestamp, Failure> {
-        let mut desk = common.recovering_desk(&known.founding.record.name, doing).await?;
-        recover::begin(&mut desk, recovery).await.map_err(|why| failure(doing, &why))
-    }
-
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
         let made = session.finish_recovery(&keys, recovery).await.map_err(|why| failure(doing, &why))?;
@@ -239,17 +235,40 @@ impl Recover {
             due_at: None,
             signers: names_of(set),
             threshold: set.quorum.threshold(),
-            head: Some(made.what.version),
+            head: Some(made.what.head),
+            taken_over: made.what.taken_over.iter().map(NodeName::to_string).collect(),
             pending,
         };
         show(common.json, &result, || {
             told(result.pending.as_ref(), || {
-                let names = result.signers.join(", ");
-                format!("recovered: {names} sign from now on (signer set {}, head {})", set.version, made.what.version)
+                let (names, version) = (result.signers.join(", "), set.version);
+                let done =
+                    format!("recovered: {names} sign from now on (signer set {version}, head {})", made.what.head);
+                if result.taken_over.is_empty() {
+                    return done;
+                }
+                let machines = result.taken_over.join(", ");
+                format!(
+                    "{done}\nThey take over what the lost signers let in since their last head: {machines}\nIf you do not know \
+                     one of them: freehold node revoke NAME"
+                )
             })
         });
         Ok(())
     }
+}
+
+/// A card may be old: the recovery names the newest head and follows the newest signers that the gateway shows.
+async fn learn(desk: &AnyDesk, (folder, known): (&OperatorFolder, Known), doing: &str) -> Result<Known, Failure> {
+    let newest = match desk.newest(&known).await {
+        // What waits here is what is being finished.
+        Err(BadKnowledge::RecoveryWaits { .. }) => return Ok(known),
+        newest => newest.map_err(|why| Failure::new(doing, &why))?,
+    };
+    if newest.head.digest != known.head.digest {
+        folder.save_known(&newest).map_err(|why| Failure::new(doing, &why))?;
+    }
+    Ok(newest)
 }
 
 fn names_of(set: &SignerSet) -> Vec<String> {
@@ -273,6 +292,7 @@ fn tell_waiting(common: &Common, set: &SignerSet, due_at: Timestamp) {
         signers: names_of(set),
         threshold: set.quorum.threshold(),
         head: None,
+        taken_over: Vec::new(),
         pending: None,
     };
     show(common.json, &result, || {
@@ -317,6 +337,7 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
         signers: made.what.signers().iter().map(|signer| signer.name.to_string()).collect(),
         threshold: made.what.threshold(),
         head: Some(session.known.head.head.version),
+        taken_over: Vec::new(),
         pending,
     };
     show(common.json, &result, || {

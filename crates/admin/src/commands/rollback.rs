@@ -2,7 +2,6 @@
 
 use clap::Args;
 use node::report::{Failure, show};
-use operate::publish::heads::ends_older;
 
 use crate::commands::publish::{How, Outcome, finish};
 use crate::home::{Common, failure};
@@ -52,9 +51,7 @@ impl Rollback {
         confirm(self.how.yes, doing, "Go back to it?")?;
         let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
         staged.map_err(|why| failure(doing, &why))?;
-        let floor = ends_older(prepared.published.as_ref(), &prepared.compiled);
-        let planned = (prepared.root_before(), floor);
-        let made = session.roll_back(&keys, (&prepared.compiled, &to), planned).await;
+        let made = session.roll_back(&keys, (&prepared.compiled, &to), prepared.root_before()).await;
         let made = made.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         finish(

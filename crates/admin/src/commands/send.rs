@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use identity::head::Cause;
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 use operate::describe;
 use operate::pending::{BadPending, Pending};
-use org::entry::{Action, Cause};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
@@ -57,21 +57,21 @@ impl Send {
         let Some(pending) = pending else {
             return Err(Failure::usage(doing, "no file was named"));
         };
-        let restores = matches!(&pending.action, Action::HeadPublish { cause: Cause::Restore, .. });
-        let (mut session, keys) = common.signing_session_on(doing, restores).await?;
-        let does = describe::in_words(&session.known, &pending.action).map_err(|why| failed(why.into()))?;
-        session.send(&keys, &pending).await.map_err(|why| {
+        let cause = pending.handed.cause(pending.org_id);
+        let (mut session, _) = common.signing_session(doing).await?;
+        let does = describe::in_words(&session.known, &pending.handed).map_err(|why| failed(why.into()))?;
+        session.send(&pending).await.map_err(|why| {
             failure(doing, &why)
                 .hint("see what is missing: freehold sign --show FILE; if things moved on, make it anew")
         })?;
-        let fates = if publishes(&pending.action) && !self.no_wait {
+        let fates = if cause.as_ref().is_some_and(publishes) && !self.no_wait {
             let followed = watching::follow(&mut session, self.wait, common.json).await;
             followed.map_err(|why| failure("it is published, but could not be watched", &why))?
         } else {
             Fates::new()
         };
         let version = session.known.head.head.version;
-        let followed = revokes(&pending.action) && !self.no_wait;
+        let followed = cause.as_ref().is_some_and(revokes) && !self.no_wait;
         let receipts = watching::receipts(&mut session, version, (followed, &Wait::of(self.wait))).await;
         let receipts = receipts.map_err(|why| failure("it is sent, but who knows it could not be read", &why))?;
         let (confirmed, waiting_for) = (receipts.confirmed.clone(), receipts.waiting.clone());
@@ -92,10 +92,10 @@ impl Send {
 }
 
 /// Does it say what nodes should be?
-const fn publishes(action: &Action) -> bool {
-    matches!(action, Action::HeadPublish { cause: Cause::FleetPublish | Cause::FleetRollback { .. }, .. })
+const fn publishes(cause: &Cause) -> bool {
+    matches!(cause, Cause::FleetPublish | Cause::FleetRollback { .. })
 }
 
-const fn revokes(action: &Action) -> bool {
-    matches!(action, Action::HeadPublish { cause: Cause::NodeRevoke { .. } | Cause::PrincipalRevoke { .. }, .. })
+const fn revokes(cause: &Cause) -> bool {
+    matches!(cause, Cause::NodeRevoke { .. } | Cause::PrincipalRevoke { .. })
 }

@@ -61,14 +61,14 @@ impl Sign {
         let folder = OperatorFolder::at(&common.home(), &org);
         let known = folder.known().map_err(|why| Failure::new(&doing, &why))?;
         let quorums = pending.quorums(&known).map_err(failed)?;
-        let does = describe::in_words(&known, &pending.action).map_err(|why| failed(why.into()))?;
+        let does = describe::in_words(&known, &pending.handed).map_err(|why| failed(why.into()))?;
         let mut signed_now = Vec::new();
         if !common.json || self.show {
             tell(common, &pending, &does);
         }
         if !self.show {
             if !common.trust_clock {
-                timely::check_dates(known.org(), &pending.action, clock::now())
+                timely::check_dates(known.org(), &pending.handed, clock::now())
                     .map_err(|why| failure(&doing, &why.into()))?;
             }
             confirm(self.yes, &doing, "Sign it?")?;

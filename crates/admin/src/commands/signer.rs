@@ -451,7 +451,7 @@ impl HandOver {
             }
         } else {
             card::settle(&there, &known, memory.gateways.clone()).map_err(|why| failed(&why))?;
-            let theirs = Memory { signer: Some(self.name.clone()), outbox: None, outbox_rest: Vec::new(), ..memory };
+            let theirs = Memory { signer: Some(self.name.clone()), ..memory };
             there.save_memory(&theirs).map_err(|why| failed(&why))?;
         }
         // There first, then gone here: whatever happens in between, the key is not lost.

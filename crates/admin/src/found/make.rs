@@ -11,10 +11,10 @@ use identity::authority::Authority;
 use identity::bundle::{Bundle, Domain, Endpoint, Identity, InDomain};
 use identity::certificate::{self, BadCertificate, Validity};
 use identity::envelope::{BadEnvelope, Envelope};
-use identity::head::{Epoch, Head, Mandate, Placement, Revocations, TrustLine, TrustState};
-use identity::id::Digest;
+use identity::head::{Cause, Head, Mandate, Placement, Revocations, TrustLine, TrustState};
+use identity::id::{Correlation, Digest};
 use identity::key::{BadKey, EdKey, P256Key, Sign};
-use identity::principal::{Address, Author, Host, Kind, Name, NodeName, OrgName, Principal, SignerName};
+use identity::principal::{Address, Host, Kind, Name, NodeName, OrgName, Principal, SignerName};
 use identity::signers::{BadQuorum, Quorum, Signer};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -27,8 +27,8 @@ use node::store::scope::{NodeFile, Scope, ScopeError};
 use operate::folder::{FolderError, Memory, OperatorFolder};
 use operate::head::{FRESH, MANDATE};
 use operate::keys::{self, KeyError};
-use org::admission::{Admission, Claim, ClaimAuthority};
-use org::entry::{Action, Cause, SignedEntry};
+use org::admission::{Claim, ClaimAuthority};
+use org::entry::{Action, SignedEntry};
 use org::founding::{BadFounding, Founding, FoundingRecord};
 use org::refusal::Refusal;
 use org::state::State;
@@ -158,15 +158,11 @@ async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundEr
     })?;
     let opened = Gateway::open(&gateway)?;
     founder.issue_first(&opened, &gateway.scope(), &known).await?;
-    let frontier = opened.state().await.frontier.clone();
     let memory = Memory {
         schema: 1,
         signer: plan.signers.first().cloned(),
-        frontier,
         tip: Some(opened.tip().await?),
         gateway: Some(plan.node.clone()),
-        outbox: None,
-        outbox_rest: Vec::new(),
         gateways: plan.addresses.clone(),
         ..Memory::default()
     };
@@ -275,7 +271,7 @@ impl Founder<'_> {
         }
     }
 
-    /// The first entries of both chains, each checked by the same fold that everyone uses.
+    /// The first entries of the gateway's chain, each judged as everyone does.
     fn write_ledger(&self, roots: &Roots, keys: &GatewayKeys, folder: &GatewayFolder) -> Result<Known, FoundError> {
         let identity = self.bundle::<Identity>(&roots.identity.0.pem())?;
         let endpoint = self.bundle::<Endpoint>(&roots.endpoint.0.pem())?;
@@ -283,17 +279,21 @@ impl Founder<'_> {
         let known = Known::new(self.founding.clone(), Vec::new(), head.clone())?;
         let scope = folder.scope();
         scope.make_keys()?;
-        let admission = self.admission(keys, &scope)?;
+        let claim = self.claim(&scope)?;
 
         let ledger = Ledger::create(&folder.path("ledger.db"), self.founding)?;
-        let mut chain =
-            Chain { state: State::of(self.founding), ledger, founder: self, correlation: random::correlation()? };
+        let mut chain = Chain {
+            state: State::of(self.founding),
+            ledger,
+            voice: &keys.voice,
+            when: (self.now, random::correlation()?),
+        };
         chain.ledger.begin()?;
-        chain.by_signer(Action::OrgFound { founding: self.founding.envelope.clone() })?;
-        chain.by_signer(Action::TrustPublish { bundle: identity.clone(), head: None })?;
-        chain.by_signer(Action::TrustPublish { bundle: endpoint.clone(), head: None })?;
-        chain.by_signer(Action::HeadPublish { head, cause: Cause::Founding })?;
-        chain.by_gateway(&keys.voice, Action::NodeAdmit { admission: admission.clone() })?;
+        for envelope in [&self.founding.envelope, &identity, &endpoint, &head] {
+            chain.add(Action::Take { envelope: envelope.clone() })?;
+        }
+        chain.state.conclude(self.now);
+        let admission = chain.add(Action::NodeAdmit { claim, invite: None, approval: None })?;
         chain.ledger.commit()?;
 
         let set = self.founding.first_signers();
@@ -313,10 +313,10 @@ impl Founder<'_> {
         Head {
             version: 1,
             reverts: None,
+            cause: Cause::Founding,
             issued_at: self.now,
             fresh_until: self.now + FRESH,
             members: None,
-            members_floor: 0,
             previous: Vec::new(),
             recent: Vec::new(),
             record: std::collections::BTreeMap::new(),
@@ -328,14 +328,13 @@ impl Founder<'_> {
             revocations: Revocations::default(),
             trust: vec![line(Domain::Identity, identity.digest()), line(Domain::Endpoint, endpoint.digest())],
             signers: self.founding.first_signers().as_ref(),
-            epoch: Epoch::first(),
             release: None,
             fleet: None,
         }
     }
 
     /// The first node is admitted by the signers themselves.
-    fn admission(&self, keys: &GatewayKeys, scope: &Scope) -> Result<Envelope, FoundError> {
+    fn claim(&self, scope: &Scope) -> Result<Envelope, FoundError> {
         let node_key = scope.node_key()?;
         let claim = Claim {
             authority: ClaimAuthority::Signers,
@@ -351,8 +350,7 @@ impl Founder<'_> {
         };
         let mut claim = self.seal(&claim)?;
         claim.sign(&node_key)?;
-        let body = Admission { claim, invite: None, approval: None, gateway: self.plan.node.clone(), at: self.now };
-        Ok(Envelope::seal(Some(self.founding.id), &body)?.signed(&keys.voice)?)
+        Ok(claim)
     }
 
     /// SVIDs for the first node and for its user, by the path by which all SVIDs are made.
@@ -402,34 +400,23 @@ impl Founder<'_> {
     }
 }
 
-/// Writes the first entries of both chains.
+/// Writes the first entries of the gateway's chain.
 struct Chain<'a> {
     state: State,
     ledger: Ledger,
-    founder: &'a Founder<'a>,
-    correlation: identity::id::Correlation,
+    voice: &'a EdKey,
+    when: (Timestamp, Correlation),
 }
 
 impl Chain<'_> {
-    fn by_signer(&mut self, action: Action) -> Result<(), FoundError> {
-        let founder = self.founder;
-        match (founder.plan.signers.first(), founder.signers.first()) {
-            (Some(name), Some(key)) => self.add(Author::Signer(name.clone()), key, action),
-            _ => Err(FoundError::Inconsistent("no signer".to_owned())),
-        }
-    }
-
-    fn by_gateway(&mut self, voice: &EdKey, action: Action) -> Result<(), FoundError> {
-        self.add(Author::Gateway(self.founder.plan.node.clone()), voice, action)
-    }
-
-    fn add(&mut self, author: Author, key: &EdKey, action: Action) -> Result<(), FoundError> {
-        let (org, when) = (self.founder.founding.id, (self.founder.now, self.correlation));
-        let signed =
-            SignedEntry::write(org, (&self.state.frontier, Epoch::FIRST), (author, key as &dyn Sign), when, action)
-                .map_err(|why| FoundError::Inconsistent(why.to_string()))?;
-        let applied = self.state.apply(&signed).map_err(|why| why.to_string());
-        applied.and_then(|effect| effect.map_err(|void| void.to_string())).map_err(FoundError::Inconsistent)?;
-        Ok(self.ledger.append(&self.state, &signed)?)
+    /// The entry, as it is signed.
+    fn add(&mut self, action: Action) -> Result<Envelope, FoundError> {
+        let inconsistent = |why: &dyn std::fmt::Display| FoundError::Inconsistent(why.to_string());
+        let last = self.state.frontier.place_of(&self.voice.public());
+        let signed = SignedEntry::write(self.state.org, last, (self.voice, self.state.under()), self.when, action);
+        let signed = signed.map_err(|why| inconsistent(&why))?;
+        self.state.take_own(&signed, None, self.when.0).map_err(|why| inconsistent(&why))?;
+        self.ledger.add_entry(&signed)?;
+        Ok(signed.envelope)
     }
 }

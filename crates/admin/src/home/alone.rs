@@ -15,6 +15,15 @@ use super::{Common, failure};
 use crate::local::AnyDesk;
 
 impl Common {
+    /// A hint about a gateway names the one that was asked last.
+    pub fn named(&self, failure: Failure) -> Failure {
+        let asked = self.org("").ok().and_then(|org| OperatorFolder::at(&self.home(), &org).memory().ok()?.gateway);
+        match asked {
+            Some(gateway) => failure.at_gateway(gateway.as_str()),
+            None => failure,
+        }
+    }
+
     /// What this home's own copy of the ledger says, if it has one.
     pub(super) async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session<AnyDesk>, Failure>> {
         let folder = OperatorFolder::at(&self.home(), org);
@@ -24,7 +33,7 @@ impl Common {
              machines that wait) is not told",
             desk.as_of()
         );
-        let session = Session::begin_behind(folder, AnyDesk::Home(Box::new(desk))).await;
+        let session = Session::begin(folder, AnyDesk::Home(Box::new(desk))).await;
         Some(session.map_err(|why| failure(doing, &why)))
     }
 }
@@ -38,8 +47,5 @@ pub(super) async fn hand_over(
     let before = (known.clone(), None);
     let desk = Box::pin(RemoteDesk::connect(doors.to_vec(), roots.clone(), before, true, keys.to_vec())).await;
     let Ok(desk) = desk else { return false };
-    match Box::pin(Session::begin_behind(folder.clone(), desk)).await {
-        Ok(mut session) => session.hand_lacking().await.unwrap_or(false),
-        Err(_) => false,
-    }
+    Box::pin(Session::begin(folder.clone(), desk)).await.is_ok()
 }

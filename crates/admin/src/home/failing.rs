@@ -1,5 +1,6 @@
 //! An operator's failure as it is shown: the exit code, and what to do about it.
 
+use ledger::replicate::NotTaken;
 use node::report::{Exit, Failure};
 use operate::desk::DeskError;
 use operate::replica::ReplicaError;
@@ -41,22 +42,20 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
             .hint("nothing was signed: set the clock that is wrong; if this one is right, add --trust-clock"),
         OperateError::Desk(DeskError::NoGateway) => Failure::new(doing, why)
             .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
+        OperateError::Replica(ReplicaError::Ledger(full) | ReplicaError::NotTaken(NotTaken::Ledger(full)))
+            if full.is_full() =>
+        {
+            Failure::new(doing, why).hint("make room on that disk, where this home is, and run this again")
+        }
         OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
         | OperateError::Replica(ReplicaError::File(_) | ReplicaError::Ledger(_) | ReplicaError::NotTaken(_))
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)
-        | OperateError::NotWritten(_)
+        | OperateError::NotDrafted(_)
         | OperateError::NoRandomness(_)
         | OperateError::Pending(_)
         | OperateError::Unwise(_) => Failure::new(doing, why),
-        OperateError::Replica(ReplicaError::Parted) => Failure::new(doing, why).exit(Exit::Refused).hint(
-            "compare with another gateway: --gateway HOST:PORT; to go on with this one, move `operator/replica` out of the \
-             way, and keep it as evidence",
-        ),
-        OperateError::Replica(ReplicaError::TooEarly) => Failure::new(doing, why)
-            .exit(Exit::Refused)
-            .hint("somebody took over this gateway: go to another, --gateway HOST:PORT; stop it: freehold recover --cancel"),
         OperateError::NoSuch { what, .. } => Failure::new(doing, why).hint(see(what)),
         OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
         OperateError::Unturned(unturned) => {

@@ -7,7 +7,6 @@ use serde::de::Error as _;
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::head::{Cut, InviteCut};
 use crate::id::{Digest, InviteId, KeyId, Serial};
 use crate::key::PublicKey;
 use crate::principal::Principal;
@@ -22,9 +21,7 @@ pub struct Revocations {
     pub issuing_keys: Lines<KeyId>,
     pub serials: Lines<Serial>,
     pub principals: Lines<Principal>,
-    pub invites: Lines<InviteCut>,
-    /// Authors of the ledger: what they signed beyond the cut is void.
-    pub authors: Lines<Cut>,
+    pub invites: Lines<InviteId>,
     /// Voices of gateways that were closed: none ever returns.
     #[serde(default, skip_serializing_if = "Lines::is_empty")]
     pub voices: Lines<PublicKey>,
@@ -37,8 +34,17 @@ impl Revocations {
             && self.serials.includes(&older.serials)
             && self.principals.includes(&older.principals)
             && self.invites.includes(&older.invites)
-            && self.authors.includes(&older.authors)
             && self.voices.includes(&older.voices)
+    }
+
+    /// Says all that `older` says, but for what was over when it was made.
+    pub fn keeps(&self, older: &Self, made_at: Timestamp) -> bool {
+        self.node_keys.keeps(&older.node_keys, made_at)
+            && self.issuing_keys.keeps(&older.issuing_keys, made_at)
+            && self.serials.keeps(&older.serials, made_at)
+            && self.principals.keeps(&older.principals, made_at)
+            && self.invites.keeps(&older.invites, made_at)
+            && self.voices.keeps(&older.voices, made_at)
     }
 
     pub fn absorb(&mut self, other: &Self) {
@@ -47,12 +53,11 @@ impl Revocations {
         self.serials.absorb(&other.serials);
         self.principals.absorb(&other.principals);
         self.invites.absorb(&other.invites);
-        self.authors.absorb(&other.authors);
         self.voices.absorb(&other.voices);
     }
 
     pub fn invite_is_revoked(&self, invite: InviteId) -> bool {
-        self.invites.iter().any(|cut| cut.invite == invite)
+        self.invites.contains(&invite)
     }
 }
 
@@ -122,6 +127,13 @@ impl<K: Ord> Lines<K> {
     /// What is here and not there, whatever the ends.
     pub fn beyond<'a>(&'a self, older: &'a Self) -> impl Iterator<Item = &'a K> {
         self.0.keys().filter(|what| !older.contains(what))
+    }
+
+    /// Says all that `older` says, and as long, but for what was over when it was made.
+    fn keeps(&self, older: &Self, made_at: Timestamp) -> bool {
+        let over = |end: &Option<Timestamp>| end.is_some_and(|end| end < made_at);
+        let kept = |what: &K, end: &Option<Timestamp>| self.0.get(what).is_some_and(|own| later(*own, *end) == *own);
+        older.0.iter().all(|(what, end)| over(end) || kept(what, end))
     }
 
     /// Says it all that `older` says, and as long.

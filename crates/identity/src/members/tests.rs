@@ -117,7 +117,7 @@ fn node(name: &str, key: u8) -> NodeLeaf {
         name: name.parse().unwrap(),
         node_key: Digest([key; 32]),
         admission: Digest([3; 32]),
-        manifest: Digest([key + 100; 32]),
+        manifest: Meant::Own(Digest([key + 100; 32])),
     }
 }
 
@@ -130,16 +130,16 @@ fn a_node_takes_its_own_leaf_or_its_class_with_proof_that_it_has_none() {
     let root = map.root();
     let (alpha, web_1, web_2): (NodeName, NodeName, NodeName) =
         ("alpha".parse().unwrap(), "web-1".parse().unwrap(), "web-2".parse().unwrap());
-    let own = Listing::Own { leaf: node("alpha", 1), path: map.prove(node_key(&alpha)).unwrap() };
-    assert_eq!(own.check(root, &alpha, Digest([1; 32])), Ok(Some(Digest([101; 32]))));
+    let own = Listing::Own { leaf: node("alpha", 1), path: map.prove(node_key(&alpha)).unwrap(), class: None };
+    assert_eq!(own.check(root, &alpha, Digest([1; 32])), Ok(Said::Manifest(Digest([101; 32]))));
     assert_eq!(own.check(root, &alpha, Digest([7; 32])), Err(BadListing::OtherKey));
     assert_eq!(own.check(root, &web_1, Digest([1; 32])), Err(BadListing::OtherNode(alpha.clone())));
-    let forged = Listing::Own { leaf: node("alpha", 7), path: map.prove(node_key(&alpha)).unwrap() };
+    let forged = Listing::Own { leaf: node("alpha", 7), path: map.prove(node_key(&alpha)).unwrap(), class: None };
     assert_eq!(forged.check(root, &alpha, Digest([7; 32])), Err(BadListing::BrokenPath));
     let path = map.prove(class_key(&web.class)).unwrap();
     let absence = map.prove_absence(node_key(&web_2)).unwrap();
     let by_class = Listing::Class { leaf: web.clone(), path: path.clone(), absence: absence.clone() };
-    assert_eq!(by_class.check(root, &web_2, Digest([5; 32])), Ok(Some(Digest([9; 32]))));
+    assert_eq!(by_class.check(root, &web_2, Digest([5; 32])), Ok(Said::Manifest(Digest([9; 32]))));
     assert_eq!(by_class.check(root, &alpha, Digest([1; 32])), Err(BadListing::OtherClass(web.class.clone())));
     // A member with a leaf of its own is not handed its class's manifest instead.
     assert_eq!(by_class.check(root, &web_1, Digest([2; 32])), Err(BadListing::NotAbsent));
@@ -149,4 +149,53 @@ fn a_node_takes_its_own_leaf_or_its_class_with_proof_that_it_has_none() {
     assert_eq!(bent.check(root, &web_2, Digest([5; 32])), Err(BadListing::BrokenPath));
     let unlisted = Listing::Unlisted { absence: map.prove_absence(node_key(&web_2)).unwrap() };
     assert_eq!(unlisted.check(root, &alpha, Digest([1; 32])), Err(BadListing::NotAbsent));
+}
+
+#[test]
+fn a_listed_member_takes_its_class_only_as_its_leaf_names_it() {
+    let class = |class: &str, glob: &str, manifest: u8| ClassLeaf {
+        class: class.parse().unwrap(),
+        names: vec![glob.parse().unwrap()],
+        manifest: Digest([manifest; 32]),
+    };
+    let (web, db) = (class("web", "web-*", 9), class("db", "db-*", 8));
+    let of = |meant: Meant, name: &str| NodeLeaf { manifest: meant, ..node(name, 2) };
+    let web_1 = of(Meant::Class(web.class.clone()), "web-1");
+    // Its maker put it into a class that does not cover it.
+    let astray = of(Meant::Class(db.class.clone()), "web-2");
+    let idle = of(Meant::Nothing, "idle");
+    let leaves = [&web_1, &astray, &idle].map(|leaf| Leaf::Node(leaf.clone()));
+    let classes = [&web, &db].map(|leaf| Leaf::Class(leaf.clone()));
+    let map = MembersMap::of(&[&leaves[..], &classes[..]].concat()).unwrap();
+    let key = Digest([2; 32]);
+    let check = |leaf: &NodeLeaf, class: Option<&ClassLeaf>| {
+        let shown = |leaf: &ClassLeaf| InClass { leaf: leaf.clone(), path: map.prove(class_key(&leaf.class)).unwrap() };
+        let path = map.prove(node_key(&leaf.name)).unwrap();
+        let listing = Listing::Own { leaf: leaf.clone(), path, class: class.map(shown) };
+        assert_eq!(listing.leaf_of(map.root(), &leaf.name), Ok(Some(leaf)), "whose name it is, no class says");
+        listing.check(map.root(), &leaf.name, key)
+    };
+    assert_eq!(check(&web_1, Some(&web)), Ok(Said::Manifest(Digest([9; 32]))));
+    assert_eq!(check(&web_1, None), Err(BadListing::NoClass(web.class.clone())));
+    assert_eq!(check(&web_1, Some(&db)), Err(BadListing::NoClass(web.class.clone())));
+    assert_eq!(check(&astray, Some(&db)), Err(BadListing::OtherClass(db.class.clone())));
+    assert_eq!(check(&idle, None), Ok(Said::Nothing));
+    assert_eq!(check(&idle, Some(&web)), Err(BadListing::StrayClass(web.class.clone())));
+    let mut richer = web.clone();
+    richer.manifest = Digest([7; 32]);
+    assert_eq!(check(&web_1, Some(&richer)), Err(BadListing::BrokenPath));
+}
+
+#[test]
+fn what_a_leaf_means_has_one_written_form() {
+    for (meant, written) in [
+        (Meant::Own(Digest([0xab; 32])), format!("{{\"own\":\"{}\"}}", "ab".repeat(32))),
+        (Meant::Class("web".parse().unwrap()), "{\"class\":\"web\"}".to_owned()),
+        (Meant::Nothing, "\"nothing\"".to_owned()),
+    ] {
+        assert_eq!(serde_json::to_string(&meant).unwrap(), written);
+        assert_eq!(serde_json::from_str::<Meant>(&written).unwrap(), meant);
+    }
+    assert!(serde_json::from_str::<Meant>("{\"own\":\"\",\"class\":\"web\"}").is_err());
+    assert!(serde_json::from_str::<Meant>("\"all\"").is_err());
 }

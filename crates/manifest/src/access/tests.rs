@@ -1,6 +1,7 @@
 //! Answers in words, and that they agree with the tables that nodes obey.
 
-use identity::members::Leaf;
+use identity::id::Digest;
+use identity::members::{ClassLeaves, Leaf};
 use identity::principal::Principal;
 use proptest::prelude::*;
 
@@ -124,8 +125,9 @@ user/bob  .    yes  .";
 
 /// What the node where a service listens would say. Nothing if it listens nowhere.
 fn enforced(compiled: &Compiled, service: &Name) -> Vec<Access> {
-    let manifest = |leaf: &Leaf| Manifest::read(&compiled.manifests[&leaf.manifest()], leaf.manifest()).unwrap();
-    let hosts = compiled.leaves.iter().map(manifest).filter(|manifest| manifest.runs.services.contains_key(service));
+    let manifest = |digest: Digest| Manifest::read(&compiled.manifests[&digest], digest).unwrap();
+    let named = compiled.leaves.iter().filter_map(Leaf::manifest);
+    let hosts = named.map(manifest).filter(|manifest| manifest.runs.services.contains_key(service));
     hosts.map(|manifest| manifest.access).collect()
 }
 
@@ -188,7 +190,8 @@ proptest! {
             if compiled.unmatched.contains(&leaf.name) {
                 continue;
             }
-            let manifest = Manifest::read(&compiled.manifests[&leaf.manifest], leaf.manifest).unwrap();
+            let digest = ClassLeaves::of(&compiled.leaves).manifest_of(leaf).unwrap();
+            let manifest = Manifest::read(&compiled.manifests[&digest], digest).unwrap();
             let org = &fleet.org.name;
             let users = manifest.runs.users.iter().map(|name| Principal::user(org, name));
             let services = manifest.runs.services.keys().map(|name| Principal::service(org, name));

@@ -9,14 +9,14 @@ mod machine;
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::id::Digest;
-use identity::members::{ClassLeaf, Leaf, MembersMap, NodeLeaf};
+use identity::members::{ClassLeaf, Leaf, Meant, MembersMap, NodeLeaf};
 use identity::principal::{Name, NodeName};
 use serde::{Deserialize, Serialize};
 
 use self::machine::Press;
 use self::reach::sorted;
 use crate::fleet::{Fleet, MachineSpec};
-use crate::stored::{FileName, MAX_BYTES, Manifest, SCHEMA, SCHEMA_OF_FILES, SCHEMA_OF_TUNNELS};
+use crate::stored::{FileName, MAX_BYTES, SCHEMA, SCHEMA_OF_FILES, SCHEMA_OF_TUNNELS};
 
 /// A member as its admission says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -145,26 +145,22 @@ pub fn compile(fleet: &Fleet, members: &[MemberKnown], schema: u32) -> Result<Co
     let mut against = against_schema(fleet, schema);
     against.extend(doubled(members));
     let mut draft = Draft { press: Press::new(fleet, schema), manifests: BTreeMap::new(), leaves: Vec::new(), against };
-    let mut of_class = BTreeMap::new();
     for (class, spec) in &fleet.classes {
         let manifest = draft.keep(Machine::Class(class.clone()), draft.press.class(class, &spec.like));
-        of_class.insert(class, manifest);
         let leaf = ClassLeaf { class: class.clone(), names: sorted(&spec.names), manifest };
         draft.leaves.push((Leaf::Class(leaf.clone()).key(), Leaf::Class(leaf)));
     }
     let (mut unmatched, mut joined) = (Vec::new(), BTreeSet::new());
-    let empty = Manifest::empty(schema).bytes();
     for member in members {
-        let class = draft.press.places.class_of(&member.name).and_then(|class| of_class.get(class));
-        let manifest = match (fleet.nodes.get(&member.name), class) {
+        let manifest = match (fleet.nodes.get(&member.name), draft.press.places.class_of(&member.name)) {
             (Some(spec), _) => {
                 joined.insert(&member.name);
-                draft.keep(Machine::Node(member.name.clone()), draft.press.node(&member.name, spec))
+                Meant::Own(draft.keep(Machine::Node(member.name.clone()), draft.press.node(&member.name, spec)))
             }
-            (None, Some(manifest)) => *manifest,
+            (None, Some(class)) => Meant::Class(class.clone()),
             (None, None) => {
                 unmatched.push(member.name.clone());
-                draft.keep(Machine::Node(member.name.clone()), empty.clone())
+                Meant::Nothing
             }
         };
         let MemberKnown { name, node_key, admission } = member.clone();

@@ -1,11 +1,12 @@
 //! What comes out of compiling: whose manifest says what, and that it is always the same bytes.
 
+use identity::members::ClassLeaves;
 use proptest::prelude::*;
 
 use super::*;
 use crate::fleet::StaleSpec;
 use crate::sample::{any_fleet, harbor, member, members, names, read};
-use crate::stored::{Caller, Delivered, Forward, Place, Socks, Stale, Transport};
+use crate::stored::{Caller, Delivered, Forward, Manifest, Place, Socks, Stale, Transport};
 
 fn compiled(fleet: &Fleet, who: &str) -> Compiled {
     compile(fleet, &members(who), SCHEMA).unwrap()
@@ -16,7 +17,12 @@ fn manifest_of(compiled: &Compiled, who: &str) -> Manifest {
         Leaf::Node(leaf) => leaf.name.as_str() == who,
         Leaf::Class(leaf) => who.strip_prefix('%') == Some(leaf.class.as_str()),
     };
-    let digest = compiled.leaves.iter().find(names).unwrap().manifest();
+    let classes = ClassLeaves::of(&compiled.leaves);
+    let digest = match compiled.leaves.iter().find(names).unwrap() {
+        Leaf::Node(leaf) => classes.manifest_of(leaf),
+        Leaf::Class(leaf) => Some(leaf.manifest),
+    };
+    let Some(digest) = digest else { return Manifest::nothing() };
     Manifest::read(&compiled.manifests[&digest], digest).unwrap()
 }
 
@@ -70,11 +76,11 @@ fn relays_are_listed_only_where_one_is_needed() {
 fn a_member_is_declared_or_of_a_class_or_gets_nothing() {
     let compiled = compiled(&harbor(), "alpha stray web-2 web-3 web-1");
     assert_eq!(compiled.unmatched, [read("stray")]);
-    assert_eq!(manifest_of(&compiled, "stray"), Manifest::empty(SCHEMA));
+    assert_eq!(manifest_of(&compiled, "stray"), Manifest::nothing());
     assert_eq!(manifest_of(&compiled, "web-2"), manifest_of(&compiled, "%web"));
     assert_eq!(compiled.waiting.keys().map(NodeName::as_str).collect::<Vec<_>>(), ["hub", "laptop"]);
-    // alpha, stray, web and web-1: those of the class share one.
-    assert_eq!((compiled.leaves.len(), compiled.manifests.len()), (6, 4));
+    // alpha, web and web-1: those of the class say so, and for who gets nothing there is none.
+    assert_eq!((compiled.leaves.len(), compiled.manifests.len()), (6, 3));
     // A declared node of a class has the class's services and roles beside its own.
     let web_1 = manifest_of(&compiled, "web-1");
     assert!(web_1.runs.services.contains_key(&read("shop")));
@@ -201,7 +207,7 @@ fn for_schema_2_not_a_byte_has_changed() {
             assert!(!text.contains(&format!("\"{word}\"")), "{word}: {text}");
         }
     }
-    assert_eq!(compiled.root.to_string(), "bb03915ed12c63ed98f01a69ba33365ec1c37b72ed86c28301c53de1bb7105fc");
+    assert_eq!(compiled.root.to_string(), "9f7b6414cb73e5ed574cd7f37123496b790339e04f006825f8a69184ab2acc27");
 }
 
 #[test]
@@ -229,7 +235,7 @@ proptest! {
             let manifest = Manifest::read(bytes, Digest::of(bytes)).unwrap();
             prop_assert_eq!(&manifest.bytes(), bytes);
         }
-        let used: BTreeSet<Digest> = compiled.leaves.iter().map(Leaf::manifest).collect();
+        let used: BTreeSet<Digest> = compiled.leaves.iter().filter_map(Leaf::manifest).collect();
         prop_assert_eq!(used, compiled.manifests.keys().copied().collect::<BTreeSet<_>>());
         prop_assert_eq!(compiled.root, MembersMap::of(&compiled.leaves).unwrap().root());
     }

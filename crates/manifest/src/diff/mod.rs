@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use identity::id::Digest;
-use identity::members::{ClassLeaf, Leaf, NodeLeaf};
+use identity::members::{ClassLeaf, ClassLeaves, Leaf, NodeLeaf};
 use identity::principal::{Name, NodeName};
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub struct Plan {
     pub leave: Vec<NodeName>,
     /// Another machine under the same name.
     pub replaced: Vec<NodeName>,
-    /// Classes that come, go, or cover other names.
+    /// ClassLeaves that come, go, or cover other names.
     pub classes: Vec<ClassChange>,
     /// Members that are neither declared nor in a class.
     pub unmatched: Vec<NodeName>,
@@ -117,20 +117,20 @@ pub fn compare(old: &Published, new: &Compiled) -> Result<Plan, BadPublished> {
     let (before, after) = (Leaves::of(&old.leaves), Leaves::of(&new.leaves));
     let mut open = Opened { old: &old.manifests, new: &new.manifests, read: BTreeMap::new() };
     // Machines by what they have and what they would have.
-    let mut groups: BTreeMap<(Option<Digest>, Digest), Vec<Machine>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<Digest>, Option<Digest>), Vec<Machine>> = BTreeMap::new();
     for (name, leaf) in &after.nodes {
-        let pair = (before.manifest_of(name), leaf.manifest);
+        let pair = (before.manifest_of(name), after.classes.manifest_of(leaf));
         groups.entry(pair).or_default().push(Machine::Node((*name).clone()));
     }
-    for (class, leaf) in &after.classes {
-        let had = before.classes.get(class).map(|leaf| leaf.manifest);
-        groups.entry((had, leaf.manifest)).or_default().push(Machine::Class((*class).clone()));
+    for leaf in after.classes.all() {
+        let had = before.classes.get(&leaf.class).map(|leaf| leaf.manifest);
+        groups.entry((had, Some(leaf.manifest))).or_default().push(Machine::Class(leaf.class.clone()));
     }
     let mut counts = Counts::default();
     let mut alike: BTreeMap<(bool, Vec<Change>), Vec<Machine>> = BTreeMap::new();
     for ((had, gets), machines) in groups {
         let nodes = machines.iter().filter(|machine| matches!(machine, Machine::Node(_))).count();
-        let (on_trial, changes) = if had == Some(gets) { (false, Vec::new()) } else { open.changes(had, gets)? };
+        let (on_trial, changes) = if had == gets { (false, Vec::new()) } else { open.changes(had, gets)? };
         if changes.is_empty() {
             counts.unchanged += nodes;
         } else {
@@ -163,8 +163,8 @@ pub fn compare(old: &Published, new: &Compiled) -> Result<Plan, BadPublished> {
 }
 
 fn classes(before: &Leaves<'_>, after: &Leaves<'_>) -> Vec<ClassChange> {
-    let covered = |leaf: &&ClassLeaf| leaf.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let all: BTreeSet<&Name> = before.classes.keys().chain(after.classes.keys()).copied().collect();
+    let covered = |leaf: &ClassLeaf| leaf.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let all: BTreeSet<&Name> = before.classes.all().chain(after.classes.all()).map(|leaf| &leaf.class).collect();
     let change = |class: &Name| {
         let (from, to) = (before.classes.get(class).map(covered), after.classes.get(class).map(covered));
         (from != to).then(|| ClassChange { class: class.clone(), from, to })
@@ -174,31 +174,29 @@ fn classes(before: &Leaves<'_>, after: &Leaves<'_>) -> Vec<ClassChange> {
 
 struct Leaves<'a> {
     nodes: BTreeMap<&'a NodeName, &'a NodeLeaf>,
-    classes: BTreeMap<&'a Name, &'a ClassLeaf>,
+    classes: ClassLeaves<'a>,
 }
 
 impl<'a> Leaves<'a> {
     fn of(leaves: &'a [Leaf]) -> Self {
-        let mut all = Self { nodes: BTreeMap::new(), classes: BTreeMap::new() };
-        for leaf in leaves {
-            match leaf {
-                Leaf::Node(leaf) => drop(all.nodes.insert(&leaf.name, leaf)),
-                Leaf::Class(leaf) => drop(all.classes.insert(&leaf.class, leaf)),
-            }
-        }
-        all
+        let node = |leaf: &'a Leaf| match leaf {
+            Leaf::Node(leaf) => Some((&leaf.name, leaf)),
+            Leaf::Class(_) => None,
+        };
+        Self { nodes: leaves.iter().filter_map(node).collect(), classes: ClassLeaves::of(leaves) }
     }
 
-    /// What a node has by this map: by its own leaf, or by the class that covers it.
+    /// What a node has by this map: as its leaf says, or, if it joined since, what the class has that covers it.
     fn manifest_of(&self, name: &NodeName) -> Option<Digest> {
-        let covering = |leaf: &&&ClassLeaf| leaf.names.iter().any(|glob| glob.matches(name.as_str()));
-        let by_class = || self.classes.values().find(covering).map(|leaf| leaf.manifest);
-        self.nodes.get(name).map(|leaf| leaf.manifest).or_else(by_class)
+        match self.nodes.get(name) {
+            Some(leaf) => self.classes.manifest_of(leaf),
+            None => self.classes.covering(name).map(|leaf| leaf.manifest),
+        }
     }
 
     fn manifests(&self) -> BTreeSet<Digest> {
-        let nodes = self.nodes.values().map(|leaf| leaf.manifest);
-        nodes.chain(self.classes.values().map(|leaf| leaf.manifest)).collect()
+        let nodes = self.nodes.values().filter_map(|leaf| self.classes.manifest_of(leaf));
+        nodes.chain(self.classes.all().map(|leaf| leaf.manifest)).collect()
     }
 }
 
@@ -219,10 +217,11 @@ impl Opened<'_> {
         Ok(manifest)
     }
 
-    /// Whether it goes on trial, and what changes. A machine that has no manifest yet is compared with the empty one.
-    fn changes(&mut self, had: Option<Digest>, gets: Digest) -> Result<(bool, Vec<Change>), BadPublished> {
-        let had = had.map_or_else(|| Ok(Rc::new(Manifest::empty(SCHEMA))), |had| self.read(had))?;
-        let gets = self.read(gets)?;
+    /// Whether it goes on trial, and what changes. No manifest is the same as the empty one.
+    fn changes(&mut self, had: Option<Digest>, gets: Option<Digest>) -> Result<(bool, Vec<Change>), BadPublished> {
+        let mut read =
+            |digest: Option<Digest>| digest.map_or_else(|| Ok(Rc::new(Manifest::empty(SCHEMA))), |it| self.read(it));
+        let (had, gets) = (read(had)?, read(gets)?);
         Ok((needs_trial(&had, &gets), differences(&facts::of(&had), &facts::of(&gets))))
     }
 

@@ -152,7 +152,6 @@ fn is_over(state: &State, row: &WaitingClaim, node: &NodeName, now: Timestamp) -
     let attempt = Attempt { claim: &claim, claimed: row.claim.digest(), source: row.source, gateway: node, now };
     match enroll::consider(state, attempt) {
         Ok(Verdict::Wait { .. } | Verdict::Admit { .. }) => enroll::check_name_is_free(state, &claim, None).is_err(),
-        Err(Refusal::InviteUnconfirmed) => false,
         Ok(Verdict::Again { .. }) | Err(_) => true,
     }
 }

@@ -9,23 +9,23 @@ use identity::certificate::{self, BadCertificate};
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::id::Digest;
 use identity::key::{BadKey, EdKey, P256Key, Sign as _};
+use identity::members::Leaf;
 use identity::principal::{Address, NodeName};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use ledger::error::LedgerError;
-use ledger::replicate::NotTaken;
+use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
-use org::entry::SignedEntry;
 use org::founding::{BadFounding, Founding};
 use org::gateway::{GatewayGrant, GatewayRequest};
-use org::state::{State, Unfit};
+use org::state::State;
 use pki_types::CertificateDer;
 use wire::connect::{Believed, CallError, Gateway as Door};
+use wire::control::DIGESTS_PER_CALL;
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have};
 use wire::known::Known;
 use wire::permit::Ask;
 
-use crate::answer::held::{Held, Wait};
 use crate::answer::mesh::doors_of;
 use crate::answer::peers::lacking;
 use crate::apply::trust::Trusting;
@@ -191,7 +191,7 @@ fn check(node: &NodeFile, folder: &GatewayFolder, grant: &GatewayGrant) -> Resul
 pub async fn fetch_ledger(scope: &Scope, mut told: impl FnMut(u64, u64)) -> Result<(), BeginError> {
     let folder = GatewayFolder::of_member(scope);
     let (ledger, founding) = Ledger::open(&folder.path("ledger.db"))?;
-    let mut state = ledger.state(&founding)?;
+    let state = ledger.state(&founding, clock::now())?;
     let own = folder.about()?.node;
     if state.head().is_some_and(|record| record.head.active_mandate(&own, clock::now()).is_some()) {
         return Ok(());
@@ -200,65 +200,73 @@ pub async fn fetch_ledger(scope: &Scope, mut told: impl FnMut(u64, u64)) -> Resu
     if known.head.head.active_mandate(&own, clock::now()).is_none() {
         return Err(BeginError::NoMandate { head: known.head.head.version });
     }
-    // By whom this machine goes already, its own delays have run.
-    let floor: BTreeSet<Digest> = known.signer_sets().iter().map(|set| set.id).collect();
-    let mut held = Held::default();
+    ledger.keep_sights(&known.followed())?;
+    let mut state = ledger.state(&founding, clock::now())?;
     loop {
-        let mut frontier = state.frontier.clone();
-        frontier.raise(held.last());
-        let have = Have { frontier, issued: u64::MAX, reports: u64::MAX, tip: None, wait: Seconds(0) };
+        let have = Have {
+            frontier: state.frontier.clone(),
+            issued: u64::MAX,
+            reports: u64::MAX,
+            tip: None,
+            forks: Vec::new(),
+            wait: Seconds(0),
+        };
         let answer = line.ask(Ask::Exchange, &ExchangeRequest::News(have)).await.map_err(AskError::Call)?;
         let ExchangeAnswer::News(news) = answer else {
             return Err(BeginError::OtherAnswer);
         };
-        let more = news.more && !news.entries.is_empty();
-        take_page(&ledger, &mut state, news.entries, (&floor, &mut held))?;
-        told(state.frontier.0.values().map(|place| place.seq).sum(), lacking(&state.frontier, &news.frontier));
-        if !more {
-            return Ok(());
+        let before = state.frontier.clone();
+        replicate::take(&ledger, &mut state, news.entries, clock::now())?;
+        told(state.frontier.entries(), lacking(&state.frontier, &news.frontier));
+        if !news.more || state.frontier == before {
+            break;
         }
     }
+    fetch_map(&mut line, &ledger, &state).await
 }
 
-/// What a recovery this machine does not go by yet would change is left out: the gateway takes it later, as from any other.
-fn take_page(
-    ledger: &Ledger,
-    state: &mut State,
-    entries: Vec<Envelope>,
-    (floor, held): (&BTreeSet<Digest>, &mut Held),
-) -> Result<(), BeginError> {
-    let now = clock::now();
-    ledger.begin()?;
-    let write = || -> Result<(), BeginError> {
-        for envelope in entries {
-            let signed = SignedEntry::open(state.org, envelope).map_err(NotTaken::from)?;
-            let unheard = state.recovery_in(&signed).filter(|recovery| !floor.contains(recovery));
-            if held.follows(&signed) {
-                if held.is_full() {
-                    return Err(NotTaken::from(Unfit::FromTheFuture).into());
-                }
-                held.add(&signed);
-                continue;
-            }
-            if let Some(recovery) = unheard {
-                let due_at = ledger.first_sight(recovery, now)? + state.recovery_delay;
-                if now < due_at {
-                    if held.is_full() {
-                        return Err(NotTaken::from(Unfit::FromTheFuture).into());
-                    }
-                    held.begin(&signed, Wait::Until(due_at));
-                    continue;
-                }
-            }
-            // One that is void stands without effect.
-            let _ = state.apply(&signed).map_err(NotTaken::from)?;
-            ledger.add_entry(&signed)?;
+/// The members' map of the head in force, with its leaves and manifests: without it nobody is known to be listed, this machine
+/// neither.
+async fn fetch_map(line: &mut Believed, ledger: &Ledger, state: &State) -> Result<(), BeginError> {
+    let Some(root) = state.head().and_then(|record| record.head.members) else { return Ok(()) };
+    let (mut values, mut from) = (Vec::new(), 0);
+    loop {
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::Map { root, from }).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Map { leaves, next } = answer else { return Err(BeginError::OtherAnswer) };
+        values.extend(leaves);
+        match next.filter(|next| *next > from) {
+            Some(next) => from = next,
+            None => break,
         }
-        ledger.derive_again(state)?;
-        Ok(ledger.commit()?)
-    };
-    let written = write();
-    written.inspect_err(|_| ledger.roll_back())
+    }
+    let leaves = fetch_blobs(line, ledger, &values).await?;
+    let manifests = leaves.iter().filter_map(|bytes| serde_json::from_slice::<Leaf>(bytes).ok()?.manifest());
+    let manifests: BTreeSet<Digest> = manifests.collect();
+    fetch_blobs(line, ledger, &manifests.into_iter().collect::<Vec<_>>()).await?;
+    Ok(ledger.put_map(root, 0, &values)?)
+}
+
+/// What is sent counts only if its digest was asked for.
+async fn fetch_blobs(line: &mut Believed, ledger: &Ledger, wanted: &[Digest]) -> Result<Vec<Vec<u8>>, BeginError> {
+    let (mut found, mut open) = (Vec::new(), wanted.to_vec());
+    while !open.is_empty() {
+        let digests: Vec<Digest> = open.iter().take(DIGESTS_PER_CALL).copied().collect();
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::Blobs { digests }).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Blobs { blobs } = answer else { return Err(BeginError::OtherAnswer) };
+        let before = open.len();
+        for blob in blobs {
+            let digest = Digest::of(&blob.0);
+            if open.contains(&digest) {
+                open.retain(|it| *it != digest);
+                ledger.put_blob(&blob.0)?;
+                found.push(blob.0);
+            }
+        }
+        if open.len() == before {
+            return Err(BeginError::OtherAnswer);
+        }
+    }
+    Ok(found)
 }
 
 /// Any gateway but this one.

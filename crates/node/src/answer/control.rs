@@ -2,29 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
-use identity::envelope::Envelope;
-use identity::head::{BadHead, Cut, Head};
-use identity::id::{Digest, InviteId, OrgId};
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::{BadHead, Head};
+use identity::id::{Correlation, Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::Principal;
 use identity::time::Timestamp;
-use identity::trust::follows;
 use ledger::error::LedgerError;
 use ledger::views;
-use org::entry::{Entry, SignedEntry};
+use org::entry::SignedEntry;
 use org::frontier::Frontier;
 use org::invite::InviteKind;
+use org::ledger::replica::carried;
+use org::ledger::step::Step;
 use org::refusal::Refusal;
-use org::state::{HeadRecord, Standing, State};
-use wire::control::{Answer, Call, DerivedRow, InviteView, RecoveryView, SignedCall, Survey};
+use org::state::{Standing, State};
+use wire::control::{Answer, Call, InviteView, RecoveryView, SignedCall, Survey};
 
 use crate::answer::desk::Desk;
 use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
-use crate::answer::held::Held;
 use crate::answer::{approve, files, recover, stage, trust};
 
 const ROWS_PER_PAGE: u32 = 1_000;
@@ -34,7 +35,6 @@ const RELEASES_SHOWN: usize = 100;
 const PAGE_BYTES: usize = 2 << 20;
 /// So long an operator waits until the other gateways have what was decided.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
-const MAX_RIVALS: usize = 8;
 /// With 256 gateways a bundle has a quarter of a megabyte.
 const TOLD_BUNDLES: usize = 2 << 20;
 
@@ -45,8 +45,8 @@ pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) 
     let admitted = {
         let state = gateway.state().await;
         // Those whom the recovery keys named may look, too; what they may change is the ledger's to say.
-        let recovered = state.open_recoveries().map(|record| &record.set);
-        let mut sets = std::iter::once(state.signer_set()).chain(recovered);
+        let recovered = state.open_recoveries();
+        let mut sets = std::iter::once(state.signer_set()).chain(recovered.iter().map(|(step, _)| &step.to));
         sets.any(|set| set.quorum.key_of(&signed.signer).is_some_and(holds))
     };
     if !admitted {
@@ -59,16 +59,10 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     match call {
         Call::Survey { tip } => {
             let halt = gateway.confront(tip.as_ref()).await.err();
-            let seen = |desk: &mut Desk<'_>| {
-                let (shown, mark) = desk.keep(|desk| Ok((desk.ledger.shown()?, desk.ledger.highest_mark()?)))?;
-                let waiting = desk.recoveries(clock::now())?.into_iter();
-                let recoveries = waiting.map(|(recovery, due_at)| RecoveryView { recovery, due_at }).collect();
-                Ok(Seen { shown, mark, recoveries })
-            };
-            let seen = gateway.writer.run(seen).await?;
-            survey(gateway, halt, seen).await
+            let mark = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.highest_mark())).await?;
+            survey(gateway, halt, mark).await
         }
-        Call::Append { entries } => append(gateway, entries).await,
+        Call::Take { objects, correlation } => take(gateway, objects, correlation).await,
         Call::Nodes { after } => gateway.writer.run(move |desk| nodes(desk, after)).await,
         Call::Admission { node_key } => gateway.writer.run(move |desk| admission(desk, node_key)).await,
         Call::Invites { after } => gateway.writer.run(move |desk| invites(desk, after)).await,
@@ -82,7 +76,6 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         Call::Hand { entries } => hand(gateway, entries).await,
         Call::Beyond { frontier } => gateway.writer.run(move |desk| beyond(desk, &frontier)).await,
         Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
-        Call::Derived { after } => gateway.writer.run(move |desk| derived(desk, after.as_ref())).await,
         Call::Missing { digests } => gateway.writer.run(move |desk| stage::missing(desk, &digests)).await,
         Call::Stage { blobs } => gateway.writer.run(move |desk| stage::blobs(desk, &blobs)).await,
         Call::StagePart { digest, size, from, bytes } => {
@@ -90,6 +83,14 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
         }
         Call::StageMap { root, from, leaves } => {
             gateway.writer.run(move |desk| stage::map(desk, root, (from, &leaves))).await
+        }
+        Call::StageChange { root, base, change } => {
+            let shelf = Arc::clone(&gateway.shelf);
+            gateway.writer.run(move |desk| stage::change(desk, &shelf, (root, base), &change)).await
+        }
+        Call::MapChange { root, base } => {
+            let change = gateway.writer.run(move |desk| stage::read_change(desk, root, base)).await?;
+            Ok(Answer::MapChange(change))
         }
         Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
@@ -113,17 +114,12 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
     }
 }
 
-/// What of a survey lies beside the state.
-struct Seen {
-    shown: Option<Envelope>,
-    mark: Option<Envelope>,
-    recoveries: Vec<RecoveryView>,
-}
-
-async fn survey(gateway: &Gateway, halt: Option<Refusal>, seen: Seen) -> Result<Answer, Refusal> {
+async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>) -> Result<Answer, Refusal> {
     let state = gateway.state().await;
     let tip = if halt.is_none() { Some(gateway.tip_of(&state)?) } else { None };
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
+    let waiting = state.open_recoveries().into_iter();
+    let recovery = |(step, due_at): (&Step, Timestamp)| RecoveryView { recovery: step.envelope.clone(), due_at };
     Ok(Answer::Survey(Box::new(Survey {
         frontier: state.frontier.clone(),
         head: head.envelope.clone(),
@@ -132,29 +128,26 @@ async fn survey(gateway: &Gateway, halt: Option<Refusal>, seen: Seen) -> Result<
         gateway: gateway.about.node.clone(),
         addresses: gateway.about.addresses.clone(),
         halt,
-        shown: seen.shown,
-        recoveries: seen.recoveries,
-        mark: seen.mark,
-        rivals: rivals(&state, &head.head),
+        recoveries: waiting.map(recovery).collect(),
+        mark,
+        forks: state.fold.forks.keys().copied().collect(),
     })))
 }
 
-async fn append(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
-    let org = gateway.about.org_id;
-    check_times(org, &entries, clock::now())?;
-    let written = entries.iter().filter_map(|entry| entry.peek::<Entry>(Some(org)).ok());
-    let cut = |entry: Entry| Cut { author: entry.author, epoch: entry.epoch, seq: entry.seq };
-    let cuts: Vec<Cut> = written.map(cut).collect();
-    files::check_named(gateway, org, &entries).await?;
+async fn take(gateway: &Gateway, objects: Vec<Envelope>, correlation: Correlation) -> Result<Answer, Refusal> {
+    let (org, now) = (gateway.about.org_id, clock::now());
+    check_times(org, &objects, now)?;
+    files::check_named(gateway, org, &objects).await?;
     let node = gateway.about.node.clone();
-    let append = move |desk: &mut Desk<'_>| {
-        desk.append(org, entries)?;
-        approve::forget_what_is_over(desk, &node, clock::now())
+    let take = move |desk: &mut Desk<'_>| {
+        desk.take(objects, (now, correlation))?;
+        approve::forget_what_is_over(desk, &node, clock::now())?;
+        Ok(desk.state.frontier.clone())
     };
-    gateway.writer.run(append).await?;
+    let written = gateway.writer.run(take).await?;
     // What operators decided is on two disks before they are told that it is so, if another gateway is there.
-    gateway.peers.wait_for(&cuts, OTHERS_WAIT).await;
-    Ok(Answer::Appended {})
+    gateway.peers.wait_for(&written, OTHERS_WAIT).await;
+    Ok(Answer::Taken {})
 }
 
 async fn peers(gateway: &Gateway) -> Answer {
@@ -180,24 +173,10 @@ fn bundles(state: &State) -> Vec<Envelope> {
     records.into_iter().map(|(_, record)| record.envelope.clone()).collect()
 }
 
-/// Heads beside the one in force that take away what it does not: by revoking, or by a turn of trust. Those of the signers
-/// in force come first: no former signer can crowd them out.
-fn rivals(state: &State, head: &Head) -> Vec<Envelope> {
-    let rival = |record: &&HeadRecord| {
-        !head.revocations.includes(&record.head.revocations) || follows(&record.head.trust, &head.trust).is_err()
-    };
-    let mut rivals: Vec<&HeadRecord> = state.heads.values().rev().filter(rival).collect();
-    rivals.sort_by_key(|record| record.head.signers != head.signers);
-    rivals.into_iter().take(MAX_RIVALS).map(|record| record.envelope.clone()).collect()
-}
-
 /// What is dated in the future here was signed by a wrong clock, or this one is wrong: either way somebody must look,
 /// for a head from the future is good for too long.
-fn check_times(org: OrgId, entries: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
-    for entry in entries.iter().filter_map(|entry| entry.peek::<Entry>(Some(org)).ok()) {
-        let head = entry.action.head().and_then(|head| head.peek::<Head>(Some(org)).ok());
-        let issued_at = head.map(|head| head.issued_at);
-        let dated = entry.at.max(issued_at.unwrap_or(entry.at));
+fn check_times(org: OrgId, objects: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
+    for dated in objects.iter().filter_map(|object| Some(object.peek::<Head>(Some(org)).ok()?.issued_at)) {
         if dated > now + org::head::AHEAD {
             let ahead = dated.since(now).roughly();
             let why = format!(
@@ -211,9 +190,8 @@ fn check_times(org: OrgId, entries: &[Envelope], now: Timestamp) -> Result<(), R
 }
 
 fn admission(desk: &mut Desk<'_>, node_key: Digest) -> Result<Answer, Refusal> {
-    let admission = desk.state.members.get(&node_key).map(|member| &member.admission);
-    match admission.map(|admission| (admission.entry.clone(), admission.entry_digest)) {
-        Some(at) => Ok(Answer::Document(Some(stored_admission(desk, &at)?))),
+    match desk.state.members.get(&node_key).map(|member| member.admission.digest) {
+        Some(admission) => Ok(Answer::Document(Some(stored_admission(desk, admission)?))),
         None => Ok(Answer::Document(None)),
     }
 }
@@ -260,8 +238,7 @@ fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> 
 fn invites(desk: &mut Desk<'_>, after: Option<InviteId>) -> Result<Answer, Refusal> {
     let state = &*desk.state;
     let (page, next) = page(&state.invite_ids, after);
-    let records =
-        page.into_iter().flat_map(|(_, digests)| digests.iter().filter_map(|digest| state.invites.get(digest)));
+    let records = page.into_iter().filter_map(|(id, _)| state.invite(*id)).map(|(_, record)| record);
     let mut invites: Vec<InviteView> = records.map(|record| views::invite(state, record)).collect();
     for view in invites.iter_mut().filter(|view| view.kind == InviteKind::Bundle) {
         view.reused = desk.ledger.reuses(view.id).map_err(|why| Refusal::Failed { why: why.to_string() })?;
@@ -297,45 +274,29 @@ fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
 /// Whoever has entries that this gateway lacks hands them over: they carry their own authority, as from another gateway.
 async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
     let org = gateway.about.org_id;
-    let refuses = |why: String| Refusal::LedgerRefuses { why };
-    check_times(org, &entries, clock::now())?;
     let opened: Result<Vec<SignedEntry>, _> =
         entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
-    let opened = opened.map_err(|why| refuses(why.to_string()))?;
+    let opened = opened.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+    let brought: Vec<Envelope> = opened.iter().flat_map(|it| carried(&it.entry.action)).cloned().collect();
+    check_times(org, &brought, clock::now())?;
     let merge = move |desk: &mut Desk<'_>| {
         // A head that was kept back, complete, is no more welcome this way than by its maker's own hand.
-        for signed in &opened {
-            if let Err(why @ BadHead::DraftedEarlier { .. }) = desk.state.check_follows(signed, clock::now()) {
+        for head in brought.iter().filter(|it| it.kind() == Head::KIND && !desk.state.has_object(it)) {
+            if let Err(why @ BadHead::DraftedEarlier { .. }) = desk.state.check_follows(head, clock::now()) {
                 return Err(Refusal::LedgerRefuses { why: why.to_string() });
             }
         }
-        desk.merge(opened, Held::default())
+        desk.merge(opened)
     };
-    let merged = gateway.writer.run(merge).await?;
-    match merged.stopped {
-        None => Ok(Answer::Appended {}),
-        Some(unfit) => Err(refuses(unfit.to_string())),
-    }
+    gateway.writer.run(merge).await?;
+    Ok(Answer::Taken {})
 }
 
 /// What another replica does not have yet.
 fn beyond(desk: &mut Desk<'_>, theirs: &Frontier) -> Result<Answer, Refusal> {
-    let (entries, more) = desk.keep(|desk| desk.ledger.beyond(&desk.state.frontier, theirs))?;
-    Ok(Answer::Beyond { entries, more })
-}
-
-fn derived(desk: &mut Desk<'_>, after: Option<&(String, String)>) -> Result<Answer, Refusal> {
-    desk.write_rows()?;
-    let page = desk.keep(|desk| desk.ledger.derived_page(after, ROWS_PER_PAGE))?;
-    let mut more = page.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
-    let (mut rows, mut size) = (Vec::new(), 0);
-    for (table, key, value) in page {
-        size += table.len() + key.len() + value.len();
-        if !rows.is_empty() && size > PAGE_BYTES {
-            more = true;
-            break;
-        }
-        rows.push(DerivedRow { table, key, value });
+    let (mut entries, more) = desk.keep(|desk| desk.ledger.beyond(desk.state, theirs))?;
+    if !more {
+        entries.extend(desk.keep(|desk| desk.ledger.branches(desk.state))?);
     }
-    Ok(Answer::Derived { rows, more })
+    Ok(Answer::Beyond { entries, more })
 }

@@ -328,9 +328,19 @@ impl Conversation {
             return Err(Refusal::WeakKeyExchange);
         }
         let (svid, now) = (self.believe(peer)?, clock::now());
+        self.gateway.await_map().await?;
         let state = self.gateway.state().await;
-        let doubt = state.member(&svid.node_key).and_then(|member| self.gateway.doubt(&state, member));
-        let member = Member::recognize(&state, svid)?;
+        let record = state.member(&svid.node_key);
+        let doubt = record.and_then(|member| self.gateway.doubt(&state, member));
+        let member = match (Member::recognize(&state, svid), record) {
+            (Err(Refusal::Waiting), Some(record)) => {
+                let (key, name) = (record.claim().node_key, &record.claim().name);
+                let told = self.gateway.contradicted(&state, record);
+                let told = told.map(|doubt| self.gateway.shout(key, name, &doubt, now));
+                return Err(told.unwrap_or(Refusal::Waiting));
+            }
+            (recognized, _) => recognized?,
+        };
         if let Some(doubt) = doubt {
             return Err(self.gateway.shout(member.node_key(), member.node(), &doubt, now));
         }

@@ -1,40 +1,39 @@
 //! What a job of the writer may touch: the state as it will be after the commit, the ledger, the gateway's voice.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ground::random;
 use identity::causes::describe;
-use identity::envelope::Envelope;
-use identity::head::{Cut, Head};
-use identity::id::{Correlation, Digest, InviteId, OrgId};
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::Head;
+use identity::id::{Correlation, Digest, InviteId};
 use identity::key::Sign;
+use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::error::LedgerError;
 use ledger::store::{Alarm, Ledger};
-use org::derived::{self, Rows};
-use org::entry::{Action, Cause, SignedEntry};
+use org::entry::{Action, SignedEntry};
 use org::frontier::Tip;
 use org::grant::Granted;
-use org::recover::MAX_OPEN;
 use org::refusal::Refusal;
-use org::state::{State, Unfit, Void};
+use org::state::State;
+use org::take::Effect;
 
 use crate::answer::halt::Halt;
-use crate::answer::held::Wait;
 use crate::answer::published::{Incomplete, Published, Staged};
-use crate::answer::tips::OwnVoice;
+use crate::answer::tips::{OwnVoice, Tips};
 
 /// What a job may touch. Refuse first, change last: a job that changed something must not refuse any more.
 pub struct Desk<'a> {
     pub state: &'a mut State,
     pub ledger: &'a Ledger,
-    pub(super) voice: &'a OwnVoice,
+    pub(super) voice: Arc<OwnVoice>,
+    tips: &'a Tips,
     pub(super) halt: &'a Halt,
     closing: &'a Closing,
     staged: &'a mut Staged,
-    /// Rows that wait to be written: what every entry of a batch changes again is written once.
-    pub(super) rows: Rows,
     pub(super) batch: Batch,
 }
 
@@ -47,12 +46,14 @@ pub(super) struct Batch {
     pub wants_tip: bool,
     /// Operators changed something: the whole gateway judges by it from the commit on.
     pub wide: bool,
-    /// Entries that the state took, in their order.
+    /// Entries of this gateway's own that the state took, in their order.
     pub taken: Vec<Taken>,
     /// What a head of this batch publishes to nodes.
     pub published: Option<Published>,
     /// Something was noted that other gateways want to know.
     pub observed: bool,
+    /// Operators had it begin another chain: from the commit on this is its voice.
+    pub gone_over: Option<Arc<OwnVoice>>,
 }
 
 /// An entry, and what spares its own author to check it again.
@@ -65,20 +66,12 @@ pub(super) struct Taken {
 impl Taken {
     /// True if the state took it.
     pub fn apply(&self, state: &mut State) -> bool {
-        // What others wrote may be void, and stands all the same.
-        apply(state, &self.signed, self.granted.as_ref()).is_ok()
-    }
-}
-
-fn apply(state: &mut State, signed: &SignedEntry, granted: Option<&Granted>) -> Result<Result<(), Void>, Unfit> {
-    match granted {
-        Some(granted) => state.apply_granted(signed, granted),
-        None => state.apply(signed),
+        state.take_own(&self.signed, self.granted.as_ref(), self.signed.entry.at).is_ok()
     }
 }
 
 /// One signer alone can hand in a map: it takes no more memory than this until the threshold has named it.
-const READ_AHEAD: usize = 256 << 20;
+pub(super) const READ_AHEAD: usize = 256 << 20;
 
 /// Invites whose revocation is on its way.
 #[derive(Debug, Default)]
@@ -103,9 +96,9 @@ impl<'a> Desk<'a> {
     pub(super) fn new(
         (state, staged): (&'a mut State, &'a mut Staged),
         ledger: &'a Ledger,
-        (voice, halt, closing): (&'a OwnVoice, &'a Halt, &'a Closing),
+        (tips, halt, closing): (&'a Tips, &'a Halt, &'a Closing),
     ) -> Self {
-        Self { state, ledger, voice, halt, closing, staged, rows: Rows::new(), batch: Batch::default() }
+        Self { state, ledger, voice: tips.voice(), tips, halt, closing, staged, batch: Batch::default() }
     }
 
     /// Reads a map that was handed in, if it is whole, so that the head that names it need not wait for that.
@@ -113,60 +106,75 @@ impl<'a> Desk<'a> {
         self.staged.keep(Published::read_within(self.ledger, root, READ_AHEAD).ok());
     }
 
-    /// Takes operators' entries: all or none.
-    pub fn append(&mut self, org: OrgId, entries: Vec<Envelope>) -> Result<(), Refusal> {
-        let refuses = |why: String| Refusal::LedgerRefuses { why };
-        let opened: Result<Vec<SignedEntry>, _> =
-            entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
-        let opened = opened.map_err(|why| refuses(why.to_string()))?;
-        let mut trial = self.state.clone();
-        for signed in &opened {
-            trial.check_follows(signed, ground::clock::now()).map_err(|why| refuses(why.to_string()))?;
-            trial.apply(signed).map_err(|why| refuses(why.to_string()))?.map_err(|why| refuses(why.to_string()))?;
-        }
-        self.check_cuts(&opened)?;
-        self.check_recoveries(&opened)?;
-        let published = self.check_published(org, &opened)?;
-        self.write_rows()?;
-        self.batch.wide = true;
-        self.batch.published = published.or(self.batch.published.take());
-        let restores =
-            |signed: &SignedEntry| matches!(&signed.entry.action, Action::HeadPublish { cause: Cause::Restore, .. });
-        if opened.iter().any(restores) {
-            // Everything that held the gateway back was about the epoch that ends here.
-            self.keep(|desk| desk.ledger.clear_marks())?;
-        }
-        let changes = derived::changes(Some(self.state), &trial);
-        *self.state = trial;
-        self.keep(|desk| desk.ledger.change_rows(&changes))?;
-        for signed in opened {
-            self.keep(|desk| desk.ledger.add_entry(&signed))?;
-            self.batch.taken.push(Taken { signed, granted: None });
-        }
-        self.measure_again()
+    /// The same of one that was read already.
+    pub fn have_ready(&mut self, published: Published) {
+        self.staged.keep(Some(published));
     }
 
-    /// Once a head says all that was shown, what was shown is history.
-    pub(super) fn measure_again(&mut self) -> Result<(), Refusal> {
-        if let Some(shown) = self.keep(|desk| desk.ledger.shown())? {
-            self.measure(&shown);
-            if self.state.open_shown(&shown).is_none_or(|shown| !self.state.lacks(&shown.head)) {
-                self.keep(|desk| desk.ledger.forget_shown())?;
-            }
+    /// Takes what operators signed: all or none. What is here already is not written again.
+    pub fn take(&mut self, objects: Vec<Envelope>, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+        let refuses = |why: String| Refusal::LedgerRefuses { why };
+        let handed: Vec<Envelope> = objects.into_iter().filter(|object| !self.state.has_object(object)).collect();
+        if handed.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let mut trial = self.state.clone();
+        let mut objects = Vec::with_capacity(handed.len());
+        for object in handed {
+            // One copy of it was enough.
+            if trial.has_object(&object) {
+                continue;
+            }
+            if object.kind() == Head::KIND {
+                trial.check_follows(&object, when.0).map_err(|why| refuses(why.to_string()))?;
+            }
+            trial.take(&object, when.0).map_err(|why| refuses(why.to_string()))?;
+            trial.conclude(when.0);
+            objects.push(object);
+        }
+        for object in &objects {
+            trial.check_taken(object, self.state).map_err(|why| refuses(why.to_string()))?;
+        }
+        self.check_cuts(&objects)?;
+        let published = self.check_published(&objects)?;
+        self.batch.wide = true;
+        self.batch.published = published.or(self.batch.published.take());
+        self.keep(|desk| desk.ledger.conclude(&mut trial, when.0))?;
+        *self.state = trial;
+        for object in objects {
+            self.write_down(object, when)?;
+        }
+        self.keep(|desk| desk.ledger.keep_sights(&desk.state.replica.sights))
+    }
+
+    /// Takes a head that somebody showed and the signers in force have signed; the map that it names may come later. It
+    /// stands in a chain already, which may be this gateway's own: until that is here, nothing more is written there.
+    pub fn take_shown(&mut self, head: &Envelope, now: Timestamp) -> Result<(), Refusal> {
+        let mut state = self.state.clone();
+        state.take(head, now).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+        self.keep(|desk| desk.ledger.conclude(&mut state, now))?;
+        *self.state = state;
+        self.batch.wide = true;
+        self.keep(|desk| desk.ledger.add_object(head))?;
+        self.keep(|desk| desk.ledger.keep_sights(&desk.state.replica.sights))
+    }
+
+    /// In this gateway's own chain; if it may write none, beside it.
+    fn write_down(&mut self, object: Envelope, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+        if self.halt.check().is_err() || !self.state.voices.contains_key(&self.voice.key.public()) {
+            return self.keep(|desk| desk.ledger.add_object(&object));
+        }
+        let signed = self.sign(Action::Take { envelope: object }, when)?;
+        self.state.put_own(&signed);
+        self.keep(|desk| desk.ledger.add_entry(&signed))
     }
 
     /// A head that names a map of members is taken only with every leaf and manifest: nodes are told all or nothing.
-    fn check_published(&mut self, org: OrgId, opened: &[SignedEntry]) -> Result<Option<Published>, Refusal> {
-        let known = self.state.head().and_then(|record| record.head.members);
+    fn check_published(&mut self, objects: &[Envelope]) -> Result<Option<Published>, Refusal> {
+        let (org, known) = (self.state.org, self.state.head().and_then(|record| record.head.members));
         let mut published = None;
-        for signed in opened {
-            let Some(head) = signed.entry.action.head() else {
-                continue;
-            };
-            let named = head.peek::<Head>(Some(org)).ok().and_then(|head| head.members);
-            if let Some(root) = named.filter(|root| Some(*root) != known) {
+        for head in objects.iter().filter_map(|object| object.peek::<Head>(Some(org)).ok()) {
+            if let Some(root) = head.members.filter(|root| Some(*root) != known) {
                 published = match self.staged.take(root).map_or_else(|| Published::read(self.ledger, root), Ok) {
                     Ok(published) => Some(published),
                     Err(Incomplete::Ledger(why)) => return self.keep(|_| Err(why)),
@@ -177,75 +185,17 @@ impl<'a> Desk<'a> {
         Ok(published)
     }
 
-    /// Compares a head that somebody showed with the ledger's.
-    pub fn measure(&self, shown: &Envelope) {
-        let opened = self.state.open_shown(shown);
-        self.halt.set_outdated(opened.is_some_and(|shown| self.state.is_older_than(&shown.head)));
-    }
-
-    /// When a recovery takes effect here: the delay runs from this gateway's own first sight, whatever anybody wrote.
-    pub fn due_at(&mut self, recovery: Digest, now: Timestamp) -> Result<Timestamp, Refusal> {
-        let since = self.keep(|desk| desk.ledger.first_sight(recovery, now))?;
-        Ok(since + self.state.recovery_delay)
-    }
-
-    /// The recoveries that wait here, and when each takes effect: those that do so first. A gateway that lies can write that
-    /// many more began, and one successor that the signers sign ends them all.
-    pub fn recoveries(&mut self, now: Timestamp) -> Result<Vec<(Envelope, Timestamp)>, Refusal> {
-        let open: Vec<_> =
-            self.state.open_recoveries().map(|record| (record.set.id, record.envelope.clone())).collect();
-        let due = open.into_iter().map(|(id, envelope)| Ok((envelope, self.due_at(id, now)?)));
-        let mut due: Vec<(Envelope, Timestamp)> = due.collect::<Result<_, Refusal>>()?;
-        due.sort_by_key(|(_, due_at)| *due_at);
-        due.truncate(MAX_OPEN);
-        Ok(due)
-    }
-
-    /// How long an entry has to wait that replaces the signers by a recovery.
-    pub(super) fn waits(&mut self, signed: &SignedEntry, now: Timestamp) -> Result<Option<Wait>, Refusal> {
-        let Some(recovery) = self.state.recovery_in(signed) else {
-            return Ok(None);
-        };
-        let known = self.state.recoveries.get(&recovery).map(|record| record.set.version);
-        match known {
-            Some(version) if version <= self.state.signer_set().version => Ok(Some(Wait::ForEver)),
-            // One that nobody began is nobody's: the fold says so.
-            None => Ok(None),
-            Some(_) => {
-                let due_at = self.due_at(recovery, now)?;
-                Ok((now < due_at).then_some(Wait::Until(due_at)))
-            }
-        }
-    }
-
-    /// The entry says when it was written; this gateway's own clock must agree that the delay is over.
-    fn check_recoveries(&mut self, entries: &[SignedEntry]) -> Result<(), Refusal> {
-        let now = ground::clock::now();
-        for signed in entries {
-            if let Some(Wait::Until(due_at)) = self.waits(signed, now)? {
-                return Err(Refusal::LedgerRefuses { why: format!("the recovery waits until {due_at}") });
-            }
-        }
-        Ok(())
-    }
-
-    /// An invite is cut where no machine that it let in is cut off with it. If machines joined meanwhile, the operator
-    /// looks again; until then nobody else comes in, or whoever holds the code could put it off for ever.
-    fn check_cuts(&self, entries: &[SignedEntry]) -> Result<(), Refusal> {
-        for signed in entries {
-            let Some(head) = signed.entry.action.head() else {
-                continue;
-            };
-            let head: Option<Head> = head.peek(Some(self.state.org)).ok();
-            let cuts = head.iter().flat_map(|head| head.revocations.invites.iter());
-            // Whatever the head is said to be for.
-            for cut in cuts.filter(|cut| !self.state.revocations.invites.contains(cut)) {
-                let here = cut.seen.iter().filter(|at| at.author == self.voice.author);
-                let seen = here.map(|at| at.seq).max();
-                let record = self.state.invite(cut.invite).map(|(_, record)| record);
-                let spends = record.into_iter().flat_map(|record| record.spent.values().flatten());
-                if spends.into_iter().any(|spend| spend.by.author == self.voice.author && Some(spend.by.seq) > seen) {
-                    self.closing.close(cut.invite);
+    /// An invite is revoked where no machine that it let in is left out. If machines joined meanwhile, the operator looks
+    /// again; until then nobody else comes in, or whoever holds the code could put it off for ever.
+    fn check_cuts(&self, objects: &[Envelope]) -> Result<(), Refusal> {
+        let (org, voice) = (Some(self.state.org), self.voice.key.public());
+        for head in objects.iter().filter_map(|object| object.peek::<Head>(org).ok()) {
+            let settled = head.record.get(&voice).map_or(0, |record| record.seq);
+            for invite in head.revocations.invites.beyond(&self.state.revocations.invites) {
+                let spent = self.state.invites_of(*invite).flat_map(|record| record.spent.keys());
+                let mut members = spent.filter_map(|key| self.state.members.get(key));
+                if members.any(|member| member.admission.voice == voice && member.admission.seq > settled) {
+                    self.closing.close(*invite);
                     let why = "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
                     return Err(Refusal::LedgerRefuses { why });
                 }
@@ -259,101 +209,174 @@ impl<'a> Desk<'a> {
         self.closing.is_closing(invite)
     }
 
-    /// Writes an entry of this gateway's own about a node key.
-    pub fn append_own(
-        &mut self,
-        (action, node_key): (Action, Digest),
-        at: Timestamp,
-        correlation: Correlation,
-    ) -> Result<(), Refusal> {
-        self.append_about((action, node_key), (at, correlation), None)
+    /// Writes an entry of this gateway's own about a machine.
+    pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
+        self.append_about(action, (at, correlation), None).map(drop)
     }
 
-    /// Writes down whom this gateway has just admitted; the admission.
+    /// Writes the first entry of this gateway's chain: its machine is there.
+    pub fn begin_chain(
+        &mut self,
+        node_key: Digest,
+        name: NodeName,
+        when: (Timestamp, Correlation),
+    ) -> Result<(), Refusal> {
+        self.halt.check_mapless()?;
+        self.append_checked(Action::NodeJoin { node_key, name }, when, None).map(drop)
+    }
+
+    /// Writes down whom this gateway has just admitted; the entry is the admission.
     pub fn append_granted(
         &mut self,
         granted: Granted,
         at: Timestamp,
         correlation: Correlation,
     ) -> Result<Envelope, Refusal> {
-        let admission = granted.envelope().clone();
-        let about = (Action::NodeAdmit { admission: admission.clone() }, granted.node_key().digest());
-        self.append_about(about, (at, correlation), Some(granted))?;
-        Ok(admission)
+        let action = granted.action().clone();
+        self.append_about(action, (at, correlation), Some(granted))
     }
 
     fn append_about(
         &mut self,
-        (action, node_key): (Action, Digest),
+        action: Action,
         when: (Timestamp, Correlation),
         granted: Option<Granted>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Envelope, Refusal> {
         self.halt.check()?;
-        let signed = self.write_own(action, when, granted.as_ref())?;
-        self.keep(|desk| desk.ledger.add_entry(&signed))?;
-        self.rows.extend(derived::rows_about(self.state, &signed, node_key));
-        self.batch.taken.push(Taken { signed, granted });
-        Ok(())
+        self.append_checked(action, when, granted)
     }
 
-    /// Writes that a recovery begins; also while the gateway is held back: it may be the only way out of that.
-    pub fn append_recovery(
-        &mut self,
-        recovery: Envelope,
-        at: Timestamp,
-        correlation: Correlation,
-    ) -> Result<(), Refusal> {
-        let signed = self.write_own(Action::RecoveryBegin { recovery }, (at, correlation), None)?;
-        self.write_rows()?;
-        self.keep(|desk| desk.ledger.append(desk.state, &signed))?;
-        self.batch.taken.push(Taken { signed, granted: None });
-        Ok(())
-    }
-
-    /// The next entry of this gateway's chain, taken by the state.
-    fn write_own(
+    fn append_checked(
         &mut self,
         action: Action,
         when: (Timestamp, Correlation),
-        granted: Option<&Granted>,
-    ) -> Result<SignedEntry, Refusal> {
-        let own = (self.voice.author.clone(), &self.voice.key as &dyn Sign);
-        let place = (&self.state.frontier, self.state.epoch().number);
-        let signed = SignedEntry::write(self.state.org, place, own, when, action);
-        let signed = signed.map_err(|why| Refusal::Failed { why: why.to_string() })?;
-        let applied = apply(self.state, &signed, granted).map_err(|why| why.to_string());
-        if let Err(why) = applied.and_then(|effect| effect.map_err(|void| void.to_string())) {
-            // The chain may have moved on in memory: forget the whole batch rather than guess.
-            self.batch.broken = Some(why.clone());
-            return Err(Refusal::LedgerRefuses { why });
-        }
-        Ok(signed)
+        granted: Option<Granted>,
+    ) -> Result<Envelope, Refusal> {
+        let signed = self.sign(action, when)?;
+        // What would not count is not written: nobody else needs to judge it.
+        let taken = self.state.take_own(&signed, granted.as_ref(), when.0);
+        let effect = taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+        self.batch.wide |= effect == Effect::Wide;
+        self.keep(|desk| desk.ledger.add_entry(&signed))?;
+        let envelope = signed.envelope.clone();
+        self.batch.taken.push(Taken { signed, granted });
+        Ok(envelope)
     }
 
-    /// Whoever reads the derived tables, and the commit, wants them whole.
-    pub fn write_rows(&mut self) -> Result<(), Refusal> {
-        let rows = std::mem::take(&mut self.rows);
-        self.keep(|desk| desk.ledger.put_rows(&rows))
+    /// The next entry of this gateway's chain.
+    fn sign(&self, action: Action, when: (Timestamp, Correlation)) -> Result<SignedEntry, Refusal> {
+        let key = &self.voice.key as &dyn Sign;
+        let last = self.state.frontier.place_of(&key.public());
+        let signed = SignedEntry::write(self.state.org, last, (key, self.state.under()), when, action);
+        signed.map_err(|why| Refusal::Failed { why: why.to_string() })
     }
 
     /// Is a word that this gateway once gave about its chain still so? One that is shown its own future, or another past
-    /// than it has, was restored from an old copy: it stops issuing, for good.
+    /// than it has, was restored from an old copy: it stops issuing until it has what it lacks.
     pub fn confirms(&mut self, shown: &Tip) -> Result<bool, Refusal> {
-        let at = Cut { author: shown.author.clone(), epoch: shown.place.epoch, seq: shown.place.seq };
-        let known = self.keep(|desk| desk.ledger.entry_digest(&at))?;
-        // What is unknown of an earlier epoch was given up when the ledger was restored.
-        if known == Some(shown.place.digest) || shown.place.epoch < self.state.epoch().number {
+        if self.state.has_entry(&shown.voice, shown.place.digest) {
             return Ok(true);
         }
-        self.keep(|desk| desk.ledger.mark_behind(ground::clock::now()))?;
+        self.keep(|desk| desk.ledger.mark_behind(ground::clock::now(), shown.place))?;
         if self.halt.fall_behind() {
             tracing::error!(
-                entry = at.seq,
+                entry = shown.place.seq,
                 "this gateway told others of an entry that its ledger does not have: it was restored from an old copy. \
-                 It issues nothing from now on; restore the newest copy of its folder"
+                 It issues nothing until somebody hands over what it lacks; if nobody has it: freehold gateway reopen {}",
+                self.voice.gateway
             );
         }
         Ok(false)
+    }
+
+    /// What it lacked may have come.
+    pub(super) fn look_back(&mut self) -> Result<(), Refusal> {
+        let voice = self.voice.key.public();
+        let lacked = self.keep(|desk| desk.ledger.behind())?;
+        if lacked.is_some_and(|place| self.state.has_entry(&voice, place.digest)) {
+            self.keep(|desk| desk.ledger.clear_behind())?;
+            self.batch.wide = true;
+            // A fork, or a map that is missing, still holds it back.
+            if self.state.fold.ends.contains_key(&voice) {
+                let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+                self.write_beside((ground::clock::now(), correlation))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The members' map of the head in force may have come after it.
+    pub(super) fn look_for_map(&mut self) -> Result<(), Refusal> {
+        let named = self.state.head().is_some_and(|record| record.head.members.is_some());
+        if !named || self.state.leaves().is_some() {
+            return Ok(());
+        }
+        let mut state = self.state.clone();
+        self.keep(|desk| desk.ledger.conclude(&mut state, ground::clock::now()))?;
+        self.batch.wide |= state.leaves().is_some();
+        *self.state = state;
+        Ok(())
+    }
+
+    /// A recovery takes effect by time alone.
+    pub(super) fn turn(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        if self.state.turns_at().is_none_or(|at| now < at) {
+            return Ok(());
+        }
+        let mut state = self.state.clone();
+        self.keep(|desk| desk.ledger.conclude(&mut state, now))?;
+        *self.state = state;
+        self.batch.wide = true;
+        Ok(())
+    }
+
+    /// The head in force gives this gateway's mandate to its spare voice: in one commit it begins its chain anew, and
+    /// nothing holds it back any more. Until the members' map is here it does not know itself, and waits.
+    pub(super) fn go_over(&mut self, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+        let Some(next) = self.tips.next(self.state).filter(|next| next.public() != self.voice.public()) else {
+            return Ok(());
+        };
+        let holder = self.state.holder(&next.gateway).map(|member| member.claim().node_key.digest());
+        let Some(node_key) = holder.filter(|_| !self.state.is_frozen()) else { return Ok(()) };
+        let begun = self.state.frontier.place_of(&next.public()).is_some();
+        let next = Arc::new(next);
+        self.voice = Arc::clone(&next);
+        self.batch.wide = true;
+        if begun {
+            // This folder is an older copy, which was handed what it lacked.
+            self.keep(|desk| desk.ledger.clear_behind())?;
+        } else {
+            self.keep(|desk| desk.ledger.clear_marks())?;
+            let signed = self.sign(Action::NodeJoin { node_key, name: next.gateway.clone() }, when)?;
+            let taken = self.state.take_own(&signed, None, when.0);
+            taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+            self.keep(|desk| desk.ledger.add_entry(&signed))?;
+        }
+        tracing::warn!(voice = %next.public(), "operators closed this gateway's chain: it goes on in another voice");
+        self.batch.gone_over = Some(next);
+        self.write_beside(when)
+    }
+
+    /// What came in while nothing could be written into its chain is written there now, so that others get it.
+    pub(super) fn write_beside(&mut self, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+        let objects = self.keep(|desk| desk.ledger.objects())?;
+        if objects.is_empty() {
+            return Ok(());
+        }
+        for object in objects {
+            let signed = self.sign(Action::Take { envelope: object }, when)?;
+            self.state.put_own(&signed);
+            self.keep(|desk| desk.ledger.add_entry(&signed))?;
+        }
+        self.batch.wide = true;
+        self.keep(|desk| desk.ledger.forget_objects())
+    }
+
+    /// When this gateway began another chain, or was handed entries of its own: its log of issuances may be of an older
+    /// copy.
+    pub fn set_back_at(&mut self) -> Result<Option<Timestamp>, Refusal> {
+        let handed = self.keep(|desk| desk.ledger.set_back_at())?;
+        Ok(self.state.reopened_at(&self.voice.gateway).max(handed))
     }
 
     /// From now on this node key gets nothing.

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::{Envelope, Payload as _};
-use identity::head::Cut;
 use identity::id::Digest;
-use identity::key::{PublicKey, Sign};
+use identity::key::PublicKey;
 use identity::members::ClassLeaf;
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
@@ -15,7 +14,6 @@ use ledger::store::Alarm;
 use org::admission::{Claim, Purpose, Transcript};
 use org::approve::Decision;
 use org::enroll::{self, Attempt, Verdict};
-use org::entry::Action;
 use org::grant::{Granted, KnownInvite, ProvenClaim};
 use org::invite::Approval;
 use org::refusal::Refusal;
@@ -117,14 +115,14 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
     let applicant = Applicant { principal: &principal, node: &claim.name, node_key: claim.node_key };
     let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(source);
-    let granted = if is_new { Some(grant(gateway, proven, invite, now)?) } else { None };
+    let granted = if is_new { Some(grant(proven, invite)?) } else { None };
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
 
     let shelf = Arc::clone(&gateway.shelf);
     let written = gateway.writer.run_for_tip(move |desk| {
         let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
         let again = match enroll::consider(desk.state, attempt)? {
-            Verdict::Again { member, .. } => Some((member.admission.entry.clone(), member.admission.entry_digest)),
+            Verdict::Again { member, .. } => Some(member.admission.digest),
             Verdict::Wait { .. } => return Err(Refusal::AwaitingApproval { claim: subject }),
             Verdict::Admit { invite, .. } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
             Verdict::Admit { invite, approval } => {
@@ -152,7 +150,7 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
         let last = desk.last_issuance(key, &principal)?;
         check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
         let admission = match (again, granted) {
-            (Some(at), _) => stored_admission(desk, &at)?,
+            (Some(admission), _) => stored_admission(desk, admission)?,
             (None, Some(granted)) => {
                 let admission = desk.append_granted(granted, now, correlation)?;
                 if let Some(invite) = looked_at {
@@ -177,9 +175,8 @@ fn wait_no_longer(desk: &mut Desk<'_>, key: Digest, invite: Digest, node: &NodeN
     if left == Some(0) { desk.keep(|desk| desk.ledger.forget_claims_under(invite)) } else { Ok(()) }
 }
 
-fn grant(gateway: &Gateway, claim: ProvenClaim, invite: KnownInvite, at: Timestamp) -> Result<Granted, Refusal> {
-    let by = (&gateway.about.node, &gateway.voice as &dyn Sign);
-    Granted::seal(gateway.about.org_id, claim, invite, by, at).map_err(|why| Refusal::Failed { why: why.to_string() })
+fn grant(claim: ProvenClaim, invite: KnownInvite) -> Result<Granted, Refusal> {
+    Granted::new(claim, invite).map_err(|why| Refusal::Failed { why: why.to_string() })
 }
 
 /// A conflict of counters means a clone or a restored disk: refused, and an alarm that an operator must look at.
@@ -195,7 +192,7 @@ pub fn check_turn(
         // Another gateway made what lies between. If not, its notes will say so.
         return Ok(());
     }
-    let restored_at = desk.state.restored_at();
+    let restored_at = desk.set_back_at()?;
     renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
         let own = Alarm::own(refusal.to_string(), Some(Conflict::new(last, asked)));
         let known_by = last.and_then(|last| desk.teller_of((key, principal), last).ok()?);
@@ -226,16 +223,14 @@ pub fn check_alarm(desk: &mut Desk<'_>, key: Digest, source: Option<IpAddr>, now
 }
 
 /// The admission that was given the first time.
-pub fn stored_admission(desk: &mut Desk<'_>, (at, digest): &(Cut, Digest)) -> Result<Envelope, Refusal> {
-    let entry = desk.keep(|desk| desk.ledger.entry(at, *digest))?;
-    match entry.map(|entry| entry.action) {
-        Some(Action::NodeAdmit { admission }) => Ok(admission),
-        _ => Err(Refusal::Failed { why: "the admission is missing from the ledger".to_owned() }),
-    }
+pub fn stored_admission(desk: &mut Desk<'_>, admission: Digest) -> Result<Envelope, Refusal> {
+    let entry = desk.keep(|desk| desk.ledger.entry(admission))?;
+    entry.ok_or_else(|| Refusal::Failed { why: "the admission is missing from the ledger".to_owned() })
 }
 
 /// A node whose SVID expired: its admission and its node key bring it back.
 pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setting) -> Result<Issued, Refusal> {
+    gateway.await_map().await?;
     gateway.confront(request.tip.as_ref()).await?;
     let now = clock::now();
     let challenge = setting.challenge.still_good(now)?;
@@ -247,7 +242,11 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
         }
         let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
         let member = member.ok_or(Refusal::NotAdmitted)?;
-        renew::check_standing(&state, member)?;
+        match renew::check_standing(&state, member) {
+            // It is told why once it has proven its key.
+            Err(Refusal::Waiting) if gateway.contradicted(&state, member).is_some() => {}
+            standing => standing?,
+        }
         gateway.suspended.check(node_key.digest(), now)?;
         (member.claim().name.clone(), gateway.doubt(&state, member))
     };
@@ -285,14 +284,14 @@ pub async fn log_and_issue(
         let member = desk.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
         renew::check_standing(desk.state, member)?;
         suspended.check(node_key.digest(), now)?;
-        let at = (member.admission.entry.clone(), member.admission.entry_digest);
+        let admission = member.admission.digest;
         let key = node_key.digest();
         let last = desk.last_issuance(key, &principal)?;
         if returning {
             renew::check_absence(last.as_ref(), now)?;
         }
         check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
-        let admission = stored_admission(desk, &at)?;
+        let admission = stored_admission(desk, admission)?;
         desk.log_issuance(key, &principal, &made.row)?;
         Ok((admission, made.svid))
     });

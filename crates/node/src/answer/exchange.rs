@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::envelope::Envelope;
 use identity::principal::NodeName;
+use org::entry::SignedEntry;
 use org::member::Member;
 use org::refusal::Refusal;
 use wire::control::{Answer, ReportView};
@@ -36,6 +38,10 @@ pub async fn answer(
                 _ => Err(Refusal::NotFound { what: "map".to_owned() }),
             }
         }
+        ExchangeRequest::MapChange { root, base } => {
+            let change = gateway.writer.run(move |desk| stage::read_change(desk, root, base)).await?;
+            Ok(ExchangeAnswer::MapChange(change))
+        }
         ExchangeRequest::File { digest, from } => fetch::part(gateway, digest, from).await,
         ExchangeRequest::Issuers {} => Ok(ExchangeAnswer::Issuers { issuers: trust::known(gateway).await? }),
         ExchangeRequest::Blobs { digests } => {
@@ -47,7 +53,8 @@ pub async fn answer(
     }
 }
 
-async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, have: Have) -> Result<News, Refusal> {
+async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, mut have: Have) -> Result<News, Refusal> {
+    hear_forks(gateway, std::mem::take(&mut have.forks)).await?;
     // A gateway that is behind hands out nothing: what it lacks, others have.
     gateway.confront(have.tip.as_ref()).await?;
     gateway.peers.asked(&peer, have.frontier.clone(), clock::now());
@@ -73,11 +80,23 @@ async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, have: Have) -> Re
     }
 }
 
+/// Entries carry their own authority: whoever has two at one place shows them to all.
+async fn hear_forks(gateway: &Gateway, forks: Vec<Envelope>) -> Result<(), Refusal> {
+    let org = gateway.about.org_id;
+    let forks = forks.into_iter().take(ENTRIES_PER_PAGE).map(|envelope| SignedEntry::open(org, envelope));
+    let forks: Vec<_> = forks.collect::<Result<_, _>>().map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+    if forks.is_empty() {
+        return Ok(());
+    }
+    gateway.writer.run(move |desk| desk.merge(forks)).await.map(drop)
+}
+
 async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> {
     let (have, own) = (have.clone(), gateway.about.node.clone());
     let gather = move |desk: &mut Desk<'_>| {
         let frontier = desk.state.frontier.clone();
-        let (entries, mut more) = desk.keep(|desk| desk.ledger.beyond(&desk.state.frontier, &have.frontier))?;
+        let (entries, mut more) = desk.keep(|desk| desk.ledger.beyond(desk.state, &have.frontier))?;
+        let forks = desk.keep(|desk| desk.ledger.forks(desk.state))?;
         let (mut issued, mut issued_until) = (Vec::new(), have.issued);
         let (mut reports, mut reports_until) = (Vec::new(), have.reports);
         // Whom it is about comes first.
@@ -94,10 +113,10 @@ async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> 
                 |row: ledger::published::StoredReport| ReportView { report: row.report, received_at: row.received_at };
             reports = rows.into_iter().map(view).collect();
         }
-        Ok((entries, frontier, (issued, issued_until), (reports, reports_until), more))
+        Ok(((entries, forks), frontier, (issued, issued_until), (reports, reports_until), more))
     };
     // Entries of this batch are on disk when the answer leaves: the job's end waits for the commit.
     let gathered = gateway.writer.run_for_tip(gather).await?;
-    let ((entries, frontier, (issued, issued_until), (reports, reports_until), more), tip) = gathered;
-    Ok(News { entries, frontier, issued, issued_until, reports, reports_until, more, tip })
+    let (((entries, forks), frontier, (issued, issued_until), (reports, reports_until), more), tip) = gathered;
+    Ok(News { entries, forks, frontier, issued, issued_until, reports, reports_until, more, tip })
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 use ground::clock;
 use identity::causes::describe;
 use identity::certificate;
-use identity::envelope::Envelope;
+use identity::envelope::{Envelope, Payload as _};
 use identity::id::{Digest, OrgId};
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::entry::{Action, Entry};
 use org::invite::Invite;
 use org::refusal::Refusal;
 use org::release::Release;
@@ -72,9 +71,8 @@ pub async fn sweep(gateway: &Gateway, unused_for: Seconds) -> Result<Answer, Ref
 }
 
 /// A release or an invite is taken only if every file that it names is here: whoever follows it finds what it says.
-pub async fn check_named(gateway: &Gateway, org: OrgId, entries: &[Envelope]) -> Result<(), Refusal> {
-    let entries = entries.iter().filter_map(|entry| entry.peek::<Entry>(Some(org)).ok());
-    let named: Vec<Digest> = entries.flat_map(|entry| named_by(org, &entry.action)).collect();
+pub async fn check_named(gateway: &Gateway, org: OrgId, objects: &[Envelope]) -> Result<(), Refusal> {
+    let named: Vec<Digest> = objects.iter().flat_map(|object| named_by(org, object)).collect();
     if named.is_empty() {
         return Ok(());
     }
@@ -85,14 +83,10 @@ pub async fn check_named(gateway: &Gateway, org: OrgId, entries: &[Envelope]) ->
     .await
 }
 
-fn named_by(org: OrgId, action: &Action) -> Vec<Digest> {
-    match action {
-        Action::ReleasePublish { release, .. } => {
-            release.peek::<Release>(Some(org)).map(|release| release.files().collect()).unwrap_or_default()
-        }
-        Action::InviteCreate { invite } => {
-            invite.peek::<Invite>(Some(org)).map(|invite| invite.files.into_iter().collect()).unwrap_or_default()
-        }
+fn named_by(org: OrgId, object: &Envelope) -> Vec<Digest> {
+    match object.kind() {
+        Release::KIND => object.peek::<Release>(Some(org)).map(|it| it.files().collect()).unwrap_or_default(),
+        Invite::KIND => object.peek::<Invite>(Some(org)).map(|it| it.files.into_iter().collect()).unwrap_or_default(),
         _ => Vec::new(),
     }
 }

@@ -14,16 +14,15 @@ use identity::envelope::Envelope;
 use identity::head::{Mandate, TrustLine};
 use identity::id::{Digest, Fingerprint};
 use identity::key::{EdKey, PublicKey, Sign as _};
-use identity::principal::{Author, NodeName, Principal};
+use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use ledger::error::{DAMAGED, LedgerError};
 use ledger::store::Ledger;
-use org::entry::Action;
-use org::founding::Founding;
 use org::frontier::Tip;
+use org::ledger::fold::Why;
 use org::refusal::Refusal;
 use org::renew::{self, Issuance};
-use org::state::State;
+use org::state::{MemberRecord, State};
 use tokio::sync::{RwLock, RwLockReadGuard};
 use wire::tls::{Judgment, Vouched};
 
@@ -44,6 +43,9 @@ use crate::store::files::Files;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
 use crate::store::scope::ScopeError;
 
+/// How long a members' map is on its way from another gateway.
+const MAP_COMES: Duration = Duration::from_secs(5);
+
 /// How long what was observed may wait until it is written.
 const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 
@@ -51,8 +53,6 @@ const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 pub struct Gateway {
     pub folder: GatewayFolder,
     pub about: GatewayFile,
-    /// Signs this gateway's chain and its admissions.
-    pub voice: EdKey,
     /// What it issues with, and shows along.
     pub presence: Arc<ArcSwap<Presence>>,
     /// Held while key files are drawn or moved.
@@ -117,45 +117,29 @@ impl GatewayError {
 impl Gateway {
     /// As it is, for a command that takes a moment; `open_to_serve` looks at the whole of it.
     pub fn open(folder: &GatewayFolder) -> Result<Self, GatewayError> {
-        Self::open_ledger(folder, |_, _| Ok(()))
+        Self::open_ledger(folder, |_| Ok(()))
     }
 
     /// Nothing is served from a ledger that does not hold.
     pub fn open_to_serve(folder: &GatewayFolder) -> Result<Self, GatewayError> {
-        Self::open_ledger(folder, |ledger, founding| {
-            let mended = ledger.check(founding)?;
-            if let Some(row) = mended {
-                tracing::error!(
-                    row,
-                    "what was derived from the ledger was not what its entries say, and was made anew from them: is the \
-                     disk in order?"
-                );
-            }
-            Ok(())
-        })
+        Self::open_ledger(folder, |ledger| Ok(ledger.check()?))
     }
 
     fn open_ledger(
         folder: &GatewayFolder,
-        check: impl FnOnce(&Ledger, &Founding) -> Result<(), GatewayError>,
+        check: impl FnOnce(&Ledger) -> Result<(), GatewayError>,
     ) -> Result<Self, GatewayError> {
         let about = folder.about()?;
         let lock = folder.lock()?.ok_or(GatewayError::Busy)?;
-        let voice = folder.voice()?;
         let (ledger, founding) = Ledger::open(&folder.path("ledger.db"))?;
         if founding.id != about.org_id {
             return Err(GatewayError::OtherOrg);
         }
-        check(&ledger, &founding)?;
-        let state = ledger.state(&founding)?;
-        for waiting in state.open_recoveries() {
-            ledger.first_sight(waiting.set.id, clock::now())?;
-        }
+        check(&ledger)?;
+        let state = ledger.state(&founding, clock::now())?;
+        let voice = own_voice(folder, &about.node, &state)?;
         let halt = Arc::new(Halt::read(&ledger)?);
-        if let Some(shown) = ledger.shown()? {
-            let opened = state.open_shown(&shown);
-            halt.set_outdated(opened.is_some_and(|shown| state.is_older_than(&shown.head)));
-        }
+        halt.heed(&state, voice.public());
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
         let presence = Arc::new(ArcSwap::from_pointee(Presence::find(&state, folder, voice.public())?));
         let registry = Arc::new(Registry::default());
@@ -163,19 +147,19 @@ impl Gateway {
         let frozen = Arc::new(AtomicBool::new(state.is_frozen()));
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
-        let key = EdKey::from_seed(&voice.seed());
-        let tips = Arc::new(Tips::new(OwnVoice { author: Author::Gateway(about.node.clone()), key }));
+        let own = OwnVoice { gateway: about.node.clone(), key: voice };
+        let tips = Arc::new(Tips::new(folder.clone(), own));
         let jottings = Arc::new(Jottings::default());
         let shelf = Arc::new(Shelf::default());
         shelf.bring_up(&ledger, &ahead, None);
         let suspended = Arc::new(Suspended::open(folder.clone(), &ahead));
         let peers = Arc::new(Peers::default());
-        let appearing = Appearing { folder: folder.clone(), voice: voice.public(), current: Arc::clone(&presence) };
+        let appearing = Appearing { folder: folder.clone(), tips: Arc::clone(&tips), current: Arc::clone(&presence) };
         let take_effect = effect(
             Arc::clone(&judgment),
             (appearing, Arc::clone(&suspended)),
             Arc::clone(&registry),
-            Arc::clone(&frozen),
+            (Arc::clone(&frozen), Arc::clone(&halt)),
         );
         let scribe = Scribe {
             ledger,
@@ -196,7 +180,6 @@ impl Gateway {
         Ok(Self {
             folder: folder.clone(),
             about,
-            voice,
             presence,
             drawing: Mutex::default(),
             coming_back: tokio::sync::Mutex::default(),
@@ -225,17 +208,38 @@ impl Gateway {
         self.state.read().await
     }
 
+    /// Signs this gateway's chain; another one, once operators have it begin another.
+    pub fn voice(&self) -> PublicKey {
+        self.tips.voice().public()
+    }
+
+    /// The voice in which it would begin another chain, and the one of now.
+    pub(super) fn spare_voice(&self) -> Result<(PublicKey, Arc<OwnVoice>), ScopeError> {
+        self.tips.spare()
+    }
+
+    /// Has the writer look at what time alone changes, if that is due: who signs, and in which voice it speaks.
+    pub async fn keep_time(&self) {
+        let due = {
+            let state = self.state().await;
+            state.turns_at().is_some_and(|at| at <= clock::now()) || self.tips.next(&state).is_some()
+        };
+        if due && let Err(why) = self.writer.run(|_| Ok(())).await {
+            tracing::error!(%why, "what is due could not be written; will try again");
+        }
+    }
+
     /// The gateway's own mandate, if it is in force.
     pub fn mandate(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         let judgment = self.judgment.load();
-        let mandate = judgment.head.mandate_for_voice(self.voice.public()).cloned();
+        let mandate = judgment.head.mandate_for_voice(self.voice()).cloned();
         mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
     }
 
     /// Issues and shows what the state says, if that could not be seen at once.
     pub fn appear(&self, state: &State) {
-        let current = Arc::clone(&self.presence);
-        Appearing { folder: self.folder.clone(), voice: self.voice.public(), current }.bring_up(state);
+        let (tips, current) = (Arc::clone(&self.tips), Arc::clone(&self.presence));
+        Appearing { folder: self.folder.clone(), tips, current }.bring_up(state);
     }
 
     /// The files say which keys are in use, and the next ones lie ready, so that backups have them long before they are
@@ -246,6 +250,7 @@ impl Gateway {
         for domain in [Domain::Identity, Domain::Endpoint] {
             self.folder.spare(domain)?;
         }
+        self.tips.spare()?;
         Ok(())
     }
 
@@ -257,7 +262,7 @@ impl Gateway {
     /// Why it cannot issue, with both times: a wrong clock looks like a mandate that ended.
     pub fn why_no_mandate(&self, now: Timestamp) -> String {
         let judgment = self.judgment.load();
-        match judgment.head.mandate_for_voice(self.voice.public()) {
+        match judgment.head.mandate_for_voice(self.voice()) {
             None => "no mandate in the head names this gateway".to_owned(),
             Some(mandate) if now < mandate.not_before => {
                 format!("its mandate begins at {}, and this machine's clock says {now}", mandate.not_before)
@@ -286,9 +291,9 @@ impl Gateway {
 
     /// What someone was told earlier about this ledger: only this gateway's own signature can show it its future.
     pub fn own_word(&self, shown: Option<&Envelope>) -> Option<Tip> {
-        let (org, voice) = (Some(self.about.org_id), self.voice.public());
+        let (org, voice) = (Some(self.about.org_id), self.voice());
         let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
-        shown.filter(|shown| shown.author == self.tips.voice().author)
+        shown.filter(|shown| shown.voice == voice)
     }
 
     /// Did this very process say it, not long ago?
@@ -306,6 +311,16 @@ impl Gateway {
             self.writer.run(move |desk| desk.confirms(&shown)).await?;
         }
         self.check_halt()
+    }
+
+    /// A head came before its map, which other gateways have: whoever asks meanwhile waits with this one for a moment.
+    pub async fn await_map(&self) -> Result<(), Refusal> {
+        let mut bell = self.shelf.listen();
+        let mapped = async { while self.halt.is_mapless() && bell.changed().await.is_ok() {} };
+        if self.has_peers() {
+            let _ = tokio::time::timeout(MAP_COMES, mapped).await;
+        }
+        if self.halt.is_mapless() { Err(Refusal::LedgerBehind) } else { Ok(()) }
     }
 
     /// Was no head of this version, or a later one, shown before? True once for each.
@@ -341,7 +356,7 @@ impl Gateway {
 
     /// Does the newest word about this ledger say the same as what is shown?
     pub fn is_newest(&self, state: &State, shown: &Tip) -> bool {
-        state.frontier.place_of(&shown.author) == Some(&shown.place)
+        state.frontier.place_of(&shown.voice) == Some(shown.place)
     }
 
     /// Notes that a member was there.
@@ -375,15 +390,25 @@ impl Gateway {
     }
 }
 
+/// The voice in which it speaks: the spare one, if its chain has begun although the files do not say so yet.
+fn own_voice(folder: &GatewayFolder, own: &NodeName, state: &State) -> Result<EdKey, ScopeError> {
+    let named = state.head().and_then(|head| head.head.mandate_of(own)).map(|mandate| mandate.voice);
+    if let Some(named) = named.filter(|named| state.frontier.place_of(named).is_some()) {
+        folder.settle_voice(named)?;
+    }
+    folder.voice()
+}
+
 /// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
 fn effect(
     judgment: Arc<ArcSwap<Judgment>>,
     (appearing, suspended): (Appearing, Arc<Suspended>),
     registry: Arc<Registry>,
-    frozen: Arc<AtomicBool>,
+    (frozen, halt): (Arc<AtomicBool>, Arc<Halt>),
 ) -> Box<dyn Fn(&State) + Send> {
     Box::new(move |state| {
         frozen.store(state.is_frozen(), Ordering::Relaxed);
+        halt.heed(state, appearing.tips.voice().public());
         if let Some(fresh) = judge_by(state) {
             judgment.store(Arc::new(fresh));
         }
@@ -399,7 +424,9 @@ fn effect(
 }
 
 fn passes(state: &State, key: &PublicKey) -> bool {
-    state.member(key).is_some_and(|member| renew::check_standing(state, member).is_ok())
+    // While the members' map is on its way, who was let in stays.
+    let stays = |member: &MemberRecord| member.why == Some(Why::NoMap) || renew::check_standing(state, member).is_ok();
+    state.member(key).is_some_and(stays)
 }
 
 fn judge_by(state: &State) -> Option<Judgment> {
@@ -419,19 +446,19 @@ fn judge_by(state: &State) -> Option<Judgment> {
 impl Gateway {
     /// A gateway vouches for its own chain: a new one begins it by writing down that its machine is there.
     pub async fn speak_first(&self) -> Result<(), Refusal> {
-        let author = self.tips.voice().author.clone();
         let key = {
             let state = self.state().await;
-            if state.frontier.place_of(&author).is_some() {
+            if state.frontier.place_of(&self.voice()).is_some() {
                 return Ok(());
             }
-            state.holder(&self.about.node).map(|member| member.claim().node_key.digest())
+            // While the members' map is on its way, nobody is known to be listed.
+            let unsure = || state.named(&self.about.node).find(|member| member.why == Some(Why::NoMap));
+            let own = state.holder(&self.about.node).or_else(unsure);
+            own.map(|member| member.claim().node_key.digest())
         };
         let (node_key, name) = (key.ok_or(Refusal::NotAdmitted)?, self.about.node.clone());
         let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-        let begin = move |desk: &mut Desk<'_>| {
-            desk.append_own((Action::NodeJoin { node_key, name }, node_key), clock::now(), correlation)
-        };
+        let begin = move |desk: &mut Desk<'_>| desk.begin_chain(node_key, name, (clock::now(), correlation));
         self.writer.run(begin).await
     }
 

@@ -1,12 +1,14 @@
-//! What keeps a gateway from issuing and vouching: it is behind, or it was restored and no new epoch has begun. What
-//! keeps it from serving one node key: an alarm.
+//! What keeps a gateway from issuing and vouching: it lacks something, its chain forks, or it was restored and its chain was
+//! not begun anew. What keeps it from serving one node key: an alarm.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use identity::id::Digest;
+use identity::key::PublicKey;
 use org::refusal::Refusal;
+use org::state::State;
 
 use ledger::error::LedgerError;
 use ledger::marks::Mark;
@@ -17,8 +19,10 @@ use ledger::store::Ledger;
 pub struct Halt {
     behind: AtomicBool,
     restored: AtomicBool,
-    /// Somebody showed a later head: what it decided is not in this ledger.
-    outdated: AtomicBool,
+    /// The members' map of the head in force is not here yet.
+    mapless: AtomicBool,
+    /// Its own chain forks: operators choose which branch stays.
+    forked: AtomicBool,
     /// Node keys with an alarm, so that the many without one need not be looked up.
     alarmed: RwLock<BTreeSet<Digest>>,
 }
@@ -28,27 +32,41 @@ impl Halt {
         Ok(Self {
             behind: ledger.is_marked(Mark::Behind)?.into(),
             restored: ledger.is_marked(Mark::Restored)?.into(),
-            outdated: AtomicBool::new(false),
+            mapless: AtomicBool::new(false),
+            forked: AtomicBool::new(false),
             alarmed: RwLock::new(ledger.alarmed()?),
         })
     }
 
     pub fn check(&self) -> Result<(), Refusal> {
+        self.check_mapless()?;
+        if self.is_mapless() { Err(Refusal::LedgerBehind) } else { Ok(()) }
+    }
+
+    /// A head came before its map: who is listed is not known.
+    pub fn is_mapless(&self) -> bool {
+        self.mapless.load(Ordering::Relaxed)
+    }
+
+    /// The same for what says nothing of members: a new gateway begins its chain before the map has come.
+    pub fn check_mapless(&self) -> Result<(), Refusal> {
         // Whoever restored it knows that it is behind: what is to be done then is said first.
         if self.is_restored() {
             return Err(Refusal::Restored);
         }
-        let lacks = self.behind.load(Ordering::Relaxed) || self.outdated.load(Ordering::Relaxed);
-        if lacks { Err(Refusal::LedgerBehind) } else { Ok(()) }
+        let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if set(&self.behind) || set(&self.forked) { Err(Refusal::LedgerBehind) } else { Ok(()) }
     }
 
     pub fn is_restored(&self) -> bool {
         self.restored.load(Ordering::Relaxed)
     }
 
-    /// While a later head than the ledger's is known, nothing is issued by the older one.
-    pub fn set_outdated(&self, outdated: bool) {
-        self.outdated.store(outdated, Ordering::Relaxed);
+    /// What the state says of it.
+    pub fn heed(&self, state: &State, voice: PublicKey) {
+        let names_map = state.head().is_some_and(|record| record.head.members.is_some());
+        self.mapless.store(names_map && state.leaves().is_none(), Ordering::Relaxed);
+        self.forked.store(state.fold.forks.contains_key(&voice), Ordering::Relaxed);
     }
 
     pub fn is_alarmed(&self, node_key: Digest) -> bool {

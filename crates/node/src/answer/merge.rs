@@ -5,124 +5,55 @@ use std::collections::BTreeSet;
 use ground::clock;
 use identity::head::Head;
 use identity::id::Digest;
-use identity::key::Sign as _;
-use identity::principal::{Author, NodeName, Principal};
+use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
-use ledger::replicate::is_narrow;
+use ledger::replicate;
 use ledger::store::Alarm;
-use org::derived;
-use org::entry::{Action, SignedEntry};
-use org::frontier::Tip;
+use org::entry::SignedEntry;
+use org::ledger::replica::carried;
 use org::refusal::Refusal;
 use org::renew::{Conflict, Issuance};
 use org::report::{Applied, Report};
-use org::state::{State, Unfit};
 use wire::control::ReportView;
 use wire::exchange::IssuedRow;
 
-use crate::answer::desk::{Desk, Taken};
-
-use crate::answer::held::Held;
-
-/// What came of a page.
-#[derive(Debug, Default)]
-pub struct Merged {
-    pub taken: usize,
-    /// Why the rest was not taken.
-    pub stopped: Option<Unfit>,
-    /// What is not taken yet.
-    pub held: Held,
-}
+use crate::answer::desk::Desk;
 
 impl Desk<'_> {
-    /// Takes entries as far as the fold takes them. One that is void stands without effect, here as everywhere. What waits
-    /// for a recovery, since before or from now on, is left out, and holds up nobody else's.
-    pub fn merge(&mut self, entries: Vec<SignedEntry>, held: Held) -> Result<Merged, Refusal> {
-        let fresh = |signed: &SignedEntry| !self.state.frontier.covers(&signed.cut());
-        let entries: Vec<SignedEntry> = entries.into_iter().filter(fresh).collect();
-        if let Some(own) = entries.iter().find(|signed| self.is_own(signed)) {
-            // Nobody else has this voice: it was written here, and is not here any more.
-            let told = Tip { author: own.entry.author.clone(), place: own.place(), at: own.entry.at };
-            self.confirms(&told)?;
-            return Err(Refusal::LedgerBehind);
-        }
-        // What is wide is compared as a whole, from the first such entry on.
-        let first_wide = entries.iter().position(|signed| !is_narrow(&signed.entry.action));
-        let mut merged = Merged { held, ..Merged::default() };
-        let mut before: Option<State> = None;
+    /// Takes entries that another replica has; how many were new. Each counts or not by the judges, here as everywhere.
+    pub fn merge(&mut self, entries: Vec<SignedEntry>) -> Result<usize, Refusal> {
         let now = clock::now();
-        for (nth, signed) in entries.into_iter().enumerate() {
-            if first_wide == Some(nth) {
-                self.write_rows()?;
-                before = Some(self.state.clone());
-            }
-            if merged.held.follows(&signed) {
-                if merged.held.is_full() {
-                    merged.stopped = Some(Unfit::FromTheFuture);
-                    break;
-                }
-                merged.held.add(&signed);
-                continue;
-            }
-            if let Some(wait) = self.waits(&signed, now)? {
-                if merged.held.is_full() {
-                    merged.stopped = Some(Unfit::FromTheFuture);
-                    break;
-                }
-                merged.held.begin(&signed, wait);
-                continue;
-            }
-            // What is unfit changes nothing.
-            if let Err(unfit) = self.state.apply(&signed) {
-                merged.stopped = Some(unfit);
-                break;
-            }
-            if before.is_none() {
-                let narrow = derived::rows_after(self.state, &signed);
-                // One that cannot be read is void, and only takes its place.
-                let nobody = || derived::rows_about(self.state, &signed, Digest([0; 32]));
-                self.rows.extend(narrow.unwrap_or_else(nobody));
-            }
-            self.keep(|desk| desk.ledger.add_entry(&signed))?;
-            self.sight(&signed, now)?;
-            self.batch.taken.push(Taken { signed, granted: None });
-            merged.taken += 1;
+        let waited: BTreeSet<Digest> = self.waiting_recoveries();
+        let voice = self.voice.public();
+        let mut own = entries.iter().filter(|signed| signed.entry.voice == voice);
+        let lacked = own.any(|signed| !self.state.has_entry(&voice, signed.digest));
+        let mut state = self.state.clone();
+        let added = self.keep(|desk| replicate::add(desk.ledger, &mut state, entries, now))?;
+        if lacked {
+            self.keep(|desk| desk.ledger.note_set_back(now))?;
         }
-        if let Some(before) = before {
-            let changes = derived::changes(Some(&before), self.state);
-            self.keep(|desk| desk.ledger.change_rows(&changes))?;
-            self.batch.wide = true;
-            self.measure_again()?;
+        if added == 0 {
+            return Ok(0);
         }
-        Ok(merged)
+        *self.state = state;
+        self.batch.wide = true;
+        self.look_back()?;
+        for (step, due_at) in self.state.open_recoveries() {
+            if !waited.contains(&step.digest) {
+                shout(due_at);
+            }
+        }
+        Ok(added)
     }
 
-    /// Whoever hears of a recovery counts from then, and shouts.
-    fn sight(&mut self, signed: &SignedEntry, now: Timestamp) -> Result<(), Refusal> {
-        let Action::RecoveryBegin { recovery } = &signed.entry.action else {
-            return Ok(());
-        };
-        let id = recovery.digest();
-        if self.state.open_recoveries().any(|record| record.set.id == id) {
-            shout(self.due_at(id, now)?);
-        }
-        Ok(())
-    }
-
-    fn is_own(&self, signed: &SignedEntry) -> bool {
-        signed.entry.author == self.voice.author && signed.entry.key == self.voice.key.public()
+    fn waiting_recoveries(&self) -> BTreeSet<Digest> {
+        self.state.open_recoveries().into_iter().map(|(step, _)| step.digest).collect()
     }
 
     /// What is published came after its head: whoever waits is told.
-    pub const fn show_published(&mut self) {
+    pub fn show_published(&mut self) -> Result<(), Refusal> {
         self.batch.wide = true;
-    }
-
-    fn own_name(&self) -> Option<NodeName> {
-        match &self.voice.author {
-            Author::Gateway(name) => Some(name.clone()),
-            Author::Signer(_) => None,
-        }
+        self.look_for_map()
     }
 
     /// Do other gateways issue, too?
@@ -189,9 +120,10 @@ impl Desk<'_> {
         row: &Issuance,
         made: bool,
     ) -> Result<(), Refusal> {
-        let Some(own) = self.own_name().filter(|_| self.has_peers()) else {
+        if !self.has_peers() {
             return Ok(());
-        };
+        }
+        let own = self.voice.gateway.clone();
         let issued = IssuedRow { node_key, principal: principal.clone(), row: row.clone(), made };
         self.batch.observed = true;
         self.keep(|desk| desk.ledger.note_issued(&own, &issued)).map(drop)
@@ -210,7 +142,7 @@ impl Desk<'_> {
             let own = own.map(|row| (row, None));
             if let Some((known, by)) = own.or_else(|| others.next().map(|(row, teller)| (row, teller.parse().ok()))) {
                 // What this gateway noted itself is its own word.
-                let by = by.filter(|by| self.own_name().as_ref() != Some(by));
+                let by = by.filter(|by| self.voice.gateway != *by);
                 self.alarm_of_two((peer, by), (&known, told), now)?;
             }
         }
@@ -287,6 +219,6 @@ const fn later(report: &Report, digest: Digest) -> (Timestamp, u64, u8, Digest) 
 
 /// The members' maps that heads among these entries name.
 pub fn maps_named(entries: &[SignedEntry], state_org: identity::id::OrgId) -> BTreeSet<Digest> {
-    let heads = entries.iter().filter_map(|signed| signed.entry.action.head());
-    heads.filter_map(|head| head.peek::<Head>(Some(state_org)).ok()?.members).collect()
+    let carried = entries.iter().flat_map(|signed| carried(&signed.entry.action));
+    carried.filter_map(|envelope| envelope.peek::<Head>(Some(state_org)).ok()?.members).collect()
 }

@@ -9,9 +9,10 @@ use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::head::BadHead;
 use identity::id::Digest;
-use identity::principal::{Author, NodeName};
+use identity::principal::NodeName;
 use identity::time::Seconds;
 use org::entry::SignedEntry;
+use org::frontier::Tip;
 use org::refusal::Refusal;
 use wire::connect::{AlertKind, Anchor, Believed, CallError, Gateway as Door};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
@@ -20,8 +21,7 @@ use wire::permit::Ask;
 
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
-use crate::answer::held::Held;
-use crate::answer::merge::{Merged, maps_named};
+use crate::answer::merge::maps_named;
 use crate::answer::peers::lacking;
 use crate::answer::published::Published;
 use crate::answer::{show, stage};
@@ -70,11 +70,11 @@ pub async fn exchange(
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
     let mut line = connect(gateway, (scope, peer, doors)).await?;
-    let (mut heard, mut aside) = (None, None);
+    let mut heard = None;
     loop {
         hear_issuers(gateway, (&mut line, peer), &mut heard).await;
         let asked = tokio::time::Instant::now();
-        let pulled = pull(gateway, (&mut line, peer), &mut aside, LONGEST_EXCHANGE, told).await?;
+        let pulled = pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
         // Whoever answers at once and has nothing to say is not asked without a pause.
         let rest = SHORTEST_ROUND.saturating_sub(asked.elapsed());
         if pulled == Pulled::Nothing {
@@ -116,8 +116,7 @@ pub async fn catch_up(
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
     let mut line = connect(gateway, (scope, peer, doors)).await?;
-    let mut aside = None;
-    while pull(gateway, (&mut line, peer), &mut aside, Seconds(0), told).await? == Pulled::MoreIsThere {}
+    while pull(gateway, (&mut line, peer), Seconds(0), told).await? == Pulled::MoreIsThere {}
     Ok(())
 }
 
@@ -177,34 +176,22 @@ enum Pulled {
     MoreIsThere,
 }
 
-/// What the other gateway has and this one leaves aside for now. It is asked for the rest as if this were here, so that
-/// nothing is sent again and again; what was noted about whom is read again with it.
-#[derive(Debug, Default)]
-struct Aside {
-    held: Held,
-    read: (u64, u64),
-}
-
 /// One page, and what it names.
 async fn pull(
     gateway: &Arc<Gateway>,
     (line, peer): (&mut Believed, &NodeName),
-    aside: &mut Option<Aside>,
     wait: Seconds,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Pulled, ExchangeError> {
-    aside.take_if(|aside| aside.held.is_over(clock::now()));
     let from = peer.clone();
-    let read = gateway.writer.run(move |desk| desk.keep(|desk| desk.ledger.read_of(&from))).await?;
-    let (issued, reports) = aside.as_ref().map_or(read, |aside| aside.read);
-    let mut frontier = gateway.state().await.frontier.clone();
-    let mut wait = wait;
-    if let Some(aside) = aside.as_ref() {
-        frontier.raise(aside.held.last());
-        wait = aside.held.left(clock::now()).map_or(wait, |left| left.min(wait));
-    }
+    let read = move |desk: &mut Desk<'_>| {
+        let forks = desk.keep(|desk| desk.ledger.branches(desk.state))?;
+        Ok((desk.keep(|desk| desk.ledger.read_of(&from))?, forks))
+    };
+    let ((issued, reports), forks) = gateway.writer.run(read).await?;
+    let frontier = gateway.state().await.frontier.clone();
     let tip = gateway.tip_from(peer);
-    let have = Have { frontier, issued, reports, tip, wait };
+    let have = Have { frontier, issued, reports, tip, forks, wait };
     let answer = line.ask_patiently(Ask::Exchange, &ExchangeRequest::News(have), wait).await.map_err(AskError::Call)?;
     let ExchangeAnswer::News(news) = answer else { return Err(unexpected(line)) };
     let empty = news.entries.is_empty() && news.issued.is_empty() && news.reports.is_empty();
@@ -213,20 +200,19 @@ async fn pull(
         true => Pulled::MoreIsThere,
         false => Pulled::Something,
     };
-    take(gateway, (line, peer), aside, *news, told).await?;
+    take(gateway, (line, peer), *news, told).await?;
     Ok(pulled)
 }
 
 async fn take(
     gateway: &Arc<Gateway>,
     (line, peer): (&mut Believed, &NodeName),
-    aside: &mut Option<Aside>,
     news: News,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
     let org = gateway.about.org_id;
     let opened: Result<Vec<SignedEntry>, _> =
-        news.entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
+        news.entries.into_iter().chain(news.forks).map(|envelope| SignedEntry::open(org, envelope)).collect();
     let opened = opened.map_err(|why| ExchangeError::NotTaken(why.to_string()))?;
     for root in maps_named(&opened, org) {
         // A head is never held up: what it names can come later, from another.
@@ -236,38 +222,20 @@ async fn take(
     }
     let (from, issued, reports) = (peer.clone(), news.issued, news.reports);
     let until = (news.issued_until, news.reports_until);
-    let held = aside.as_ref().map(|aside| aside.held.clone()).unwrap_or_default();
-    let is_new = held.is_empty();
-    let merge = move |desk: &mut Desk<'_>| -> Result<Merged, Refusal> {
-        let merged = desk.merge(opened, held)?;
-        if merged.stopped.is_none() {
-            desk.merge_issued(&from, &issued, clock::now())?;
-            desk.merge_reports(&reports)?;
-            let (before, now) = (desk.keep(|desk| desk.ledger.read_of(&from))?, until);
-            if before != now && merged.held.is_empty() {
-                desk.keep(|desk| desk.ledger.keep_read_of(&from, now))?;
-            }
+    let merge = move |desk: &mut Desk<'_>| -> Result<(), Refusal> {
+        desk.merge(opened)?;
+        desk.merge_issued(&from, &issued, clock::now())?;
+        desk.merge_reports(&reports)?;
+        if desk.keep(|desk| desk.ledger.read_of(&from))? != until {
+            desk.keep(|desk| desk.ledger.keep_read_of(&from, until))?;
         }
-        Ok(merged)
+        Ok(())
     };
-    let merged = gateway.writer.run(merge).await?;
-    if !merged.held.is_empty() {
-        if is_new {
-            tracing::warn!(gateway = %peer, "it follows signers by a RECOVERY that waits here: what follows from that is not taken yet");
-        }
-        *aside = Some(Aside { held: merged.held, read: until });
-    }
+    gateway.writer.run(merge).await?;
     gateway.keep_tip_from(peer, news.tip);
     gateway.peers.answered(peer, news.frontier.clone(), clock::now());
     let own = gateway.state().await.frontier.clone();
-    told(own.0.values().map(|place| place.seq).sum(), lacking(&own, &news.frontier));
-    if let Some(unfit) = merged.stopped {
-        let why = unfit.to_string();
-        let now = clock::now();
-        let observed = vec![(now, format!("gateway {peer}"), why.clone())];
-        gateway.writer.run(move |desk| desk.keep(|desk| desk.ledger.observe(&observed))).await?;
-        return Err(ExchangeError::NotTaken(why));
-    }
+    told(own.entries(), lacking(&own, &news.frontier));
     show_published(gateway, line).await
 }
 
@@ -277,11 +245,7 @@ async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(
     let shown = gateway.shelf.now().map(|published| published.root());
     if let Some(root) = root.filter(|root| shown != Some(*root)) {
         fetch(gateway, line, root).await?;
-        let show = |desk: &mut Desk<'_>| {
-            desk.show_published();
-            Ok(())
-        };
-        gateway.writer.run(show).await?;
+        gateway.writer.run(|desk: &mut Desk<'_>| desk.show_published()).await?;
     }
     Ok(())
 }
@@ -289,7 +253,7 @@ async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(
 /// Fetches a map, its leaves and their manifests, each by its digest.
 async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Result<(), ExchangeError> {
     let whole = move |desk: &mut Desk<'_>| desk.keep(|desk| Published::is_whole(desk.ledger, root));
-    if gateway.writer.run(whole).await? {
+    if gateway.writer.run(whole).await? || fetch_change(gateway, line, root).await? {
         return Ok(());
     }
     let mut from = 0;
@@ -302,8 +266,30 @@ async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Res
             None => break,
         }
     }
+    fetch_blobs(gateway, line, root, move |desk| stage::lacking(desk, root)).await
+}
+
+/// Fetches what a map differs in from the one that is published here. False if it cannot be had so.
+async fn fetch_change(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Result<bool, ExchangeError> {
+    let Some(base) = gateway.shelf.now().map(|published| published.root()) else { return Ok(false) };
+    let answer = line.ask(Ask::Exchange, &ExchangeRequest::MapChange { root, base }).await;
+    let Ok(ExchangeAnswer::MapChange(Some(change))) = answer else { return Ok(false) };
+    let come = change.come.clone();
+    fetch_blobs(gateway, line, root, move |desk| stage::lacking_of(desk, come.clone())).await?;
+    let shelf = Arc::clone(&gateway.shelf);
+    // Whoever lies about the difference is asked for the whole.
+    let kept = gateway.writer.run(move |desk| stage::change(desk, &shelf, (root, base), &change)).await;
+    Ok(kept.is_ok())
+}
+
+async fn fetch_blobs(
+    gateway: &Arc<Gateway>,
+    line: &mut Believed,
+    root: Digest,
+    lacking: impl Fn(&mut Desk<'_>) -> Result<Vec<Digest>, Refusal> + Clone + Send + 'static,
+) -> Result<(), ExchangeError> {
     loop {
-        let wanted = gateway.writer.run(move |desk| stage::lacking(desk, root)).await?;
+        let wanted = gateway.writer.run(lacking.clone()).await?;
         if wanted.is_empty() {
             return Ok(());
         }
@@ -334,9 +320,10 @@ impl Gateway {
     fn keep_tip_from(&self, peer: &NodeName, tip: Envelope) {
         let judgment = self.judgment.load();
         let told = judgment.head.mandates.iter().filter(|mandate| mandate.gateway == *peer).find_map(|mandate| {
-            tip.open_signed_by::<org::frontier::Tip>(Some(self.about.org_id), &[mandate.voice]).ok()
+            let told: Tip = tip.open_signed_by(Some(self.about.org_id), &[mandate.voice]).ok()?;
+            (told.voice == mandate.voice).then_some(())
         });
-        if told.is_some_and(|told| told.author == Author::Gateway(peer.clone())) {
+        if told.is_some() {
             let mut tips = self.tips_of_others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             tips.insert(peer.clone(), tip);
         }

@@ -59,7 +59,7 @@ impl Watched {
         let help = "1 if the ledger is older than what it was shown: then nothing is issued.";
         let behind = matches!(halt, Err(Refusal::LedgerBehind));
         page.gauge("freehold_gateway_ledger_behind", help, i64::from(behind));
-        let help = "1 if the ledger was restored and no new epoch has begun: then nothing is issued.";
+        let help = "1 if the ledger was restored and the gateway has begun no other chain: then nothing is issued.";
         page.gauge("freehold_gateway_ledger_restored", help, i64::from(matches!(halt, Err(Refusal::Restored))));
         if let Ok(counts) = Ledger::count(&self.ledger) {
             page.gauge("freehold_gateway_ledger_entries", "Entries in the ledger.", counts.entries);

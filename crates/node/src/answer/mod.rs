@@ -16,7 +16,6 @@ pub mod jottings;
 pub mod peers;
 pub mod published;
 pub mod suspended;
-pub mod held;
 pub mod desk;
 pub mod presence;
 pub mod merge;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use identity::head::Cut;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use org::frontier::Frontier;
@@ -84,14 +83,14 @@ impl Peers {
         self.states.lock().unwrap_or_else(PoisonError::into_inner).retain(|peer, _| kept(peer));
     }
 
-    /// Everybody who is there has these entries, or the time is over.
-    pub async fn wait_for(&self, cuts: &[Cut], most: Duration) {
+    /// Everybody who is there has all of this, or the time is over.
+    pub async fn wait_for(&self, own: &Frontier, most: Duration) {
         let mut heard = self.heard.subscribe();
         let lacks = || {
             let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
             let present = states.values().filter_map(|state| state.asked.as_ref());
             let mut present = present.filter(|(since, _)| since.elapsed() < PRESENT);
-            present.any(|(_, frontier)| !cuts.iter().all(|cut| frontier.covers(cut)))
+            present.any(|(_, frontier)| !frontier.covers_all(own))
         };
         let all_have = async {
             while lacks() {
@@ -125,6 +124,5 @@ impl Peers {
 
 /// How many entries of `more` are not in `less`.
 pub fn lacking(less: &Frontier, more: &Frontier) -> u64 {
-    let of = |author| less.place_of(author).map_or(0, |place| place.seq);
-    more.0.iter().fold(0, |sum, (author, place)| sum.saturating_add(place.seq.saturating_sub(of(author))))
+    more.0.iter().fold(0, |sum, (voice, place)| sum.saturating_add(place.seq.saturating_sub(less.seq_of(voice))))
 }

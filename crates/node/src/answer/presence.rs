@@ -14,6 +14,7 @@ use identity::trust;
 use org::state::State;
 use pki_types::CertificateDer;
 
+use crate::answer::tips::Tips;
 use crate::store::gateway::{GatewayFolder, Issuing as Held};
 use crate::store::scope::ScopeError;
 
@@ -282,7 +283,7 @@ impl Presence {
             let (domain, version) = (line.domain.word(), line.version);
             format!(
                 "the head trusts version {version} of the {domain} roots, and its bundle is not in this ledger: nodes \
-                 cannot follow; hand it in again, in a home that has seen it: freehold epoch begin"
+                 cannot follow; a home that has seen it hands it over when it next looks: freehold status"
             )
         };
         let mut all: Vec<String> = self.basis.missing.iter().map(lacks).collect();
@@ -329,17 +330,18 @@ impl Presence {
 #[derive(Debug)]
 pub struct Appearing {
     pub folder: GatewayFolder,
-    pub voice: PublicKey,
+    pub tips: Arc<Tips>,
     pub current: Arc<arc_swap::ArcSwap<Presence>>,
 }
 
 impl Appearing {
     /// After a commit, or again if it failed: true if it is what the state says.
     pub fn bring_up(&self, state: &State) -> bool {
-        if self.current.load().is_of(state, self.voice) {
+        let voice = self.tips.voice().public();
+        if self.current.load().is_of(state, voice) {
             return true;
         }
-        match Presence::find(state, &self.folder, self.voice) {
+        match Presence::find(state, &self.folder, voice) {
             Ok(presence) => {
                 for why in presence.troubles(clock::now()) {
                     tracing::error!("{why}");

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use identity::id::Digest;
-use identity::members::{self, ClassLeaf, Leaf, Listing, MembersMap, NodeLeaf};
-use identity::principal::{NodeName, Principal};
+use identity::members::change::MapChange;
+use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf, Said};
+use identity::principal::{Name, NodeName, Principal};
 use manifest::stored::Manifest;
 use org::state::State;
 use tokio::sync::watch;
 
+use crate::answer::desk::READ_AHEAD;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
 
@@ -40,15 +42,16 @@ impl Shelf {
         if self.now().map(|published| published.root()) == root {
             return;
         }
-        let read = |root| match fresh {
-            Some(fresh) if fresh.root() == root => Some(fresh),
-            _ => Published::read(ledger, root)
-                .inspect_err(|why| {
-                    tracing::error!(%why, "what is published to nodes cannot be read: they learn nothing new");
-                })
-                .ok(),
+        let Some(root) = root else { return self.now.store(None) };
+        let read = match fresh {
+            Some(fresh) if fresh.root() == root => Ok(fresh),
+            _ => Published::read(ledger, root),
         };
-        self.now.store(root.and_then(read).map(Arc::new));
+        match read {
+            Ok(published) => self.now.store(Some(Arc::new(published))),
+            // Whose name is whose, and who is where, the one before says meanwhile.
+            Err(why) => tracing::error!(%why, "what is published to nodes cannot be read: they learn nothing new"),
+        }
     }
 
     /// Wakes everybody who waits for news.
@@ -104,6 +107,8 @@ pub enum Incomplete {
     Missing(Digest),
     #[error("a leaf of the members' map cannot be read: {0}")]
     Unreadable(Digest),
+    #[error("the leaf of `{0}` names a class that the members' map does not have, or that does not cover it")]
+    NoClass(NodeName),
     #[error("the members' map {0} is too large to be read ahead")]
     TooLarge(Digest),
     #[error(transparent)]
@@ -111,23 +116,42 @@ pub enum Incomplete {
 }
 
 fn wanted(leaves: &[Leaf]) -> BTreeSet<Digest> {
-    leaves.iter().map(Leaf::manifest).collect()
+    leaves.iter().filter_map(Leaf::manifest).collect()
 }
 
-fn read_leaves(ledger: &Ledger, root: Digest) -> Result<(MembersMap, Vec<Leaf>), Incomplete> {
+fn read_leaf(ledger: &Ledger, value: Digest) -> Result<Leaf, Incomplete> {
+    let bytes = ledger.blob(value)?.ok_or(Incomplete::Missing(value))?;
+    let leaf: Leaf = serde_json::from_slice(&bytes).map_err(|_| Incomplete::Unreadable(value))?;
+    // A leaf has one written form; another would have another digest on every node.
+    if leaf.value() == value { Ok(leaf) } else { Err(Incomplete::Unreadable(value)) }
+}
+
+fn read_leaves(ledger: &Ledger, root: Digest, values: Vec<Digest>) -> Result<(MembersMap, Vec<Leaf>), Incomplete> {
     let (mut entries, mut leaves) = (Vec::new(), Vec::new());
-    for value in ledger.map(root, 0, usize::MAX)? {
-        let bytes = ledger.blob(value)?.ok_or(Incomplete::Missing(value))?;
-        let leaf: Leaf = serde_json::from_slice(&bytes).map_err(|_| Incomplete::Unreadable(value))?;
-        // A leaf has one written form; another would have another digest on every node.
-        if leaf.value() != value {
-            return Err(Incomplete::Unreadable(value));
-        }
+    for value in values {
+        let leaf = read_leaf(ledger, value)?;
         entries.push((leaf.key(), value));
         leaves.push(leaf);
     }
     let map = MembersMap::new(entries).map_err(|_| Incomplete::NoMap(root))?;
-    if map.root() == root { Ok((map, leaves)) } else { Err(Incomplete::NoMap(root)) }
+    if map.root() != root {
+        return Err(Incomplete::NoMap(root));
+    }
+    check_classes(&leaves)?;
+    Ok((map, leaves))
+}
+
+/// No node would believe a leaf whose class is not there.
+fn check_classes(leaves: &[Leaf]) -> Result<(), Incomplete> {
+    let classes = ClassLeaves::of(leaves);
+    for leaf in leaves {
+        if let Leaf::Node(NodeLeaf { name, manifest: Meant::Class(class), .. }) = leaf
+            && !classes.get(class).is_some_and(|leaf| leaf.covers(name))
+        {
+            return Err(Incomplete::NoClass(name.clone()));
+        }
+    }
+    Ok(())
 }
 
 impl Published {
@@ -137,12 +161,56 @@ impl Published {
     }
 
     /// The same, if its manifests have so many bytes at most.
-    pub fn read_within(ledger: &Ledger, root: Digest, mut most: usize) -> Result<Self, Incomplete> {
-        let (map, leaves) = read_leaves(ledger, root)?;
+    pub fn read_within(ledger: &Ledger, root: Digest, most: usize) -> Result<Self, Incomplete> {
+        let read = read_leaves(ledger, root, ledger.map(root, 0, usize::MAX)?)?;
+        Self::with_manifests(ledger, read, (&HashMap::new(), most))
+    }
+
+    /// The map that a change makes of another, if it has this root. What is published of that other need not be read again.
+    pub fn changed(
+        ledger: &Ledger,
+        base: Option<&Self>,
+        (root, values): (Digest, Vec<Digest>),
+        change: &MapChange,
+    ) -> Result<Self, Incomplete> {
+        let Some(base) = base else {
+            return Self::with_manifests(ledger, read_leaves(ledger, root, values)?, (&HashMap::new(), READ_AHEAD));
+        };
+        let mut entries: BTreeMap<Digest, Digest> = base.map.entries().iter().copied().collect();
+        let classes = base.classes.iter().map(|leaf| Leaf::Class(leaf.clone()));
+        let nodes = base.nodes.values().map(|leaf| Leaf::Node(leaf.clone()));
+        let gone: BTreeSet<&Digest> = change.go.iter().collect();
+        let mut leaves: Vec<Leaf> = classes.chain(nodes).collect();
+        leaves.retain(|leaf| entries.get(&leaf.key()).is_some_and(|value| !gone.contains(value)));
+        entries.retain(|_, value| !gone.contains(value));
+        for value in &change.come {
+            let leaf = read_leaf(ledger, *value)?;
+            if entries.insert(leaf.key(), *value).is_some() {
+                return Err(Incomplete::NoMap(root));
+            }
+            leaves.push(leaf);
+        }
+        let map = MembersMap::new(entries).map_err(|_| Incomplete::NoMap(root))?;
+        if map.root() != root {
+            return Err(Incomplete::NoMap(root));
+        }
+        check_classes(&leaves)?;
+        Self::with_manifests(ledger, (map, leaves), (&base.manifests, READ_AHEAD))
+    }
+
+    fn with_manifests(
+        ledger: &Ledger,
+        (map, leaves): (MembersMap, Vec<Leaf>),
+        (had, mut most): (&HashMap<Digest, Arc<[u8]>>, usize),
+    ) -> Result<Self, Incomplete> {
         let (mut nodes, mut classes, mut manifests) = (BTreeMap::new(), Vec::new(), HashMap::new());
         for digest in wanted(&leaves) {
+            if let Some(bytes) = had.get(&digest) {
+                manifests.insert(digest, Arc::clone(bytes));
+                continue;
+            }
             let bytes = ledger.blob(digest)?.ok_or(Incomplete::Missing(digest))?;
-            most = most.checked_sub(bytes.len()).ok_or(Incomplete::TooLarge(root))?;
+            most = most.checked_sub(bytes.len()).ok_or_else(|| Incomplete::TooLarge(map.root()))?;
             manifests.insert(digest, Arc::from(bytes));
         }
         for leaf in leaves {
@@ -156,7 +224,7 @@ impl Published {
 
     /// Could it be read? Without reading what one signer alone may have made as large as the disk.
     pub fn is_whole(ledger: &Ledger, root: Digest) -> Result<bool, LedgerError> {
-        let leaves = match read_leaves(ledger, root) {
+        let leaves = match read_leaves(ledger, root, ledger.map(root, 0, usize::MAX)?) {
             Ok((_, leaves)) => leaves,
             Err(Incomplete::Ledger(why)) => return Err(why),
             Err(_) => return Ok(false),
@@ -173,11 +241,18 @@ impl Published {
         self.map.root()
     }
 
-    /// How a node stands in it. Its own leaf, else its class's, else neither.
+    /// How a node stands in it. Its own leaf, with its class's if it names one; else its class's, else neither.
     pub fn listing(&self, name: &NodeName) -> Option<Listing> {
         let key = members::node_key(name);
         if let Some(leaf) = self.nodes.get(name) {
-            return Some(Listing::Own { leaf: leaf.clone(), path: self.map.prove(key)? });
+            let class = match &leaf.manifest {
+                Meant::Class(class) => {
+                    let path = self.map.prove(members::class_key(class))?;
+                    Some(InClass { leaf: self.class(class)?.clone(), path })
+                }
+                Meant::Own(_) | Meant::Nothing => None,
+            };
+            return Some(Listing::Own { leaf: leaf.clone(), path: self.map.prove(key)?, class });
         }
         let absence = self.map.prove_absence(key)?;
         match self.class_of(name) {
@@ -189,9 +264,23 @@ impl Published {
         }
     }
 
+    /// The manifest that a machine of this name should have.
+    pub fn wanted_by(&self, name: &NodeName) -> Option<Digest> {
+        match self.nodes.get(name).map(|leaf| &leaf.manifest) {
+            Some(Meant::Own(digest)) => Some(*digest),
+            Some(Meant::Class(class)) => self.class(class).map(|leaf| leaf.manifest),
+            Some(Meant::Nothing) => None,
+            None => self.class_of(name).map(|leaf| leaf.manifest),
+        }
+    }
+
+    fn class(&self, class: &Name) -> Option<&ClassLeaf> {
+        self.classes.iter().find(|leaf| leaf.class == *class)
+    }
+
     /// The class that a machine of this name would be in.
     pub fn class_of(&self, name: &NodeName) -> Option<&ClassLeaf> {
-        self.classes.iter().find(|leaf| leaf.names.iter().any(|glob| glob.matches(name.as_str())))
+        self.classes.iter().find(|leaf| leaf.covers(name))
     }
 
     /// Do services listen, or users live, on each machine of this class?
@@ -216,8 +305,9 @@ impl Published {
 
     /// May this node, with this key, hold an SVID for that user or service?
     pub fn places(&self, (name, key): (&NodeName, Digest), principal: &Principal) -> bool {
-        let listed = self.listing(name).and_then(|listing| listing.check(self.root(), name, key).ok().flatten());
-        let manifest = listed.and_then(|digest| Some((self.manifest(digest)?, digest)));
+        let said = self.listing(name).and_then(|listing| listing.check(self.root(), name, key).ok());
+        let Some(Said::Manifest(digest)) = said else { return false };
+        let manifest = self.manifest(digest).map(|bytes| (bytes, digest));
         manifest.is_some_and(|(bytes, digest)| {
             Manifest::read(bytes, digest).is_ok_and(|manifest| manifest.places(principal))
         })

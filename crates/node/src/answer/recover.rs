@@ -2,11 +2,11 @@
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::id::Digest;
 use identity::signers::Word;
 use identity::time::Timestamp;
-use org::recover::MAX_OPEN;
+use org::ledger::signers::Stance;
 use org::refusal::Refusal;
+use org::signer::MAX_OPEN;
 use org::state::State;
 
 use crate::answer::desk::Desk;
@@ -15,21 +15,31 @@ use crate::answer::merge::shout;
 
 /// When the recovery takes effect here. Its authority is in its signatures, so anybody may bring it.
 pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, Refusal> {
-    check(&*gateway.state().await, &recovery)?;
     let now = clock::now();
+    {
+        let state = gateway.state().await;
+        // Whoever comes to finish it asks again.
+        if state.signers.stance_of(recovery.digest()) == Stance::Taken {
+            return Ok(now);
+        }
+        check(&state, &recovery)?;
+    }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
     let begin = move |desk: &mut Desk<'_>| {
         // Another connection may have been quicker.
-        let id = check(desk.state, &recovery)?;
-        let is_new = !desk.state.open_recoveries().any(|record| record.set.id == id);
-        if is_new {
-            if desk.state.open_recoveries().count() >= MAX_OPEN {
-                let why = format!("{MAX_OPEN} recoveries wait already: finish one of them");
-                return Err(Refusal::LedgerRefuses { why });
-            }
-            desk.append_recovery(recovery, now, correlation)?;
+        check(desk.state, &recovery)?;
+        let digest = recovery.digest();
+        let due = |state: &State| state.open_recoveries().iter().find(|(step, _)| step.digest == digest).map(|it| it.1);
+        if let Some(due_at) = due(desk.state) {
+            return Ok((due_at, false));
         }
-        Ok((desk.due_at(id, now)?, is_new))
+        if desk.state.open_recoveries().len() >= MAX_OPEN {
+            let why = format!("{MAX_OPEN} recoveries wait already: finish one of them");
+            return Err(Refusal::LedgerRefuses { why });
+        }
+        desk.take(vec![recovery], (now, correlation))?;
+        let why = "it follows other signers than those in force here".to_owned();
+        due(desk.state).map(|due_at| (due_at, true)).ok_or(Refusal::LedgerRefuses { why })
     };
     let (due_at, is_new) = gateway.writer.run(begin).await?;
     if is_new {
@@ -38,9 +48,9 @@ pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, R
     Ok(due_at)
 }
 
-/// The set that it names, if it follows the one in force here.
-fn check(state: &State, recovery: &Envelope) -> Result<Digest, Refusal> {
-    let next = state.signer_set().succeed(recovery, &state.recovery);
+/// Would it follow the signers in force here?
+fn check(state: &State, recovery: &Envelope) -> Result<(), Refusal> {
+    let next = state.signer_set().succeed(recovery, &state.replica.basis.recovery);
     let (set, word) = next.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
     if word != Word::Recovery {
         return Err(Refusal::BadProof);
@@ -49,5 +59,5 @@ fn check(state: &State, recovery: &Envelope) -> Result<Digest, Refusal> {
         let why = format!("the signer's name `{name}` belongs to another key: choose another");
         return Err(Refusal::LedgerRefuses { why });
     }
-    Ok(set.id)
+    Ok(())
 }

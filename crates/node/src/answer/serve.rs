@@ -246,6 +246,7 @@ async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertif
 
 /// What could not be done when the head came is done as soon as it can be.
 async fn keep_presence(gateway: &Gateway, settled: &mut Option<Arc<Presence>>) -> Result<(), ServeError> {
+    gateway.keep_time().await;
     gateway.appear(&*gateway.state().await);
     let now = gateway.presence.load_full();
     if !settled.as_ref().is_some_and(|before| Arc::ptr_eq(before, &now)) {

@@ -1,5 +1,6 @@
 //! Somebody knows more than this gateway does, and can prove it.
 
+use ground::clock;
 use identity::envelope::Envelope;
 use org::refusal::Refusal;
 use wire::sync::{Done, ShowRequest};
@@ -7,14 +8,14 @@ use wire::sync::{Done, ShowRequest};
 use crate::answer::desk::Desk;
 use crate::answer::gateway::Gateway;
 
-/// A later word of this gateway's own stops it. A head that says more than the ledger is kept for the operators.
+/// A later word of this gateway's own stops it. A head that says more than the ledger is taken.
 pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refusal> {
     heed(gateway, request.head).await?;
     gateway.confront(request.tip.as_ref()).await?;
     Ok(Done {})
 }
 
-/// A head that says more than the ledger: nothing is issued until the ledger has caught up with it.
+/// A head that says more than the ledger: it counts from now on, and nothing is issued until the map that it names is here.
 pub async fn heed(gateway: &Gateway, head: Envelope) -> Result<(), Refusal> {
     let says_more = {
         let state = gateway.state().await;
@@ -23,17 +24,12 @@ pub async fn heed(gateway: &Gateway, head: Envelope) -> Result<(), Refusal> {
         state.lacks(&opened.head) && gateway.is_news(opened.head.version)
     };
     if says_more {
-        let keep = move |desk: &mut Desk<'_>| {
+        let take = move |desk: &mut Desk<'_>| {
             let opened = desk.state.open_shown(&head).ok_or(Refusal::BadProof)?;
-            let kept = desk.keep(|desk| desk.ledger.shown())?;
-            let kept = kept.and_then(|kept| desk.state.open_shown(&kept)).map_or(0, |kept| kept.head.version);
-            if opened.head.version > kept {
-                desk.keep(|desk| desk.ledger.keep_shown(&head))?;
-                desk.measure(&head);
-            }
+            desk.take_shown(&head, clock::now())?;
             Ok(opened.head.version)
         };
-        let version = gateway.writer.run(keep).await.inspect_err(|_| gateway.forget_news())?;
+        let version = gateway.writer.run(take).await.inspect_err(|_| gateway.forget_news())?;
         if gateway.has_peers() {
             tracing::info!(version, "somebody holds a later head: another gateway has it");
             gateway.peers.hurry();

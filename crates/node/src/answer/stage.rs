@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use identity::id::Digest;
 use identity::members::Leaf;
+use identity::members::change::MapChange;
 use identity::text::Bytes;
 use manifest::stored::MAX_BYTES;
 use org::refusal::Refusal;
 use wire::control::{Answer, BYTES_PER_CALL, DIGESTS_PER_CALL, ReportView};
 
 use crate::answer::desk::Desk;
-use crate::answer::published::Published;
+use crate::answer::published::{Incomplete, Published, Shelf};
 
 const REPORTS_PER_CALL: u32 = 1_000;
 /// No fleet has so many leaves.
@@ -80,15 +81,58 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
     }
     // What is published, or is whole and may wait for the others' signatures, is never begun anew: no signer alone takes
     // away what the threshold is about to name.
-    let in_use = desk.state.heads.values().any(|record| record.head.members == Some(root));
+    let named = desk.state.heads().any(|record| record.head.members == Some(root));
+    let in_use = named && desk.keep(|desk| desk.ledger.leaves(root))?.is_some();
     if !in_use && !desk.keep(|desk| Published::is_whole(desk.ledger, root))? {
         desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;
         // Most often the last part.
         if leaves.len() < DIGESTS_PER_CALL {
             desk.read_ahead(root);
+            desk.look_for_map()?;
         }
     }
     Ok(Answer::Staged {})
+}
+
+/// A map by what it differs in from another. Nothing of it is kept unless it has the root that was said.
+pub fn change(
+    desk: &mut Desk<'_>,
+    shelf: &Shelf,
+    (root, base): (Digest, Digest),
+    change: &MapChange,
+) -> Result<Answer, Refusal> {
+    if change.len() > DIGESTS_PER_CALL {
+        return Err(malformed("too many digests in one call"));
+    }
+    if desk.keep(|desk| Published::is_whole(desk.ledger, root))? {
+        return Ok(Answer::Staged {});
+    }
+    let leaves = desk.keep(|desk| desk.ledger.map(base, 0, usize::MAX))?;
+    let leaves = change.apply(leaves).ok_or_else(|| Refusal::NotFound { what: "map to change".to_owned() })?;
+    if leaves.len() as u64 > MAX_LEAVES {
+        return Err(malformed("the map has too many leaves"));
+    }
+    let now = shelf.now().filter(|published| published.root() == base);
+    match Published::changed(desk.ledger, now.as_deref(), (root, leaves), change) {
+        Ok(published) => {
+            desk.keep(|desk| desk.ledger.put_map_change(root, base, change))?;
+            desk.have_ready(published);
+            desk.look_for_map()?;
+            Ok(Answer::Staged {})
+        }
+        Err(Incomplete::Ledger(why)) => desk.keep(|_| Err(why)),
+        Err(why) => Err(malformed(&why.to_string())),
+    }
+}
+
+/// What one map differs in from another, if both are here and it fits into one answer.
+pub fn read_change(desk: &mut Desk<'_>, root: Digest, base: Digest) -> Result<Option<MapChange>, Refusal> {
+    let (old, new) = desk.keep(|desk| {
+        let whole = |root| desk.ledger.map(root, 0, usize::MAX);
+        Ok((whole(base)?, whole(root)?))
+    })?;
+    let change = MapChange::between(&old, &new);
+    Ok(Some(change).filter(|change| !old.is_empty() && !new.is_empty() && change.len() <= DIGESTS_PER_CALL))
 }
 
 /// A part of a map that a head names and this gateway does not have whole.
@@ -103,11 +147,18 @@ pub fn keep_map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Diges
 /// Leaves of a map that are not here, as many as go into one question; if all are, manifests that they name.
 pub fn lacking(desk: &mut Desk<'_>, root: Digest) -> Result<Vec<Digest>, Refusal> {
     let leaves = desk.keep(|desk| desk.ledger.map(root, 0, usize::MAX))?;
+    lacking_of(desk, leaves)
+}
+
+/// The same of these leaves.
+pub fn lacking_of(desk: &mut Desk<'_>, leaves: Vec<Digest>) -> Result<Vec<Digest>, Refusal> {
     let (mut lacking, mut manifests) = (Vec::new(), BTreeSet::new());
     for digest in leaves {
         match desk.keep(|desk| desk.ledger.blob(digest))? {
             None => lacking.push(digest),
-            Some(bytes) => manifests.extend(serde_json::from_slice::<Leaf>(&bytes).ok().map(|leaf| leaf.manifest())),
+            Some(bytes) => {
+                manifests.extend(serde_json::from_slice::<Leaf>(&bytes).ok().and_then(|leaf| leaf.manifest()));
+            }
         }
     }
     if lacking.is_empty() {

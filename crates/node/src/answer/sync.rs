@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::members::Listing;
 use identity::text::Bytes;
 use org::admission::Leave;
 use org::entry::Action;
 use org::member::Member;
-use org::recover::MAX_OPEN;
 use org::refusal::Refusal;
 use org::renew;
 use org::report::Report;
@@ -55,7 +53,7 @@ pub async fn check_in(
         let issued = desk.state.standing(member) == Standing::Issued;
         check_alarm(desk, node_key, Some(source), now)?;
         if issued {
-            desk.append_own((Action::NodeJoin { node_key, name }, node_key), now, correlation)?;
+            desk.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
         }
         Ok(Ok(()))
     });
@@ -72,7 +70,7 @@ fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
         signers: state.signer_chain(request.signers),
         head: head.map(|record| record.envelope.clone()),
         tip,
-        recoveries: state.open_recoveries().take(MAX_OPEN).map(|record| record.envelope.clone()).collect(),
+        recoveries: state.open_recoveries().into_iter().map(|(step, _)| step.envelope.clone()).collect(),
     }
 }
 
@@ -104,11 +102,7 @@ pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -
     let unlisted = now.filter(|head| head.version > request.listed).and_then(|head| head.members);
     let published = gateway.shelf.now().filter(|published| unlisted == Some(published.root()));
     let listing = published.as_ref().and_then(|published| published.listing(peer.node()));
-    let wanted = match &listing {
-        Some(Listing::Own { leaf, .. }) => Some(leaf.manifest),
-        Some(Listing::Class { leaf, .. }) => Some(leaf.manifest),
-        Some(Listing::Unlisted { .. }) | None => None,
-    };
+    let wanted = published.as_ref().and_then(|published| published.wanted_by(peer.node()));
     let wanted = wanted.filter(|digest| !request.have.contains(digest));
     let manifest = wanted.and_then(|digest| Some(Bytes(published.as_ref()?.manifest(digest)?.to_vec())));
     let consent = request.waits_for.and_then(|manifest| state.consent_to(peer.node_key().digest(), manifest));
@@ -140,10 +134,10 @@ pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> R
         return Err(Refusal::NotPermitted { needed: "node that is no gateway".to_owned() });
     }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    let (key, name) = (peer.node_key().digest(), peer.node().clone());
+    let name = peer.node().clone();
     gateway
         .writer
-        .run(move |desk| desk.append_own((Action::NodeLeave { leave: request.leave, name }, key), now, correlation))
+        .run(move |desk| desk.append_own(Action::NodeLeave { leave: request.leave, name }, now, correlation))
         .await?;
     Ok(Done {})
 }

@@ -9,7 +9,7 @@ use identity::envelope::Envelope;
 use identity::head::{Head, Mandate};
 use identity::id::OrgId;
 use identity::key::Sign as _;
-use identity::principal::{Author, NodeName};
+use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::gateway::Issuers;
@@ -78,7 +78,7 @@ impl Desk<'_> {
         for envelope in told.iter().take(head.mandates.len()) {
             let Some(said) = open(org, &head, envelope, now) else { continue };
             let parts = [&said.identity, &said.endpoint, &said.spare_identity, &said.spare_endpoint];
-            let is_own = self.voice.author == Author::Gateway(said.gateway.clone());
+            let is_own = self.voice.gateway == said.gateway;
             let fits = !is_own && said.at <= now + Seconds::HOUR && parts.iter().all(|part| part.0.len() <= LONGEST);
             let before = kept.iter().find(|known| known.gateway == said.gateway);
             // A clock that was put back must not hold up a gateway's own word.
@@ -104,22 +104,25 @@ fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
         let key = gateway.folder.spare(domain).map_err(|why| failed(&why))?;
         certificate::make_request(&key).map(Bytes).map_err(|why| failed(&why))
     };
+    let (spare_voice, voice) = gateway.spare_voice().map_err(|why| failed(&why))?;
     let body = Issuers {
         gateway: gateway.about.node.clone(),
         identity: Bytes(presence.identity.told().as_ref().to_vec()),
         endpoint: Bytes(presence.endpoint.told().as_ref().to_vec()),
         spare_identity: spare(Domain::Identity)?,
         spare_endpoint: spare(Domain::Endpoint)?,
+        spare_voice,
         at: clock::now(),
     };
     let sealed = Envelope::seal(Some(gateway.about.org_id), &body).map_err(|why| failed(&why))?;
-    sealed.signed(&gateway.voice).map_err(|why| failed(&why))
+    sealed.signed(&voice.key).map_err(|why| failed(&why))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scene::{self, NOW, mandate};
+    use identity::key::EdKey;
 
     #[test]
     fn a_gateway_speaks_of_its_keys_in_its_own_voice_and_while_it_has_a_mandate() {
@@ -133,6 +136,7 @@ mod tests {
                 endpoint: empty(),
                 spare_identity: empty(),
                 spare_endpoint: empty(),
+                spare_voice: EdKey::from_seed(&[9; 32]).public(),
                 at,
             };
             scene::sealed(&founding, &body, by)

@@ -18,6 +18,13 @@ impl Gateway {
         state.contradiction(member, published.leaf(&member.claim().name))
     }
 
+    /// Why it waits, if operators published its name for another key. An heir waits for the next head alone.
+    pub fn contradicted(&self, state: &State, member: &MemberRecord) -> Option<NotMember> {
+        let (key, name) = (member.claim().node_key.digest(), &member.claim().name);
+        let heir = state.fold.handed.get(name).is_some_and(|heir| heir.key == key);
+        self.doubt(state, member).filter(|doubt| doubt.is_alarm() && !heir)
+    }
+
     /// Refuses, and has operators look at it if two keys use one name.
     pub fn shout(&self, key: PublicKey, name: &NodeName, doubt: &NotMember, now: Timestamp) -> Refusal {
         let node_key = key.digest();

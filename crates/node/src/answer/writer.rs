@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ground::clock;
+use ground::{clock, random};
 use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::time::Seconds;
@@ -163,7 +163,9 @@ impl Scribe {
                     self.shelf.bring_up(&self.ledger, &self.ahead, done.published.take());
                 }
                 let mut state = self.state.blocking_write();
-                if !done.taken.iter().all(|taken| taken.apply(&mut state)) {
+                if done.wide {
+                    state.clone_from(&self.ahead);
+                } else if !done.taken.iter().all(|taken| taken.apply(&mut state)) {
                     // Both copies began alike and took the same, so this cannot be; the one that is on disk is right.
                     tracing::error!("the state that others read had gone astray");
                     state.clone_from(&self.ahead);
@@ -172,7 +174,7 @@ impl Scribe {
                     (self.take_effect)(&state);
                     self.shelf.ring();
                 }
-                if !done.taken.is_empty() || done.observed {
+                if done.wide || !done.taken.is_empty() || done.observed {
                     self.peers.ring();
                 }
                 // A gateway that is behind vouches for nothing, and an error of the key is nobody's loss: who waits
@@ -186,7 +188,7 @@ impl Scribe {
                 // It may have been read from what is undone.
                 self.staged = Staged::default();
                 // What memory ran ahead of the disk is forgotten. If that cannot be, nothing more may be said.
-                match self.ledger.state(&self.founding) {
+                match self.ledger.state(&self.founding, clock::now()) {
                     Ok(fresh) => {
                         self.state.blocking_write().clone_from(&fresh);
                         self.ahead = fresh;
@@ -205,18 +207,25 @@ impl Scribe {
         self.ledger.begin().map_err(|why| describe(&why))?;
         let reported = self.jottings.write(&self.ledger).map_err(|why| describe(&why))?;
         self.staged.forget_old();
-        let hands = (self.tips.voice(), self.halt.as_ref(), &self.closing);
+        let hands = (self.tips.as_ref(), self.halt.as_ref(), &self.closing);
         let mut desk = Desk::new((&mut self.ahead, &mut self.staged), &self.ledger, hands);
         desk.batch.observed = reported;
+        let when = (clock::now(), random::correlation().map_err(|why| describe(&why))?);
+        let refused = |why: Refusal| why.to_string();
+        desk.turn(when.0).map_err(refused)?;
+        desk.go_over(when).map_err(refused)?;
         for job in batch {
             finishes.push(job(&mut desk));
             if let Some(why) = desk.batch.broken {
                 return Err(why);
             }
         }
-        desk.write_rows().map_err(|why| why.to_string())?;
+        desk.go_over(when).map_err(refused)?;
         let done = desk.batch;
         self.ledger.commit().map_err(|why| describe(&why))?;
+        if let Some(next) = &done.gone_over {
+            self.tips.go_over(Arc::clone(next));
+        }
         if done.wide
             && let Err(why) = self.halt.look_again(&self.ledger)
         {

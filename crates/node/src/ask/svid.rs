@@ -9,7 +9,8 @@ use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
-use org::admission::{Admission, Admitted};
+use org::entry::SignedEntry;
+use org::ledger::evidence::Evidence;
 use pki_types::CertificateDer;
 use wire::clocks::Clocks;
 use wire::connect::Believed;
@@ -65,13 +66,14 @@ impl Asking<'_> {
     }
 
     /// The admission must be this machine's own, by a gateway with a mandate.
-    pub fn check_admission(&self, issued: &Issued) -> Result<Admitted, AskError> {
+    pub fn check_admission(&self, issued: &Issued) -> Result<Evidence, AskError> {
         let known = self.known;
-        let sets = known.signer_sets();
-        let mut voices = known.head.head.mandates.iter().map(|mandate| mandate.voice);
-        let admitted = voices.find_map(|voice| Admission::check(&issued.admission, known.org(), voice, &sets).ok());
-        let admitted =
-            admitted.ok_or_else(|| AskError::BadAnswer("the admission is not by a mandated gateway".to_owned()))?;
+        let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(format!("the admission: {why}"));
+        let signed = SignedEntry::open(known.org(), issued.admission.clone()).map_err(|why| bad(&why))?;
+        let admitted = Evidence::of(known.org(), &signed).map_err(|why| bad(&why))?;
+        if known.head.head.mandate_for_voice(admitted.voice).is_none() {
+            return Err(AskError::BadAnswer("the admission is not by a mandated gateway".to_owned()));
+        }
         if admitted.claim.node_key != self.node_key.public() || admitted.claim.name != *self.node {
             return Err(AskError::BadAnswer("the admission is another machine's".to_owned()));
         }

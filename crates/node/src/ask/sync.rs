@@ -4,7 +4,7 @@ use ground::clock;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::Sign as _;
-use identity::members::{BadListing, Listing};
+use identity::members::{BadListing, Listing, Said};
 use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -176,8 +176,16 @@ fn check_listing(
     have: &[Digest],
     sent: Option<Bytes>,
 ) -> Result<Listed, AskError> {
-    let Some(digest) = listing.check(root, name, own_key)? else {
-        return Ok(Listed::Nothing);
+    let digest = match listing.check(root, name, own_key)? {
+        Said::Manifest(digest) => digest,
+        // It is to have nothing, and has nothing.
+        Said::Nothing if have.is_empty() => return Ok(Listed::Nothing),
+        // Nobody need send it: it says the same everywhere.
+        Said::Nothing => {
+            let nothing = Manifest::nothing();
+            return Ok(Listed::Manifest { digest: nothing.digest(), bytes: Some(nothing.bytes()) });
+        }
+        Said::NoWord => return Ok(Listed::Nothing),
     };
     match sent {
         Some(bytes) => {
@@ -247,8 +255,8 @@ pub async fn leave(scope: &Scope, gateways: &[Gateway]) -> Result<(), AskError> 
 
 #[cfg(test)]
 mod tests {
-    use identity::head::Place;
-    use identity::principal::Author;
+    use identity::head::Recorded;
+    use identity::key::Sign as _;
 
     use super::*;
     use crate::scene::{self, NOW};
@@ -259,8 +267,8 @@ mod tests {
         let mut head = scene::head(&founding);
         head.mandates.push(scene::mandate("quay"));
         let known = scene::known(&founding, &head);
-        let place = Place { epoch: 1, seq: 1, digest: Digest([0; 32]) };
-        let tip = Tip { author: Author::Gateway("quay".parse().unwrap()), place, at: there };
+        let place = Recorded { seq: 1, digest: Digest([0; 32]) };
+        let tip = Tip { voice: scene::key("quay").public(), place, at: there };
         clocks_apart(&scene::sealed(&founding, &tip, "quay"), &known, here)
     }
 

@@ -9,7 +9,7 @@ use identity::authority::Authority;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
 use identity::id::{Digest, KeyId, OrgId};
-use identity::key::{EdKey, P256Key, Sign as _};
+use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
 use identity::principal::{Address, NodeName, OrgName};
 use identity::time::Timestamp;
 use org::gateway::GatewayGrant;
@@ -92,6 +92,8 @@ const PEM: &str = ".pem";
 const SPARE: &str = ".spare.key";
 /// For which head the spare key was drawn, and when.
 const DRAWN: &str = ".spare.json";
+/// No backup has it: an older copy must not be able to speak in the voice that took its place.
+const SPARE_VOICE: &str = "voice.spare.key";
 /// Certificates of the same key under other roots, handed over together with the first.
 const MORE: &str = "-more.pem";
 
@@ -166,9 +168,35 @@ impl GatewayFolder {
     }
 
     pub fn voice(&self) -> Result<EdKey, ScopeError> {
-        let path = self.path("voice.key");
-        let seed = file::read_secret(&path)?;
-        Ok(EdKey::from_seed(seed.as_slice().try_into().map_err(|_| damaged(&path, &"not 32 bytes"))?))
+        read_voice(&self.path("voice.key"))
+    }
+
+    /// The voice that would be used next, if one was drawn.
+    pub fn next_voice(&self) -> Result<Option<EdKey>, ScopeError> {
+        let path = self.path(SPARE_VOICE);
+        path.exists().then(|| read_voice(&path)).transpose()
+    }
+
+    /// The same, made on first use. The caller has seen to it that no other draws one.
+    pub fn spare_voice(&self) -> Result<EdKey, ScopeError> {
+        if let Some(spare) = self.next_voice()? {
+            return Ok(spare);
+        }
+        let drawn = random::ed25519()?;
+        file::write(&self.path(SPARE_VOICE), &drawn.seed()[..], Access::Private)?;
+        Ok(drawn)
+    }
+
+    /// Makes the files say which voice is in use, if that is the spare one: whenever this ends, it is here.
+    pub fn settle_voice(&self, used: PublicKey) -> Result<(), ScopeError> {
+        let Some(spare) = self.next_voice()?.filter(|spare| spare.public() == used) else { return Ok(()) };
+        if self.voice()?.public() != used {
+            file::write(&self.path("voice.key"), &spare.seed()[..], Access::Private)?;
+        }
+        let path = self.path(SPARE_VOICE);
+        // It lives on under the other name.
+        std::fs::remove_file(&path).map_err(|why| damaged(&path, &why))?;
+        Ok(file::sync_folder(&self.folder)?)
     }
 
     pub fn keys(&self) -> Result<GatewayKeys, ScopeError> {
@@ -290,6 +318,11 @@ impl GatewayFolder {
         let path = self.path(name);
         certificates(&path)?.into_iter().next().ok_or_else(|| damaged(&path, &"empty"))
     }
+}
+
+fn read_voice(path: &Path) -> Result<EdKey, ScopeError> {
+    let seed = file::read_secret(path)?;
+    Ok(EdKey::from_seed(seed.as_slice().try_into().map_err(|_| damaged(path, &"not 32 bytes"))?))
 }
 
 fn write_pem(path: &Path, certificates: &[CertificateDer<'static>]) -> Result<(), ScopeError> {

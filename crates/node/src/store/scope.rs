@@ -18,7 +18,7 @@ use identity::time::Timestamp;
 use org::admission::SealKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use wire::known::{BadKnowledge, Known, KnownFile};
+use wire::known::{BadKnowledge, Known};
 use wire::tls::OwnSvid;
 use zeroize::Zeroizing;
 
@@ -26,6 +26,7 @@ use self::trust::{BadTrustPath, TrustPaths};
 
 pub mod word;
 pub mod trust;
+mod older;
 mod worth;
 
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +42,13 @@ pub enum ScopeError {
         source: BadKey,
     },
     #[error("what is known of the org no longer holds")]
-    Knowledge(#[from] BadKnowledge),
+    Knowledge(#[source] BadKnowledge),
+    #[error(
+        "`{}` was written before the first release of freehold, and is not read any more. Nothing was changed; let this \
+         machine join again: `freehold-node leave --local`, then `freehold-node join`",
+        path.display()
+    )]
+    Older { path: PathBuf },
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
     #[error(transparent)]
@@ -171,20 +178,11 @@ impl Scope {
         Ok(Zeroizing::new(secret.as_slice().try_into().map_err(|_| damaged())?))
     }
 
-    pub fn admission(&self) -> Result<Option<Envelope>, ScopeError> {
-        self.read_json("admission.json")
-    }
-
     pub fn save_admission(&self, admission: &Envelope) -> Result<(), ScopeError> {
         self.write_json("admission.json", admission)
     }
 
     // ---- what is known of the org ----
-
-    pub fn known(&self) -> Result<Option<Known>, ScopeError> {
-        let file: Option<KnownFile> = self.read_json("known.json")?;
-        Ok(file.map(Known::from_file).transpose()?)
-    }
 
     /// The ratchet, on disk before anything is done by it.
     pub fn save_known(&self, known: &Known) -> Result<(), ScopeError> {

@@ -4,7 +4,7 @@ use ground::random;
 use identity::authority::Authority;
 use identity::bundle::Endpoint;
 use identity::certificate::Validity;
-use identity::head::{Epoch, Grace, Revocations, TrustState};
+use identity::head::{Cause, Grace, Revocations, TrustState};
 use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::principal::OrgName;
@@ -67,10 +67,10 @@ fn stage(domain: Domain) -> Stage {
     let head = Head {
         version: 9,
         reverts: None,
+        cause: Cause::Founding,
         issued_at: NOW,
         fresh_until: LATER,
         members: None,
-        members_floor: 0,
         previous: Vec::new(),
         recent: Vec::new(),
         record: std::collections::BTreeMap::new(),
@@ -79,7 +79,6 @@ fn stage(domain: Domain) -> Stage {
         revocations: Revocations::default(),
         trust: lines,
         signers: SignersRef { version: 1, id: Digest([3; 32]) },
-        epoch: Epoch::first(),
         release: None,
         fleet: None,
     };

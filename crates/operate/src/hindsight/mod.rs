@@ -5,9 +5,10 @@ pub mod judge;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::GitHash;
+use identity::head::{GitHash, Head};
 use identity::id::Digest;
 use identity::key::PublicKey;
+use identity::members::{ClassLeaf, ClassLeaves};
 use identity::principal::{Author, Kind, Name, NodeName, Principal, SignerName};
 use identity::signers::Signer;
 use identity::time::Timestamp;
@@ -15,16 +16,19 @@ use manifest::stored::BadManifest;
 use manifest::table::Table;
 use org::audit;
 use org::hindsight::Past;
+use org::ledger::fold::Leaves;
+use org::ledger::replica::carried;
 use org::state::State;
 use serde::Serialize;
 
 use crate::desk::Desk;
+use crate::publish::published::Published;
 use crate::session::{OperateError, Session};
 use judge::{Judgement, Way, judge};
 use question::{Asked, BadQuestion, Names, Question};
 
 /// So many maps are read on either side of the moment, to find where the answer changed.
-const MAPS: usize = 12;
+const MAPS: usize = 48;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CannotSay {
@@ -36,8 +40,6 @@ pub enum CannotSay {
     BeforeFounding { at: Timestamp, founded: Timestamp },
     #[error("{at} has not come yet: it is {now}")]
     NotYet { at: Timestamp, now: Timestamp },
-    #[error("the gateway's ledger is not whole: {0}")]
-    NotWhole(String),
     #[error("head {head} names something that this program cannot read")]
     Unreadable {
         head: u64,
@@ -114,7 +116,28 @@ pub struct SetTold {
     pub signers: Vec<SignerTold>,
 }
 
-type Tables = BTreeMap<Digest, Table>;
+/// A map that was read: whom it lists, and what they may do.
+struct Read {
+    table: Table,
+    leaves: Leaves,
+    classes: Vec<ClassLeaf>,
+}
+
+impl Read {
+    fn of(published: &Published) -> Result<Self, BadManifest> {
+        let table = Table::read(&published.leaves, &published.manifests)?;
+        let leaves = published.nodes().map(|leaf| (leaf.name.clone(), leaf.clone())).collect();
+        let classes = ClassLeaves::of(&published.leaves).all().cloned().collect();
+        Ok(Self { table, leaves, classes })
+    }
+}
+
+/// By their roots.
+type Tables = BTreeMap<Digest, Read>;
+
+fn map_in(tables: &Tables) -> impl Fn(Digest) -> Option<(Leaves, Vec<ClassLeaf>)> {
+    |root| tables.get(&root).map(|read| (read.leaves.clone(), read.classes.clone()))
+}
 
 impl<D: Desk> Session<D> {
     /// Answers for one moment that is over.
@@ -132,14 +155,21 @@ impl<D: Desk> Session<D> {
             return Err(CannotSay::NotYet { at, now });
         }
         let mut past = begin.clone();
-        past.walk_to(at);
-        let then = past.state().clone();
         let mut tables = Tables::new();
-        self.read_table(&mut tables, &then).await?;
+        let head_then = past.walk_to(at, map_in(&tables)).clone();
+        self.read_table(&mut tables, &head_then).await?;
+        let then = past.walk_to(at, map_in(&tables)).clone();
+        self.read_around(&mut tables, &begin, at).await?;
         let names = self.names(&mut tables, &then, &mut past, now).await;
         let question = asked.question(&then.name, what, &names)?;
-        let told = judge(&then, table_of(&tables, &then), &question, at);
-        self.read_around(&mut tables, &begin, at).await?;
+        // A machine that was revoked is in no map any more: the answer still says that this is why.
+        let with_gone = |table: Table| {
+            tables
+                .values()
+                .fold(table, |table, other| table.with_gone(&other.table, |leaf| then.is_gone(leaf.node_key)))
+        };
+        let table = table_of(&tables, &then).cloned().map(with_gone);
+        let told = judge(&then, table.as_ref(), &question, at);
         let (since, until) = edges(begin, &tables, &question, (at, now));
         let head = head_told(&then, &past, at);
         let Judgement { ways, against } = told.clone();
@@ -149,18 +179,22 @@ impl<D: Desk> Session<D> {
 
     /// Every entry, checked; none may be missing that the gateway counts, or that this operator was ever told of.
     async fn past(&mut self) -> Result<Past, CannotSay> {
-        let entries = self.whole_ledger().await?.map_err(CannotSay::NotWhole)?;
+        // None may be missing that the gateway counts.
+        self.folded().await?;
+        let entries = self.ledger().await?;
         Ok(Past::of(&self.known.founding, entries))
     }
 
-    /// What is called something then, or is now: whoever came later could not reach anything, and is known.
+    /// What is called something then, or is now, or was in between: whoever came later could not reach anything, and is known;
+    /// whoever was on a machine that was revoked is in no map any more, and is known, too.
     async fn names(&mut self, tables: &mut Tables, then: &State, past: &mut Past, now: Timestamp) -> Names {
         let mut names = names_in(then, table_of(tables, then));
-        let today = past.walk_to(now).clone();
+        let today = past.walk_to(now, map_in(tables)).clone();
         // If the gateway hides the present map, only those of then are known.
         if self.read_table(tables, &today).await.is_ok() {
             names.extend(names_in(&today, table_of(tables, &today)));
         }
+        names.extend(tables.values().flat_map(|read| read.table.names()));
         names
     }
 
@@ -175,8 +209,8 @@ impl<D: Desk> Session<D> {
             OperateError::NotKept { what, digest } => CannotSay::NotKept { head, what, digest },
             other => other.into(),
         })?;
-        let table = Table::read(&published.leaves, &published.manifests);
-        tables.insert(root, table.map_err(|why| CannotSay::Unreadable { head, why })?);
+        let read = Read::of(&published);
+        tables.insert(root, read.map_err(|why| CannotSay::Unreadable { head, why })?);
         Ok(())
     }
 
@@ -185,8 +219,7 @@ impl<D: Desk> Session<D> {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let org = self.known.org();
         for dated in begin.entries() {
-            let head = dated.signed.entry.action.head();
-            let head: Option<identity::head::Head> = head.and_then(|head| head.peek(Some(org)).ok());
+            let head = carried(&dated.signed.entry.action).find_map(|it| it.peek::<Head>(Some(org)).ok());
             if let Some(root) = head.and_then(|head| head.members) {
                 let side = if dated.at <= at { &mut before } else { &mut after };
                 if !side.contains(&root) {
@@ -200,8 +233,8 @@ impl<D: Desk> Session<D> {
             }
             match self.published_as(root).await {
                 Ok(published) => {
-                    if let Ok(table) = Table::read(&published.leaves, &published.manifests) {
-                        tables.insert(root, table);
+                    if let Ok(read) = Read::of(&published) {
+                        tables.insert(root, read);
                     }
                 }
                 Err(OperateError::NotKept { .. }) => {}
@@ -213,7 +246,7 @@ impl<D: Desk> Session<D> {
 }
 
 fn table_of<'t>(tables: &'t Tables, state: &State) -> Option<&'t Table> {
-    tables.get(&state.head()?.head.members?)
+    tables.get(&state.head()?.head.members?).map(|read| &read.table)
 }
 
 fn names_in(state: &State, table: Option<&Table>) -> Names {
@@ -225,12 +258,12 @@ fn names_in(state: &State, table: Option<&Table>) -> Names {
 
 /// Walks through every moment at which the answer may have changed.
 fn edges(mut past: Past, tables: &Tables, question: &Question, (at, now): (Timestamp, Timestamp)) -> (Edge, Edge) {
-    let read: Vec<&Table> = tables.values().collect();
+    let read: Vec<&Table> = tables.values().map(|read| &read.table).collect();
     let mut turns: BTreeSet<Timestamp> = past.turns(now, |node| judge::concerns(&read, question, node));
     turns.insert(at);
     let mut answers = Vec::with_capacity(turns.len());
     for turn in turns {
-        let state = past.walk_to(turn);
+        let state = past.walk_to(turn, map_in(tables));
         let head = state.head();
         // Nothing is known of a map that was not read.
         let hidden = head.and_then(|it| it.head.members).is_some_and(|root| !tables.contains_key(&root));
@@ -263,11 +296,8 @@ fn edges(mut past: Past, tables: &Tables, question: &Question, (at, now): (Times
 /// What was written at a moment, in the words of the audit.
 fn deeds(past: &Past, at: Timestamp) -> Vec<String> {
     let here = past.entries().iter().filter(|dated| dated.at == at);
-    here.map(|dated| {
-        let line = audit::line(past.state(), &dated.signed);
-        format!("{} {} by {}", line.action, line.subject, line.actor)
-    })
-    .collect()
+    let lines = here.flat_map(|dated| std::iter::once(audit::line(past.state(), &dated.signed)));
+    lines.map(|line| format!("{} {} by {}", line.action, line.subject, line.actor)).collect()
 }
 
 fn head_told(then: &State, past: &Past, at: Timestamp) -> Option<HeadTold> {
@@ -286,7 +316,7 @@ fn head_told(then: &State, past: &Past, at: Timestamp) -> Option<HeadTold> {
         commit: head.fleet.as_ref().and_then(|fleet| fleet.commit.clone()),
         tree: head.fleet.as_ref().filter(|fleet| !fleet.dirty).and_then(|fleet| fleet.tree.clone()),
         action: brought.map(|dated| audit::line(then, &dated.signed).action).unwrap_or_default(),
-        published_by: brought.map(|dated| dated.signed.entry.author.clone()),
+        published_by: brought.map(|dated| audit::line(then, &dated.signed).actor),
         published_at: brought.map(|dated| dated.at),
         signed_by: signed.unwrap_or_default().iter().map(told).collect(),
         signers: set.map(|set| SetTold {

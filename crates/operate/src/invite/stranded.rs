@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use identity::bundle::{Domain, Endpoint};
+use identity::envelope::Envelope;
 use identity::head::TrustState;
 use identity::id::{Fingerprint, InviteId};
 use identity::trust;
-use org::admission::open_invite;
 use org::invite::Invite;
 use wire::control::{Answer, Call};
 
@@ -49,10 +49,16 @@ impl<D: Desk> Session<D> {
         Ok(stranded)
     }
 
+    /// An invite that the threshold of some signers of this org signed; whether it still counts is another question.
+    pub(crate) fn open_invite(&self, envelope: &Envelope) -> Option<Invite> {
+        let invite: Option<Invite> = self.known.signer_sets().iter().find_map(|set| set.open(envelope).ok());
+        invite.filter(Invite::is_well_formed)
+    }
+
     /// An invite as the signers signed it; none if the gateway has none of that id that they did.
     pub(crate) async fn invite_as_signed(&mut self, id: InviteId) -> Result<Option<Invite>, OperateError> {
         let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else { return Ok(None) };
-        let signed = open_invite(&envelope, self.known.org(), &self.known.signer_sets()).ok();
+        let signed = self.open_invite(&envelope);
         Ok(signed.filter(|signed| signed.id == id))
     }
 }

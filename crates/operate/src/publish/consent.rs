@@ -4,11 +4,11 @@ use ground::{clock, random};
 use identity::id::Digest;
 use identity::time::Timestamp;
 use org::consent::Consent;
-use org::entry::Action;
 use org::report::Applied;
 use wire::control::NodeView;
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
 use crate::session::{OperateError, Session};
 
@@ -52,7 +52,7 @@ impl<D: Desk> Session<D> {
         let body = Consent { node_key: node.node_key.digest(), name: node.name.clone(), manifest, at };
         let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
         let consent = self.seal(&body)?.signed(key.as_ref()).map_err(KeyError::from)?;
-        self.hand_over(keys, Action::ManifestConfirm { consent, name: node.name.clone() }, correlation).await?;
+        self.hand_over(Handed::of(consent), correlation).await?;
         Ok(at)
     }
 }

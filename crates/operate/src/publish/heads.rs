@@ -1,16 +1,17 @@
 //! The head that names a fleet: drafted on what is so at that moment, signed by the threshold, handed in as one entry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use identity::head::{FleetRef, Head, InviteCut};
+use identity::head::{Cause, FleetRef, Head};
 use identity::id::{Digest, InviteId};
-use identity::principal::NodeName;
+use identity::members::{Leaf, Meant, NodeLeaf};
 use identity::time::Seconds;
 use manifest::compile::Compiled;
-use org::entry::{Action, Cause};
+use org::ledger::draft::{Meaning, Wish};
 
-use super::published::{Published, nodes};
+use super::published::nodes;
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 
@@ -25,15 +26,6 @@ pub struct FleetDraft {
     pub svid_life: Option<Seconds>,
     /// Standing patterns that are over.
     pub closes: BTreeSet<InviteId>,
-    /// Some member's leaf goes away, or has another key than before.
-    pub ends_older: bool,
-}
-
-/// Must nodes stop believing older paths? So if a name loses its leaf, or gets another key.
-pub fn ends_older(published: Option<&Published>, named: &Compiled) -> bool {
-    let now: BTreeMap<&NodeName, Digest> = nodes(&named.leaves).map(|leaf| (&leaf.name, leaf.node_key)).collect();
-    let mut before = published.into_iter().flat_map(Published::nodes);
-    before.any(|leaf| now.get(&leaf.name) != Some(&leaf.node_key))
 }
 
 impl<D: Desk> Session<D> {
@@ -46,18 +38,17 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             session.check_plan(named, draft.planned_on)?;
-            let head = session.next_head(now, |head| {
+            let wish = (&Wish::default(), Some(&meaning(named)));
+            let head = session.next_head_with(now, Cause::FleetPublish, wish, |head| {
                 head.fresh_until = now + draft.freshness;
                 head.fleet = Some(draft.fleet.clone());
-                let seen = session.survey.frontier.cuts();
-                let closes = draft.closes.iter().map(|invite| InviteCut { invite: *invite, seen: seen.clone() });
-                head.revocations.invites.extend(closes);
+                head.revocations.invites.extend(draft.closes.iter().copied());
                 for mandate in &mut head.mandates {
                     mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
                 }
-                name_members(head, named, draft.ends_older);
-            });
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause: Cause::FleetPublish }, head))
+                head.placements.clear();
+            })?;
+            Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
     }
@@ -79,11 +70,18 @@ impl<D: Desk> Session<D> {
     }
 }
 
-/// The fleet says it all: users and services are placed by manifests, no longer by the head.
-pub(super) fn name_members(head: &mut Head, named: &Compiled, ends_older: bool) {
-    head.members = Some(named.root);
-    head.placements.clear();
-    if ends_older {
-        head.recent.clear();
+/// What the fleet means each machine to be: users and services are placed by manifests, no longer by the head.
+pub(super) fn meaning(named: &Compiled) -> Meaning {
+    let own = |leaf: &NodeLeaf| match &leaf.manifest {
+        Meant::Own(manifest) => Some((leaf.name.clone(), *manifest)),
+        Meant::Class(_) | Meant::Nothing => None,
+    };
+    let class = |leaf: &Leaf| match leaf {
+        Leaf::Class(leaf) => Some(leaf.clone()),
+        Leaf::Node(_) => None,
+    };
+    Meaning {
+        own: nodes(&named.leaves).filter_map(own).collect(),
+        classes: named.leaves.iter().filter_map(class).collect(),
     }
 }

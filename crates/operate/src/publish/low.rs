@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use identity::members::ClassLeaves;
 use identity::principal::{Name, NodeName};
 use manifest::compile::Compiled;
 use manifest::fleet::{Fleet, ROLE_OPERATOR};
@@ -33,9 +34,10 @@ pub fn operators(fleet: &Fleet) -> BTreeSet<Name> {
 /// Every place that is too good for its machine.
 pub fn find(members: &[Member], compiled: &Compiled, operators: &BTreeSet<Name>) -> Vec<TooLow> {
     let low: BTreeSet<&NodeName> = members.iter().filter(|member| member.low).map(|it| &it.known.name).collect();
-    let mut found = Vec::new();
+    let (mut found, classes) = (Vec::new(), ClassLeaves::of(&compiled.leaves));
     for leaf in nodes(&compiled.leaves).filter(|leaf| low.contains(&leaf.name)) {
-        let read = compiled.manifests.get(&leaf.manifest).and_then(|it| Manifest::read(it, leaf.manifest).ok());
+        let digest = classes.manifest_of(leaf);
+        let read = digest.and_then(|digest| Manifest::read(compiled.manifests.get(&digest)?, digest).ok());
         let Some(runs) = read.map(|manifest| manifest.runs) else {
             continue;
         };

@@ -63,9 +63,12 @@ impl<D: Desk> Session<D> {
         let published: BTreeMap<&NodeName, Digest> = leaves.map(|leaf| (&leaf.name, leaf.node_key)).collect();
         let mut named: BTreeMap<NodeName, Member> = BTreeMap::new();
         let mut doubts = Vec::new();
-        // Whether an SVID was made is the gateway's word; all else about them is the same in both.
-        for view in nodes.into_iter().filter(|node| self.is_live(node)) {
+        // Whether an SVID was made is the gateway's word, and makes nobody less of a member.
+        for view in nodes {
             let Some(member) = state.member(&view.node_key) else { continue };
+            if !self.is_live(&NodeView { state: state.standing(member), ..view.clone() }) {
+                continue;
+            }
             let (claim, admission, key) = (member.claim(), member.admission.digest, view.node_key.digest());
             let name = claim.name.clone();
             let replaced = published.get(&name).copied().filter(|old| *old != key && !self.is_over(state, *old));
@@ -104,11 +107,9 @@ impl<D: Desk> Session<D> {
         stands && !revoked.node_keys.contains(&node.node_key.digest()) && !revoked.principals.contains(&principal)
     }
 
-    /// The whole ledger, as this home has it.
+    /// Every entry, as this home has it.
     pub(crate) async fn ledger(&mut self) -> Result<Vec<SignedEntry>, OperateError> {
-        let entries = self.replica().await?.ledger.all_entries().map_err(ReplicaError::from)?;
-        let org = self.known.org();
-        Ok(entries.into_iter().filter_map(|entry| SignedEntry::open(org, entry).ok()).collect())
+        Ok(Box::pin(self.replica()).await?.ledger.all_entries().map_err(ReplicaError::from)?)
     }
 }
 

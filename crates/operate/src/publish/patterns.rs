@@ -7,7 +7,6 @@ use identity::id::InviteId;
 use identity::principal::Name;
 use identity::time::{Seconds, Timestamp};
 use manifest::fleet::InviteSpec;
-use org::admission::open_invite;
 use org::invite::{Approval, Invite, InviteKind, Uses};
 use serde::Serialize;
 use wire::control::{Answer, Call, InviteView};
@@ -64,7 +63,7 @@ impl<D: Desk> Session<D> {
             let invite = self.signed_invite(&view).await?;
             let fits = patterns.opens.get(&name).is_some_and(|spec| self.still_fits(spec, &invite, now));
             // Two that fit would be one too many.
-            if fits && !view.unconfirmed {
+            if fits && !view.outdated {
                 patterns.opens.remove(&name);
             } else {
                 patterns.closes.insert(view.id, name);
@@ -78,7 +77,7 @@ impl<D: Desk> Session<D> {
         let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id: view.id }).await? else {
             return Err(OperateError::NotAsTold { what: "invite", name: view.id.to_string() });
         };
-        let signed = open_invite(&envelope, self.known.org(), &self.known.signer_sets()).ok();
+        let signed = self.open_invite(&envelope);
         let signed = signed.filter(|signed| signed.id == view.id && signed.label == view.label);
         signed.ok_or_else(|| OperateError::NotAsTold { what: "invite", name: view.id.to_string() })
     }
@@ -87,7 +86,7 @@ impl<D: Desk> Session<D> {
         let approvers = (invite.approval == Approval::Human).then_some(invite.approvers);
         let names = if spec.names.is_empty() { any() } else { spec.names.clone() };
         invite.signers == self.known.signers.version
-            && invite.right_of(&self.survey.gateway).is_some()
+            && self.mandate_of(&self.survey.gateway).is_ok_and(|mandate| invite.right_of(mandate.voice).is_some())
             && now + RENEWED < invite.expires_at
             && (&invite.names, &invite.hosts, &invite.networks) == (&names, &spec.hosts, &spec.networks)
             && (&invite.labels, &invite.roles, approvers) == (&spec.labels, &spec.roles, spec.approvers)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::head::Placement;
 use identity::id::{Digest, OrgId};
+use identity::members::ClassLeaves;
 use identity::principal::{Name, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use manifest::compile::{Compiled, HeldBack, MemberKnown, compile};
@@ -181,6 +182,7 @@ fn known(members: &[Member]) -> Vec<MemberKnown> {
 /// Does what is compiled place this user or service there, too?
 fn places(compiled: &Compiled, placement: &Placement) -> bool {
     let leaf = nodes(&compiled.leaves).find(|leaf| leaf.name == placement.node);
-    let read = leaf.and_then(|leaf| Manifest::read(compiled.manifests.get(&leaf.manifest)?, leaf.manifest).ok());
+    let digest = leaf.and_then(|leaf| ClassLeaves::of(&compiled.leaves).manifest_of(leaf));
+    let read = digest.and_then(|digest| Manifest::read(compiled.manifests.get(&digest)?, digest).ok());
     read.is_some_and(|manifest| manifest.places(&placement.principal))
 }

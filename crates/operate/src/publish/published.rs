@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::id::Digest;
-use identity::members::{Leaf, MembersMap, NodeLeaf};
+use identity::members::{ClassLeaves, Leaf, MembersMap, NodeLeaf};
 use identity::principal::{Name, NodeName};
 use manifest::diff;
 use manifest::stored::Manifest;
@@ -42,12 +42,14 @@ impl Published {
     /// The users for whom a node may speak.
     pub fn users_at(&self, node: &NodeName) -> BTreeSet<Name> {
         let leaf = self.nodes().find(|leaf| leaf.name == *node);
-        leaf.and_then(|leaf| self.manifest(leaf.manifest)).map(|manifest| manifest.runs.users).unwrap_or_default()
+        let digest = leaf.and_then(|leaf| ClassLeaves::of(&self.leaves).manifest_of(leaf));
+        digest.and_then(|digest| self.manifest(digest)).map(|manifest| manifest.runs.users).unwrap_or_default()
     }
 
     /// The nodes and classes on which a user is at home.
     pub fn homes_of(&self, user: &Name) -> Vec<String> {
-        let has = |leaf: &&Leaf| self.manifest(leaf.manifest()).is_some_and(|it| it.runs.users.contains(user));
+        let read = |leaf: &Leaf| leaf.manifest().and_then(|digest| self.manifest(digest));
+        let has = |leaf: &&Leaf| read(leaf).is_some_and(|it| it.runs.users.contains(user));
         let named = |leaf: &Leaf| match leaf {
             Leaf::Node(leaf) => format!("`{}`", leaf.name),
             Leaf::Class(leaf) => format!("the class `{}`", leaf.class),
@@ -73,29 +75,13 @@ impl<D: Desk> Session<D> {
 
     /// The map with this root, with everything that its leaves name: exactly that, or an error.
     pub async fn published_as(&mut self, root: Digest) -> Result<Published, OperateError> {
-        let not_whole = || OperateError::NotKept { what: "the whole members' map", digest: root };
-        let values = self.map_values(root).await?;
-        let blobs = self.blobs(&values).await?;
-        let mut leaves = Vec::with_capacity(values.len());
-        for value in &values {
-            let bytes = blobs.get(value).ok_or_else(not_whole)?;
-            let leaf: Leaf = serde_json::from_slice(bytes).map_err(|_| not_whole())?;
-            if leaf.value() != *value {
-                return Err(not_whole());
-            }
-            leaves.push(leaf);
-        }
-        let map = MembersMap::of(&leaves).map_err(|_| not_whole())?;
-        if map.root() != root {
-            return Err(not_whole());
-        }
-        leaves.sort_by_cached_key(Leaf::key);
-        let wanted: BTreeSet<Digest> = leaves.iter().map(Leaf::manifest).collect();
-        let manifests = self.blobs(&wanted.into_iter().collect::<Vec<_>>()).await?;
+        let (map, leaves) = self.leaves_of(root).await?;
+        let wanted: BTreeSet<Digest> = leaves.iter().filter_map(Leaf::manifest).collect();
+        let manifests = self.kept_blobs(&wanted.into_iter().collect::<Vec<_>>()).await?;
         Ok(Published { map, leaves, manifests })
     }
 
-    async fn map_values(&mut self, root: Digest) -> Result<Vec<Digest>, OperateError> {
+    pub(crate) async fn map_values(&mut self, root: Digest) -> Result<Vec<Digest>, OperateError> {
         let (mut values, mut from) = (Vec::new(), 0);
         loop {
             let Answer::Map { leaves, next } = self.ask(Call::Map { root, from }).await? else {

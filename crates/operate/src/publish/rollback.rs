@@ -1,17 +1,17 @@
 //! Going back: a new head that says again what an earlier one said of the fleet, for the members of now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, SignedHead};
+use identity::head::{Cause, Head};
 use identity::id::Digest;
-use identity::members::{ClassLeaf, Leaf, MembersMap, NodeLeaf};
+use identity::members::{ClassLeaves, Leaf, Meant, MembersMap, NodeLeaf};
 use manifest::compile::{Compiled, MemberKnown};
-use manifest::stored::Manifest;
-use org::entry::{Action, Cause};
+use org::ledger::draft::Wish;
 
-use super::heads::name_members;
+use super::heads::meaning;
 use super::published::Published;
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::head::span;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
@@ -20,14 +20,10 @@ impl<D: Desk> Session<D> {
     /// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
     /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
     pub async fn head_before(&mut self, wanted: Option<u64>) -> Result<Head, OperateError> {
-        let (sets, entries) = (self.known.signer_sets(), self.ledger().await?);
+        let state = self.folded().await?;
         let mut heads: BTreeMap<u64, Head> = BTreeMap::new();
-        for entry in &entries {
-            if let Some(head) = entry.entry.action.head()
-                && let Some(opened) = sets.iter().find_map(|set| SignedHead::open(set, head).ok())
-            {
-                heads.entry(opened.head.version).or_insert(opened.head);
-            }
+        for record in state.heads() {
+            heads.entry(record.head.version).or_insert_with(|| record.head.clone());
         }
         let now = &self.known.head.head;
         let Some(version) = wanted else {
@@ -60,11 +56,13 @@ impl<D: Desk> Session<D> {
         &mut self,
         keys: &SignerKeys,
         (named, to): (&Compiled, &Head),
-        (planned_on, ends_older): (Option<Digest>, bool),
+        planned_on: Option<Digest>,
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             session.check_plan(named, planned_on)?;
-            let head = session.next_head(now, |head| {
+            let cause = Cause::FleetRollback { to: to.version };
+            let wish = (&Wish::default(), Some(&meaning(named)));
+            let head = session.next_head_with(now, cause, wish, |head| {
                 head.reverts = Some(to.version);
                 head.fresh_until = now + span(to);
                 head.fleet.clone_from(&to.fleet);
@@ -72,37 +70,24 @@ impl<D: Desk> Session<D> {
                     let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
                     mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
                 }
-                name_members(head, named, ends_older);
-            });
-            let cause = Cause::FleetRollback { to: to.version };
-            Ok((Action::HeadPublish { head: session.seal(&head)?, cause }, head))
+                head.placements.clear();
+            })?;
+            Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
     }
 }
 
-/// What an earlier map said, for the members of now: each gets the manifest that its name had then, else its class's,
-/// else an empty one. Keys are those of now: whoever was replaced since stays replaced.
+/// What an earlier map said, for the members of now: each is meant to be what its name was meant to be then, else what its
+/// class was. Keys are those of now: whoever was replaced since stays replaced.
 pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled, OperateError> {
-    let mut manifests = then.manifests.clone();
-    let classes: Vec<&ClassLeaf> = then
-        .leaves
-        .iter()
-        .filter_map(|leaf| match leaf {
-            Leaf::Class(leaf) => Some(leaf),
-            Leaf::Node(_) => None,
-        })
-        .collect();
-    let names: BTreeMap<_, Digest> = then.nodes().map(|leaf| (&leaf.name, leaf.manifest)).collect();
-    let empty = Manifest::empty(lowest_schema(then));
-    let mut leaves: Vec<Leaf> = classes.iter().map(|leaf| Leaf::Class((*leaf).clone())).collect();
+    let classes = ClassLeaves::of(&then.leaves);
+    let names: BTreeMap<_, &Meant> = then.nodes().map(|leaf| (&leaf.name, &leaf.manifest)).collect();
+    let mut leaves: Vec<Leaf> = classes.all().map(|leaf| Leaf::Class(leaf.clone())).collect();
     for member in members {
-        let class = classes.iter().find(|leaf| leaf.names.iter().any(|glob| glob.matches(member.name.as_str())));
-        let manifest = names.get(&member.name).copied().or_else(|| class.map(|leaf| leaf.manifest));
-        let manifest = manifest.unwrap_or_else(|| {
-            manifests.entry(empty.digest()).or_insert_with(|| empty.bytes());
-            empty.digest()
-        });
+        let by_class =
+            || classes.covering(&member.name).map_or(Meant::Nothing, |leaf| Meant::Class(leaf.class.clone()));
+        let manifest = names.get(&member.name).map_or_else(by_class, |meant| (*meant).clone());
         let MemberKnown { name, node_key, admission } = member.clone();
         leaves.push(Leaf::Node(NodeLeaf { name, node_key, admission, manifest }));
     }
@@ -110,11 +95,8 @@ pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled
     let twice = |_| OperateError::Unwise("two members have one name".to_owned());
     let root = MembersMap::of(&leaves).map_err(twice)?.root();
     // What only machines had that are gone is not handed in again.
-    manifests.retain(|digest, _| leaves.iter().any(|leaf| leaf.manifest() == *digest));
+    let wanted: BTreeSet<Digest> = leaves.iter().filter_map(Leaf::manifest).collect();
+    let kept = then.manifests.iter().filter(|(digest, _)| wanted.contains(digest));
+    let manifests = kept.map(|(digest, bytes)| (*digest, bytes.clone())).collect();
     Ok(Compiled { manifests, leaves, root, unmatched: Vec::new(), waiting: BTreeMap::new() })
-}
-
-fn lowest_schema(then: &Published) -> u32 {
-    let read = then.manifests.iter().filter_map(|(digest, bytes)| Manifest::read(bytes, *digest).ok());
-    read.map(|manifest| manifest.schema).min().unwrap_or(1)
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use identity::head::Head;
-use identity::members::Leaf;
+use identity::id::Digest;
+use identity::members::{ClassLeaves, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use manifest::compile::Compiled;
@@ -11,7 +12,7 @@ use manifest::fleet::Fleet;
 use manifest::stored::Manifest;
 use serde::Serialize;
 
-use super::published::Published;
+use super::published::{Published, nodes};
 use super::watch::listed;
 use crate::head::span;
 
@@ -40,8 +41,15 @@ struct Lasts {
     wait: Seconds,
 }
 
-fn lasts(bytes: &BTreeMap<identity::id::Digest, Vec<u8>>, leaf: &Leaf, ttl: Seconds) -> Option<Lasts> {
-    let manifest = Manifest::read(bytes.get(&leaf.manifest())?, leaf.manifest()).ok()?;
+fn lasts(
+    (classes, bytes): (&ClassLeaves<'_>, &BTreeMap<Digest, Vec<u8>>),
+    leaf: &NodeLeaf,
+    ttl: Seconds,
+) -> Option<Lasts> {
+    let manifest = match classes.manifest_of(leaf) {
+        Some(digest) => Manifest::read(bytes.get(&digest)?, digest).ok()?,
+        None => Manifest::nothing(),
+    };
     let svid = manifest.runs.svid_life.map_or(ttl, |life| life.min(ttl));
     Some(Lasts { svid, wait: manifest.runs.sync.wait })
 }
@@ -49,14 +57,16 @@ fn lasts(bytes: &BTreeMap<identity::id::Digest, Vec<u8>>, leaf: &Leaf, ttl: Seco
 pub fn warnings(head: &Head, published: Option<&Published>, fleet: &Fleet, compiled: &Compiled) -> Vec<Warning> {
     let ttl = head.mandates.iter().map(|mandate| mandate.svid_ttl).max().unwrap_or(Seconds::DAY);
     let next = fleet.org.svid_life.unwrap_or(ttl);
-    let before: BTreeMap<_, &Leaf> =
-        published.iter().flat_map(|it| &it.leaves).map(|leaf| (leaf.key(), leaf)).collect();
+    let before: BTreeMap<&NodeName, &NodeLeaf> =
+        published.into_iter().flat_map(Published::nodes).map(|leaf| (&leaf.name, leaf)).collect();
+    let old_classes = ClassLeaves::of(published.iter().flat_map(|it| &it.leaves));
+    let classes = ClassLeaves::of(&compiled.leaves);
     let mut found: BTreeMap<(About, Seconds, Seconds), Vec<NodeName>> = BTreeMap::new();
-    for leaf in &compiled.leaves {
-        let Leaf::Node(node) = leaf else { continue };
-        let then = before.get(&leaf.key()).zip(published);
-        let then = then.and_then(|(old, published)| lasts(&published.manifests, old, ttl));
-        let (Some(now), fresh) = (lasts(&compiled.manifests, leaf, next), then.is_none()) else { continue };
+    for node in nodes(&compiled.leaves) {
+        let then = before.get(&node.name).zip(published);
+        let then = then.and_then(|(old, published)| lasts((&old_classes, &published.manifests), old, ttl));
+        let now = lasts((&classes, &compiled.manifests), node, next);
+        let (Some(now), fresh) = (now, then.is_none()) else { continue };
         let then = then.unwrap_or(Lasts { svid: ttl, wait: now.wait });
         if now.svid < then.svid {
             found.entry((About::SvidLife, then.svid, now.svid)).or_default().push(node.name.clone());

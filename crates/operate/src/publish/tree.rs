@@ -2,10 +2,9 @@
 
 use identity::head::Head;
 use identity::id::Digest;
-use identity::members::{Leaf, Listing};
+use identity::members::{ClassLeaves, InClass, Leaf, Listing, Meant};
 use identity::time::Timestamp;
-use org::entry::Action;
-use org::suspend::Suspension;
+use manifest::stored::Manifest;
 use wire::tree::{Contents, ForNode};
 
 use crate::desk::Desk;
@@ -15,22 +14,33 @@ impl<D: Desk> Session<D> {
     /// Everything that the head in force names. `told` hears for how many nodes it is there, of how many.
     pub async fn tree(&mut self, now: Timestamp, mut told: impl FnMut(usize, usize)) -> Result<Contents, OperateError> {
         let nothing = || OperateError::Unwise("no fleet is published: there is nothing to write".to_owned());
+        self.known.head.head.fleet.as_ref().ok_or_else(nothing)?;
         let published = self.published().await?.ok_or_else(nothing)?;
         let mut contents = self.documents(now).await?;
-        let all = published.nodes().count();
+        let (all, classes) = (published.nodes().count(), ClassLeaves::of(&published.leaves));
         for (nth, leaf) in published.nodes().enumerate() {
             told(nth + 1, all);
             let not_as_told = || OperateError::NotAsTold { what: "node", name: leaf.name.to_string() };
             let admitted = self.admission(leaf.node_key).await?;
             // The very admission that the map names: whose seal key it is was checked when the map was signed.
             let admitted = admitted.filter(|it| it.digest == leaf.admission).ok_or_else(not_as_told)?;
-            let manifest = published.manifests.get(&leaf.manifest).ok_or_else(not_as_told)?;
-            let path = published.map.prove(Leaf::Node(leaf.clone()).key()).ok_or_else(not_as_told)?;
+            let manifest = match classes.manifest_of(leaf) {
+                Some(digest) => published.manifests.get(&digest).ok_or_else(not_as_told)?.clone(),
+                None => Manifest::nothing().bytes(),
+            };
+            let path = |leaf: Leaf| published.map.prove(leaf.key()).ok_or_else(not_as_told);
+            let class = match &leaf.manifest {
+                Meant::Class(class) => {
+                    let class = classes.get(class).ok_or_else(not_as_told)?.clone();
+                    Some(InClass { path: path(Leaf::Class(class.clone()))?, leaf: class })
+                }
+                Meant::Own(_) | Meant::Nothing => None,
+            };
             contents.nodes.push(ForNode {
                 node_key: leaf.node_key,
                 seal_key: admitted.claim.seal_key.0,
-                listing: Listing::Own { leaf: leaf.clone(), path },
-                manifest: manifest.clone(),
+                listing: Listing::Own { leaf: leaf.clone(), path: path(Leaf::Node(leaf.clone()))?, class },
+                manifest,
             });
         }
         Ok(contents)
@@ -38,21 +48,15 @@ impl<D: Desk> Session<D> {
 
     /// Bundles that the head trusts, and suspensions that are not over.
     async fn documents(&mut self, now: Timestamp) -> Result<Contents, OperateError> {
-        let entries = self.ledger().await?;
-        let (org, head) = (Some(self.known.org()), &self.known.head.head);
-        let signers: Vec<_> = self.known.signers.quorum.keys().into_iter().collect();
-        let mut contents = Contents::default();
-        for entry in entries {
-            if let Some(bundle) = entry.entry.action.bundle().filter(|bundle| is_trusted(head, bundle.digest())) {
-                contents.trust.push(bundle.clone());
-            }
-            if let Action::NodeSuspend { suspension, .. } = entry.entry.action {
-                let opened = signers.iter().find_map(|key| suspension.open_signed_by::<Suspension>(org, &[*key]).ok());
-                if opened.is_some_and(|opened| now < opened.until) {
-                    contents.suspensions.push(suspension);
-                }
-            }
-        }
+        let state = self.folded().await?;
+        let head = &self.known.head.head;
+        let named = state.bundles.iter().filter(|(digest, _)| is_trusted(head, **digest));
+        let lasting = state.suspensions.values().flatten().filter(|record| now < record.until);
+        let contents = Contents {
+            trust: named.map(|(_, record)| record.envelope.clone()).collect(),
+            suspensions: lasting.map(|record| record.envelope.clone()).collect(),
+            ..Contents::default()
+        };
         if contents.trust.len() < head.trust.iter().filter(|line| line.state.is_trusted()).count() {
             return Err(OperateError::Unwise(
                 "the gateway does not have every trust bundle that the head names".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use identity::id::Digest;
-use identity::members::{Leaf, NodeLeaf};
+use identity::members::{ClassLeaves, Leaf, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use manifest::stored::Manifest;
@@ -62,7 +62,8 @@ pub struct Watch {
     since: Timestamp,
     /// No manifest gives a trial more time than this, whatever a node says of its deadline.
     longest_trial: Seconds,
-    leaves: BTreeMap<NodeName, NodeLeaf>,
+    /// The key of each node, and the manifest that it is to have; none if it is to have nothing.
+    leaves: BTreeMap<NodeName, (Digest, Option<Digest>)>,
     last_seen: BTreeMap<NodeName, Timestamp>,
     reports: Reports,
 }
@@ -75,7 +76,9 @@ impl Watch {
     ) -> Self {
         let read = manifests.iter().filter_map(|(digest, bytes)| Manifest::read(bytes, *digest).ok());
         let longest_trial = read.map(|manifest| manifest.runs.apply.deadline).max().unwrap_or(Seconds(0));
-        let leaves = nodes(leaves).map(|leaf| (leaf.name.clone(), leaf.clone())).collect();
+        let classes = ClassLeaves::of(leaves);
+        let leaf = |leaf: &NodeLeaf| (leaf.name.clone(), (leaf.node_key, classes.manifest_of(leaf)));
+        let leaves = nodes(leaves).map(leaf).collect();
         Self { head, since, longest_trial, leaves, last_seen, reports: Reports::new() }
     }
 
@@ -85,12 +88,12 @@ impl Watch {
     }
 
     pub fn fates(&self, now: Timestamp) -> BTreeMap<&NodeName, Fate> {
-        self.leaves.iter().map(|(name, leaf)| (name, self.fate(name, leaf, now))).collect()
+        self.leaves.iter().map(|(name, leaf)| (name, self.fate(name, *leaf, now))).collect()
     }
 
-    fn fate(&self, name: &NodeName, leaf: &NodeLeaf, now: Timestamp) -> Fate {
-        match self.reports.get(&leaf.node_key).filter(|heard| heard.report.node == *name) {
-            Some(heard) => match judge(&heard.report, (self.head, self.since), leaf.manifest) {
+    fn fate(&self, name: &NodeName, (key, wanted): (Digest, Option<Digest>), now: Timestamp) -> Fate {
+        match self.reports.get(&key).filter(|heard| heard.report.node == *name) {
+            Some(heard) => match judge(&heard.report, (self.head, self.since), wanted) {
                 Fate::NotReached => self.unreached(name, Some(heard.received_at), now),
                 told => told,
             },
@@ -118,13 +121,18 @@ impl Watch {
     }
 }
 
-/// What a node makes of a head in which its manifest is this one.
-fn judge(report: &Report, (head, since): (u64, Timestamp), wanted: Digest) -> Fate {
+/// What a node makes of a head in which its manifest is this one, or in which it is to have nothing.
+fn judge(report: &Report, (head, since): (u64, Timestamp), wanted: Option<Digest>) -> Fate {
     let refused = report.refused.as_ref().filter(|refused| refused.at >= since);
     let refused = refused.map(|refused| Fate::Refused { why: refused.why.clone() });
     if report.head.version < head {
         return refused.unwrap_or(Fate::NotReached);
     }
+    // One that never had anything stays so.
+    if wanted.is_none() && report.applied == Applied::Nothing {
+        return refused.unwrap_or(Fate::Confirmed);
+    }
+    let wanted = wanted.unwrap_or_else(|| Manifest::nothing().digest());
     // One gateway may have lied, and another told the truth since: what became of it says more.
     match &report.applied {
         Applied::Settled { manifest } if *manifest == wanted => Fate::Confirmed,

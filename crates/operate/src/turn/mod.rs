@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 use ground::clock;
 use identity::authority::Authority;
 use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain, MAX_ISSUERS};
-use identity::head::{Grace, TrustLine};
+use identity::head::{Cause, Grace, TrustLine, Turn};
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
 use identity::time::{Seconds, Timestamp};
 use identity::trust::{self, BadStep, Step};
-use org::entry::{Action, Turn};
 use pki_types::CertificateDer;
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::trust::Version;
@@ -90,9 +90,9 @@ impl<D: Desk> Session<D> {
             body.outside.clone_from(&outside);
             let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(T::DOMAIN, Step::Publish { bundle: bundle.digest() }, now)?;
-            let head = session.next_head(now, |head| head.trust = lines);
+            let head = session.next_head(now, Cause::TrustPublish(turn_of(&body)), |head| head.trust = lines)?;
             let turned = turned(&body, None, head.version);
-            Ok((Action::TrustPublish { bundle, head: Some(session.seal(&head)?) }, turned))
+            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
         })
         .await
     }
@@ -127,10 +127,10 @@ impl<D: Desk> Session<D> {
             let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;
             let grace = former.and_then(|former| grace_of(&lines, T::DOMAIN, former));
             let turn = Turn { domain: T::DOMAIN, version, replaces: former, grace, waived: waived.clone() };
-            let head = session.next_head(now, |head| head.trust = lines);
+            let head = session.next_head(now, Cause::TrustActivate(turn), |head| head.trust = lines)?;
             let mut turned = turned(staged.bundle.body(), grace, head.version);
             turned.replaces = former;
-            Ok((Action::TrustActivate { head: session.seal(&head)?, turn }, turned))
+            Ok((Handed::of(session.seal(&head)?), turned))
         })
         .await
     }
@@ -160,15 +160,14 @@ impl<D: Desk> Session<D> {
             let roots = before.bundle.roots();
             body.issuers = session.known_under(&told, &before.bundle.body().issuers, (&roots, now));
             body.outside.clone_from(&before.bundle.body().outside);
-            let (version, replaces) = (body.trust_bundle_version, body.replaces_version);
             let bundle = session.seal(check_room(&body)?)?;
             let step = Step::Rollback { bundle: bundle.digest(), reverts: bad, grace };
             let lines = session.step(T::DOMAIN, step, now)?;
             let grace = grace_of(&lines, T::DOMAIN, bad);
-            let turn = Turn { domain: T::DOMAIN, version, replaces, grace, waived: Vec::new() };
-            let head = session.next_head(now, |head| head.trust = lines);
+            let turn = Turn { grace, ..turn_of(&body) };
+            let head = session.next_head(now, Cause::TrustRollback(turn), |head| head.trust = lines)?;
             let turned = turned(&body, grace, head.version);
-            Ok((Action::TrustRollback { bundle, head: session.seal(&head)?, turn }, turned))
+            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
         })
         .await
     }
@@ -204,6 +203,12 @@ pub(crate) fn check_room(body: &BundleBody) -> Result<&BundleBody, Unturned> {
 
 fn grace_of(lines: &[TrustLine], domain: Domain, version: u64) -> Option<Grace> {
     lines.iter().find(|line| line.domain == domain && line.version == version)?.grace
+}
+
+/// A version in the place of the one before it.
+pub(crate) const fn turn_of(body: &BundleBody) -> Turn {
+    let (version, replaces) = (body.trust_bundle_version, body.replaces_version);
+    Turn { domain: body.domain, version, replaces, grace: None, waived: Vec::new() }
 }
 
 pub(crate) fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turned {

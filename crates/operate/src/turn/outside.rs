@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use ground::clock;
 use identity::bundle::{Bundle, Domain, Endpoint, Identity, InDomain, OutsideRoot};
 use identity::certificate;
+use identity::head::Cause;
 use identity::id::{Fingerprint, KeyId};
 use identity::principal::Host;
 use identity::time::Timestamp;
 use identity::trust::Step;
-use org::entry::Action;
 
 use crate::desk::Desk;
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
-use crate::turn::{Turned, check_room, turned};
+use crate::turn::{Turned, check_room, turn_of, turned};
 use crate::unturned::Unturned;
 
 /// What becomes of the outside roots of the version in use.
@@ -67,9 +68,9 @@ impl<D: Desk> Session<D> {
             body.outside.clone_from(&outside);
             let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(Domain::Endpoint, Step::Publish { bundle: bundle.digest() }, now)?;
-            let head = session.next_head(now, |head| head.trust = lines);
+            let head = session.next_head(now, Cause::TrustPublish(turn_of(&body)), |head| head.trust = lines)?;
             let turned = turned(&body, None, head.version);
-            Ok((Action::TrustPublish { bundle, head: Some(session.seal(&head)?) }, turned))
+            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
         })
         .await
     }

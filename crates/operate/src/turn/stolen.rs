@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use identity::authority::Authority;
 use identity::bundle::{Domain, InDomain};
 use identity::certificate::RequestedKey;
-use identity::head::{Head, Mandate};
+use identity::head::{Cause, Head, Mandate, Turn};
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use identity::trust::{self, Step};
-use org::entry::{Action, Turn};
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
+use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
 use crate::turn::issuers::{Told, issuing_key, spare_key};
@@ -114,16 +114,16 @@ impl<D: Desk> Session<D> {
             }
             let bundle = session.seal(check_room(&body)?)?;
             let lines = session.step(T::DOMAIN, Step::Replace { bundle: bundle.digest() }, now)?;
-            let next = session.next_head(now, |head| {
+            let waived = waived.to_vec();
+            let turn = Turn { domain: T::DOMAIN, version: stolen, replaces: None, grace: None, waived };
+            let next = session.next_head(now, Cause::TrustRetire(turn), |head| {
                 head.trust = lines;
                 let old: Vec<_> = head.mandates.iter().map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
                 head.revocations.issuing_keys.extend(old);
                 spares.move_mandates(&mut head.mandates, T::DOMAIN);
-            });
-            let waived = waived.to_vec();
-            let turn = Turn { domain: T::DOMAIN, version: stolen, replaces: None, grace: None, waived };
+            })?;
             let turned = turned(&body, None, next.version);
-            let action = Action::TrustRetire { bundle: Some(bundle), head: session.seal(&next)?, turn };
+            let action = Handed::with(vec![bundle], session.seal(&next)?);
             Ok((action, (turned, spares)))
         })
         .await

@@ -61,11 +61,10 @@ pub fn signers_of(envelope: &Envelope, ground: &Ground) -> usize {
     envelope.signers_among(&ground.set.quorum.keys()).len()
 }
 
-/// One signer of the set in force says no; a no outranks every yes.
-pub fn says_no(envelope: &Envelope, about: Digest, ground: &Ground) -> bool {
-    let decision: Result<Decision, _> = envelope.peek(Some(ground.org));
-    let no = decision.is_ok_and(|decision| decision.about == about && decision.verdict == Verdict::Deny);
-    no && signers_of(envelope, ground) > 0
+/// The claim to which one signer of the set in force says no; that outranks every yes.
+pub fn says_no(envelope: &Envelope, ground: &Ground) -> Option<Digest> {
+    let decision: Decision = envelope.peek(Some(ground.org)).ok()?;
+    (decision.verdict == Verdict::Deny && signers_of(envelope, ground) > 0).then_some(decision.about)
 }
 
 /// As many signers as the invite asks for say yes to this very claim.

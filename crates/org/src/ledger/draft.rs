@@ -1,16 +1,17 @@
 //! The next head, as an honest tool makes it from its own fold: what its maker owes to everybody who will follow it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, InviteCut, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
+use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
-use identity::members::{Doubled, Leaf, MembersMap, NodeLeaf};
+use identity::members::{ClassLeaf, Doubled, Leaf, Meant, MembersMap, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
 use crate::invite::{Invite, InviteKind};
-use crate::ledger::chain::Chain;
+use crate::ledger::chain::{Act, Chain, Written};
 use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
@@ -34,10 +35,19 @@ pub struct Wish {
     pub around: Option<Digest>,
 }
 
+/// What listed machines are meant to be, as a fleet says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Meaning {
+    /// Of those with a manifest of their own. Others are what their class is, or nothing.
+    pub own: BTreeMap<NodeName, Digest>,
+    pub classes: Vec<ClassLeaf>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     pub head: Head,
     pub leaves: Leaves,
+    pub classes: Vec<ClassLeaf>,
     /// What becomes of each admission that the record passes.
     pub passed: BTreeMap<Digest, Fate>,
 }
@@ -63,7 +73,26 @@ pub enum NotDrafted {
     Doubled(#[from] Doubled),
 }
 
+impl Draft {
+    /// The whole map.
+    pub fn map(&self) -> Vec<Leaf> {
+        let classes = self.classes.iter().cloned().map(Leaf::Class);
+        classes.chain(self.leaves.values().cloned().map(Leaf::Node)).collect()
+    }
+}
+
+/// The next head, if nothing but this is to change.
 pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
+    draft_with(replica, now, (wish, None), |_| {})
+}
+
+/// The same, with whatever else is to change in it. Without a meaning, everybody is meant to be what they were.
+pub fn draft_with(
+    replica: &Replica,
+    now: Timestamp,
+    (wish, meaning): (&Wish, Option<&Meaning>),
+    change: impl FnOnce(&mut Head),
+) -> Result<Draft, NotDrafted> {
     let ground = replica.ground(now).map_err(|frozen| NotDrafted::Frozen(Box::new(frozen)))?;
     let state = replica.fold(&ground);
     let around = wish.around.and_then(|digest| replica.heads.get(&digest));
@@ -73,7 +102,7 @@ pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, No
         let rivals = ground.rivals.iter().filter(|rival| desk.can_record(rival));
         desk.rivals = rivals.take(MOST_PREVIOUS - 1).collect();
     }
-    desk.draft(now, wish)
+    desk.draft(now, (wish, meaning), change)
 }
 
 /// What lies before the maker.
@@ -85,8 +114,22 @@ struct Desk<'a> {
     rivals: Vec<&'a HeadRecord>,
 }
 
+impl Meaning {
+    fn of(&self, name: &NodeName) -> Meant {
+        let class =
+            || self.classes.iter().find(|class| class.covers(name)).map(|class| Meant::Class(class.class.clone()));
+        let own = self.own.get(name).copied().map(Meant::Own);
+        own.or_else(class).unwrap_or(Meant::Nothing)
+    }
+}
+
 impl Desk<'_> {
-    fn draft(&self, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
+    fn draft(
+        &self,
+        now: Timestamp,
+        (wish, meaning): (&Wish, Option<&Meaning>),
+        change: impl FnOnce(&mut Head),
+    ) -> Result<Draft, NotDrafted> {
         let mut head = self.top.head.clone();
         head.version = self.next_version()?;
         head.signers = self.ground.set.as_ref();
@@ -99,16 +142,34 @@ impl Desk<'_> {
         head.fresh_until = head.issued_at + span;
         head.trust = self.trust();
         self.take_back(&mut head, wish, span);
-        self.mandate(&mut head, wish);
-        let leaves = self.leaves(&head, wish)?;
+        head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
+        head.mandates.extend(wish.mandate.iter().cloned());
+        change(&mut head);
+        self.close(&mut head);
+        let mut leaves = self.leaves(&head, wish)?;
+        let meaning = meaning.map_or_else(|| Cow::Owned(self.meaning()), Cow::Borrowed);
+        for leaf in leaves.values_mut() {
+            leaf.manifest = meaning.of(&leaf.name);
+        }
         head.recent = self.recent(head.issued_at, &leaves);
         self.end_losers(&mut head, &leaves, span);
         self.drop_over(&mut head, span);
         head.record = self.record(&head);
-        let map: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
-        head.members = Some(MembersMap::of(&map)?.root());
         let passed = self.passed(&head, &leaves);
-        Ok(Draft { head, leaves, passed })
+        let mut draft = Draft { head, leaves, classes: meaning.into_owned().classes, passed };
+        draft.head.members = Some(MembersMap::of(&draft.map())?.root());
+        Ok(draft)
+    }
+
+    /// As the followed head says.
+    fn meaning(&self) -> Meaning {
+        let own = |leaf: &NodeLeaf| match &leaf.manifest {
+            Meant::Own(manifest) => Some((leaf.name.clone(), *manifest)),
+            Meant::Class(_) | Meant::Nothing => None,
+        };
+        let own = self.map_of(self.top).into_iter().flat_map(BTreeMap::values).filter_map(own).collect();
+        let classes = self.top.head.members.and_then(|root| self.replica.classes.get(&root));
+        Meaning { own, classes: classes.cloned().unwrap_or_default() }
     }
 
     /// Above the head in force, also where another is followed.
@@ -129,16 +190,18 @@ impl Desk<'_> {
         others.fold(self.top.head.trust.clone(), |lines, other| taken_away(&lines, &other.head.trust))
     }
 
-    /// Heads whose maps are here, whose time is not over, and which show no key under a name that it has no longer.
+    /// Heads whose time is not over, and which show no key under a name that it has no longer. Where no key has another name
+    /// than in the followed map, what that head named stays; else only heads whose maps are here can tell.
     fn recent(&self, issued_at: Timestamp, now: &Leaves) -> Vec<Digest> {
         let names: BTreeMap<Digest, &NodeName> = now.values().map(|leaf| (leaf.node_key, &leaf.name)).collect();
         let stays = |leaf: &NodeLeaf| names.get(&leaf.node_key).is_none_or(|name| **name == leaf.name);
+        let keeps = |record: &HeadRecord| self.map_of(record).map(|leaves| leaves.values().all(stays));
+        let unmoved = keeps(self.top) == Some(true);
         let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
         let counts = |digest: &Digest| {
-            let record = self.replica.heads.get(digest);
-            let young = |record: &HeadRecord| issued_at.since(record.head.issued_at) <= RECENT;
-            let map = record.filter(|record| young(record)).and_then(|record| self.map_of(record));
-            map.is_some_and(|leaves| leaves.values().all(stays))
+            let young = |record: &&HeadRecord| issued_at.since(record.head.issued_at) <= RECENT;
+            let record = self.replica.heads.get(digest).filter(young);
+            record.is_some_and(|record| record.head.members.is_some() && keeps(record).unwrap_or(unmoved))
         };
         heads.filter(counts).take(MOST_RECENT).collect()
     }
@@ -154,9 +217,7 @@ impl Desk<'_> {
         for key in &wish.revoke_keys {
             head.revocations.node_keys.insert_until(*key, until);
         }
-        head.revocations
-            .invites
-            .extend(wish.revoke_invites.iter().map(|id| InviteCut { invite: *id, seen: Vec::new() }));
+        head.revocations.invites.extend(wish.revoke_invites.iter().copied());
         head.revocations.voices.extend(wish.close.iter().copied());
     }
 
@@ -168,13 +229,11 @@ impl Desk<'_> {
         last.map_or(issued_at + RECENT, |last| last.max(issued_at + RECENT))
     }
 
-    fn mandate(&self, head: &mut Head, wish: &Wish) {
-        head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
-        head.mandates.extend(wish.mandate.iter().cloned());
+    /// A voice that is not mandated any more never returns, whichever head names it.
+    fn close(&self, head: &mut Head) {
         let kept: BTreeSet<PublicKey> = head.mandates.iter().map(|mandate| mandate.voice).collect();
         let ended = self.top.head.mandates.iter().map(|mandate| mandate.voice).filter(|voice| !kept.contains(voice));
         head.revocations.voices.extend(ended);
-        // A voice that was closed never returns, whichever head names it.
         let closed = &head.revocations.voices;
         head.mandates.retain(|mandate| !closed.contains(&mandate.voice));
     }
@@ -217,16 +276,19 @@ impl Desk<'_> {
     }
 
     fn evidence(&self, digest: Digest) -> Option<Evidence> {
-        let signed = self.replica.chains.values().find_map(|entries| entries.get(&digest))?;
-        Evidence::of(self.replica.org, signed).ok()
+        let written = self.replica.chains.values().find_map(|entries| entries.get(&digest))?;
+        evidence_of(written).cloned()
     }
 
-    /// Whoever's key loses its last leaf gets a line.
+    /// Whoever's key loses its last leaf gets a line; so does who was let in and left before it had one.
     fn end_losers(&self, head: &mut Head, leaves: &Leaves, span: Seconds) {
         let until = self.longest(head.issued_at, span);
         let kept: BTreeSet<Digest> = leaves.values().map(|leaf| leaf.node_key).collect();
         let before = self.rivals.iter().copied().chain([self.top]).filter_map(|record| self.map_of(record));
         let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
+        let entries = self.replica.chains.values().flat_map(BTreeMap::values);
+        let left = entries.filter_map(evidence_of).map(Evidence::key).filter(|key| self.state.left.contains(key));
+        let before: BTreeSet<Digest> = before.into_iter().chain(left).collect();
         for key in before.union(&self.listed_by(&head.recent)).filter(|key| !kept.contains(key)) {
             if !head.revocations.node_keys.contains(key) {
                 head.revocations.node_keys.insert_until(*key, until);
@@ -245,13 +307,14 @@ impl Desk<'_> {
         let listed = self.listed_by(&head.recent);
         let lives = |until: Timestamp| head.issued_at < until;
         let open = self.replica.objects.values().any(|object| {
-            let invite: Result<Invite, _> = counts_within(object, self.ground, span);
-            invite.is_ok_and(|invite| invite.kind != InviteKind::Machine && lives(invite.expires_at + span))
+            let open = |invite: &Invite| invite.kind != InviteKind::Machine && lives(invite.expires_at + span);
+            let peeked: Option<Invite> = object.peek(Some(self.replica.org)).ok().filter(open);
+            peeked.is_some() && counts_within::<Invite>(object, self.ground, span).is_ok()
         });
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
-        let claims = entries.filter_map(|signed| Evidence::of(self.replica.org, signed).ok());
+        let claims = entries.filter_map(evidence_of);
         let claimed: BTreeSet<Digest> =
-            claims.filter(|it| it.claim.until.is_some_and(lives)).map(|it| it.key()).collect();
+            claims.filter(|it| it.claim.until.is_some_and(lives)).map(Evidence::key).collect();
         let needed = |key: &Digest| open || listed.contains(key) || claimed.contains(key);
         head.revocations.node_keys.drop_over(head.issued_at, needed);
     }
@@ -268,9 +331,9 @@ impl Desk<'_> {
     fn leads_to(&self, voice: PublicKey, at: Recorded, own: Option<Recorded>) -> bool {
         let Some(entries) = self.replica.chains.get(&voice) else { return false };
         let chain = Chain::of(entries, Some(at));
-        let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|signed| signed.digest == own.digest));
+        let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|it| it.digest == own.digest));
         let higher = own.is_none_or(|own| at.seq > own.seq);
-        higher && linked && chain.recorded.last().is_some_and(|signed| signed.entry.seq == at.seq)
+        higher && linked && chain.recorded.last().is_some_and(|last| last.seq == at.seq)
     }
 
     /// Not below any head that it follows, and as far as each chain links here.
@@ -296,22 +359,29 @@ impl Desk<'_> {
         for (voice, entries) in &self.replica.chains {
             let from = self.top.head.record.get(voice).map_or(0, |it| it.seq);
             let recorded = Chain::of(entries, head.record.get(voice).copied()).recorded;
-            for signed in recorded.into_iter().filter(|signed| signed.entry.seq > from) {
-                let Ok(evidence) = Evidence::of(self.replica.org, signed) else { continue };
+            for written in recorded.into_iter().filter(|written| written.seq > from) {
+                let Some(evidence) = evidence_of(written) else { continue };
                 let listed = leaves.get(&evidence.claim.name).is_some_and(|leaf| leaf.node_key == evidence.key());
                 let fate = match listed {
                     true => Fate::Leaf,
                     false if head.revocations.node_keys.contains(&evidence.key()) => Fate::Revoked,
                     false => Fate::Waits,
                 };
-                passed.insert(signed.digest, fate);
+                passed.insert(written.digest, fate);
             }
         }
         passed
     }
 }
 
+fn evidence_of(written: &Written) -> Option<&Evidence> {
+    match &written.act {
+        Act::Admit(evidence) => evidence.as_ref().as_ref().ok(),
+        Act::Join(_) | Act::Leave(_) | Act::Take => None,
+    }
+}
+
 /// Its manifest is the fleet's to say.
 fn leaf(name: &NodeName, node_key: Digest, admission: Digest) -> NodeLeaf {
-    NodeLeaf { name: name.clone(), node_key, admission, manifest: Digest([0; 32]) }
+    NodeLeaf { name: name.clone(), node_key, admission, manifest: Meant::Nothing }
 }

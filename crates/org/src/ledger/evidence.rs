@@ -8,8 +8,8 @@ use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 
 use crate::admission::{Claim, ClaimAuthority};
-use crate::invite::{Invite, InviteKind};
-use crate::ledger::entry::{Action, SignedEntry};
+use crate::entry::{Action, SignedEntry};
+use crate::invite::Invite;
 use crate::ledger::ground::Ground;
 
 /// Built only by reading: the claim is signed by whoever must have signed it.
@@ -60,6 +60,13 @@ impl Evidence {
     }
 
     pub fn read(org: OrgId, parts: Parts<'_>) -> Result<Self, BadEvidence> {
+        let (evidence, keys) = Self::put_together(org, parts)?;
+        let _: Claim = parts.claim.open_signed_by(Some(org), &keys)?;
+        Ok(evidence)
+    }
+
+    /// With the keys that must have signed the claim.
+    fn put_together(org: OrgId, parts: Parts<'_>) -> Result<(Self, Vec<PublicKey>), BadEvidence> {
         let claim: Claim = parts.claim.peek(Some(org))?;
         if !matches!(claim.node_key, PublicKey::P256(_)) {
             return Err(BadEvidence::NotANodeKey);
@@ -75,8 +82,7 @@ impl Evidence {
         };
         let second = invite.as_ref().and_then(|(_, invite)| invite.second_key());
         let keys: Vec<PublicKey> = std::iter::once(claim.node_key).chain(second).chain(claim.replaces).collect();
-        let claim: Claim = parts.claim.open_signed_by(Some(org), &keys)?;
-        Ok(Self {
+        let evidence = Self {
             digest: parts.digest,
             voice: parts.voice,
             claim,
@@ -84,20 +90,29 @@ impl Evidence {
             signed_claim: parts.claim.clone(),
             invite,
             approval: parts.approval.cloned(),
-        })
+        };
+        Ok((evidence, keys))
     }
 
     /// With the signatures that came since on the same bytes, of signers in force: they carry it over a change of signers.
+    /// Nothing if none came.
     #[must_use]
-    pub fn resigned(mut self, ground: &Ground, objects: &BTreeMap<Digest, Envelope>) -> Self {
+    pub fn resigned(&self, ground: &Ground, objects: &BTreeMap<Digest, Envelope>) -> Option<Self> {
+        let carried = self.invite.as_ref().map(|(envelope, _)| envelope).into_iter();
+        let carried = carried.chain(&self.approval).chain([&self.signed_claim]);
+        let signed_since = |it: &Envelope| objects.get(&it.digest()).is_some_and(|object| object != it);
+        if !carried.into_iter().any(signed_since) {
+            return None;
+        }
+        let mut resigned = self.clone();
         let keys = ground.set.quorum.keys();
-        let invite = self.invite.as_mut().map(|(envelope, _)| envelope);
-        for envelope in invite.into_iter().chain(self.approval.as_mut()).chain([&mut self.signed_claim]) {
+        let invite = resigned.invite.as_mut().map(|(envelope, _)| envelope);
+        for envelope in invite.into_iter().chain(resigned.approval.as_mut()).chain([&mut resigned.signed_claim]) {
             if let Some(object) = objects.get(&envelope.digest()) {
                 envelope.merge_holding(object, &keys);
             }
         }
-        self
+        Some(resigned)
     }
 
     pub fn key(&self) -> Digest {
@@ -107,13 +122,14 @@ impl Evidence {
 
 fn read_invite(org: OrgId, claim: &Claim, envelope: &Envelope) -> Result<Invite, BadEvidence> {
     let invite: Invite = envelope.peek(Some(org))?;
-    let named = match claim.authority {
-        ClaimAuthority::Invite(id) => id == invite.id && invite.kind.is_proven(),
-        ClaimAuthority::Pattern => invite.kind == InviteKind::Pattern,
-        ClaimAuthority::Signers => false,
-    };
+    check_named(claim, &invite)?;
+    Ok(invite)
+}
+
+/// Is it the invite that the claim goes by?
+pub(crate) fn check_named(claim: &Claim, invite: &Invite) -> Result<(), BadEvidence> {
     if !invite.is_well_formed() {
         return Err(BadEvidence::BadInvite);
     }
-    if named { Ok(invite) } else { Err(BadEvidence::NoAuthority) }
+    if invite.is_named_by(claim) { Ok(()) } else { Err(BadEvidence::NoAuthority) }
 }

@@ -2,18 +2,18 @@
 //!
 //! Law: equal heads, objects, entries and sights give equal states, in whatever order they came.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::Envelope;
-use identity::id::{Digest, OrgId};
+use identity::head::Recorded;
+use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::NodeLeaf;
 use identity::principal::NodeName;
 use identity::signers::SignersRef;
 
-use crate::admission::Leave;
-use crate::ledger::chain::{Chain, Entries};
-use crate::ledger::entry::{Action, SignedEntry};
+use crate::ledger::chain::{Act, Chain, Entries, Written};
 use crate::ledger::evidence::{BadEvidence, Evidence};
 use crate::ledger::ground::Ground;
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
@@ -21,17 +21,19 @@ use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, U
 /// Leaves of nodes, by name.
 pub type Leaves = BTreeMap<NodeName, NodeLeaf>;
 
+/// Of each voice and invite, the node keys that spent it, and how many others did before, in the order of the chain.
+pub type Spent = BTreeMap<(PublicKey, Digest), BTreeMap<Digest, u64>>;
+
 /// What a replica has beside the ground.
-#[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "it borrows a question, which has no form")]
+#[derive(Debug, Clone, Copy)]
 pub struct Holdings<'a> {
     /// The map of the head in force. Nothing if the head names one that is not here.
     pub leaves: Option<&'a Leaves>,
     pub chains: &'a BTreeMap<PublicKey, Entries>,
     /// What operators signed, by digest: new signatures on what an entry carries count, too.
     pub objects: &'a BTreeMap<Digest, Envelope>,
-    /// Did a signer of the set in force say no to this claim?
-    pub denied: &'a dyn Fn(Digest) -> bool,
+    /// Claims to which a signer of the set in force said no.
+    pub denied: &'a BTreeSet<Digest>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct State {
     pub members: BTreeMap<NodeName, Admitted>,
     /// By the digest of the entry.
     pub waiting: BTreeMap<Digest, Waiting>,
-    /// Chains that fork, and where.
+    /// Chains of gateways with a mandate that fork, and where.
     pub forks: BTreeMap<PublicKey, u64>,
     /// Listed names that their own keys hand on: whose they are from the next head on.
     pub handed: BTreeMap<NodeName, Admitted>,
@@ -49,6 +51,13 @@ pub struct State {
     pub left: BTreeSet<Digest>,
     /// Node keys that came back with their SVID.
     pub joined: BTreeSet<Digest>,
+    pub spent: Spent,
+    /// Voices whose whole chain is here.
+    pub whole: BTreeSet<PublicKey>,
+    /// Where a chain goes on: how far it links to the record, if nothing of it lies beyond.
+    pub ends: BTreeMap<PublicKey, Recorded>,
+    /// The name that the head in force lists for a key.
+    pub listed: BTreeMap<Digest, NodeName>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,8 +93,8 @@ pub enum Why {
 
 /// One admission of a chain, read.
 struct Claimed<'a> {
-    signed: &'a SignedEntry,
-    evidence: Result<Evidence, BadEvidence>,
+    written: &'a Written,
+    evidence: Cow<'a, Result<Evidence, BadEvidence>>,
     recorded: bool,
 }
 
@@ -99,15 +108,23 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         handed: BTreeMap::new(),
         left: BTreeSet::new(),
         joined: BTreeSet::new(),
+        spent: Spent::new(),
+        whole: BTreeSet::new(),
+        ends: BTreeMap::new(),
+        listed: BTreeMap::new(),
     };
     let mut known = Known::default();
     let mut claimed = Vec::new();
     for (voice, entries) in holdings.chains {
         let record = ground.head().and_then(|head| head.record.get(voice).copied());
         let chain = Chain::of(entries, record);
-        state.forks.extend(chain.forked_at.map(|seq| (*voice, seq)));
+        // A chain that ended goes nowhere: there is nothing to choose any more.
+        let open = ground.mandate(*voice).is_some();
+        state.forks.extend(chain.forked_at.filter(|_| open).map(|seq| (*voice, seq)));
+        let end = chain.end(record).filter(|end| entries.values().all(|written| written.seq <= end.seq));
+        state.ends.extend(end.map(|end| (*voice, end)));
         known.read((ground, holdings.objects), (*voice, entries), &chain, &mut claimed);
-        state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|signed| joined(signed)));
+        state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|written| joined(written)));
     }
     known.denied = Some(holdings.denied);
     let none = Leaves::new();
@@ -115,7 +132,8 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         (None, _) => &none,
         (Some(_), Some(leaves)) => leaves,
         (Some(_), None) => {
-            state.waiting = claimed.iter().map(|it| (it.signed.digest, it.waits(Why::NoMap))).collect();
+            state.waiting = claimed.iter().map(|it| (it.written.digest, it.waits(Why::NoMap))).collect();
+            (state.spent, state.whole) = (known.spent, known.whole);
             return state;
         }
     };
@@ -124,13 +142,14 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     admit(&mut state, ground, leaves, (&known, &claimed));
     state.handed = handed(&state, ground, leaves, (&known, &claimed));
     state.left = known.left;
+    (state.spent, state.whole, state.listed) = (known.spent, known.whole, known.names);
     state
 }
 
-fn joined(signed: &SignedEntry) -> Option<Digest> {
-    match &signed.entry.action {
-        Action::NodeJoin { node_key, .. } => Some(*node_key),
-        Action::NodeAdmit { .. } | Action::NodeLeave { .. } | Action::Take { .. } => None,
+const fn joined(written: &Written) -> Option<Digest> {
+    match &written.act {
+        Act::Join(node_key) => Some(*node_key),
+        Act::Admit(_) | Act::Leave(_) | Act::Take => None,
     }
 }
 
@@ -151,7 +170,7 @@ fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) 
 fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): (&Known<'_>, &[Claimed<'_>])) {
     let mut counting: Vec<(&Claimed<'_>, &Evidence, Member)> = Vec::new();
     for it in claimed {
-        let verdict = match &it.evidence {
+        let verdict = match &*it.evidence {
             Err(why) => Err(Why::Unreadable(why.clone())),
             Ok(evidence) if it.recorded => match leaves.get(&evidence.claim.name) {
                 Some(leaf) if leaf.node_key == evidence.key() => continue,
@@ -163,7 +182,7 @@ fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): 
         match verdict {
             Ok((_, Member::Listed)) => {}
             Ok((evidence, member)) => counting.push((it, evidence, member)),
-            Err(why) => drop(state.waiting.insert(it.signed.digest, it.waits(why))),
+            Err(why) => drop(state.waiting.insert(it.written.digest, it.waits(why))),
         }
     }
     // Two keys under one name, or two names of one key: all wait. What does not count contests nothing.
@@ -176,10 +195,10 @@ fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): 
         let alone = keys.get(&evidence.claim.name).is_some_and(|keys| keys.len() == 1)
             && names.get(&evidence.key()).is_some_and(|names| names.len() == 1);
         if !alone {
-            state.waiting.insert(it.signed.digest, it.waits(Why::Contested));
+            state.waiting.insert(it.written.digest, it.waits(Why::Contested));
             continue;
         }
-        let admitted = Admitted { key: evidence.key(), admission: it.signed.digest, member: member.clone() };
+        let admitted = Admitted { key: evidence.key(), admission: it.written.digest, member: member.clone() };
         // A machine whose first reply was lost may have asked elsewhere: the lower digest is shown, whoever has both.
         let slot = state.members.entry(evidence.claim.name.clone()).or_insert_with(|| admitted.clone());
         if slot.key != admitted.key || admitted.admission < slot.admission {
@@ -216,7 +235,7 @@ fn handed(
 ) -> BTreeMap<NodeName, Admitted> {
     let mut heirs: BTreeMap<NodeName, BTreeMap<Digest, Admitted>> = BTreeMap::new();
     for it in claimed.iter().filter(|it| !it.recorded) {
-        let (Ok(evidence), Some(by)) = (&it.evidence, state.head) else { continue };
+        let (Ok(evidence), Some(by)) = (&*it.evidence, state.head) else { continue };
         let (name, key) = (&evidence.claim.name, evidence.key());
         let listed = leaves.get(name).map(|leaf| leaf.node_key);
         if listed.is_none() || listed != evidence.claim.replaces.map(|old| old.digest()) {
@@ -225,7 +244,7 @@ fn handed(
         let shown = Shown { name, key, place: Place::NoLeaf { by }, evidence: Some(evidence) };
         match judge(shown, ground, known) {
             Ok(member @ Member::Invited { .. }) if !misses_uses(&member) => {
-                let admitted = Admitted { key, admission: it.signed.digest, member };
+                let admitted = Admitted { key, admission: it.written.digest, member };
                 heirs.entry(name.clone()).or_default().insert(key, admitted);
             }
             Ok(_) | Err(_) => {}
@@ -245,8 +264,8 @@ fn misses_uses(member: &Member) -> bool {
 
 impl Claimed<'_> {
     fn waits(&self, why: Why) -> Waiting {
-        let claims = self.evidence.as_ref().ok().map(|evidence| (evidence.claim.name.clone(), evidence.key()));
-        Waiting { claims, voice: self.signed.entry.voice, seq: self.signed.entry.seq, why }
+        let claims = self.evidence.as_ref().as_ref().ok().map(|evidence| (evidence.claim.name.clone(), evidence.key()));
+        Waiting { claims, voice: self.written.voice, seq: self.written.seq, why }
     }
 }
 
@@ -256,11 +275,10 @@ struct Known<'a> {
     names: BTreeMap<Digest, NodeName>,
     left: BTreeSet<Digest>,
     links: BTreeMap<Digest, Link>,
-    /// Of each voice and invite, the node keys in the order of the chain.
-    spent: BTreeMap<(PublicKey, Digest), Vec<Digest>>,
+    spent: Spent,
     /// Voices whose whole chain is here.
     whole: BTreeSet<PublicKey>,
-    denied: Option<&'a dyn Fn(Digest) -> bool>,
+    denied: Option<&'a BTreeSet<Digest>>,
 }
 
 impl Known<'_> {
@@ -275,30 +293,33 @@ impl Known<'_> {
             self.whole.insert(voice);
         }
         let settled = ground.head().and_then(|head| head.record.get(&voice)).map_or(0, |record| record.seq);
-        self.links.extend(chain.tail.iter().map(|signed| (signed.digest, Link::Linked)));
-        let tail: BTreeSet<Digest> = chain.tail.iter().map(|signed| signed.digest).collect();
-        let recorded: BTreeSet<Digest> = chain.recorded.iter().map(|signed| signed.digest).collect();
+        self.links.extend(chain.tail.iter().map(|written| (written.digest, Link::Linked)));
+        let tail: BTreeSet<Digest> = chain.tail.iter().map(|written| written.digest).collect();
+        let recorded: BTreeSet<Digest> = chain.recorded.iter().map(|written| written.digest).collect();
         let in_order = chain.recorded.iter().chain(&chain.tail).copied();
         let beside = entries.values().filter(|it| !tail.contains(&it.digest) && !recorded.contains(&it.digest));
-        for signed in in_order.chain(beside) {
-            let linked = tail.contains(&signed.digest) || recorded.contains(&signed.digest);
+        for written in in_order.chain(beside) {
+            let linked = tail.contains(&written.digest) || recorded.contains(&written.digest);
             if !linked {
-                let forked = chain.forked_at.is_some_and(|at| signed.entry.seq >= at && signed.entry.seq > settled);
-                self.links.insert(signed.digest, if forked { Link::Forked } else { Link::NotLinked });
+                let forked = chain.forked_at.is_some_and(|at| written.seq >= at && written.seq > settled);
+                self.links.insert(written.digest, if forked { Link::Forked } else { Link::NotLinked });
             }
-            match &signed.entry.action {
-                Action::NodeAdmit { .. } => {
-                    let evidence = Evidence::of(ground.org, signed).map(|it| it.resigned(ground, objects));
-                    if let (true, Ok(evidence)) = (linked, &evidence) {
+            match &written.act {
+                Act::Admit(evidence) => {
+                    if let (true, Ok(evidence)) = (linked, &**evidence) {
                         self.spend(voice, evidence);
                     }
-                    claimed.push(Claimed { signed, evidence, recorded: recorded.contains(&signed.digest) });
+                    let recorded = recorded.contains(&written.digest);
+                    let resigned = evidence.as_ref().as_ref().ok().filter(|_| !recorded);
+                    let resigned = resigned.and_then(|evidence| evidence.resigned(ground, objects));
+                    let evidence = resigned.map_or(Cow::Borrowed(&**evidence), |evidence| Cow::Owned(Ok(evidence)));
+                    claimed.push(Claimed { written, evidence, recorded });
                 }
                 // What was recorded, a head has settled; and a voice that ended says nothing more.
-                Action::NodeLeave { leave } if tail.contains(&signed.digest) && ground.mandate(voice).is_some() => {
-                    self.left.extend(left(ground.org, leave));
+                Act::Leave(key) if tail.contains(&written.digest) && ground.mandate(voice).is_some() => {
+                    self.left.extend(*key);
                 }
-                Action::NodeLeave { .. } | Action::NodeJoin { .. } | Action::Take { .. } => {}
+                Act::Leave(_) | Act::Join(_) | Act::Take => {}
             }
         }
     }
@@ -306,17 +327,9 @@ impl Known<'_> {
     fn spend(&mut self, voice: PublicKey, evidence: &Evidence) {
         let Some((envelope, _)) = &evidence.invite else { return };
         let keys = self.spent.entry((voice, envelope.digest())).or_default();
-        if !keys.contains(&evidence.key()) {
-            keys.push(evidence.key());
-        }
+        let next = keys.len() as u64;
+        keys.entry(evidence.key()).or_insert(next);
     }
-}
-
-/// A machine's own word.
-fn left(org: OrgId, leave: &Envelope) -> Option<Digest> {
-    let named: Leave = leave.peek(Some(org)).ok()?;
-    let leave: Leave = leave.open_signed_by(Some(org), &[named.node_key]).ok()?;
-    Some(leave.node_key.digest())
 }
 
 impl Facts for Known<'_> {
@@ -337,12 +350,11 @@ impl Facts for Known<'_> {
             return Fact::Unknown;
         }
         let keys = self.spent.get(&(voice, invite));
-        let before = keys.map_or(0, |keys| keys.iter().take_while(|it| **it != key).count());
-        Fact::Known(u64::try_from(before).unwrap_or(u64::MAX))
+        Fact::Known(keys.map_or(0, |keys| keys.get(&key).copied().unwrap_or(keys.len() as u64)))
     }
 
     fn is_denied(&self, claim: Digest) -> Fact<bool> {
-        self.denied.map_or(Fact::Unknown, |denied| Fact::Known(denied(claim)))
+        self.denied.map_or(Fact::Unknown, |denied| Fact::Known(denied.contains(&claim)))
     }
 
     fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {

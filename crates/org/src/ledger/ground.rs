@@ -8,7 +8,7 @@ use identity::key::PublicKey;
 use identity::signers::SignerSet;
 use identity::trust;
 
-use crate::ledger::signers::InForce;
+use crate::ledger::signers::{Frozen, InForce};
 use crate::state::HeadRecord;
 
 /// Heads as they came, by digest; nothing about them is believed yet.
@@ -54,6 +54,20 @@ pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
     let mut rivals: Vec<HeadRecord> = rivals.into_iter().cloned().collect();
     rivals.sort_by_key(|record| std::cmp::Reverse(rank(record)));
     Ground { org, set: set.clone(), head: top.cloned(), revoked, rivals, reached }
+}
+
+/// Whoever is frozen takes no head: what runs, runs by the one that the first rival names, and by what that reaches. If it
+/// is not here, by what the last set signed.
+pub fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
+    ground_at(org, &InForce::before(frozen), frozen.named, heads)
+}
+
+/// As it was when this head was in force: of others only what it reaches counts.
+pub fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, heads: &Heads) -> Ground {
+    let Some(named) = named.and_then(|named| heads.get(&named)) else { return ground(org, in_force, heads) };
+    let reached = reach(Some(named), heads);
+    let heads = heads.iter().filter(|(digest, _)| reached.contains(*digest));
+    ground(org, in_force, &heads.map(|(digest, record)| (*digest, record.clone())).collect())
 }
 
 fn reach(top: Option<&HeadRecord>, heads: &Heads) -> BTreeSet<Digest> {

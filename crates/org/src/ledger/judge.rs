@@ -14,7 +14,7 @@ use identity::principal::{Kind, NodeName};
 
 use crate::admission::Claim;
 use crate::approve::{Decision, Waiver};
-use crate::invite::{Approval, Invite, Right, Uses};
+use crate::invite::{Approval, Invite, Uses};
 use crate::ledger::counts::{NotCounted, counts, counts_within, says_yes};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::ground::Ground;
@@ -243,7 +243,7 @@ fn invited(shown: Shown<'_>, head: &Head, (ground, facts): (&Ground, &dyn Facts)
             let invite: Invite = counts_within(envelope, ground, fresh).map_err(NotMember::Invite)?;
             invite.check_claim(&evidence.claim).map_err(|_| NotMember::BeyondInvite)?;
             check_approved(evidence, &invite, (ground, facts), &mut unseen)?;
-            check_uses(evidence, (envelope.digest(), &invite, &mandate.gateway), facts, &mut unseen)?;
+            check_uses(evidence, (envelope.digest(), &invite), facts, &mut unseen)?;
         }
     }
     check_pin(shown, (ground, facts))?;
@@ -267,6 +267,8 @@ fn check_approved(
             let approval = evidence.approval.as_ref().ok_or(NotMember::NotApproved)?;
             let said = match approval.kind() {
                 Decision::KIND => says_yes(approval, evidence.claimed, invite.approvers, ground),
+                // A signer's no ends a waiver, too.
+                Waiver::KIND if facts.is_denied(approval.digest()) == Fact::Known(true) => false,
                 Waiver::KIND => {
                     let waiver: Result<Waiver, _> = counts(approval, ground);
                     waiver.is_ok_and(|waiver| waiver.lets_in(invite, &evidence.claim.name))
@@ -281,14 +283,11 @@ fn check_approved(
 /// Each distinct node key in a voice's chain spends one, in the order of the chain.
 fn check_uses(
     evidence: &Evidence,
-    (digest, invite, gateway): (Digest, &Invite, &NodeName),
+    (digest, invite): (Digest, &Invite),
     facts: &dyn Facts,
     unseen: &mut BTreeSet<Unseen>,
 ) -> Result<(), NotMember> {
-    // One that names no voice means the gateway's only one.
-    let is_its = |right: &&Right| right.voice.map_or(right.gateway == *gateway, |voice| voice == evidence.voice);
-    let right = invite.rights.iter().find(is_its);
-    let most = match right.map(|right| right.uses) {
+    let most = match invite.right_of(evidence.voice) {
         None => return Err(NotMember::NoUsesLeft),
         Some(Uses::Unlimited) => return Ok(()),
         Some(Uses::Limited(most)) => most,

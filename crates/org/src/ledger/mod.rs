@@ -4,13 +4,12 @@ pub mod step;
 pub mod signers;
 pub mod ground;
 pub mod counts;
-pub mod entry;
-pub mod chain;
 pub mod evidence;
+pub mod chain;
 pub mod judge;
 pub mod fold;
 pub mod replica;
 pub mod draft;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,17 +8,20 @@ use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
-use identity::members::{Leaf, MembersMap};
+use identity::members::{ClassLeaf, Leaf, MembersMap};
+use identity::principal::NodeName;
 use identity::signers::{Recovery, SignerSet, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 
+use crate::approve::Decision;
+use crate::entry::{Action, Entry, SignedEntry};
 use crate::founding::Founding;
-use crate::ledger::chain::Entries;
+use crate::ledger::chain::{Entries, Written};
 use crate::ledger::counts::says_no;
-use crate::ledger::entry::{Entry, SignedEntry};
 use crate::ledger::fold::{Holdings, Leaves, State, fold};
-use crate::ledger::ground::{Ground, Heads, ground, is_of};
-use crate::ledger::signers::{Basis, Frozen, Signers, signers};
+use crate::ledger::ground::{Ground, Heads, ground, ground_at, is_of};
+use crate::ledger::judge::Member;
+use crate::ledger::signers::{Basis, Frozen, InForce, Signers, signers};
 use crate::ledger::step::{Sights, Step};
 use crate::state::HeadRecord;
 
@@ -34,54 +37,130 @@ pub struct Replica {
     pub chains: BTreeMap<PublicKey, Entries>,
     /// Maps of heads, by root.
     pub maps: BTreeMap<Digest, Leaves>,
+    /// The classes of these maps.
+    pub classes: BTreeMap<Digest, Vec<ClassLeaf>>,
+    /// Keys of every set to which signatures lead, and of the recovery set.
+    keys: BTreeSet<PublicKey>,
 }
 
 impl Replica {
     pub fn new(founding: &Founding, floor: Option<SignersRef>) -> Self {
+        let basis = Basis::of(founding, floor);
+        let keys = basis.first.quorum.keys().into_iter().chain(basis.recovery.keys()).collect();
         Self {
             org: founding.id,
-            basis: Basis::of(founding, floor),
+            basis,
+            keys,
             steps: BTreeMap::new(),
             sights: Sights::new(),
             heads: Heads::new(),
             objects: BTreeMap::new(),
             chains: BTreeMap::new(),
             maps: BTreeMap::new(),
+            classes: BTreeMap::new(),
         }
     }
 
-    /// Takes whatever it is. Signatures on the same bytes add up.
+    /// Takes whatever it is, and what it carries. Signatures on the same bytes add up.
     pub fn take(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
         match envelope.kind() {
-            Head::KIND => self.take_head(envelope)?,
-            Succession::KIND | Recovery::KIND => self.take_step(envelope)?,
+            Head::KIND => self.take_head(envelope, now),
+            Succession::KIND | Recovery::KIND => self.take_step(envelope, now),
             Entry::KIND => {
                 let signed = SignedEntry::open(self.org, envelope.clone())?;
-                self.chains.entry(signed.entry.voice).or_default().insert(signed.digest, signed);
+                self.take_entry(&signed, now);
+                Ok(())
             }
             _ => {
-                let known = self.signer_keys();
-                let object = self.objects.entry(envelope.digest()).or_insert_with(|| unsigned(envelope));
-                object.merge_holding(envelope, &known);
+                self.take_object(envelope);
+                Ok(())
             }
         }
-        self.look(now);
+    }
+
+    /// What it carries counts or not by itself: who brought it says nothing.
+    pub fn take_entry(&mut self, signed: &SignedEntry, now: Timestamp) {
+        self.take_written(Written::read(self.org, signed));
+        self.take_carried(&signed.entry.action, now);
+    }
+
+    pub(crate) fn take_carried(&mut self, action: &Action, now: Timestamp) {
+        for carried in carried(action) {
+            // What cannot be read is nothing.
+            if carried.kind() != Entry::KIND {
+                let _unread = self.take(carried, now);
+            }
+        }
+    }
+
+    pub fn take_written(&mut self, written: Written) {
+        self.chains.entry(written.voice).or_default().insert(written.digest, written);
+    }
+
+    /// From one's own disk, which has since when steps are in sight. Signatures are checked again: the disk has entries as they came,
+    /// with whatever else somebody put into them.
+    pub fn remember(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
+        match envelope.kind() {
+            Head::KIND => {
+                let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
+                let record = self.heads.entry(digest);
+                let record = record.or_insert_with(|| HeadRecord { digest, envelope: unsigned(envelope), head });
+                if record.envelope != *envelope {
+                    record.envelope.merge_holding(envelope, &self.keys);
+                }
+            }
+            Succession::KIND | Recovery::KIND => {
+                let step = Step::read(self.org, &unsigned(envelope))?;
+                let step = self.steps.entry(step.digest).or_insert(step);
+                if step.envelope != *envelope {
+                    step.envelope.merge_holding(envelope, &self.keys);
+                    self.know_keys();
+                }
+            }
+            _ => self.take_object(envelope),
+        }
         Ok(())
     }
 
-    fn take_head(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
+    /// The same for an entry, with what it carries.
+    pub fn remember_entry(&mut self, signed: &SignedEntry) {
+        self.take_written(Written::read(self.org, signed));
+        for carried in carried(&signed.entry.action) {
+            let _unread = self.remember(carried);
+        }
+    }
+
+    fn know_keys(&mut self) {
+        let sets = self.sets().into_iter().flat_map(|set| set.quorum.keys());
+        self.keys = sets.chain(self.basis.recovery.keys()).collect();
+    }
+
+    fn take_object(&mut self, envelope: &Envelope) {
+        let object = self.objects.entry(envelope.digest()).or_insert_with(|| unsigned(envelope));
+        if object != envelope {
+            object.merge_holding(envelope, &self.keys);
+        }
+    }
+
+    fn take_head(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
         let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
-        let known = self.signer_keys();
         let record = self.heads.entry(digest);
         let record = record.or_insert_with(|| HeadRecord { digest, envelope: unsigned(envelope), head });
-        record.envelope.merge_holding(envelope, &known);
+        if record.envelope != *envelope {
+            record.envelope.merge_holding(envelope, &self.keys);
+            self.look(now);
+        }
         Ok(())
     }
 
-    fn take_step(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
-        let (known, bare) = (self.signer_keys(), unsigned(envelope));
-        let step = Step::read(self.org, &bare)?;
-        self.steps.entry(step.digest).or_insert(step).envelope.merge_holding(envelope, &known);
+    fn take_step(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
+        let step = Step::read(self.org, &unsigned(envelope))?;
+        let step = self.steps.entry(step.digest).or_insert(step);
+        if step.envelope != *envelope {
+            step.envelope.merge_holding(envelope, &self.keys);
+            self.know_keys();
+            self.look(now);
+        }
         Ok(())
     }
 
@@ -98,7 +177,10 @@ impl Replica {
     fn look(&mut self, now: Timestamp) {
         let sets = self.sets();
         loop {
-            let further: BTreeSet<Digest> = self.seen_steps().flat_map(Step::follows).collect();
+            // A recovery waits: until then its set would stand on no head, if it has signed none either.
+            let leads_on =
+                |step: &&Step| step.word == Word::Signers || self.heads.values().any(|record| is_of(record, &step.to));
+            let further: BTreeSet<Digest> = self.seen_steps().filter(leads_on).flat_map(Step::follows).collect();
             let fresh = |step: &&Step| {
                 let stands = step.head.is_some_and(|head| self.heads.contains_key(&head))
                     || self.heads.values().any(|record| is_of(record, &step.to))
@@ -132,11 +214,6 @@ impl Replica {
         }
     }
 
-    fn signer_keys(&self) -> BTreeSet<PublicKey> {
-        let sets = self.sets().into_iter().flat_map(|set| set.quorum.keys());
-        sets.chain(self.basis.recovery.keys()).collect()
-    }
-
     /// A delay that began before the keys had signed would be nobody's.
     fn is_signed(&self, step: &Step, sets: &[SignerSet]) -> bool {
         match step.word {
@@ -165,11 +242,41 @@ impl Replica {
         Ok(self.fold(&self.ground(now)?))
     }
 
+    /// Admissions that no head lists and that counted by the set before, on the head that stands in for the set in force:
+    /// whoever signs its first head takes them over, or they wait.
+    pub fn left_by_the_set_before(&self, now: Timestamp) -> BTreeMap<NodeName, Digest> {
+        let Signers::InForce(in_force) = self.signers(now) else { return BTreeMap::new() };
+        let Some((_, path)) = in_force.path.split_last() else { return BTreeMap::new() };
+        let set = path.last().and_then(|step| self.steps.get(step)).map_or(&self.basis.first, |step| &step.to);
+        let before = InForce { set: set.clone(), path: path.to_vec(), stands_in: None, ..in_force.clone() };
+        let before = self.fold(&ground_at(self.org, &before, in_force.stands_in, &self.heads));
+        let unlisted = before.members.into_iter().filter(|(_, it)| it.member != Member::Listed);
+        unlisted.map(|(name, it)| (name, it.admission)).collect()
+    }
+
+    /// Claims to which a signer of the set in force said no.
+    pub fn denied(&self, ground: &Ground) -> BTreeSet<Digest> {
+        let decisions = self.objects.values().filter(|object| object.kind() == Decision::KIND);
+        decisions.filter_map(|object| says_no(object, ground)).collect()
+    }
+
     pub fn fold(&self, ground: &Ground) -> State {
-        let denied = |claim: Digest| self.objects.values().any(|object| says_no(object, claim, ground));
+        let denied = self.denied(ground);
         let leaves = ground.head().and_then(|head| head.members).and_then(|root| self.maps.get(&root));
         fold(ground, Holdings { leaves, chains: &self.chains, objects: &self.objects, denied: &denied })
     }
+}
+
+/// What operators signed, inside an entry.
+pub fn carried(action: &Action) -> impl Iterator<Item = &Envelope> {
+    let (first, more) = match action {
+        Action::NodeAdmit { claim, invite, approval } => {
+            (Some(claim).filter(|_| invite.is_none()), [invite.as_ref(), approval.as_ref()])
+        }
+        Action::Take { envelope } => (Some(envelope), [None, None]),
+        Action::NodeJoin { .. } | Action::NodeLeave { .. } => (None, [None, None]),
+    };
+    first.into_iter().chain(more.into_iter().flatten())
 }
 
 fn unsigned(envelope: &Envelope) -> Envelope {

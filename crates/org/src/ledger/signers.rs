@@ -53,14 +53,56 @@ pub struct InForce {
     pub below_floor: bool,
 }
 
+/// What became of a step here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stance {
+    Taken,
+    Waits { until: Timestamp },
+    NotTaken,
+}
+
+impl Signers {
+    pub fn stance_of(&self, step: Digest) -> Stance {
+        let (path, pending) = match self {
+            Self::InForce(in_force) => (&in_force.path, &in_force.pending),
+            Self::Frozen(frozen) => (&frozen.path, &frozen.pending),
+        };
+        if path.contains(&step) {
+            return Stance::Taken;
+        }
+        let until = pending.iter().find(|(digest, _)| *digest == step).map(|(_, until)| *until);
+        until.map_or(Stance::NotTaken, |until| Stance::Waits { until })
+    }
+}
+
+impl InForce {
+    /// What was so before two sets claimed one place.
+    pub fn before(frozen: &Frozen) -> Self {
+        Self {
+            set: frozen.last.clone(),
+            since: None,
+            path: frozen.path.clone(),
+            stands_in: frozen.stands_in,
+            pending: Vec::new(),
+            late: BTreeSet::new(),
+            below_floor: false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frozen {
     /// The last set that nobody contests.
     pub last: SignerSet,
     pub rivals: Vec<SignerSet>,
     pub since: Timestamp,
+    /// The steps from the first set to that one, and the head that stands in until it has signed one.
+    pub path: Vec<Digest>,
+    pub stands_in: Option<Digest>,
     /// Ways out that wait, and when each takes effect.
     pub pending: Vec<(Digest, Timestamp)>,
+    /// The head that the first of the rivals names: what runs, runs by it.
+    pub named: Option<Digest>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,7 +161,7 @@ pub fn signers(basis: &Basis, steps: &[Step], sights: &Sights, now: Timestamp) -
         match walk.next() {
             Next::Step(step, at) => walk.take(step, at),
             Next::Stay(pending) => return Signers::InForce(walk.rest(pending)),
-            Next::Freeze(frozen) => return Signers::Frozen(frozen),
+            Next::Freeze(frozen) => return Signers::Frozen(*frozen),
         }
     }
 }
@@ -127,7 +169,7 @@ pub fn signers(basis: &Basis, steps: &[Step], sights: &Sights, now: Timestamp) -
 enum Next<'a> {
     Step(&'a Step, Timestamp),
     Stay(Vec<(Digest, Timestamp)>),
-    Freeze(Frozen),
+    Freeze(Box<Frozen>),
 }
 
 impl<'a> Walk<'a> {
@@ -258,7 +300,8 @@ impl<'a> Walk<'a> {
         }
         let pending = ways.iter().map(|it| (it.step.digest, it.at)).collect();
         let rivals = rivals.into_iter().map(|step| step.to.clone()).collect();
-        Next::Freeze(Frozen { last: self.at.clone(), rivals, since, pending })
+        let (last, path, stands_in) = (self.at.clone(), self.path.clone(), self.stands_in);
+        Next::Freeze(Box::new(Frozen { last, rivals, since, path, stands_in, pending, named: winner.step.head }))
     }
 
     /// A set that every rival's threshold signed leads out at once; a recovery after its delay.

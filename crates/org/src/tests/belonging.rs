@@ -2,70 +2,76 @@
 
 use identity::id::Serial;
 use identity::key::Sign as _;
-use identity::signers::{Quorum, Signer};
+use identity::signers::{Quorum, Signer, SignerSet};
 use identity::verifier::BelievedSvid;
 
+use super::world::{HERE, Site, invited};
+use crate::ledger::draft::Wish;
+use crate::ledger::tests::world::{Org, day, ed, invite, key, machine, node};
 use crate::member::Member;
 use crate::refusal::Refusal;
-use crate::state::Void;
-use crate::tests::world::{NOW, World, ed, node, node_key};
 
-fn svid(n: u8, name: &str) -> BelievedSvid {
+fn svid(key: &str, name: &str) -> BelievedSvid {
     BelievedSvid {
         principal: format!("spiffe://harbor/node/{name}").parse().unwrap(),
         node: node(name),
-        node_key: node_key(n).public(),
+        node_key: machine(key).public(),
         serial: Serial([1; 16]),
-        not_after: NOW,
-        issued_by: node("gw-1"),
+        not_after: day(9),
+        issued_by: node(HERE),
     }
 }
 
-fn world() -> World {
-    let mut world = World::new(1, &["ann"]);
-    world.invite("ann", 1, [9, 9]);
-    world.share();
-    world.admit("gw-1", 1, 1, "web-1");
-    world.admit("gw-1", 2, 1, "web-2");
-    world
+fn recognized(site: &Site, key: &str, name: &str) -> Result<(), Refusal> {
+    Member::recognize(&site.state, svid(key, name)).map(drop)
+}
+
+/// `k1` is `web-1` and `k2` is `web-2`.
+fn settled() -> (Org, Site) {
+    let (org, mut site) = invited(&[invite("i", &["*"], &[(HERE, 9)], 20)]);
+    for (key, name) in [("k1", "web-1"), ("k2", "web-2")] {
+        site.admit((HERE, 1), &org.claim((key, name), &site.invite("i").envelope, None)).unwrap();
+    }
+    (org, site)
 }
 
 #[test]
 fn a_member_is_an_svid_and_an_admission_of_one_node() {
-    let world = world();
-    assert!(Member::recognize(world.view("gw-1"), svid(1, "web-1")).is_ok());
+    assert_eq!(recognized(&settled().1, "k1", "web-1"), Ok(()));
 }
 
 #[test]
 fn a_member_with_a_stolen_issuing_key_cannot_take_anothers_name() {
     // The SVID names web-1 and is bound by a node key that really is admitted, but as web-2.
-    let world = world();
-    assert_eq!(Member::recognize(world.view("gw-1"), svid(2, "web-1")), Err(Refusal::NotAdmitted));
+    assert_eq!(recognized(&settled().1, "k2", "web-1"), Err(Refusal::NotAdmitted));
 }
 
 #[test]
 fn an_svid_without_an_admission_is_nobody() {
-    let world = world();
-    assert_eq!(Member::recognize(world.view("gw-1"), svid(7, "web-7")), Err(Refusal::NotAdmitted));
+    assert_eq!(recognized(&settled().1, "k7", "web-7"), Err(Refusal::NotAdmitted));
 }
 
 #[test]
-fn a_revoked_machine_is_no_member() {
-    let mut world = world();
-    world.share();
-    world.revoke_node("ann", 1);
-    world.share();
-    assert_eq!(Member::recognize(world.view("gw-1"), svid(1, "web-1")), Err(Refusal::KeyRevoked));
+fn a_revoked_machine_is_no_member_and_neither_is_one_that_left_or_waits() {
+    let (org, mut site) = settled();
+    site.publish(&org, (1, &["ann"]), &Wish { revoke_keys: vec![key("k1")], ..Wish::default() });
+    assert_eq!(recognized(&site, "k1", "web-1"), Err(Refusal::KeyRevoked));
+    site.leave(&org, (HERE, 1), ("k2", "web-2"));
+    assert_eq!(recognized(&site, "k2", "web-2"), Err(Refusal::KeyLeft));
+    let (org, mut site) = settled();
+    let id = super::world::invite_id("i");
+    site.publish(&org, (1, &["ann"]), &Wish { revoke_invites: vec![id], drop: vec![node("web-1")], ..Wish::default() });
+    assert_eq!(recognized(&site, "k1", "web-1"), Err(Refusal::Waiting));
+    assert_eq!(recognized(&site, "k2", "web-2"), Ok(()), "it has a leaf");
 }
 
 #[test]
 fn a_signers_name_stands_for_one_key_for_ever() {
-    let mut world = World::new(1, &["ann", "ben"]);
-    let renamed = Signer { name: "ann".parse().unwrap(), key: ed("somebody else").public() };
-    let ben = Signer { name: "ben".parse().unwrap(), key: ed("ben").public() };
-    let install = world.install("ben", Quorum::new(1, vec![renamed, ben]).unwrap(), &["ben"], &["ben"]);
-    let entry = world.append("ben", install);
-    world.share();
-    assert!(matches!(world.view("gw-1").void.get(&entry.digest), Some(Void::BadObject(_))));
-    assert_eq!(world.view("gw-1").signer_set().version, 1);
+    let (org, mut site) = settled();
+    site.install(&org, 1, (2, &["ben"]), &["ann"]);
+    let signer = |name: &str, key: &str| Signer { name: name.parse().unwrap(), key: ed(key).public() };
+    let next = |signers: Vec<Signer>| SignerSet::later(org.founding.id, 3, Quorum::new(1, signers).unwrap());
+    let renamed = next(vec![signer("ann", "somebody else"), signer("ben", "ben")]);
+    assert_eq!(site.state.name_taken(&renamed).map(ToString::to_string).as_deref(), Some("ann"));
+    assert_eq!(site.state.name_taken(&next(vec![signer("ben", "ben"), signer("cat", "cat")])), None);
 }

@@ -1,103 +1,84 @@
-//! What a gateway seals itself is what everybody else's check finds, and nothing else is spared that check.
+//! What a gateway grants itself is what everybody else reads, and nothing else is spared the reading.
 
 use identity::envelope::Envelope;
-use identity::id::InviteId;
 use identity::key::Sign;
 
-use super::world::{NOW, World, ed, node, node_key};
-use crate::admission::{Admission, BadAdmission};
+use super::world::{HERE, Site, invited, said};
+use crate::admission::ClaimAuthority;
 use crate::enroll::Verdict;
-use crate::entry::{Action, SignedEntry};
+use crate::entry::Action;
 use crate::grant::{Granted, KnownInvite, ProvenClaim};
-use crate::state::Void;
+use crate::ledger::chain::Written;
+use crate::ledger::evidence::BadEvidence;
+use crate::ledger::tests::world::{Org, claim, day, ed, invite, machine};
+use crate::take::NotTaken;
 
-fn invited() -> World {
-    let mut world = World::new(1, &["ann"]);
-    world.invite("ann", 1, [2, 1]);
-    world.invite("ann", 2, [2, 1]);
-    world.share();
-    world
+fn settled() -> (Org, Site) {
+    invited(&["i", "j"].map(|id| invite(id, &["*"], &[(HERE, 2)], 20)))
 }
 
-fn signed_claim(world: &World, n: u8, invite: u8, hands: &[&dyn Sign]) -> Envelope {
-    let mut claim = Envelope::seal(Some(world.founding.id), &World::claim(n, invite, "web")).unwrap();
+fn claimed(org: &Org, hands: &[&dyn Sign]) -> Envelope {
+    let mut envelope = org.seal(&claim("k1", "web", ClaimAuthority::Invite(super::world::invite_id("i"))), &[]);
     for hand in hands {
-        claim.sign(*hand).unwrap();
+        envelope.sign(*hand).unwrap();
     }
-    claim
+    envelope
 }
 
-fn proven(world: &World, n: u8, invite: u8) -> ProvenClaim {
-    let key = ed(&format!("invite {invite}"));
-    let claim = signed_claim(world, n, invite, &[&key, &node_key(n)]);
-    ProvenClaim::check(claim, world.founding.id, &known(world, invite)).unwrap()
+fn known(site: &Site, id: &str) -> KnownInvite {
+    KnownInvite::from(&Verdict::Admit { invite: site.invite(id), approval: None })
 }
 
-fn known(world: &World, invite: u8) -> KnownInvite {
-    let invite = world.view("gw-1").invite(InviteId([invite; 16])).unwrap().1;
-    KnownInvite::from(&Verdict::Admit { invite, approval: None })
-}
-
-fn granted(world: &World, n: u8) -> Granted {
-    let by = (&node("gw-1"), &ed("gw-1") as &dyn Sign);
-    Granted::seal(world.founding.id, proven(world, n, 1), known(world, 1), by, NOW).unwrap()
-}
-
-fn entry(world: &World, admission: Envelope) -> SignedEntry {
-    world.signed(&world.draft("gw-1", Action::NodeAdmit { admission }), "gw-1")
+fn granted(org: &Org, site: &Site) -> Granted {
+    let claim = claimed(org, &[&ed("i"), machine("k1").as_ref()]);
+    let proven = ProvenClaim::check(claim, org.founding.id, &known(site, "i")).unwrap();
+    Granted::new(proven, known(site, "i")).unwrap()
 }
 
 #[test]
-fn what_is_sealed_passes_the_check_and_has_the_same_effect() {
-    let world = invited();
-    let granted = granted(&world, 1);
-    let sets = [world.signers("gw-1").clone()];
-    let voice = ed("gw-1").public();
-    let checked = Admission::check(granted.envelope(), world.founding.id, voice, &sets).unwrap();
-    assert_eq!(granted.admitted(granted.envelope(), voice), Some(checked));
-    let signed = entry(&world, granted.envelope().clone());
-    let (mut by_grant, mut by_check) = (world.view("gw-1").clone(), world.view("gw-1").clone());
-    assert_eq!(by_grant.apply_granted(&signed, &granted), Ok(Ok(())));
-    assert_eq!(by_check.apply(&signed), Ok(Ok(())));
-    assert_eq!(by_grant, by_check);
+fn what_is_granted_reads_the_same_and_has_the_same_effect() {
+    let (org, site) = settled();
+    let granted = granted(&org, &site);
+    let signed = site.draft((HERE, 1), granted.action().clone());
+    assert_eq!(granted.written(&signed), Some(Written::read(org.founding.id, &signed)));
+    let (mut by_grant, mut by_reading, mut told) = (site.state.clone(), site.state.clone(), site.state.clone());
+    by_grant.take_own(&signed, Some(&granted), day(1)).unwrap();
+    by_reading.take_own(&signed, None, day(1)).unwrap();
+    told.take(&signed.envelope, day(1)).unwrap();
+    told.conclude(day(1));
+    assert_eq!(said(&by_grant), said(&by_reading));
+    assert_eq!(said(&by_grant), said(&told));
+    // Once more, it is out of turn.
+    assert_eq!(by_grant.take_own(&signed, Some(&granted), day(1)), Err(NotTaken::OutOfTurn));
 }
 
 #[test]
-fn a_grant_spares_no_other_bytes_the_check() {
-    let world = invited();
-    let granted = granted(&world, 1);
+fn a_grant_spares_no_other_bytes_the_reading() {
+    let (org, site) = settled();
+    let granted = granted(&org, &site);
     // The same claim, but no invite's key has signed it.
-    let forged = Admission {
-        claim: signed_claim(&world, 1, 1, &[&node_key(1)]),
-        invite: Some(world.invites[&1].clone()),
-        approval: None,
-        gateway: node("gw-1"),
-        at: NOW,
-    };
-    let signed = entry(&world, world.sealed(&forged, &["gw-1"]));
-    let found = world.view("gw-1").clone().apply_granted(&signed, &granted);
-    assert!(matches!(found, Ok(Err(Void::BadObject(_)))), "{found:?}");
-    assert_eq!(granted.admitted(granted.envelope(), ed("gw-2").public()), None, "another's voice");
+    let invite = Some(site.invite("i").envelope.clone());
+    let forged = Action::NodeAdmit { claim: claimed(&org, &[machine("k1").as_ref()]), invite, approval: None };
+    let signed = site.draft((HERE, 1), forged);
+    assert_eq!(granted.written(&signed), None);
+    let mut state = site.state.clone();
+    assert!(state.take_own(&signed, Some(&granted), day(1)).is_err());
+    assert_eq!(said(&state), said(&site.state));
 }
 
 #[test]
-fn a_claim_is_proven_by_both_keys_and_sealed_only_under_its_own_invite() {
-    let world = invited();
-    let (org, key) = (world.founding.id, ed("invite 1"));
-    for hands in [&[&key as &dyn Sign] as &[&dyn Sign], &[&node_key(1)], &[&node_key(1), &ed("invite 2")]] {
-        assert!(ProvenClaim::check(signed_claim(&world, 1, 1, hands), org, &known(&world, 1)).is_err());
+fn a_claim_is_proven_by_both_keys_and_granted_only_under_its_own_invite() {
+    let (org, site) = settled();
+    let (id, secret, own) = (org.founding.id, ed("i"), machine("k1"));
+    let wrong: [&[&dyn Sign]; 3] = [&[&secret], &[own.as_ref()], &[own.as_ref(), &ed("j")]];
+    for hands in wrong {
+        assert!(ProvenClaim::check(claimed(&org, hands), id, &known(&site, "i")).is_err());
     }
-    let by = (&node("gw-1"), &ed("gw-1") as &dyn Sign);
-    let other_invite = Granted::seal(org, proven(&world, 1, 1), known(&world, 2), by, NOW);
-    assert_eq!(other_invite, Err(BadAdmission::BeyondInvite));
-    // Signed by the key of invite 2, while the claim names invite 1.
-    let crossed = signed_claim(&world, 1, 1, &[&ed("invite 2"), &node_key(1)]);
-    let crossed = ProvenClaim::check(crossed, org, &known(&world, 2)).unwrap();
-    for invite in [1, 2] {
-        let found = Granted::seal(org, crossed.clone(), known(&world, invite), by, NOW);
-        assert_eq!(found, Err(BadAdmission::BeyondInvite));
+    let proven = ProvenClaim::check(claimed(&org, &[&secret, own.as_ref()]), id, &known(&site, "i")).unwrap();
+    assert_eq!(Granted::new(proven, known(&site, "j")), Err(BadEvidence::NoAuthority));
+    // Signed by the key of the invite `j`, while the claim names `i`: nobody else would read it so.
+    let crossed = ProvenClaim::check(claimed(&org, &[&ed("j"), own.as_ref()]), id, &known(&site, "j")).unwrap();
+    for invite in ["i", "j"] {
+        assert_eq!(Granted::new(crossed.clone(), known(&site, invite)), Err(BadEvidence::NoAuthority), "{invite}");
     }
-    let late =
-        Granted::seal(org, proven(&world, 1, 1), known(&world, 1), by, NOW + identity::time::Seconds::DAY.times(400));
-    assert_eq!(late, Err(BadAdmission::BeyondInvite));
 }

@@ -6,26 +6,30 @@ use identity::bundle::{Identity, Roots};
 use identity::certificate::{Validity, key_id, make_request, read_request};
 use identity::envelope::Envelope;
 use identity::head::Head;
-use identity::id::{Digest, Serial};
+use identity::id::{Correlation, Digest, Serial};
 use identity::key::Sign as _;
-use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key as place_of};
+use identity::members::{Leaf, Listing, MembersMap, node_key as place_of};
 use identity::principal::{OrgName, Principal};
 use identity::signers::SignerSet;
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use identity::verifier::{ProvenSvid, Side, Standard};
 
-use super::world::{NOW, World, ed, node, node_key, quorum};
-use crate::admission::{Admission, Claim, ClaimAuthority};
-use crate::invite::{Invite, Right, Uses};
+use crate::admission::{Claim, ClaimAuthority};
+use crate::approve::{Decision, Verdict};
+use crate::entry::{Action, SignedEntry, Under};
 use crate::ledger::counts::NotCounted;
+use crate::ledger::evidence::BadEvidence;
 use crate::ledger::ground::Ground;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::world::{self, FRESH, Org, day, ed, machine, node, quorum};
 use crate::peer::{Company, NotAPeer, Peer, Presented};
 use crate::state::HeadRecord;
 
-/// An org as a machine knows it that met nobody yet: set 1 is `ann`, and one gateway, `gw-1`, was taken over.
+const NOW: Timestamp = day(1);
+
+/// An org as a machine knows it that met nobody yet: set 1 is `ann`, and one gateway, `g1`, was taken over.
 struct Harbor {
-    world: World,
+    org: Org,
     name: OrgName,
     root: Authority<Identity>,
     issuer: Authority<Identity>,
@@ -35,23 +39,24 @@ struct Harbor {
     leaves: Vec<Leaf>,
 }
 
-fn leaf(name: &str, n: u8) -> Leaf {
-    let (node_key, admission) = (node_key(n).public().digest(), Digest([9; 32]));
-    Leaf::Node(NodeLeaf { name: node(name), node_key, admission, manifest: Digest([0; 32]) })
+fn leaf(name: &str, key: &str) -> Leaf {
+    Leaf::Node(world::leaf(name, key))
 }
 
 impl Harbor {
     fn new() -> Self {
-        let world = World::new(1, &["ann"]);
+        let org = Org::new(1, &["ann"]);
         let name: OrgName = "harbor".parse().unwrap();
         let year = Validity::from_now(NOW, Seconds::DAY.times(365));
-        let root: Authority<Identity> = Authority::root(&name, &node_key(100), Serial([1; 16]), year).unwrap();
-        let issuer = root.certify_issuer((&name, &node("gw-1")), &node_key(101), Serial([2; 16]), year).unwrap();
-        let set = world.founding.first_signers();
-        let mut head = world.next_head("ann");
+        let root: Authority<Identity> =
+            Authority::root(&name, machine("root").as_ref(), Serial([1; 16]), year).unwrap();
+        let issuer =
+            root.certify_issuer((&name, &node("g1")), machine("issuer").as_ref(), Serial([2; 16]), year).unwrap();
+        let (set, mut head) = (org.set(), org.body(&org.first));
+        head.version = 2;
         head.mandates[0].identity_issuer = issuer.key_id();
-        let mut harbor = Self { world, name, root, issuer, set, head, by: "ann", leaves: Vec::new() };
-        harbor.list(vec![leaf("alpha", 3), leaf("beta", 4)]);
+        let mut harbor = Self { org, name, root, issuer, set, head, by: "ann", leaves: Vec::new() };
+        harbor.list(vec![leaf("alpha", "k3"), leaf("beta", "k4")]);
         harbor
     }
 
@@ -65,7 +70,7 @@ impl Harbor {
     }
 
     fn envelope(&self) -> Envelope {
-        self.world.sealed(&self.head, &[self.by])
+        self.org.seal(&self.head, &[self.by])
     }
 
     /// The next head, which names the one before.
@@ -79,7 +84,7 @@ impl Harbor {
 
     /// `ann` is replaced by `bob`.
     fn replace_signer(&mut self) {
-        self.set = SignerSet::later(self.world.founding.id, 2, quorum(1, &["bob"]));
+        self.set = SignerSet::later(self.org.founding.id, 2, quorum(1, &["bob"]));
         self.by = "bob";
         let signers = self.set.as_ref();
         self.publish(|head| head.signers = signers);
@@ -92,19 +97,19 @@ impl Harbor {
         });
         let (place, map) = (place_of(&node(name)), self.map());
         match found {
-            Some(leaf) => Listing::Own { leaf, path: map.prove(place).unwrap() },
+            Some(leaf) => Listing::Own { leaf, path: map.prove(place).unwrap(), class: None },
             None => Listing::Unlisted { absence: map.prove_absence(place).unwrap() },
         }
     }
 
-    /// An SVID for the name, by the issuing key of the gateway that was taken over, bound by node key `n`.
-    fn meet(&self, name: &str, n: u8, presented: &Presented) -> Result<Peer, NotAPeer> {
-        let (who, org) = (Principal::node(&self.name, &node(name)), self.world.founding.id);
-        let (svid_key, validity) = (node_key(67), Validity::from_now(NOW, Seconds::HOUR));
+    /// An SVID for the name, by the issuing key of the gateway that was taken over, bound by this node key.
+    fn meet(&self, name: &str, key: &str, presented: &Presented) -> Result<Peer, NotAPeer> {
+        let (who, org) = (Principal::node(&self.name, &node(name)), self.org.founding.id);
+        let (svid_key, validity) = (machine("svid"), Validity::from_now(NOW, Seconds::HOUR));
         let (id, not_after) = (key_id(svid_key.public()).unwrap(), validity.not_after);
         let terms = Terms { org, principal: &who, node: &node(name), svid_key: id, not_after };
-        let binding = terms.sign(&node_key(n)).unwrap();
-        let request = read_request(&make_request(&svid_key).unwrap()).unwrap();
+        let binding = terms.sign(machine(key).as_ref()).unwrap();
+        let request = read_request(&make_request(svid_key.as_ref()).unwrap()).unwrap();
         let svid = self.issuer.issue_svid(&who, (&request, &binding), Serial([3; 16]), validity).unwrap();
         let chain = [svid, self.issuer.certificate().clone()];
         let roots = Roots::<Identity>::from_certificates(vec![self.root.certificate().clone()]);
@@ -119,46 +124,45 @@ impl Harbor {
         Presented { by: self.envelope(), listing: Some(self.own(name)), admission }
     }
 
-    /// One use at `gw-1`, for these names.
+    /// One use at `g1`, for these names.
     fn invite(&self, names: &str, by: &str) -> Envelope {
-        let body = Invite {
-            names: vec![names.parse().unwrap()],
-            rights: vec![Right { gateway: node("gw-1"), voice: Some(ed("gw-1").public()), uses: Uses::Limited(1) }],
-            ..self.world.invite_body("ann", 1, [1, 0])
-        };
-        self.world.sealed(&body, &[by])
+        self.org.invite("i", &[names], &[("g1", 1)], (END, &[by]))
     }
 
-    fn admission(&self, claim: &Claim, by: &[&str], invite: Option<Envelope>) -> Envelope {
-        let mut claim_envelope = self.world.sealed(claim, by);
-        for n in [3, 9] {
-            if node_key(n).public() == claim.node_key {
-                claim_envelope.sign(&node_key(n)).unwrap();
-            }
-        }
-        let body = Admission { claim: claim_envelope, invite, approval: None, gateway: node("gw-1"), at: NOW };
-        self.world.sealed(&body, &["gw-1"])
+    /// An entry of the gateway that was taken over.
+    fn admission(&self, claim: &Claim, by: &[&str], invite: Option<Envelope>, approval: Option<Envelope>) -> Envelope {
+        let claim = self.org.seal(claim, by).signed(machine("k9").as_ref()).unwrap();
+        let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (NOW, Correlation([0; 8])));
+        let action = Action::NodeAdmit { claim, invite, approval };
+        SignedEntry::write(self.org.founding.id, None, (&ed("g1"), under), when, action).unwrap().envelope
     }
 
     fn admitted(&self, name: &str, names: &str, by: &str) -> Envelope {
-        self.admission(&World::claim(9, 1, name), &["invite 1"], Some(self.invite(names, by)))
+        self.admission(&invited(name), &["i"], Some(self.invite(names, by)), None)
     }
+}
+
+/// Until this day the invite is good.
+const END: u64 = 3;
+
+fn invited(name: &str) -> Claim {
+    world::claim("k9", name, ClaimAuthority::Invite(super::world::invite_id("i")))
 }
 
 #[test]
 fn a_listed_machine_is_believed_by_the_newest_head_and_by_those_that_it_names() {
     let mut harbor = Harbor::new();
     let early = harbor.shown("alpha", None);
-    harbor.meet("alpha", 3, &early).unwrap();
+    harbor.meet("alpha", "k3", &early).unwrap();
     harbor.publish(|_| {});
-    harbor.meet("alpha", 3, &early).unwrap();
-    harbor.meet("alpha", 3, &harbor.shown("alpha", None)).unwrap();
+    harbor.meet("alpha", "k3", &early).unwrap();
+    harbor.meet("alpha", "k3", &harbor.shown("alpha", None)).unwrap();
     harbor.publish(|head| head.recent.clear());
-    let found = harbor.meet("alpha", 3, &early).map(drop);
+    let found = harbor.meet("alpha", "k3", &early).map(drop);
     assert_eq!(found, Err(NotAPeer::TooOld { found: 2, known: 4 }));
     // One that is not known here yet: the newer side hands its head over first.
     let older = Harbor::new();
-    let found = older.meet("alpha", 3, &harbor.shown("alpha", None)).map(drop);
+    let found = older.meet("alpha", "k3", &harbor.shown("alpha", None)).map(drop);
     assert_eq!(found, Err(NotAPeer::FromLater { found: 4 }));
 }
 
@@ -169,58 +173,57 @@ fn a_replaced_signer_forges_no_old_head() {
     let (early, true_leaves) = (harbor.head.clone(), harbor.leaves.clone());
     harbor.replace_signer();
     let mut thief = Harbor::new();
-    thief.list(vec![leaf("alpha", 66)]);
+    thief.list(vec![leaf("alpha", "k66")]);
     thief.head.recent = Vec::new();
     for version in [1, 2, early.version, 9] {
         thief.head.version = version;
-        let found = harbor.meet("alpha", 66, &thief.shown("alpha", None)).map(drop);
+        let found = harbor.meet("alpha", "k66", &thief.shown("alpha", None)).map(drop);
         assert!(matches!(found, Err(NotAPeer::TooOld { .. } | NotAPeer::FromLater { .. })), "{version}: {found:?}");
     }
     // The honest head of that time is named by the one in force, and its path still counts.
     let mut before = Harbor::new();
     before.list(true_leaves);
-    harbor.meet("alpha", 3, &before.shown("alpha", None)).unwrap();
+    harbor.meet("alpha", "k3", &before.shown("alpha", None)).unwrap();
 }
 
 #[test]
 fn a_claim_by_signers_counts_while_they_sign_and_not_for_ever() {
     let mut harbor = Harbor::new();
-    let day = Some(NOW + Seconds::DAY);
-    let claim = Claim { authority: ClaimAuthority::Signers, until: day, ..World::claim(9, 1, "payroll") };
-    let admission = harbor.admission(&claim, &["ann"], None);
-    harbor.meet("payroll", 9, &harbor.shown("payroll", Some(admission.clone()))).unwrap();
+    let until = Some(day(2));
+    let claim = Claim { until, ..world::claim("k9", "payroll", ClaimAuthority::Signers) };
+    let admission = harbor.admission(&claim, &["ann"], None, None);
+    harbor.meet("payroll", "k9", &harbor.shown("payroll", Some(admission.clone()))).unwrap();
     let endless = Claim { until: None, ..claim.clone() };
-    let endless = harbor.admission(&endless, &["ann"], None);
-    let found = harbor.meet("payroll", 9, &harbor.shown("payroll", Some(endless))).map(drop);
+    let endless = harbor.admission(&endless, &["ann"], None, None);
+    let found = harbor.meet("payroll", "k9", &harbor.shown("payroll", Some(endless))).map(drop);
     assert_eq!(found, Err(NotMember::Word(NotCounted::NoEnd).into()));
     harbor.replace_signer();
-    let found = harbor.meet("payroll", 9, &harbor.shown("payroll", Some(admission))).map(drop);
+    let found = harbor.meet("payroll", "k9", &harbor.shown("payroll", Some(admission))).map(drop);
     let not_signed = NotCounted::NotSigned { found: 0, needed: 1 };
     assert_eq!(found, Err(NotMember::Word(not_signed).into()));
     // Signed anew by those of now, the same claim counts again.
-    let again = harbor.admission(&claim, &["ann", "bob"], None);
-    harbor.meet("payroll", 9, &harbor.shown("payroll", Some(again))).unwrap();
+    let again = harbor.admission(&claim, &["ann", "bob"], None, None);
+    harbor.meet("payroll", "k9", &harbor.shown("payroll", Some(again))).unwrap();
 }
 
 #[test]
 fn an_invite_counts_by_the_signers_of_now_until_it_is_over_or_revoked() {
     let mut harbor = Harbor::new();
     let papers = |harbor: &Harbor, by: &str| harbor.shown("web-7", Some(harbor.admitted("web-7", "web-*", by)));
-    harbor.meet("web-7", 9, &papers(&harbor, "ann")).unwrap();
-    let refused = |harbor: &Harbor, by: &str| harbor.meet("web-7", 9, &papers(harbor, by)).map(drop).unwrap_err();
+    harbor.meet("web-7", "k9", &papers(&harbor, "ann")).unwrap();
+    let refused = |harbor: &Harbor, by: &str| harbor.meet("web-7", "k9", &papers(harbor, by)).map(drop).unwrap_err();
     assert_eq!(refused(&harbor, "eve"), NotMember::Invite(NotCounted::NotSigned { found: 0, needed: 1 }).into());
-    let end = NOW + Seconds::DAY;
-    let fresh = harbor.head.fresh_until.since(harbor.head.issued_at);
+    let (end, fresh) = (day(END), Seconds::DAY.times(FRESH));
     // It may have been over for one `fresh` span when the head was made, and not longer.
     harbor.publish(|head| (head.issued_at, head.fresh_until) = (end + fresh - Seconds(1), end + fresh + fresh));
-    harbor.meet("web-7", 9, &papers(&harbor, "ann")).unwrap();
+    harbor.meet("web-7", "k9", &papers(&harbor, "ann")).unwrap();
     harbor.publish(|head| (head.issued_at, head.fresh_until) = (end + fresh, end + fresh + fresh));
     assert_eq!(refused(&harbor, "ann"), NotMember::Invite(NotCounted::Over { until: end }).into());
     let mut harbor = Harbor::new();
     harbor.replace_signer();
     assert_eq!(refused(&harbor, "ann"), NotMember::Invite(NotCounted::NotSigned { found: 0, needed: 1 }).into());
-    harbor.meet("web-7", 9, &papers(&harbor, "bob")).unwrap();
-    let closed = ed("gw-1").public();
+    harbor.meet("web-7", "k9", &papers(&harbor, "bob")).unwrap();
+    let closed = ed("g1").public();
     harbor.publish(|head| head.revocations.voices.extend([closed]));
     assert_eq!(refused(&harbor, "bob"), NotMember::NoMandate.into());
 }
@@ -231,35 +234,52 @@ fn a_machine_has_what_its_class_has_only_if_its_invite_speaks_of_such_names() {
     let harbor = Harbor::new();
     for (names, meant) in [("*", false), ("web-*", true), ("web-7", true)] {
         let peer =
-            harbor.meet("web-7", 9, &harbor.shown("web-7", Some(harbor.admitted("web-7", names, "ann")))).unwrap();
+            harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(harbor.admitted("web-7", names, "ann")))).unwrap();
         assert_eq!(peer.is_meant(), meant, "{names}");
     }
-    assert!(harbor.meet("alpha", 3, &harbor.shown("alpha", None)).unwrap().is_meant());
+    assert!(harbor.meet("alpha", "k3", &harbor.shown("alpha", None)).unwrap().is_meant());
 }
 
 #[test]
 fn no_admission_speaks_for_a_name_that_the_operators_gave_to_another() {
     let mut harbor = Harbor::new();
     let papers = harbor.shown("beta", Some(harbor.admitted("beta", "*", "ann")));
-    let found = harbor.meet("beta", 9, &papers).map(drop).unwrap_err();
+    let found = harbor.meet("beta", "k9", &papers).map(drop).unwrap_err();
     assert!(matches!(&found, NotAPeer::NotMember(why) if why.is_alarm()), "{found:?}");
     // Nobody else's papers help either, nor a name that was ended for good.
     let papers = harbor.shown("web-7", Some(harbor.admitted("web-8", "*", "ann")));
-    assert_eq!(harbor.meet("web-7", 9, &papers).map(drop), Err(NotMember::OtherEvidence.into()));
-    assert_eq!(harbor.meet("web-7", 9, &harbor.shown("web-7", None)).map(drop), Err(NotMember::NoAdmission.into()));
+    assert_eq!(harbor.meet("web-7", "k9", &papers).map(drop), Err(NotMember::OtherEvidence.into()));
+    assert_eq!(harbor.meet("web-7", "k9", &harbor.shown("web-7", None)).map(drop), Err(NotMember::NoAdmission.into()));
     let gone = Principal::node(&harbor.name, &node("beta"));
     harbor.publish(|head| head.revocations.principals.extend([gone]));
-    assert!(harbor.meet("beta", 4, &harbor.shown("beta", None)).is_err());
+    assert!(harbor.meet("beta", "k4", &harbor.shown("beta", None)).is_err());
 }
 
 /// A gateway that was taken over puts a yes beside an invite that asks for none: nobody looked.
 #[test]
 fn a_yes_that_nobody_signed_makes_no_machine_one_of_a_class() {
+    let (harbor, claim) = (Harbor::new(), invited("web-7"));
+    let about = harbor.org.seal(&claim, &[]).digest();
+    let said = harbor.org.seal(&Decision { about, verdict: Verdict::Approve }, &[]);
+    let admission = harbor.admission(&claim, &["i"], Some(harbor.invite("*", "ann")), Some(said));
+    assert!(!harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(admission))).unwrap().is_meant());
+}
+
+/// Nobody but its own voice writes into a chain, and nothing but an admission lets anybody in.
+#[test]
+fn an_admission_is_an_entry_that_a_mandated_voice_signed() {
     let harbor = Harbor::new();
-    let admission = harbor.admitted("web-7", "*", "ann");
-    let mut body: Admission = admission.peek(Some(harbor.world.founding.id)).unwrap();
-    let said = crate::approve::Decision { about: body.claim.digest(), verdict: crate::approve::Verdict::Approve };
-    body.approval = Some(harbor.world.sealed(&said, &[]));
-    let admission = harbor.world.sealed(&body, &["gw-1"]);
-    assert!(!harbor.meet("web-7", 9, &harbor.shown("web-7", Some(admission))).unwrap().is_meant());
+    let claim = harbor.org.seal(&invited("web-7"), &["i"]).signed(machine("k9").as_ref()).unwrap();
+    let action = Action::NodeAdmit { claim, invite: Some(harbor.invite("*", "ann")), approval: None };
+    let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (NOW, Correlation([0; 8])));
+    let write = |by: &str, action: Action| {
+        SignedEntry::write(harbor.org.founding.id, None, (&ed(by), under), when, action).unwrap()
+    };
+    let meets = |envelope: Envelope| harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(envelope))).map(drop);
+    assert_eq!(meets(write("g1", action.clone()).envelope), Ok(()));
+    assert_eq!(meets(write("g9", action.clone()).envelope), Err(NotMember::NoMandate.into()));
+    let unsigned = harbor.org.seal(&write("g1", action).entry, &["g9"]);
+    assert!(matches!(meets(unsigned), Err(NotAPeer::Admission(_))));
+    let joined = Action::NodeJoin { node_key: world::key("k9"), name: node("web-7") };
+    assert_eq!(meets(write("g1", joined).envelope), Err(BadEvidence::NotAnAdmission.into()));
 }

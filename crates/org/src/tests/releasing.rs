@@ -1,14 +1,16 @@
-//! Releases of the agent: signed by the threshold, named by a head, and what they and live invites keep.
+//! Releases of the agent: named by a head, and what they and live invites keep.
 
 use std::collections::BTreeSet;
 
+use identity::head::Cause;
 use identity::id::Digest;
 
-use super::world::{NOW, World};
-use crate::derived;
-use crate::entry::{Action, Cause};
+use super::world::{HERE, Site, invite_id};
+use crate::audit;
+use crate::entry::Action;
+use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::tests::world::{Org, Sent, day, invite};
 use crate::release::{Agent, Release};
-use crate::state::{State, Void};
 
 fn release(before: Option<&Release>, version: &str) -> Release {
     let agent = Agent {
@@ -18,81 +20,69 @@ fn release(before: Option<&Release>, version: &str) -> Release {
         size: 1,
         sha256: Digest::of(version.as_bytes()),
     };
-    Release::next(before, vec![agent], NOW)
+    Release::next(before, vec![agent], day(0))
 }
 
-/// The release by some, the head that names it by others.
-fn publish(world: &World, release: &Release, (by, head_by): (&[&str], &[&str])) -> Action {
-    let release = world.sealed(release, by);
-    let mut head = world.next_head("ann");
-    head.release = Some(release.digest());
-    Action::ReleasePublish { release, head: world.sealed(&head, head_by) }
+fn naming(org: &Org, site: &Site, release: Digest, by: &[&str]) -> Sent {
+    let Draft { mut head, leaves, .. } = draft(&site.state.replica, day(1), &Wish::default()).unwrap();
+    (head.release, head.cause) = (Some(release), Cause::ReleasePublish { number: 1 });
+    org.head(head, leaves, by)
 }
 
 #[test]
-fn a_release_counts_by_the_threshold_and_in_the_head_that_names_it() {
-    let world = World::new(2, &["ann", "ben"]);
-    let (both, one) = (&["ann", "ben"][..], &["ann"][..]);
+fn a_release_counts_in_the_head_that_names_it_and_by_the_threshold() {
+    let (org, both) = (Org::new(2, &["ann", "ben"]), &["ann", "ben"][..]);
     let first = release(None, "0.1.0");
-    let apply = |action: Action| {
-        let mut state = world.view("ann").clone();
-        let applied = state.apply(&world.signed(&world.draft("ann", action), "ann")).unwrap();
-        applied.map(|()| state)
-    };
-    for by in [(one, both), (both, one)] {
-        assert!(matches!(apply(publish(&world, &first, by)), Err(Void::BadObject(_))), "{by:?}");
-    }
-    let mut other = publish(&world, &first, (both, both));
-    if let Action::ReleasePublish { release: signed, .. } = &mut other {
-        *signed = world.sealed(&release(None, "0.2.0"), both);
-    }
-    assert!(matches!(apply(other), Err(Void::BadObject(_))), "the head names another");
-    let mut broken = first.clone();
-    broken.list = Digest([0; 32]);
-    assert!(matches!(apply(publish(&world, &broken, (both, both))), Err(Void::BadObject(_))), "another list");
-    let state = apply(publish(&world, &first, (both, both))).unwrap();
-    assert_eq!(state.release().map(|record| &record.release), Some(&first));
-    assert_eq!(state.named_files(NOW), first.files().collect());
-    let restored: State = derived::restore(&world.founding, &derived::rows(&state)).unwrap();
-    assert_eq!(restored, state, "as rows");
+    let signed = org.seal(&first, both);
+    let mut site = Site::of(&org);
+    site.told(&signed, 1);
+    assert_eq!(site.state.release(), None, "no head names it");
+    site.hear(&naming(&org, &site, signed.digest(), &["ann"]), 1);
+    assert_eq!(site.state.release(), None, "a head of one signer");
+    let sent = naming(&org, &site, signed.digest(), both);
+    let entry = site.handed((HERE, 1), &sent);
+    assert_eq!(site.state.release().map(|record| &record.release), Some(&first));
+    assert_eq!(site.state.named_files(day(1)), first.files().collect());
+    let line = audit::line(&site.state, &entry);
+    assert_eq!((line.action.as_str(), line.version, line.result.as_str()), ("release.publish", Some(1), audit::DONE));
+    site.publish(&org, (2, both), &Wish::default());
+    assert!(site.state.release().is_some(), "a later head keeps it");
 }
 
 #[test]
-fn no_gateway_releases_anything() {
-    let mut world = World::new(1, &["ann"]);
-    let action = publish(&world, &release(None, "0.1.0"), (&["ann"], &["ann"]));
-    let entry = world.append("gw-1", action);
-    assert_eq!(world.fold().state.void.get(&entry.digest), Some(&Void::BeyondPower));
+fn a_release_that_does_not_hold_together_is_none_whoever_names_it() {
+    let org = Org::new(1, &["ann"]);
+    let (mut site, mut broken) = (Site::of(&org), release(None, "0.1.0"));
+    broken.list = Digest([0; 32]);
+    let signed = org.seal(&broken, &["ann"]);
+    site.told(&signed, 1);
+    site.hear(&naming(&org, &site, signed.digest(), &["ann"]), 1);
+    assert_eq!((site.state.release(), site.state.named_files(day(1))), (None, BTreeSet::new()));
 }
 
 #[test]
 fn invites_keep_their_files_until_they_are_over() {
-    let mut world = World::new(1, &["ann"]);
-    let mut keeps = |n: u8, uses: [u32; 2]| {
-        let mut body = world.invite_body("ann", n, uses);
+    let org = Org::new(1, &["ann"]);
+    let mut site = Site::of(&org);
+    for (id, n, rights) in
+        [("used up", 1, &[(HERE, 1)][..]), ("half", 2, &[(HERE, 1), ("g2", 1)]), ("gone", 3, &[(HERE, 1)])]
+    {
+        let mut body = invite(id, &["*"], rights, 20);
         body.files = BTreeSet::from([Digest([n; 32])]);
-        let (until, invite) = (body.expires_at, world.sealed(&body, &["ann"]));
-        world.invites.insert(n, invite.clone());
-        world.append("ann", Action::InviteCreate { invite });
-        until
-    };
-    let until = keeps(1, [1, 0]);
-    keeps(2, [1, 1]);
-    keeps(3, [1, 1]);
-    world.share();
-    world.admit("gw-1", 1, 1, "web");
-    world.admit("gw-1", 2, 2, "db");
-    world.share();
-    world.revoke_invite("ann", 3);
-    let state = world.fold().state;
-    let named = |now| state.named_files(now).into_iter().map(|digest| digest.0[0]).collect::<Vec<_>>();
-    assert_eq!(named(NOW), [2], "used up, half used, revoked");
-    assert_eq!(named(until), [0_u8; 0], "expired");
-    // A later release does not take away what an invite names.
-    let first = publish(&world, &release(None, "0.1.0"), (&["ann"], &["ann"]));
-    world.append("ann", first);
-    world.publish("ann", Cause::Refresh, |_| {});
-    let state = world.fold().state;
-    assert!(state.named_files(NOW).contains(&Digest([2; 32])));
-    assert!(state.release().is_some(), "a later head keeps the release");
+        site.told(&org.seal(&body, &["ann"]), 0);
+    }
+    for (key, id) in [("k1", "used up"), ("k2", "half")] {
+        site.admit((HERE, 1), &org.claim((key, key), &site.invite(id).envelope, None)).unwrap();
+    }
+    site.publish(&org, (1, &["ann"]), &Wish { revoke_invites: vec![invite_id("gone")], ..Wish::default() });
+    let named = |site: &Site, on| site.state.named_files(day(on)).into_iter().map(|it| it.0[0]).collect::<Vec<_>>();
+    assert_eq!(named(&site, 1), [2], "used up, half used, revoked");
+    assert_eq!(named(&site, 20), [0_u8; 0], "expired");
+    // A gateway that spends more than its right takes nothing from the other's.
+    let invite = site.invite("half").envelope.clone();
+    for key in ["k3", "k4"] {
+        let claim = org.claim((key, key), &invite, None);
+        site.force((HERE, 1), Action::NodeAdmit { claim, invite: Some(invite.clone()), approval: None });
+    }
+    assert_eq!(named(&site, 1), [2], "overspent at one gateway");
 }

@@ -1,120 +1,124 @@
-//! A machine that was reinstalled: its old key proves it, its name stays, its old key ends.
+//! A machine that was reinstalled: its old key proves it, and its name changes hands with the next head.
 
-use identity::id::Digest;
+use super::world::{HERE, Site, Turned, invite_id, invited};
+use crate::admission::{Claim, ClaimAuthority};
+use crate::enroll::{Verdict, check_name_is_free};
+use crate::entry::Action;
+use crate::ledger::draft::Wish;
+use crate::ledger::fold::Why;
+use crate::ledger::judge::NotMember;
+use crate::ledger::tests::world::{Org, claim, invite, key, machine};
+use crate::refusal::Refusal;
+use crate::state::Standing;
+use crate::take::NotTaken;
 use identity::key::Sign as _;
 
-use super::world::{NOW, World, node, node_key};
-use crate::admission::Claim;
-use crate::derived;
-use crate::enroll::{Attempt, Verdict, check_name_is_free, consider};
-use crate::refusal::Refusal;
-use crate::state::{Standing, Void};
-
-/// Machine 1 is a member as `web`; invite 2 is there for whoever comes next.
-fn settled() -> World {
-    let mut world = World::new(1, &["ann"]);
-    world.invite("ann", 1, [4, 4]);
-    world.invite("ann", 2, [4, 4]);
-    world.share();
-    world.admit("gw-1", 1, 1, "web");
-    world.join("gw-1", 1);
-    world.share();
-    world
+/// `k1` is listed as `web`; the invite `j` is there for whoever comes next.
+fn settled() -> (Org, Site) {
+    let (org, mut site) = invited(&["i", "j"].map(|id| invite(id, &["*"], &[(HERE, 4)], 20)));
+    site.admit((HERE, 1), &org.claim(("k1", "web"), &site.invite("i").envelope, None)).unwrap();
+    site.join((HERE, 1), ("k1", "web"));
+    site.publish(&org, (1, &["ann"]), &Wish::default());
+    (org, site)
 }
 
-fn claim(n: u8, old: u8, name: &str) -> Claim {
-    Claim { replaces: Some(node_key(old).public()), ..World::claim(n, 2, name) }
+fn body(new: &str, old: &str, name: &str) -> Claim {
+    let replaces = Some(machine(old).public());
+    Claim { replaces, ..claim(new, name, ClaimAuthority::Invite(invite_id("j"))) }
 }
 
 /// What the gateway says before and after the proof.
-fn ask(world: &World, claim: &Claim) -> Result<(), Refusal> {
-    let state = world.fold().state;
-    let source = "10.0.0.1".parse().unwrap();
-    let attempt = Attempt { claim, claimed: Digest([0; 32]), source, gateway: &node("gw-1"), now: NOW };
-    match consider(&state, attempt)? {
-        Verdict::Admit { .. } => check_name_is_free(&state, claim, None),
+fn ask(org: &Org, site: &Site, claim: &Claim) -> Result<(), Refusal> {
+    let listed = site.state.leaves().unwrap().get(&claim.name).map(|leaf| leaf.node_key);
+    match site.ask((HERE, 1), claim, org.seal(claim, &[]).digest())? {
+        Verdict::Admit { .. } => check_name_is_free(&site.state, claim, listed),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn the_old_key_hands_its_name_on_and_is_over() {
-    let mut world = settled();
-    assert_eq!(ask(&world, &claim(2, 1, "web")), Ok(()));
-    let taken = world.append("gw-1", world.replacing("gw-1", (2, 1), 2, "web"));
-    let state = world.fold().state;
-    assert_eq!(state.void.get(&taken.digest), None);
-    assert_eq!((world.standing(1), world.standing(2)), (Some(Standing::Revoked), Some(Standing::Issued)));
-    assert_eq!(world.holder("web"), Some(node_key(2).public()));
-    assert!(state.is_gone(node_key(1).public().digest()));
+fn the_old_key_hands_its_name_on_with_the_next_head_and_is_over() {
+    let (org, mut site) = settled();
+    assert_eq!(ask(&org, &site, &body("k2", "k1", "web")), Ok(()));
+    let claim = org.claim(("k2", "web"), &site.invite("j").envelope, Some("k1"));
+    site.admit((HERE, 1), &claim).unwrap();
+    // Not before the operators' next head.
+    assert_eq!((site.standing("k1"), site.standing("k2")), (Some(Standing::Member), Some(Standing::Waiting)));
+    assert_eq!(site.holder("web"), Some(key("k1")));
+    site.publish(&org, (2, &["ann"]), &Wish::default());
+    assert_eq!((site.standing("k1"), site.standing("k2")), (Some(Standing::Revoked), Some(Standing::Issued)));
+    assert_eq!(site.holder("web"), Some(key("k2")));
+    assert!(site.state.is_gone(key("k1")));
     // The old key is dead in every way: it cannot be replaced again, and does not come back.
-    assert_eq!(ask(&world, &claim(3, 1, "web")), Err(Refusal::KeyLeft));
-    assert_eq!(ask(&world, &World::claim(1, 2, "web")), Err(Refusal::KeyLeft));
+    assert_eq!(ask(&org, &site, &body("k3", "k1", "web")), Err(Refusal::KeyRevoked));
+    let back = claim_of("k1", "web");
+    assert_eq!(site.ask((HERE, 2), &back, org.seal(&back, &[]).digest()).map(drop), Err(Refusal::KeyRevoked));
+}
+
+fn claim_of(key: &str, name: &str) -> Claim {
+    claim(key, name, ClaimAuthority::Invite(invite_id("j")))
 }
 
 #[test]
 fn the_new_one_holds_the_name_on_a_gateway_that_hears_of_it_later() {
-    let mut world = settled();
-    world.append("gw-2", world.replacing("gw-2", (2, 1), 2, "web"));
-    world.learn("gw-1", "gw-2");
-    let view = world.view("gw-1");
-    let holder = view.holder(&node("web")).unwrap();
-    assert_eq!(view.standing(holder), Standing::Issued);
-    world.join("gw-1", 2);
-    assert_eq!(world.standing(2), Some(Standing::Member));
+    let (org, mut site) = settled();
+    let mut other = Site::of(&org);
+    site.admit((HERE, 1), &org.claim(("k2", "web"), &site.invite("j").envelope, Some("k1"))).unwrap();
+    site.publish(&org, (2, &["ann"]), &Wish::default());
+    site.give(&mut other, 3);
+    assert_eq!((other.holder("web"), other.standing("k2")), (Some(key("k2")), Some(Standing::Issued)));
+    other.join(("g2", 3), ("k2", "web"));
+    assert_eq!(other.standing("k2"), Some(Standing::Member));
 }
 
 #[test]
-fn without_the_old_key_s_word_nothing_is_replaced() {
-    let mut world = settled();
-    for nodes in [&[2_u8] as &[u8], &[2, 3], &[1]] {
-        let forged = world.append("gw-1", world.admission_of("gw-1", 2, &claim(2, 1, "web"), nodes));
-        assert!(matches!(world.fold().state.void.get(&forged.digest), Some(Void::BadObject(_))), "{nodes:?}");
+fn without_the_old_keys_word_nothing_is_replaced() {
+    let (org, mut site) = settled();
+    let invite = site.invite("j").envelope.clone();
+    for hands in [&["k2"] as &[&str], &["k2", "k3"], &["k1"]] {
+        let sealed = org.seal(&body("k2", "k1", "web"), &["j"]);
+        let sign = |claim: identity::envelope::Envelope, hand: &&str| claim.signed(machine(hand).as_ref()).unwrap();
+        let claim = hands.iter().fold(sealed, sign);
+        let action = Action::NodeAdmit { claim, invite: Some(invite.clone()), approval: None };
+        let refused = site.write((HERE, 1), action.clone());
+        assert!(matches!(refused, Err(NotTaken::Waits(_))), "{hands:?}");
+        let forced = site.clone().force((HERE, 1), action);
+        site.hear(&forced.into(), 1);
+        assert_eq!((site.standing("k1"), site.standing("k2")), (Some(Standing::Member), None), "{hands:?}");
     }
-    assert_eq!((world.standing(1), world.standing(2)), (Some(Standing::Member), None));
 }
 
 #[test]
 fn a_key_hands_on_its_own_name_only_and_not_to_itself() {
-    let mut world = settled();
-    assert_eq!(ask(&world, &claim(2, 1, "db")), Err(Refusal::NotAdmitted), "another name");
-    assert_eq!(ask(&world, &claim(2, 3, "web")), Err(Refusal::NotAdmitted), "a key that nobody knows");
-    for action in [
-        world.replacing("gw-1", (2, 1), 2, "db"),
-        world.replacing("gw-1", (2, 3), 2, "web"),
-        world.replacing("gw-1", (4, 4), 2, "web"),
-    ] {
-        let void = world.append("gw-1", action);
-        assert!(matches!(world.fold().state.void.get(&void.digest), Some(Void::Unknown(_))));
+    let (org, mut site) = settled();
+    assert_eq!(ask(&org, &site, &body("k2", "k1", "db")), Err(Refusal::NotAdmitted), "another name");
+    assert_eq!(ask(&org, &site, &body("k2", "k3", "web")), Err(Refusal::NotAdmitted), "a key that nobody knows");
+    let invite = site.invite("j").envelope.clone();
+    for (new, old) in [("k2", "k3"), ("k4", "k4")] {
+        let claim = org.claim((new, "web"), &invite, Some(old));
+        let action = Action::NodeAdmit { claim, invite: Some(invite.clone()), approval: None };
+        let refused = site.write((HERE, 1), action);
+        let taken = matches!(&refused, Err(NotTaken::Waits(Why::Judged(NotMember::NameOfAnother { .. }))));
+        assert!(taken, "{new} {old}: {refused:?}");
     }
-    assert_eq!(world.standing(1), Some(Standing::Member));
+    assert_eq!(site.standing("k1"), Some(Standing::Member));
 }
 
 #[test]
 fn a_key_that_is_over_or_waits_hands_on_nothing() {
-    let mut left = settled();
-    left.leave("gw-1", 1);
-    assert_eq!(ask(&left, &claim(2, 1, "web")), Err(Refusal::KeyLeft));
-    let mut revoked = settled();
-    revoked.revoke_node("ann", 1);
-    assert_eq!(ask(&revoked, &claim(2, 1, "web")), Err(Refusal::KeyRevoked));
+    let (org, mut left) = settled();
+    left.leave(&org, (HERE, 1), ("k1", "web"));
+    assert_eq!(ask(&org, &left, &body("k2", "k1", "web")), Err(Refusal::KeyLeft));
+    let (org, mut revoked) = settled();
+    revoked.publish(&org, (1, &["ann"]), &Wish { revoke_keys: vec![key("k1")], ..Wish::default() });
+    assert_eq!(ask(&org, &revoked, &body("k2", "k1", "web")), Err(Refusal::KeyRevoked));
     // Let in by a gateway that did not know yet that the invite was revoked.
-    let mut waiting = World::new(1, &["ann"]);
-    waiting.invite("ann", 1, [4, 4]);
-    waiting.invite("ann", 2, [4, 4]);
-    waiting.share();
-    waiting.revoke_invite("ann", 1);
-    waiting.admit("gw-1", 1, 1, "web");
-    assert_eq!(waiting.standing(1), Some(Standing::Waiting));
-    assert_eq!(ask(&waiting, &claim(2, 1, "web")), Err(Refusal::Waiting));
-}
-
-#[test]
-fn the_rows_after_a_replacement_are_all_that_it_changed() {
-    let mut world = settled();
-    let mut kept = derived::rows(world.view("gw-1"));
-    let signed = world.append("gw-1", world.replacing("gw-1", (2, 1), 2, "web"));
-    let state = world.view("gw-1");
-    kept.extend(derived::rows_after(state, &signed).unwrap());
-    assert_eq!(kept, derived::rows(state));
+    let (org, mut waiting) = invited(&["i", "j"].map(|id| invite(id, &["*"], &[(HERE, 4)], 20)));
+    let envelope = waiting.invite("i").envelope.clone();
+    waiting.publish(&org, (1, &["ann"]), &Wish { revoke_invites: vec![invite_id("i")], ..Wish::default() });
+    let claim = org.claim(("k1", "web"), &envelope, None);
+    assert_eq!(waiting.admit((HERE, 1), &claim), Err(Turned::Away(Refusal::InviteRevoked)));
+    waiting.force((HERE, 1), Action::NodeAdmit { claim, invite: Some(envelope), approval: None });
+    assert_eq!(waiting.standing("k1"), Some(Standing::Waiting));
+    assert_eq!(ask(&org, &waiting, &body("k2", "k1", "web")), Err(Refusal::Waiting));
 }

@@ -7,9 +7,13 @@ use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop, proptest};
 
-use super::world::{NOW, ed, node, quorum};
+use super::world::{HERE, Site};
+use crate::entry::Action;
+use crate::ledger::tests::world::{Org, day, ed, node, quorum};
 use crate::suspend::Suspension;
 use crate::suspended::{MARKS, MOST, Suspended, Suspensions};
+
+const NOW: Timestamp = day(1);
 
 const ORG: OrgId = OrgId([7; 32]);
 const DAY: Seconds = Seconds::DAY;
@@ -201,4 +205,59 @@ proptest! {
         };
         assert_eq!(stopped(&one), stopped(&other));
     }
+}
+
+// ---- as a state files them, by the signers' own dates ----
+
+fn suspended(org: &Org, by: &[&str], (at, span): (Timestamp, Seconds), reason: &str) -> Envelope {
+    let until = at + span;
+    let body = Suspension { node_key: key(1), name: node("web"), at, until, reason: reason.to_owned() };
+    org.seal(&body, by)
+}
+
+#[test]
+fn one_signer_suspends_for_a_day_and_only_once() {
+    let org = Org::new(2, &["ann", "ben"]);
+    let mut site = Site::of(&org);
+    for bad in [
+        suspended(&org, &["ann"], (NOW, Seconds(86_401)), "odd"),
+        suspended(&org, &["eve"], (NOW, HOUR), "odd"),
+        suspended(&org, &["ann"], (NOW, HOUR), &"x".repeat(201)),
+        suspended(&org, &["ann"], (NOW, HOUR), "\u{1b}[2J"),
+    ] {
+        site.told(&bad, 1);
+    }
+    assert!(site.state.suspensions.is_empty());
+    site.told(&suspended(&org, &["ann"], (NOW, HOUR), "odd"), 1);
+    let by = |site: &Site, at| site.state.is_suspended(key(1), at).map(|it| it.by.as_str().to_owned());
+    assert_eq!(by(&site, NOW + HOUR - Seconds(1)).as_deref(), Some("ann"));
+    assert_eq!(by(&site, NOW + HOUR), None);
+    // Once more, later: told, and without effect.
+    site.told(&suspended(&org, &["ann"], (NOW + HOUR, DAY), "odd"), 1);
+    assert_eq!((site.state.suspensions_of(key(1)).len(), by(&site, NOW + HOUR)), (2, None));
+    // Another signer's word is another's.
+    site.told(&suspended(&org, &["ben"], (NOW + Seconds(1), DAY), "odd"), 1);
+    assert_eq!(by(&site, NOW + HOUR).as_deref(), Some("ben"));
+}
+
+#[test]
+fn a_suspension_that_is_dated_ahead_does_not_count_before_its_day() {
+    let org = Org::new(1, &["ann"]);
+    let (mut site, at) = (Site::of(&org), NOW + DAY.times(3650));
+    site.told(&suspended(&org, &["ann"], (at, DAY), "odd"), 1);
+    assert!(site.state.is_suspended(key(1), NOW + DAY.times(30)).is_none());
+    assert!(site.state.is_suspended(key(1), at + HOUR).is_some());
+}
+
+#[test]
+fn a_suspension_counts_whichever_gateway_took_it_and_ends_with_its_signer() {
+    let org = Org::new(1, &["ann", "ben"]);
+    let (mut site, mut other) = (Site::of(&org), Site::of(&org));
+    let envelope = suspended(&org, &["ben"], (NOW, DAY), "odd");
+    site.write((HERE, 1), Action::Take { envelope }).unwrap();
+    site.give(&mut other, 1);
+    assert_eq!(other.state.suspensions, site.state.suspensions);
+    assert!(other.state.is_suspended(key(1), NOW).is_some());
+    site.install(&org, 1, (2, &["ann"]), &["ann"]);
+    assert!(site.state.is_suspended(key(1), NOW).is_none());
 }

@@ -1,284 +1,220 @@
-//! Revocation, succession, thresholds and freed names: what the ledger says when something is taken back.
+//! Revocation, thresholds and freed names: what a state says when something is taken back.
 
-use identity::head::{Cut, Head, InviteCut, Revocations};
-use identity::id::InviteId;
-use identity::key::{PublicKey, Sign as _};
-use identity::time::Timestamp;
+use super::world::{HERE, Site, Turned, invite_id, said};
+use crate::entry::Action;
+use crate::ledger::draft::Wish;
+use crate::ledger::fold::Why;
+use crate::ledger::judge::NotMember;
+use crate::ledger::tests::world::{Org, Sent, day, invite, key, node, voice};
+use crate::refusal::Refusal;
+use crate::state::Standing;
 
-use super::world::{NOW, World, author, node, node_key, quorum};
-use crate::admission::{Admission, Claim, ClaimAuthority};
-use crate::entry::{Action, Cause, SignedEntry};
-use crate::fold::fold_opened;
-use crate::state::{Standing, State, Void};
-
-fn one_of_two() -> World {
-    let mut world = World::new(1, &["ann", "ben"]);
-    world.invite("ann", 1, [5, 5]);
-    world.share();
-    world
+/// Any one of two signs; two gateways that know the invite `i`.
+fn settled() -> (Org, Site, Site) {
+    let org = Org::new(1, &["ann", "ben"]);
+    let mut site = Site::of(&org);
+    let made = org.seal(&invite("i", &["*"], &[(HERE, 5), ("g2", 5)], 30), &["ann"]);
+    site.handed((HERE, 1), &made.into());
+    let mut other = Site::of(&org);
+    site.give(&mut other, 1);
+    (org, site, other)
 }
 
-/// The fold, which must not depend on the order; applied in both orders of the last two entries, too.
-pub fn settled(world: &World) -> State {
-    let folded = world.fold();
-    let backwards = fold_opened(&world.founding, world.log.iter().rev().cloned());
-    assert_eq!(backwards, folded);
-    let mut state = State::of(&world.founding);
-    let mut waiting: Vec<&SignedEntry> = world.log.iter().rev().collect();
-    while let Some(at) = waiting.iter().position(|signed| state.apply(signed).is_ok()) {
-        waiting.remove(at);
-    }
-    assert_eq!(state, folded.state);
-    state
+fn admit(org: &Org, site: &mut Site, gateway: &str, who: (&str, &str)) {
+    let claim = org.claim(who, &site.invite("i").envelope, None);
+    site.admit((gateway, 1), &claim).unwrap();
 }
 
-fn check_standing(world: &World, expected: &[(u8, Standing)]) {
-    settled(world);
-    for (n, standing) in expected {
-        assert_eq!(world.standing(*n), Some(*standing), "node {n}");
-    }
-}
-
-fn public(n: u8) -> PublicKey {
-    node_key(n).public()
+#[track_caller]
+fn check(site: &Site, expected: &[(&str, Standing)]) {
+    let found: Vec<_> = expected.iter().map(|(key, _)| (*key, site.standing(key).unwrap())).collect();
+    assert_eq!(found, expected);
 }
 
 #[test]
-fn admissions_beyond_a_revoked_invites_frontier_wait() {
-    let mut world = one_of_two();
-    world.admit("gw-1", 1, 1, "web");
-    world.learn("ann", "gw-1");
-    world.admit("gw-2", 2, 1, "db");
-    world.revoke_invite("ann", 1);
-    world.admit("gw-1", 3, 1, "mail");
-    check_standing(&world, &[(1, Standing::Issued), (2, Standing::Waiting), (3, Standing::Waiting)]);
-    // A second revocation that had seen more gives nothing back.
-    world.learn("ben", "gw-2");
-    world.revoke_invite("ben", 1);
-    check_standing(&world, &[(1, Standing::Waiting), (2, Standing::Waiting), (3, Standing::Waiting)]);
+fn whom_no_leaf_names_waits_when_its_invite_is_revoked() {
+    let (org, mut site, mut other) = settled();
+    admit(&org, &mut site, HERE, ("k1", "web"));
+    admit(&org, &mut other, "g2", ("k2", "db"));
+    // The operator has seen the one, and not the other.
+    let sent = site.publish(&org, (2, &["ann"]), &Wish { revoke_invites: vec![invite_id("i")], ..Wish::default() });
+    other.hear(&sent, 2);
+    other.give(&mut site, 2);
+    check(&site, &[("k1", Standing::Issued), ("k2", Standing::Waiting)]);
+    site.give(&mut other, 2);
+    assert_eq!(said(&site.state), said(&other.state));
+    // Operators may still choose to list it.
+    let admitted = site.member("k2").unwrap().admission.digest;
+    site.publish(&org, (3, &["ann"]), &Wish { list: vec![admitted], ..Wish::default() });
+    check(&site, &[("k2", Standing::Issued)]);
 }
 
 #[test]
-fn a_revocation_whose_frontier_is_empty_lets_nobody_stand() {
-    let mut world = one_of_two();
-    world.admit("gw-1", 1, 1, "web");
-    let (invite, seen) = (InviteId([1; 16]), Vec::new());
-    let cut = InviteCut { invite, seen };
-    world.publish("ann", Cause::InviteRevoke { invite }, |revocations| revocations.invites.extend([cut]));
-    check_standing(&world, &[(1, Standing::Waiting)]);
+fn whoever_came_in_beyond_a_closed_gateways_record_waits() {
+    let (org, mut site, mut other) = settled();
+    admit(&org, &mut other, "g2", ("k1", "web"));
+    other.give(&mut site, 2);
+    let mut lags = other.clone();
+    site.publish(&org, (2, &["ann"]), &Wish { close: vec![voice("g2")], ..Wish::default() });
+    admit(&org, &mut lags, "g2", ("k2", "db"));
+    lags.give(&mut site, 3);
+    check(&site, &[("k1", Standing::Issued), ("k2", Standing::Waiting)]);
+    assert_eq!(site.why("k2"), Some(Why::Judged(NotMember::NoMandate)));
 }
 
 #[test]
-fn admissions_beyond_a_cut_gateways_frontier_wait() {
-    let mut world = one_of_two();
-    let first = world.admit("gw-1", 1, 1, "web");
-    let cut: Cut = first.cut();
-    world.publish("ann", Cause::Refresh, |revocations| revocations.authors.extend([cut]));
-    world.admit("gw-1", 2, 1, "db");
-    world.admit("gw-2", 3, 1, "mail");
-    check_standing(&world, &[(1, Standing::Issued), (2, Standing::Waiting), (3, Standing::Issued)]);
+fn a_revoked_node_is_revoked_even_if_it_is_let_in_elsewhere() {
+    let (org, mut site, mut other) = settled();
+    admit(&org, &mut site, HERE, ("k1", "web"));
+    site.publish(&org, (2, &["ann"]), &Wish { revoke_keys: vec![key("k1")], ..Wish::default() });
+    admit(&org, &mut other, "g2", ("k1", "db"));
+    other.join(("g2", 1), ("k1", "db"));
+    other.give(&mut site, 2);
+    check(&site, &[("k1", Standing::Revoked)]);
+    assert_eq!((site.holder("web"), site.holder("db")), (None, None));
 }
 
-#[test]
-fn a_revoked_node_is_revoked_even_if_it_is_admitted_elsewhere() {
-    let mut world = one_of_two();
-    world.admit("gw-1", 1, 1, "web");
-    world.revoke_node("ann", 1);
-    world.admit("gw-2", 1, 1, "db");
-    world.join("gw-2", 1);
-    check_standing(&world, &[(1, Standing::Revoked)]);
-}
-
-#[test]
-fn two_successors_of_one_signer_set_freeze_the_org() {
-    let mut world = one_of_two();
-    let install = |world: &mut World, who: &str, third: &str| {
-        let install = world.install(who, quorum(1, &["ann", "ben", third]), &[who], &[who]);
-        world.append(who, install);
-    };
-    install(&mut world, "ann", "cat");
-    let state = settled(&world);
-    assert_eq!((state.is_frozen(), state.signer_set().version), (false, 2));
-    install(&mut world, "ben", "dan");
-    let state = settled(&world);
-    assert_eq!((state.is_frozen(), state.signer_set().version), (true, 1));
-    assert_eq!(state.signer_chain(1), []);
-    // Growing one branch does not heal it.
-    install(&mut world, "ann", "eve");
-    let state = settled(&world);
-    assert_eq!((state.is_frozen(), state.signer_set().version), (true, 1));
-}
-
-#[test]
-fn one_successor_installed_by_two_is_no_conflict() {
-    let mut world = one_of_two();
-    for who in ["ann", "ben"] {
-        let install = world.install(who, quorum(1, &["ann", "ben", "cat"]), &[who], &[who]);
-        world.append(who, install);
-    }
-    let state = settled(&world);
-    assert_eq!((state.is_frozen(), state.signer_set().version, state.later.len()), (false, 2, 1));
-}
+type Make<'a> = &'a dyn Fn(&[&str]) -> Sent;
+type Effect = fn(&Site) -> bool;
 
 #[test]
 fn what_only_some_of_the_threshold_signed_has_no_effect() {
-    type Make = fn(&World, &[&str]) -> Action;
-    let revoked = |world: &World| {
-        let mut head: Head = world.next_head("ann");
-        head.revocations.node_keys.insert(public(1).digest());
-        head
+    let org = Org::new(2, &["ann", "ben", "cat"]);
+    let first = |by: &[&str]| {
+        org.forged(&org.first, by, |head, _| {
+            head.version = 2;
+            head.revocations.node_keys.insert(key("k1"));
+        })
     };
-    let made: [(&str, Make); 4] = [
-        ("head", |world, by| Action::HeadPublish {
-            head: world.sealed(&world.next_head("ann"), by),
-            cause: Cause::Refresh,
-        }),
-        ("invite", |world, by| Action::InviteCreate { invite: world.sealed(&world.invite_body("ann", 1, [1, 1]), by) }),
-        ("signers", |world, by| world.install("ann", quorum(1, &["ann"]), by, &["ann"])),
-        ("claim", |world, by| founder(world, by, NOW)),
+    let invite = |by: &[&str]| Sent::from(org.seal(&invite("i", &["*"], &[(HERE, 1)], 30), by));
+    let step = |by: &[&str]| Sent::from(org.succession(&org.set(), &org.later(2, 1, &["dan"]), org.first.digest(), by));
+    let word = |by: &[&str]| {
+        let action = Action::NodeAdmit { claim: org.word(("k2", "web"), 30, by), invite: None, approval: None };
+        Sent::from(Site::of(&org).draft((HERE, 1), action))
+    };
+    let cases: [(&str, Make<'_>, Effect); 4] = [
+        ("head", &first, |site| site.state.is_gone(key("k1"))),
+        ("invite", &invite, |site| !site.state.invites.is_empty()),
+        ("signers", &step, |site| site.state.signer_set().version == 2),
+        ("claim", &word, |site| site.standing("k2") == Some(Standing::Issued)),
     ];
-    for (case, make) in made {
-        let who = if case == "claim" { "gw-1" } else { "ann" };
+    for (case, make, effect) in cases {
         for (by, counts) in
             [(&["ann"][..], false), (&["ann", "eve"], false), (&["ann", "ben"], true), (&["ben", "cat"], true)]
         {
-            let mut world = World::new(2, &["ann", "ben", "cat"]);
-            let signed = world.append(who, make(&world, by));
-            let state = settled(&world);
-            let void = state.void.get(&signed.digest);
-            assert_eq!(void.is_none(), counts, "{case} by {by:?}: {void:?}");
-            assert!(counts || matches!(void, Some(Void::BadObject(_))), "{case} by {by:?}: {void:?}");
+            let mut site = Site::of(&org);
+            site.hear(&make(by), 1);
+            assert_eq!(effect(&site), counts, "{case} by {by:?}");
+        }
+        // One by one, they add up.
+        let mut site = Site::of(&org);
+        if case != "claim" {
+            site.hear_all(&[make(&["cat"]), make(&["ann"])], 1);
+            assert!(effect(&site), "{case}");
         }
     }
-    let mut world = World::new(2, &["ann", "ben", "cat"]);
-    let (cause, head) = (Cause::Refresh, world.sealed(&revoked(&world), &["ann"]));
-    world.append("ann", Action::HeadPublish { head, cause });
-    assert_eq!(settled(&world).revocations, Revocations::default());
-}
-
-fn founder(world: &World, by: &[&str], at: Timestamp) -> Action {
-    let claim = Claim { authority: ClaimAuthority::Signers, ..World::claim(1, 1, "gw-1") };
-    let mut claim = world.sealed(&claim, by);
-    claim.sign(&node_key(1)).unwrap();
-    let admission = Admission { claim, invite: None, approval: None, gateway: node("gw-1"), at };
-    Action::NodeAdmit { admission: world.sealed(&admission, &["gw-1"]) }
 }
 
 #[test]
-fn a_signer_set_that_the_gateway_had_not_seen_judges_nothing() {
-    let mut world = one_of_two();
-    let install = world.install("ben", quorum(1, &["ann", "ben", "cat"]), &["ben"], &["ben"]);
-    world.append("ben", install);
-    let action = founder(&world, &["cat"], NOW);
-    let unaware = world.append("gw-1", action);
-    assert!(matches!(settled(&world).void.get(&unaware.digest), Some(Void::BadObject(_))));
-    world.learn("gw-1", "ben");
-    let action = founder(&world, &["cat"], NOW);
-    let aware = world.append("gw-1", action);
-    assert_eq!(settled(&world).void.get(&aware.digest), None);
-    assert_eq!(world.standing(1), Some(Standing::Member));
+fn two_heads_of_one_version_both_take_away_and_are_both_shown() {
+    let (org, mut site, mut other) = settled();
+    let revokes = |name| Wish { revoke_keys: vec![key(name)], ..Wish::default() };
+    site.publish(&org, (2, &["ann"]), &revokes("k1"));
+    let rival = other.publish(&org, (2, &["ben"]), &revokes("k2"));
+    site.hear(&rival, 2);
+    assert_eq!(site.state.heads_at(2).count(), 2);
+    assert!([key("k1"), key("k2")].iter().all(|key| site.state.is_gone(*key)), "remove wins");
+    site.publish(&org, (3, &["ann"]), &Wish::default());
+    let head = &site.state.head().unwrap().head;
+    assert_eq!((head.previous.len(), head.revocations.node_keys.len()), (2, 2), "the next names both");
 }
 
 #[test]
-fn copies_of_one_object_with_other_signatures_are_one_object() {
-    let mut world = World::new(2, &["ann", "ben", "cat"]);
-    let head = world.next_head("ann");
-    let invite = world.invite_body("ann", 1, [1, 1]);
-    for (who, by) in [("ann", ["ann", "ben"]), ("cat", ["cat", "ben"])] {
-        let (head, invite) = (world.sealed(&head, &by), world.sealed(&invite, &by));
-        world.append(who, Action::HeadPublish { head, cause: Cause::Refresh });
-        world.append(who, Action::InviteCreate { invite });
-    }
-    let state = settled(&world);
-    let record = state.head().unwrap();
-    let keys = state.first.quorum.keys();
-    assert_eq!(state.heads_at(record.head.version).count(), 1);
-    assert_eq!(record.envelope.signers_among(&keys), keys);
-    assert_eq!(state.invite(InviteId([1; 16])).unwrap().1.envelope.signers_among(&keys), keys);
+fn of_two_machines_that_race_for_a_name_none_holds_it_until_operators_choose() {
+    let (org, mut site, mut other) = settled();
+    admit(&org, &mut site, HERE, ("k1", "web"));
+    admit(&org, &mut other, "g2", ("k2", "web"));
+    other.give(&mut site, 1);
+    site.give(&mut other, 1);
+    check(&site, &[("k1", Standing::Waiting), ("k2", Standing::Waiting)]);
+    assert_eq!(said(&site.state), said(&other.state));
+    // A third is refused at the door.
+    let third = org.claim(("k3", "web"), &site.invite("i").envelope, None);
+    assert_eq!(site.admit((HERE, 1), &third), Err(Turned::Away(Refusal::NameTaken { name: node("web") })));
+    let chosen = site.member("k2").unwrap().admission.digest;
+    site.publish(&org, (2, &["ann"]), &Wish { list: vec![chosen], ..Wish::default() });
+    assert_eq!(site.holder("web"), Some(key("k2")));
+    check(&site, &[("k1", Standing::Waiting), ("k2", Standing::Issued)]);
 }
 
 #[test]
-fn two_heads_of_one_version_are_shown_as_contested() {
-    let mut world = one_of_two();
-    world.revoke_node("ann", 1);
-    world.revoke_node("ben", 2);
-    let state = settled(&world);
-    assert_eq!(state.heads_at(state.head().unwrap().head.version).count(), 2);
-    let both = [public(1).digest(), public(2).digest()].into();
-    assert_eq!(state.revocations.node_keys, both, "remove wins");
-}
-
-#[test]
-fn of_two_machines_that_race_for_a_name_one_holds_it() {
-    let mut world = one_of_two();
-    world.admit("gw-1", 1, 1, "web");
-    world.admit("gw-2", 2, 1, "web");
-    settled(&world);
-    let standings = [world.standing(1), world.standing(2)];
-    assert!(standings.contains(&Some(Standing::Issued)) && standings.contains(&Some(Standing::Waiting)));
-    let holder = world.holder("web").unwrap();
-    // Whoever waits does not inherit: it had not seen the other's end.
-    let winner = if holder == public(1) { 1 } else { 2 };
-    world.share();
-    world.revoke_node("ann", winner);
-    settled(&world);
-    assert_eq!(world.holder("web"), None);
-}
-
-#[test]
-fn a_freed_name_goes_only_to_a_machine_whose_gateway_saw_it_freed() {
+fn a_freed_name_is_free_at_once_for_everybody_who_heard() {
     for by_leave in [true, false] {
-        let free = |world: &mut World| {
-            if by_leave {
-                world.leave("gw-1", 1);
-                "gw-1"
-            } else {
-                world.revoke_node("ann", 1);
-                "ann"
-            }
-        };
-        let mut world = one_of_two();
-        world.admit("gw-1", 1, 1, "web");
-        world.share();
-        let freed_at = free(&mut world);
-        assert_eq!(world.holder("web"), None);
-        world.admit("gw-2", 2, 1, "web");
-        assert_eq!(world.holder("web"), None, "gw-2 had not seen it");
-        check_standing(&world, &[(1, Standing::Revoked), (2, Standing::Waiting)]);
-        world.learn("gw-2", freed_at);
-        world.admit("gw-2", 3, 1, "web");
-        assert_eq!(world.holder("web"), Some(public(3)), "gw-2 has seen it");
-        check_standing(&world, &[(2, Standing::Waiting), (3, Standing::Issued)]);
+        let (org, mut site, mut other) = settled();
+        admit(&org, &mut site, HERE, ("k1", "web"));
+        site.publish(&org, (2, &["ann"]), &Wish::default());
+        site.give(&mut other, 2);
+        if by_leave {
+            site.leave(&org, (HERE, 2), ("k1", "web"));
+        } else {
+            site.publish(&org, (2, &["ann"]), &Wish { revoke_keys: vec![key("k1")], ..Wish::default() });
+        }
+        assert_eq!(site.holder("web"), None);
+        let claim = org.claim(("k2", "web"), &site.invite("i").envelope, None);
+        assert!(other.admit(("g2", 2), &claim).is_err(), "g2 has not heard of it");
+        site.give(&mut other, 2);
+        other.admit(("g2", 2), &claim).unwrap();
+        check(&other, &[("k1", Standing::Revoked), ("k2", Standing::Issued)]);
+        assert_eq!(other.holder("web"), Some(key("k2")));
+        other.publish(&org, (3, &["ann"]), &Wish::default());
+        check(&other, &[("k1", Standing::Revoked), ("k2", Standing::Issued)]);
+        assert_eq!(other.state.leaves().unwrap()[&node("web")].node_key, key("k2"));
     }
 }
 
 #[test]
 fn a_key_that_left_is_gone_and_its_use_stays_spent() {
-    let mut world = one_of_two();
-    world.invite("ann", 2, [1, 0]);
-    world.share();
-    world.admit("gw-1", 1, 2, "web");
-    world.leave("gw-1", 1);
-    let late = world.admit("gw-1", 2, 2, "db");
-    assert_eq!(settled(&world).void.get(&late.digest), Some(&Void::Overspent));
-    let state = settled(&world);
-    assert_eq!(state.invite(InviteId([2; 16])).unwrap().1.spent_at[&author("gw-1")], 1);
+    let (org, mut site, _) = settled();
+    site.told(&org.invite("once", &["*"], &[(HERE, 1)], (30, &["ann"])), 1);
+    let once = site.invite("once").envelope.clone();
+    site.admit((HERE, 1), &org.claim(("k1", "web"), &once, None)).unwrap();
+    site.leave(&org, (HERE, 1), ("k1", "web"));
+    let claim = org.claim(("k2", "db"), &once, None);
+    let action = Action::NodeAdmit { claim, invite: Some(once), approval: None };
+    assert!(site.write((HERE, 1), action).is_err());
+    assert_eq!(site.invite("once").spent_at[&voice(HERE)], 1);
 }
 
 #[test]
-fn a_machine_with_one_good_admission_does_not_wait() {
-    let mut world = World::new(1, &["ann"]);
-    world.invite("ann", 1, [1, 1]);
-    world.share();
+fn a_machine_that_asked_twice_is_one_member_and_spends_at_both() {
+    let (org, mut site, mut other) = settled();
     // The first reply was lost, and the second gateway has not heard of it.
-    let lost = world.admit("gw-1", 1, 1, "web");
-    world.admit("gw-2", 1, 1, "web");
-    world.learn("ann", "gw-2");
-    world.revoke_invite("ann", 1);
-    assert_eq!(world.standing(1), Some(Standing::Issued), "ann has seen what gw-2 did");
-    let state = world.fold().state;
-    let member = state.member(&node_key(1).public()).unwrap();
-    let Action::NodeAdmit { admission } = &lost.entry.action else { panic!("not an admission") };
-    assert!(member.was_given(admission.digest()) && !member.was_given(lost.digest));
-    assert_eq!(member.rivals.len(), 1);
+    admit(&org, &mut site, HERE, ("k1", "web"));
+    admit(&org, &mut other, "g2", ("k1", "web"));
+    let given = [&site, &other].map(|site| site.member("k1").unwrap().admission.digest);
+    other.give(&mut site, 1);
+    let member = site.member("k1").unwrap();
+    assert_eq!((member.standing, member.others.len()), (Standing::Issued, 1));
+    assert!(given.iter().all(|digest| member.was_given(*digest)));
+    let record = site.invite("i");
+    assert_eq!([HERE, "g2"].map(|gateway| record.spent_at[&voice(gateway)]), [1, 1]);
+    site.publish(&org, (2, &["ann"]), &Wish::default());
+    check(&site, &[("k1", Standing::Issued)]);
+    assert_eq!(site.state.as_of, day(2));
+}
+
+#[test]
+fn a_key_that_left_before_any_head_listed_it_never_returns_either() {
+    let (org, mut site, _) = settled();
+    admit(&org, &mut site, HERE, ("k1", "web"));
+    site.leave(&org, (HERE, 1), ("k1", "web"));
+    check(&site, &[("k1", Standing::Revoked)]);
+    site.publish(&org, (2, &["ann"]), &Wish::default());
+    check(&site, &[("k1", Standing::Revoked)]);
+    // The head has settled what the machine said of itself; a gateway that lies lets it in once more.
+    let invite = site.invite("i").envelope.clone();
+    let claim = org.claim(("k1", "db"), &invite, None);
+    site.force(("g2", 3), Action::NodeAdmit { claim, invite: Some(invite), approval: None });
+    check(&site, &[("k1", Standing::Revoked)]);
+    assert_eq!(site.holder("db"), None);
 }

@@ -1,426 +1,262 @@
-//! A small org in which anything can happen: signers, two gateways, and what each of them has heard of.
+//! A small org as its replicas have it: each with its state, and with the bytes that it hands on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use identity::envelope::{Envelope, Payload};
-use identity::head::{Epoch, Head, Mandate, Revocations};
-use identity::id::{Correlation, Digest, InviteId, KeyId, sha256};
-use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
-use identity::principal::{Author, Kind, NodeName};
-use identity::signers::{Quorum, Recovery, Signer, SignerSet, Succession};
-use identity::text::Bytes;
-use identity::time::{Seconds, Timestamp};
+use identity::envelope::{Envelope, Payload as _};
+use identity::id::{Correlation, Digest, InviteId};
+use identity::key::Sign as _;
 
-use crate::admission::{Admission, Claim, ClaimAuthority, Leave, SealKey};
-use crate::entry::{Action, Cause, Entry, SignedEntry};
-use crate::fold::{Folded, fold_opened};
-use crate::founding::{Founding, FoundingRecord};
-use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
-use crate::state::{MemberRecord, Standing, State};
-use crate::suspend::Suspension;
+use crate::admission::Claim;
+use crate::enroll::{Attempt, Verdict, check_name_is_free, consider};
+use crate::entry::{Action, Entry, SignedEntry, Under};
+use crate::founding::Founding;
+use crate::frontier::Frontier;
+use crate::grant::{Granted, KnownInvite, ProvenClaim};
+use crate::invite::Invite;
+use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::fold::{self, Why};
+use crate::ledger::step::Sights;
+use crate::ledger::tests::world::{Org, Sent, day, ed, key, machine, node, voice};
+use crate::refusal::Refusal;
+use crate::state::{InviteRecord, MemberRecord, Standing, State};
+use crate::take::NotTaken;
 
-pub const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
-pub const GATEWAYS: [&str; 2] = ["gw-1", "gw-2"];
-/// The invite of this number is a pattern, in every world.
-pub const PATTERN: u8 = 40;
+/// The gateway that is asked in tests that need one.
+pub const HERE: &str = "g1";
 
-pub struct World {
-    pub founding: Founding,
-    /// Everything that was ever written, in an order in which it could have been.
-    pub log: Vec<SignedEntry>,
-    pub invites: BTreeMap<u8, Envelope>,
-    /// What was written, and given up when somebody restored an older copy.
-    pub lost: Vec<SignedEntry>,
-    /// What each author has heard of.
-    views: BTreeMap<String, State>,
+/// Why somebody was not let in.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Turned {
+    Away(Refusal),
+    /// A person must look first.
+    Wait,
+    NotTaken(NotTaken),
 }
 
-/// A key for each name, always the same.
-pub fn ed(name: &str) -> EdKey {
-    EdKey::from_seed(&sha256(name.as_bytes()))
+/// A home or a gateway.
+#[derive(Debug, Clone)]
+pub struct Site {
+    pub state: State,
+    entries: BTreeMap<Digest, SignedEntry>,
 }
 
-/// A node key for each number, always the same: PKCS#8 around a fixed scalar.
-pub fn node_key(n: u8) -> P256Key {
-    const HEAD: &[u8] = &[
-        0x30, 0x41, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08,
-        0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x27, 0x30, 0x25, 0x02, 0x01, 0x01, 0x04, 0x20,
-    ];
-    P256Key::from_pkcs8(&[HEAD, &[n.max(1); 32]].concat()).unwrap()
-}
-
-pub fn node(name: &str) -> NodeName {
-    name.parse().unwrap()
-}
-
-pub fn author(name: &str) -> Author {
-    if GATEWAYS.contains(&name) { Author::Gateway(node(name)) } else { Author::Signer(name.parse().unwrap()) }
-}
-
-pub fn quorum(threshold: usize, names: &[&str]) -> Quorum {
-    let signer = |name: &&str| Signer { name: name.parse().unwrap(), key: ed(name).public() };
-    Quorum::new(threshold, names.iter().map(signer).collect()).unwrap()
-}
-
-fn mandate(gateway: &str) -> Mandate {
-    Mandate {
-        gateway: node(gateway),
-        voice: ed(gateway).public(),
-        identity_issuer: KeyId([1; 32]),
-        endpoint_issuer: KeyId([2; 32]),
-        hosts: Vec::new(),
-        kinds: BTreeSet::from([Kind::Node]),
-        names: vec!["*".parse().unwrap()],
-        svid_ttl: Seconds::DAY,
-        not_before: NOW,
-        not_after: NOW + Seconds::DAY.times(90),
-        addresses: Vec::new(),
+impl Site {
+    /// Knows the first head.
+    pub fn of(org: &Org) -> Self {
+        let mut site = Self::newcomer(&org.founding);
+        site.hear(&org.first, 0);
+        site
     }
-}
 
-impl World {
-    /// Founded by `signers`, both gateways mandated, and everybody knows it.
-    pub fn new(threshold: usize, signers: &[&str]) -> Self {
-        let record = FoundingRecord {
-            name: "harbor".parse().unwrap(),
-            founded_at: NOW,
-            identity_root: Bytes(vec![1]),
-            endpoint_root: Bytes(vec![2]),
-            signers: quorum(threshold, signers),
-            recovery: quorum(1, &["safe"]),
-            recovery_delay: Seconds::DAY,
+    pub fn newcomer(founding: &Founding) -> Self {
+        Self { state: State::of(founding), entries: BTreeMap::new() }
+    }
+
+    /// Without judging it yet.
+    pub fn take(&mut self, sent: &Sent, on: u64) {
+        if let Some(map) = &sent.map {
+            self.state.replica.take_map(map);
+        }
+        if sent.envelope.kind() == Entry::KIND {
+            let signed = SignedEntry::open(self.state.org, sent.envelope.clone()).unwrap();
+            self.state.take_entry(&signed, day(on));
+            self.entries.insert(signed.digest, signed);
+        } else {
+            self.state.take(&sent.envelope, day(on)).unwrap();
+        }
+    }
+
+    pub fn hear(&mut self, sent: &Sent, on: u64) {
+        self.take(sent, on);
+        self.state.conclude(day(on));
+    }
+
+    pub fn hear_all(&mut self, all: &[Sent], on: u64) {
+        for sent in all {
+            self.take(sent, on);
+        }
+        self.state.conclude(day(on));
+    }
+
+    pub fn told(&mut self, envelope: &Envelope, on: u64) {
+        self.hear(&envelope.clone().into(), on);
+    }
+
+    /// Everything that it could hand on.
+    pub fn holdings(&self) -> Vec<Sent> {
+        let replica = &self.state.replica;
+        let map = |root: Option<Digest>| root.and_then(|root| replica.maps.get(&root)).cloned();
+        let heads = replica.heads.values();
+        let heads = heads.map(|record| Sent { envelope: record.envelope.clone(), map: map(record.head.members) });
+        let steps = replica.steps.values().map(|step| step.envelope.clone().into());
+        let objects = replica.objects.values().map(|object| object.clone().into());
+        heads.chain(steps).chain(objects).chain(self.entries.values().cloned().map(Sent::from)).collect()
+    }
+
+    pub fn give(&self, to: &mut Self, on: u64) {
+        to.hear_all(&self.holdings(), on);
+    }
+
+    /// What a replica says that has the same, heard in this order and judged once.
+    pub fn afresh(&self, founding: &Founding, things: &[Sent], on: u64) -> State {
+        let mut other = Self::newcomer(founding);
+        other.state.replica.sights.clone_from(&self.state.replica.sights);
+        other.hear_all(things, on);
+        other.state
+    }
+
+    // ---- what a gateway does ----
+
+    /// The next entry of its chain, not yet taken.
+    pub fn draft(&self, (gateway, on): (&str, u64), action: Action) -> SignedEntry {
+        let last = self.state.frontier.place_of(&voice(gateway));
+        let head = self.state.head().map(|record| Under { version: record.head.version, digest: record.digest });
+        let under = head.unwrap_or(Under { version: 0, digest: Digest([0; 32]) });
+        let when = (day(on), Correlation([0; 8]));
+        SignedEntry::write(self.state.org, last, (&ed(gateway), under), when, action).unwrap()
+    }
+
+    pub fn write(&mut self, at: (&str, u64), action: Action) -> Result<SignedEntry, NotTaken> {
+        let signed = self.draft(at, action);
+        self.put(&signed, None, at.1)?;
+        Ok(signed)
+    }
+
+    fn put(&mut self, signed: &SignedEntry, granted: Option<&Granted>, on: u64) -> Result<(), NotTaken> {
+        self.state.take_own(signed, granted, day(on))?;
+        self.entries.insert(signed.digest, signed.clone());
+        Ok(())
+    }
+
+    /// Whatever operators signed, handed in at a gateway.
+    pub fn handed(&mut self, at: (&str, u64), sent: &Sent) -> SignedEntry {
+        if let Some(map) = &sent.map {
+            self.state.replica.take_map(map);
+        }
+        self.write(at, Action::Take { envelope: sent.envelope.clone() }).unwrap()
+    }
+
+    /// As a gateway lets somebody in: asked, proven, granted, written.
+    pub fn admit(&mut self, at: (&str, u64), claim: &Envelope) -> Result<SignedEntry, Turned> {
+        let (granted, body) = self.grant(at, claim)?;
+        let published = self.state.leaves().and_then(|leaves| leaves.get(&body.name)).map(|leaf| leaf.node_key);
+        check_name_is_free(&self.state, &body, published).map_err(Turned::Away)?;
+        let signed = self.draft(at, granted.action().clone());
+        self.put(&signed, Some(&granted), at.1).map_err(Turned::NotTaken)?;
+        Ok(signed)
+    }
+
+    fn grant(&self, (gateway, on): (&str, u64), claim: &Envelope) -> Result<(Granted, Claim), Turned> {
+        let body: Claim = claim.peek(Some(self.state.org)).unwrap();
+        let verdict = self.ask((gateway, on), &body, claim.digest()).map_err(Turned::Away)?;
+        let known = match verdict {
+            Verdict::Admit { .. } => KnownInvite::from(&verdict),
+            Verdict::Wait { .. } => return Err(Turned::Wait),
+            Verdict::Again { .. } => panic!("it is in already"),
         };
-        let mut envelope = Envelope::seal(None, &record).unwrap();
-        for name in signers {
-            envelope.sign(&ed(name)).unwrap();
-        }
-        let founding = Founding::open(envelope.clone()).unwrap();
-        let views = signers.iter().chain(&GATEWAYS).map(|name| ((*name).to_owned(), State::of(&founding))).collect();
-        let mut world = Self { founding, log: Vec::new(), invites: BTreeMap::new(), lost: Vec::new(), views };
-        let head = Head {
-            version: 1,
-            reverts: None,
-            issued_at: NOW,
-            fresh_until: NOW + Seconds::DAY.times(30),
-            members: None,
-            members_floor: 0,
-            previous: Vec::new(),
-            recent: Vec::new(),
-            record: std::collections::BTreeMap::new(),
-            mandates: GATEWAYS.map(mandate).to_vec(),
-            placements: Vec::new(),
-            revocations: Revocations::default(),
-            trust: Vec::new(),
-            signers: world.founding.first_signers().as_ref(),
-            epoch: Epoch::first(),
-            release: None,
-            fleet: None,
-        };
-        let head = world.sealed(&head, signers);
-        world.append(signers[0], Action::OrgFound { founding: envelope });
-        world.append(signers[0], Action::HeadPublish { head, cause: Cause::Founding });
-        world.share();
-        world
+        let proven = ProvenClaim::check(claim.clone(), self.state.org, &known).unwrap();
+        Ok((Granted::new(proven, known).unwrap(), body))
     }
 
-    // ---- what each has heard of ----
-
-    pub fn view(&self, who: &str) -> &State {
-        &self.views[who]
+    pub fn ask(&self, (gateway, on): (&str, u64), claim: &Claim, claimed: Digest) -> Result<Verdict<'_>, Refusal> {
+        let source = "10.1.2.3".parse().unwrap();
+        consider(&self.state, Attempt { claim, claimed, source, gateway: &node(gateway), now: day(on) })
     }
 
-    /// `who` hears everything that `from` knows.
-    pub fn learn(&mut self, who: &str, from: &str) {
-        let frontier = self.views[from].frontier.clone();
-        let view = self.views.get_mut(who).unwrap();
-        for signed in &self.log {
-            if frontier.covers(&signed.cut()) && !view.frontier.covers(&signed.cut()) {
-                let _ = view.apply(signed).unwrap();
-            }
-        }
-    }
-
-    /// Everybody hears everything.
-    pub fn share(&mut self) {
-        for view in self.views.values_mut() {
-            for signed in self.log.iter().filter(|signed| !view.frontier.covers(&signed.cut())).collect::<Vec<_>>() {
-                let _ = view.apply(signed).unwrap();
-            }
-        }
-    }
-
-    pub fn fold(&self) -> Folded {
-        fold_opened(&self.founding, self.log.iter().cloned())
-    }
-
-    pub fn standing(&self, n: u8) -> Option<Standing> {
-        let state = self.fold().state;
-        state.member(&node_key(n).public()).map(|member| state.standing(member))
-    }
-
-    pub fn holder(&self, name: &str) -> Option<PublicKey> {
-        let state = self.fold().state;
-        state.holder(&node(name)).map(MemberRecord::claim).map(|claim| claim.node_key)
-    }
-
-    // ---- writing ----
-
-    /// The next entry of `who`, not yet signed.
-    pub fn draft(&self, who: &str, action: Action) -> Entry {
-        let view = self.view(who);
-        let restores = matches!(&action, Action::HeadPublish { cause: Cause::Restore, .. });
-        let epoch = view.epoch().number + u32::from(restores);
-        let (who, mut seen) = (author(who), view.frontier.clone());
-        let last = seen.0.remove(&who);
-        Entry {
-            key: ed(match &who {
-                Author::Signer(name) => name.as_str(),
-                Author::Gateway(name) => name.as_str(),
-            })
-            .public(),
-            author: who,
-            epoch,
-            seq: last.map_or(1, |last| last.seq + 1),
-            previous: last.map(|last| last.digest),
-            seen,
-            at: NOW,
-            correlation: Correlation([0; 8]),
-            action,
-        }
-    }
-
-    pub fn signed(&self, entry: &Entry, by: &str) -> SignedEntry {
-        SignedEntry::open(self.founding.id, self.sealed(entry, &[by])).unwrap()
-    }
-
-    /// Writes an entry into its author's chain.
-    pub fn push(&mut self, who: &str, entry: &Entry) -> SignedEntry {
-        let signed = self.signed(entry, who);
-        let _ = self.views.get_mut(who).unwrap().apply(&signed).unwrap();
-        self.log.push(signed.clone());
+    /// Written without any question: what it amounts to is asked later, by whoever hears of it.
+    pub fn force(&mut self, at: (&str, u64), action: Action) -> SignedEntry {
+        let signed = self.draft(at, action);
+        self.hear(&signed.clone().into(), at.1);
         signed
     }
 
-    pub fn append(&mut self, who: &str, action: Action) -> SignedEntry {
-        let entry = self.draft(who, action);
-        self.push(who, &entry)
+    pub fn join(&mut self, at: (&str, u64), (key_name, name): (&str, &str)) -> SignedEntry {
+        self.write(at, Action::NodeJoin { node_key: key(key_name), name: node(name) }).unwrap()
     }
 
-    pub fn sealed<T: Payload>(&self, body: &T, by: &[&str]) -> Envelope {
-        let mut envelope = Envelope::seal(Some(self.founding.id), body).unwrap();
-        for name in by {
-            envelope.sign(&ed(name)).unwrap();
-        }
-        envelope
+    pub fn leave(&mut self, org: &Org, at: (&str, u64), (key_name, name): (&str, &str)) -> SignedEntry {
+        self.write(at, Action::NodeLeave { leave: org.leave(key_name), name: node(name) }).unwrap()
     }
 
-    // ---- what signers do ----
+    // ---- what operators do here ----
 
-    /// The newest signer set that `who` knows.
-    pub fn signers(&self, who: &str) -> &SignerSet {
-        let view = self.view(who);
-        view.later.last().map_or(&view.first, |installed| &installed.set)
+    /// The next head as the honest tool drafts it, signed and taken.
+    pub fn publish(&mut self, org: &Org, (on, by): (u64, &[&str]), wish: &Wish) -> Sent {
+        let Draft { head, leaves, .. } = draft(&self.state.replica, day(on), wish).unwrap();
+        let sent = org.head(head, leaves, by);
+        self.hear(&sent, on);
+        sent
     }
 
-    pub fn invite_body(&self, who: &str, n: u8, uses: [u32; 2]) -> Invite {
-        let right = |(gateway, uses)| Right { gateway: node(gateway), voice: None, uses: Uses::Limited(uses) };
-        Invite {
-            id: InviteId([n; 16]),
-            label: String::new(),
-            signers: self.signers(who).version,
-            kind: if n == PATTERN { InviteKind::Pattern } else { InviteKind::Token },
-            key: (n != PATTERN).then(|| ed(&format!("invite {n}")).public()),
-            rights: GATEWAYS.into_iter().zip(uses).filter(|(_, uses)| *uses > 0).map(right).collect(),
-            created_at: NOW,
-            expires_at: NOW + Seconds::DAY,
-            names: vec!["*".parse().unwrap()],
-            hosts: Vec::new(),
-            networks: Vec::new(),
-            labels: BTreeSet::new(),
-            roles: BTreeSet::new(),
-            approval: Approval::None,
-            approvers: 1,
-            files: BTreeSet::new(),
-            root: None,
-        }
+    /// A succession by the set in force and the new set's first head, in one act.
+    pub fn install(&mut self, org: &Org, on: u64, (version, names): (u64, &[&str]), old: &[&str]) -> [Sent; 2] {
+        let (head, to) = (self.state.head().unwrap().digest, org.later(version, 1, names));
+        let step = org.succession(self.state.signer_set(), &to, head, old);
+        self.told(&step, on);
+        let head = self.publish(org, (on, &names[..1]), &Wish::default());
+        [step.into(), head]
     }
 
-    pub fn invite(&mut self, who: &str, n: u8, uses: [u32; 2]) -> SignedEntry {
-        let invite = self.sealed(&self.invite_body(who, n, uses), &[who]);
-        self.invites.insert(n, invite.clone());
-        self.append(who, Action::InviteCreate { invite })
+    // ---- what it can be asked ----
+
+    pub fn member(&self, key_name: &str) -> Option<&MemberRecord> {
+        self.state.member(&machine(key_name).public())
     }
 
-    /// The head that would follow what `who` knows.
-    pub fn next_head(&self, who: &str) -> Head {
-        let view = self.view(who);
-        let known = view.head().unwrap().head.clone();
-        let (revocations, signers) = (view.revocations.clone(), self.signers(who).as_ref());
-        Head { version: known.version + 1, revocations, signers, ..known }
+    pub fn standing(&self, key_name: &str) -> Option<Standing> {
+        self.member(key_name).map(|member| self.state.standing(member))
     }
 
-    pub fn publish(&mut self, who: &str, cause: Cause, change: impl FnOnce(&mut Revocations)) -> SignedEntry {
-        let mut head = self.next_head(who);
-        change(&mut head.revocations);
-        let head = self.sealed(&head, &[who]);
-        self.append(who, Action::HeadPublish { head, cause })
+    pub fn why(&self, key_name: &str) -> Option<Why> {
+        self.member(key_name).and_then(|member| member.why.clone())
     }
 
-    pub fn revoke_node(&mut self, who: &str, n: u8) -> SignedEntry {
-        let node_key = node_key(n).public().digest();
-        let cause = Cause::NodeRevoke { name: node("web"), node_key };
-        self.publish(who, cause, |revocations| revocations.node_keys.extend([node_key]))
+    pub fn holder(&self, name: &str) -> Option<Digest> {
+        self.state.holder(&node(name)).map(|member| member.claim().node_key.digest())
     }
 
-    /// With everything that `who` knows as the frontier.
-    pub fn revoke_invite(&mut self, who: &str, n: u8) -> SignedEntry {
-        let (invite, seen) = (InviteId([n; 16]), self.view(who).frontier.cuts());
-        let cut = identity::head::InviteCut { invite, seen };
-        self.publish(who, Cause::InviteRevoke { invite }, |revocations| revocations.invites.extend([cut]))
-    }
-
-    pub fn succession(&self, who: &str, quorum: Quorum, by: &[&str]) -> Envelope {
-        let known = self.signers(who);
-        self.sealed(
-            &Succession { version: known.version + 1, previous: known.id, also: Vec::new(), quorum, head: None },
-            by,
-        )
-    }
-
-    /// A new signer set with its first head, signed by the new set's `new`.
-    pub fn install(&self, who: &str, quorum: Quorum, by: &[&str], new: &[&str]) -> Action {
-        let signers = self.succession(who, quorum, by);
-        self.with_head(who, signers, new)
-    }
-
-    /// The install of whatever set `signers` brings.
-    pub fn with_head(&self, who: &str, signers: Envelope, new: &[&str]) -> Action {
-        let mut head = self.next_head(who);
-        let version = self.signers(who).version + 1;
-        head.signers = identity::signers::SignersRef { version, id: signers.digest() };
-        Action::SignersInstall { signers, head: self.sealed(&head, new) }
-    }
-
-    pub fn suspension(&self, by: &str, n: u8, (at, span): (Timestamp, Seconds)) -> Action {
-        let (node_key, name) = (node_key(n).public().digest(), node("web"));
-        let body = Suspension { node_key, name: name.clone(), at, until: at + span, reason: "odd".to_owned() };
-        Action::NodeSuspend { suspension: self.sealed(&body, &[by]), name }
-    }
-
-    /// What the recovery keys would sign, to replace the newest set that `who` knows.
-    pub fn recovery(&self, who: &str, quorum: Quorum) -> Envelope {
-        let known = self.signers(who);
-        self.sealed(
-            &Recovery { version: known.version + 1, previous: known.id, quorum, head: None, settles: false, at: NOW },
-            &["safe"],
-        )
-    }
-
-    /// Somebody new comes, who has heard of nothing.
-    pub fn welcome(&mut self, who: &str) {
-        self.views.insert(who.to_owned(), State::of(&self.founding));
-    }
-
-    /// Everybody goes on from what `who` knew, in a new epoch that `by` begins. Nothing if `by` may not.
-    pub fn restore(&mut self, who: &str, by: &str) {
-        let mut state = self.views[who].clone();
-        let mut head = state.head().unwrap().head.clone();
-        (head.version, head.epoch) = (head.version + 1_000, state.next_epoch());
-        let action = Action::HeadPublish { head: self.sealed(&head, &[by]), cause: Cause::Restore };
-        let key = ed(by);
-        let place = (&state.frontier, state.epoch().number + 1);
-        let when = (NOW, Correlation([0; 8]));
-        let begin = SignedEntry::write(self.founding.id, place, (author(by), &key), when, action).unwrap();
-        let kept = state.frontier.clone();
-        state.apply(&begin).unwrap().unwrap();
-        let (log, lost) = std::mem::take(&mut self.log).into_iter().partition(|signed| kept.covers(&signed.cut()));
-        self.log = log;
-        self.lost.extend::<Vec<_>>(lost);
-        self.log.push(begin);
-        for view in self.views.values_mut() {
-            *view = state.clone();
-        }
-    }
-
-    // ---- what gateways do, whether or not they should ----
-
-    pub fn claim(n: u8, invite: u8, name: &str) -> Claim {
-        Claim {
-            authority: if invite == PATTERN {
-                ClaimAuthority::Pattern
-            } else {
-                ClaimAuthority::Invite(InviteId([invite; 16]))
-            },
-            node_key: node_key(n).public(),
-            seal_key: SealKey([0; 32]),
-            name: node(name),
-            labels: BTreeSet::new(),
-            roles: BTreeSet::new(),
-            host: None,
-            replaces: None,
-            until: None,
-        }
-    }
-
-    pub fn admission(&self, gateway: &str, n: u8, invite: u8, name: &str) -> Action {
-        self.admission_of(gateway, invite, &Self::claim(n, invite, name), &[n])
-    }
-
-    /// Of a claim that the invite's key and these node keys have signed.
-    pub fn admission_of(&self, gateway: &str, invite: u8, claim: &Claim, nodes: &[u8]) -> Action {
-        let mut claim = self.sealed(claim, &[&format!("invite {invite}")]);
-        for n in nodes {
-            claim.sign(&node_key(*n)).unwrap();
-        }
-        let invite = Some(self.invites[&invite].clone());
-        let admission = Admission { claim, invite, approval: None, gateway: node(gateway), at: NOW };
-        Action::NodeAdmit { admission: self.sealed(&admission, &[gateway]) }
-    }
-
-    /// A machine under a new key, which its old key has signed, too.
-    pub fn replacing(&self, gateway: &str, (n, old): (u8, u8), invite: u8, name: &str) -> Action {
-        let claim = Claim { replaces: Some(node_key(old).public()), ..Self::claim(n, invite, name) };
-        self.admission_of(gateway, invite, &claim, &[n, old])
-    }
-
-    pub fn admit(&mut self, gateway: &str, n: u8, invite: u8, name: &str) -> SignedEntry {
-        self.append(gateway, self.admission(gateway, n, invite, name))
-    }
-
-    pub fn join(&mut self, gateway: &str, n: u8) -> SignedEntry {
-        let node_key = node_key(n).public().digest();
-        self.append(gateway, Action::NodeJoin { node_key, name: node("web") })
-    }
-
-    pub fn leave(&mut self, gateway: &str, n: u8) -> SignedEntry {
-        let key = node_key(n);
-        let leave = Envelope::seal(Some(self.founding.id), &Leave { node_key: key.public(), at: NOW }).unwrap();
-        self.append(gateway, Action::NodeLeave { leave: leave.signed(&key).unwrap(), name: node("web") })
+    pub fn invite(&self, id: &str) -> &InviteRecord {
+        self.state.invite(invite_id(id)).unwrap().1
     }
 }
 
-/// Entries sorted by arbitrary numbers: any order at all.
-pub fn shuffled(mut entries: Vec<SignedEntry>, order: &[u16]) -> Vec<SignedEntry> {
-    let rank = |at: usize| order.get(at).copied().unwrap_or_default();
-    let mut ranked: Vec<_> = entries.drain(..).enumerate().collect();
-    ranked.sort_by_key(|(at, signed)| (rank(*at), signed.digest));
-    ranked.into_iter().map(|(_, signed)| signed).collect()
+pub fn invite_id(id: &str) -> InviteId {
+    crate::ledger::tests::world::invite(id, &[], &[], 0).id
 }
 
-pub fn digests(entries: &[SignedEntry]) -> BTreeSet<Digest> {
-    entries.iter().map(|signed| signed.digest).collect()
+/// An org with one signer, and its one gateway that anybody asks; it knows these invites.
+pub fn invited(invites: &[Invite]) -> (Org, Site) {
+    let org = Org::new(1, &["ann"]);
+    let mut site = Site::of(&org);
+    for invite in invites {
+        site.told(&org.seal(invite, &["ann"]), 0);
+    }
+    (org, site)
 }
 
-/// As the audit tells it: what a failed law shows.
-impl std::fmt::Debug for World {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = self.fold().state;
-        for signed in &self.log {
-            let line = crate::audit::line(&state, signed);
-            let seen = signed.entry.seen.0.iter().map(|(author, place)| format!("{author}#{}", place.seq));
-            let seen = seen.collect::<Vec<_>>().join(" ");
-            writeln!(f, "{}#{} {} {}: {} [{seen}]", line.actor, line.seq, line.action, line.subject, line.result)?;
-        }
-        Ok(())
+/// What whoever asks a state finds there, but for the moment when it was judged.
+#[derive(Debug, PartialEq)]
+pub struct Said {
+    fold: fold::State,
+    frontier: Frontier,
+    sights: Sights,
+    members: BTreeMap<Digest, MemberRecord>,
+    names: Vec<(String, Vec<Digest>)>,
+    invites: BTreeMap<Digest, InviteRecord>,
+    rest: String,
+}
+
+pub fn said(state: &State) -> Said {
+    let names = state.names.iter().map(|(name, keys)| (name.to_string(), keys.iter().copied().collect()));
+    let others = (&state.signers, &state.ground, &state.revocations, &state.voices, &state.invite_ids);
+    let objects = (&state.bundles, &state.releases, &state.decisions, &state.waivers, &state.consents);
+    Said {
+        fold: state.fold.clone(),
+        frontier: state.frontier.clone(),
+        sights: state.replica.sights.clone(),
+        members: state.members.clone(),
+        names: names.collect(),
+        invites: state.invites.clone(),
+        rest: format!("{others:?} {objects:?} {:?} {:?}", state.suspensions, state.replica.objects),
     }
 }

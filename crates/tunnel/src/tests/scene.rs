@@ -8,10 +8,10 @@ use identity::binding::Terms;
 use identity::bundle::Identity as IdentityDomain;
 use identity::certificate::{Validity, draft_svid, key_id};
 use identity::envelope::Envelope;
-use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{Digest, KeyId, OrgId};
 use identity::key::{EdKey, P256Key, Sign as _};
-use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
+use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use identity::principal::{Kind, NodeName, OrgName, Principal};
 use identity::signers::{Quorum, Signer};
 use identity::text::Bytes;
@@ -109,7 +109,7 @@ impl Org {
 
     fn leaf(&self, name: &NodeName) -> NodeLeaf {
         let (node_key, admission) = (self.keys[name].public().digest(), Digest([9; 32]));
-        NodeLeaf { name: name.clone(), node_key, admission, manifest: Digest([0; 32]) }
+        NodeLeaf { name: name.clone(), node_key, admission, manifest: Meant::Nothing }
     }
 
     fn map(&self) -> MembersMap {
@@ -123,7 +123,7 @@ impl Org {
 
     pub fn presented(&self, name: &NodeName) -> Presented {
         let path = self.map().prove(node_key(name)).unwrap();
-        let listing = Some(Listing::Own { leaf: self.leaf(name), path });
+        let listing = Some(Listing::Own { leaf: self.leaf(name), path, class: None });
         Presented { by: self.envelope(), listing, admission: None }
     }
 
@@ -187,10 +187,10 @@ fn first_head(founding: &Founding, identity_issuer: KeyId, now: Timestamp) -> He
     Head {
         version: 1,
         reverts: None,
+        cause: Cause::Founding,
         issued_at: now - Seconds::HOUR,
         fresh_until: now + Seconds::DAY.times(30),
         members: None,
-        members_floor: 0,
         previous: Vec::new(),
         recent: Vec::new(),
         record: std::collections::BTreeMap::new(),
@@ -199,7 +199,6 @@ fn first_head(founding: &Founding, identity_issuer: KeyId, now: Timestamp) -> He
         revocations: Revocations::default(),
         trust: Vec::new(),
         signers: founding.first_signers().as_ref(),
-        epoch: Epoch::first(),
         release: None,
         fleet: None,
     }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use ground::random;
-use identity::members::{Leaf, MembersMap, NodeLeaf};
+use identity::members::{Leaf, Meant, MembersMap, NodeLeaf};
 use manifest::stored::SCHEMA;
 
 use super::*;
@@ -39,7 +39,7 @@ fn publish(known: &Known, machines: &[&Machine], salt: &str) -> (Known, BTreeMap
         name: machine.name.clone(),
         node_key: machine.key,
         admission: machine.key,
-        manifest: manifest(machine).digest(),
+        manifest: Meant::Own(manifest(machine).digest()),
     };
     let leaves: Vec<NodeLeaf> = machines.iter().map(leaf).collect();
     let map = MembersMap::of(&leaves.iter().cloned().map(Leaf::Node).collect::<Vec<_>>()).unwrap();
@@ -50,7 +50,7 @@ fn publish(known: &Known, machines: &[&Machine], salt: &str) -> (Known, BTreeMap
     let nodes = machines.iter().zip(leaves).map(|(machine, leaf)| ForNode {
         node_key: machine.key,
         seal_key: machine.public,
-        listing: Listing::Own { path: map.prove(Leaf::Node(leaf.clone()).key()).unwrap(), leaf },
+        listing: Listing::Own { path: map.prove(Leaf::Node(leaf.clone()).key()).unwrap(), leaf, class: None },
         manifest: manifest(machine).bytes(),
     });
     let contents = Contents { nodes: nodes.collect(), ..Contents::default() };

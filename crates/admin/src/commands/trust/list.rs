@@ -100,7 +100,7 @@ impl Told {
         if self.missing && self.state != TrustState::Retired.word() {
             return Some(format!(
                 "{} {} is trusted, and the gateway does not have it: nodes cannot follow\n  hand it in again, in a home \
-                 that has seen it: freehold epoch begin",
+                 that has seen it: freehold gateway reopen NAME",
                 self.domain, self.trust_bundle_version
             ));
         }

@@ -8,7 +8,7 @@ use crate::authority::Authority;
 use crate::binding::{Binding, Terms};
 use crate::bundle::{Endpoint, Identity, InDomain, Roots};
 use crate::certificate::{self, Validity, draft_svid, key_id, make_request, read_request};
-use crate::head::{Epoch, Head, Mandate, Revocations};
+use crate::head::{Cause, Head, Mandate, Revocations};
 use crate::id::{Digest, KeyId, OrgId, Serial};
 use crate::key::{EdKey, P256Key, Sign as _};
 use crate::principal::{Host, Kind, NodeName, OrgName, Principal};
@@ -100,10 +100,10 @@ impl Scene {
         let head = Head {
             version: 1,
             reverts: None,
+            cause: Cause::Founding,
             issued_at: NOW,
             fresh_until: NOW + Seconds::DAY.times(30),
             members: None,
-            members_floor: 0,
             previous: Vec::new(),
             recent: Vec::new(),
             record: std::collections::BTreeMap::new(),
@@ -112,7 +112,6 @@ impl Scene {
             revocations: Revocations::default(),
             trust: Vec::new(),
             signers: SignersRef { version: 1, id: Digest([1; 32]) },
-            epoch: Epoch::first(),
             release: None,
             fleet: None,
         };

@@ -1,57 +1,56 @@
 //! A gateway's word about its ledger, kept against the gateway.
 
-use identity::head::{Epoch, Head, Place};
+use identity::head::{Head, Recorded};
 use identity::id::Digest;
-use identity::principal::Author;
+use identity::key::{EdKey, Sign as _};
 use org::frontier::Tip;
 
 use super::*;
 use crate::scene::{self, NOW, key};
 
-/// An org with the gateway `quay`.
-fn known(epoch: Epoch) -> Known {
+/// An org with the gateway `quay`, which speaks with this voice.
+fn known(voice: &EdKey) -> Known {
     let founding = scene::founding();
-    let head = Head { mandates: vec![scene::mandate("quay")], epoch, ..scene::head(&founding) };
-    scene::known(&founding, &head)
+    let mandate = identity::head::Mandate { voice: voice.public(), ..scene::mandate("quay") };
+    scene::known(&founding, &Head { mandates: vec![mandate], ..scene::head(&founding) })
 }
 
-fn place(epoch: u32, seq: u64) -> Place {
-    Place { epoch, seq, digest: Digest([7; 32]) }
+/// What a gateway says of the chain of a voice, in its own.
+fn word(known: &Known, (of, by): (&EdKey, &EdKey), seq: u64) -> Envelope {
+    let tip = Tip { voice: of.public(), place: Recorded { seq, digest: Digest([7; 32]) }, at: NOW };
+    Envelope::seal(Some(known.org()), &tip).unwrap().signed(by).unwrap()
 }
 
-/// What the gateway says under a name, always in its own voice.
-fn word(known: &Known, name: &str, place: Place) -> Envelope {
-    let tip = Tip { author: Author::Gateway(name.parse().unwrap()), place, at: NOW };
-    Envelope::seal(Some(known.org()), &tip).unwrap().signed(&key("quay")).unwrap()
-}
-
-#[test]
-fn no_name_and_no_epoch_of_its_own_rids_a_gateway_of_its_word() {
+fn scope() -> (tempfile::TempDir, Scope) {
     let root = tempfile::tempdir().unwrap();
     let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
     scope.make_keys().unwrap();
-    let known = known(Epoch::first());
-    let told = word(&known, "quay", place(1, 50));
+    (root, scope)
+}
+
+#[test]
+fn no_lower_word_and_none_of_another_chain_rids_a_gateway_of_its_word() {
+    let (_root, scope) = scope();
+    let (own, other) = (key("quay"), key("another"));
+    let known = known(&own);
+    let told = word(&known, (&own, &own), 50);
     scope.save_tip(&told, &known).unwrap();
-    for (name, at) in [("quay", place(1, 2)), ("another", place(1, 2)), ("quay", place(9, 2))] {
-        scope.save_tip(&word(&known, name, at), &known).unwrap();
-        assert_eq!(scope.tip().unwrap().as_ref(), Some(&told), "{name} {at:?}");
+    for (of, by, seq) in [(&own, &own, 2), (&other, &own, 99), (&other, &other, 99), (&own, &other, 99)] {
+        scope.save_tip(&word(&known, (of, by), seq), &known).unwrap();
+        assert_eq!(scope.tip().unwrap().as_ref(), Some(&told), "{seq}");
     }
 }
 
 #[test]
-fn what_an_epoch_gave_up_is_no_evidence_and_what_it_kept_is() {
-    let root = tempfile::tempdir().unwrap();
-    let scope = Scope::at(root.path(), &"harbor".parse().unwrap());
-    scope.make_keys().unwrap();
-    let before = known(Epoch::first());
-    scope.save_tip(&word(&before, "quay", place(1, 50)), &before).unwrap();
-    let after = [(Author::Gateway("quay".parse().unwrap()), place(1, 40))].into();
-    let known = known(Epoch { number: 2, after });
-    // The gateway has written nothing since.
-    let kept = word(&known, "quay", place(1, 40));
-    scope.save_tip(&kept, &known).unwrap();
-    assert_eq!(scope.tip().unwrap().as_ref(), Some(&kept));
-    scope.save_tip(&word(&known, "quay", place(2, 30)), &known).unwrap();
-    assert_eq!(scope.tip().unwrap().as_ref(), Some(&kept));
+fn a_voice_that_the_operators_closed_is_no_evidence_any_more() {
+    let (_root, scope) = scope();
+    let (old, new) = (key("quay"), key("quay again"));
+    let before = known(&old);
+    scope.save_tip(&word(&before, (&old, &old), 50), &before).unwrap();
+    let known = known(&new);
+    let begun = word(&known, (&new, &new), 1);
+    scope.save_tip(&begun, &known).unwrap();
+    assert_eq!(scope.tip().unwrap().as_ref(), Some(&begun));
+    scope.save_tip(&word(&known, (&old, &old), 60), &known).unwrap();
+    assert_eq!(scope.tip().unwrap().as_ref(), Some(&begun));
 }

@@ -2,7 +2,7 @@
 
 use identity::envelope::Envelope;
 use identity::head::Head;
-use identity::principal::{Address, Author, NodeName};
+use identity::principal::{Address, NodeName};
 use identity::time::Timestamp;
 use org::frontier::Tip;
 use serde::{Deserialize, Serialize};
@@ -41,19 +41,16 @@ impl Scope {
         let read = |tip: &Envelope| {
             known.head.head.mandates.iter().find_map(|mandate| {
                 let told: Tip = tip.open_signed_by(Some(known.org()), &[mandate.voice]).ok()?;
-                let own = told.author == Author::Gateway(mandate.gateway.clone());
-                own.then_some((mandate.gateway.clone(), told))
+                (told.voice == mandate.voice).then_some((mandate.gateway.clone(), told))
             })
         };
         let Some((gateway, new)) = read(tip) else {
             tracing::warn!("a gateway's word about its ledger is not signed by a mandated gateway; it is not kept");
             return Ok(());
         };
-        let epoch = &known.head.head.epoch;
-        // What the operators gave up when an epoch began confronts nobody any more; what they kept does.
-        let ended = |old: &Tip| epoch.gave_up(&old.author, old.place.epoch, old.place.seq);
+        // A voice that the operators closed confronts nobody any more.
         let old = self.tip_of(&gateway)?.as_ref().and_then(read).map(|(_, old)| old);
-        match old.filter(|old| old.author == new.author && !ended(old)) {
+        match old.filter(|old| old.voice == new.voice) {
             Some(old)
                 if old.place.seq > new.place.seq
                     || (old.place.seq == new.place.seq && old.place.digest != new.place.digest) =>

@@ -2,6 +2,7 @@
 
 use ground::random;
 use identity::key::{PublicKey, Sign as _};
+use identity::members::Meant;
 use org::report::{Mark, Refused};
 
 use super::super::reports::Heard;
@@ -22,7 +23,7 @@ fn scene() -> Scene {
     // Its deadline is five minutes.
     let manifest = Manifest::empty(2);
     let wanted = manifest.digest();
-    let leaf = NodeLeaf { name: name.clone(), node_key: key.digest(), admission: OTHER, manifest: wanted };
+    let leaf = NodeLeaf { name: name.clone(), node_key: key.digest(), admission: OTHER, manifest: Meant::Own(wanted) };
     let manifests = [(wanted, manifest.bytes())].into();
     let watch = Watch::new((7, SINCE), (&[Leaf::Node(leaf)], &manifests), [(name, SINCE)].into());
     Scene { watch, key, wanted }

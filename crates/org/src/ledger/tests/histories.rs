@@ -13,9 +13,8 @@ use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::signers::{Quorum, SignerSet};
 
-use crate::ledger::replica::Replica;
 use crate::ledger::signers::Signers;
-use crate::ledger::tests::replicas::{hear, holdings};
+use crate::ledger::tests::replicas::{Store, hear, holdings};
 use crate::ledger::tests::world::{DELAY, Org, Sent, day};
 
 /// What thieves have from the first day on, beside every signer key that was replaced and the voice of `g2`.
@@ -139,7 +138,7 @@ struct History {
     cast: Cast,
     now: u64,
     /// Homes first, then two honest gateways, a peer, and who comes late.
-    replicas: Vec<(String, Replica)>,
+    replicas: Vec<(String, Store)>,
     homes: usize,
     /// The sets that honest operators made, the first one first.
     truth: Vec<SignerSet>,

@@ -1,9 +1,11 @@
 //! A hostile world: the ledger's rules held against thieves, by scripted scenes and by random histories.
 
-mod world;
+pub(crate) mod world;
 mod replicas;
 mod scenes_signers;
+mod scenes_freezes;
 mod scenes_heads;
 mod scenes_entries;
 mod scenes_attacks;
+mod scenes_disk;
 mod histories;

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use identity::envelope::Envelope;
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::NodeName;
-use identity::signers::SignerSet;
+use identity::signers::{SignerSet, SignersRef};
+use identity::time::Timestamp;
 
+use crate::entry::{Action, Entry, SignedEntry, Under};
+use crate::founding::Founding;
 use crate::ledger::draft::{Draft, Wish, draft};
-use crate::ledger::entry::{Action, SignedEntry, Under};
 use crate::ledger::fold::{State, Why};
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};
 use crate::ledger::replica::Replica;
@@ -17,40 +19,89 @@ use crate::ledger::signers::{Frozen, InForce, Signers};
 
 use super::world::{Org, Sent, day, key, node, voice};
 
-pub fn hear(replica: &mut Replica, sent: &Sent, on: u64) {
+/// A replica with the bytes of its entries, as a store keeps them beside it: what it hands on is what it was given.
+#[derive(Debug, Clone)]
+pub struct Store {
+    replica: Replica,
+    written: BTreeMap<Digest, SignedEntry>,
+}
+
+impl Store {
+    pub fn new(founding: &Founding, floor: Option<SignersRef>) -> Self {
+        Self { replica: Replica::new(founding, floor), written: BTreeMap::new() }
+    }
+
+    pub fn take(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
+        self.replica.take(envelope, now)?;
+        if envelope.kind() == Entry::KIND {
+            let signed = SignedEntry::open(self.replica.org, envelope.clone())?;
+            self.written.insert(signed.digest, signed);
+        }
+        Ok(())
+    }
+
+    /// Every entry that the replica has now.
+    pub fn entries(&self) -> impl Iterator<Item = &SignedEntry> {
+        self.replica.chains.values().flat_map(BTreeMap::keys).map(|digest| &self.written[digest])
+    }
+
+    pub fn entries_of(&self, gateway: &str) -> impl Iterator<Item = &SignedEntry> {
+        let voice = voice(gateway);
+        self.entries().filter(move |signed| signed.entry.voice == voice)
+    }
+
+    pub fn entry(&self, digest: Digest) -> Option<&SignedEntry> {
+        self.entries().find(|signed| signed.digest == digest)
+    }
+}
+
+impl std::ops::Deref for Store {
+    type Target = Replica;
+    fn deref(&self) -> &Replica {
+        &self.replica
+    }
+}
+
+impl std::ops::DerefMut for Store {
+    fn deref_mut(&mut self) -> &mut Replica {
+        &mut self.replica
+    }
+}
+
+pub fn hear(replica: &mut Store, sent: &Sent, on: u64) {
     if let Some(map) = &sent.map {
         replica.take_map(map);
     }
     replica.take(&sent.envelope, day(on)).unwrap();
 }
 
-pub fn tell(replica: &mut Replica, envelope: &Envelope, on: u64) {
+pub fn tell(replica: &mut Store, envelope: &Envelope, on: u64) {
     replica.take(envelope, day(on)).unwrap();
 }
 
-pub fn hear_all(replica: &mut Replica, all: &[Sent], on: u64) {
+pub fn hear_all(replica: &mut Store, all: &[Sent], on: u64) {
     for sent in all {
         hear(replica, sent, on);
     }
 }
 
 /// Everything that a replica could hand on.
-pub fn holdings(replica: &Replica) -> Vec<Sent> {
+pub fn holdings(replica: &Store) -> Vec<Sent> {
     let map = |root: Option<Digest>| root.and_then(|root| replica.maps.get(&root)).cloned();
     let heads = replica.heads.values();
     let heads = heads.map(|record| Sent { envelope: record.envelope.clone(), map: map(record.head.members) });
     let steps = replica.steps.values().map(|step| step.envelope.clone().into());
     let objects = replica.objects.values().map(|object| object.clone().into());
-    let entries = replica.chains.values().flat_map(BTreeMap::values).map(|signed| signed.clone().into());
+    let entries = replica.entries().map(|signed| signed.clone().into());
     heads.chain(steps).chain(objects).chain(entries).collect()
 }
 
-pub fn give(from: &Replica, to: &mut Replica, on: u64) {
+pub fn give(from: &Store, to: &mut Store, on: u64) {
     hear_all(to, &holdings(from), on);
 }
 
 /// The next head as the honest tool drafts it, signed, and taken where it was made.
-pub fn publish(org: &Org, home: &mut Replica, (on, by): (u64, &[&str]), wish: &Wish) -> Sent {
+pub fn publish(org: &Org, home: &mut Store, (on, by): (u64, &[&str]), wish: &Wish) -> Sent {
     let Draft { head, leaves, .. } = draft(home, day(on), wish).unwrap();
     let sent = org.head(head, leaves, by);
     hear(home, &sent, on);
@@ -60,7 +111,7 @@ pub fn publish(org: &Org, home: &mut Replica, (on, by): (u64, &[&str]), wish: &W
 /// A succession by the set in force and the new set's first head, in one act.
 pub fn install(
     org: &Org,
-    home: &mut Replica,
+    home: &mut Store,
     on: u64,
     to: &SignerSet,
     (old, new): (&[&str], &[&str]),
@@ -72,9 +123,8 @@ pub fn install(
 }
 
 /// The chain's end, as far as it is here.
-pub fn last<'a>(replica: &'a Replica, gateway: &str) -> Option<&'a SignedEntry> {
-    let chain = replica.chains.get(&voice(gateway))?;
-    chain.values().max_by_key(|signed| (signed.entry.seq, signed.digest))
+pub fn last<'a>(replica: &'a Store, gateway: &str) -> Option<&'a SignedEntry> {
+    replica.entries_of(gateway).max_by_key(|signed| (signed.entry.seq, signed.digest))
 }
 
 pub fn under(replica: &Replica, on: u64) -> Under {
@@ -86,7 +136,7 @@ pub fn under(replica: &Replica, on: u64) -> Under {
 }
 
 /// A gateway writes whatever it is at its chain's end.
-pub fn write(org: &Org, at: &mut Replica, gateway: &str, on: u64, action: Action) -> SignedEntry {
+pub fn write(org: &Org, at: &mut Store, gateway: &str, on: u64, action: Action) -> SignedEntry {
     let signed = org.entry(gateway, last(at, gateway), under(at, on), action);
     tell(at, &signed.envelope, on);
     signed
@@ -99,7 +149,7 @@ pub fn admission(org: &Org, who: (&str, &str), invite: &Envelope) -> Action {
 /// A gateway lets a machine in: its key, its name.
 pub fn admit(
     org: &Org,
-    at: &mut Replica,
+    at: &mut Store,
     (gateway, on): (&str, u64),
     who: (&str, &str),
     invite: &Envelope,

@@ -1,9 +1,9 @@
 //! Scenes of gateways' chains: who is let in, who waits and why, names, uses, forks and restored machines.
 
+use crate::entry::Action;
 use crate::invite::Invite;
 use crate::ledger::counts::NotCounted;
 use crate::ledger::draft::{Wish, draft};
-use crate::ledger::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::replicas::{
@@ -94,7 +94,7 @@ fn a_machine_that_left_frees_its_name_and_its_key_never_returns() {
     let mut home = org.replica();
     let invite = org.invite("i", &["alpha"], &[("g1", 5)], (50, &["ann"]));
     tell(&mut home, &invite, 0);
-    write(&org, &mut home, "g1", 1, Action::NodeLeave { leave: org.leave("ka") });
+    write(&org, &mut home, "g1", 1, Action::NodeLeave { leave: org.leave("ka"), name: node("alpha") });
     assert_nobody(&home, "alpha", 1);
     admit(&org, &mut home, ("g1", 1), ("k2", "alpha"), &invite);
     assert_holds(&home, "alpha", "k2", 1);

@@ -4,8 +4,8 @@ use identity::bundle::Domain;
 use identity::head::{Head, Recorded, Revocations, TrustLine, TrustState};
 use identity::id::Digest;
 
+use crate::entry::Action;
 use crate::ledger::draft::{Fate, Wish, draft};
-use crate::ledger::entry::Action;
 use crate::ledger::judge::{Member, NotMember};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, hear_all, in_force, install, publish,
@@ -29,7 +29,7 @@ fn a_closed_voice_stays_closed_though_a_rival_with_a_lower_digest_mandates_it() 
     let closes = publish(&org, &mut ann, (1, &["ann"]), &closing("g2"));
     // Bob does not know. His head is as new, and its digest is lower.
     let by_bob =
-        (0..).map(|nonce| org.forged(&org.first, &["bob"], |head, _| (head.version, head.members_floor) = (2, nonce)));
+        (0..).map(|nonce| org.forged(&org.first, &["bob"], |head, _| (head.version, head.reverts) = (2, Some(nonce))));
     let by_bob = by_bob.into_iter().find(|head| head.digest() < closes.digest()).unwrap();
     let mut bob = org.replica();
     hear_all(&mut bob, &[by_bob.clone(), invite.into()], 1);
@@ -107,7 +107,7 @@ fn a_rival_that_retires_a_root_is_heeded_at_once() {
     publish(&org, &mut home, (1, &["ann"]), &Wish::default());
     let rival = org.forged(&two, &["bob"], |head, _| {
         (head.version, head.trust) = (3, vec![line(1, 1, TrustState::Retired), line(2, 2, TrustState::Active)]);
-        head.members_floor = 1;
+        head.reverts = Some(1);
     });
     publish(&org, &mut home, (1, &["ann"]), &Wish::default());
     hear(&mut home, &rival, 2);

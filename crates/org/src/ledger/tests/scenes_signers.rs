@@ -3,10 +3,10 @@
 use identity::envelope::Envelope;
 use identity::signers::SignerSet;
 
+use crate::entry::Action;
 use crate::ledger::draft::Wish;
-use crate::ledger::replica::Replica;
 use crate::ledger::tests::replicas::{
-    assert_holds, assert_nobody, frozen, give, head_of, hear, hear_all, in_force, install, publish, state, tell,
+    Store, assert_holds, assert_nobody, frozen, give, head_of, hear, hear_all, in_force, install, publish, state, tell,
 };
 use crate::ledger::tests::world::{DELAY, Org, day, key, leaf, node, signed};
 
@@ -15,7 +15,7 @@ const PHRASES: &[&str] = &["phrase-1", "phrase-2"];
 /// Ann alone; she handed over to bob on day 10. Her key is stolen later, and says that eve follows her.
 struct Replaced {
     org: Org,
-    home: Replica,
+    home: Store,
     step: Envelope,
     bob: SignerSet,
     false_step: Envelope,
@@ -152,16 +152,39 @@ fn a_succession_by_the_set_itself_beats_a_recovery_until_one_delay_after_it_took
 
 #[test]
 fn a_recovery_that_a_stolen_voice_or_author_dates_back_waits_as_long_as_any() {
-    // Its own `at` is long ago; only this replica's first sight counts.
+    // Its own `at`, and that of the entry that carries it, are long ago; only this replica's first sight counts.
+    for carried in [false, true] {
+        let org = Org::new(1, &["ann"]);
+        let (mut home, eve) = (org.replica(), org.later(2, 1, &["eve"]));
+        let back = org.recovery(&org.set(), &eve, org.first.digest(), PHRASES);
+        let envelope = if carried {
+            super::replicas::write(&org, &mut home, "g2", 100, Action::Take { envelope: back.clone() }).envelope
+        } else {
+            back.clone()
+        };
+        tell(&mut home, &envelope, 100);
+        assert_eq!(in_force(&home, 100).pending, [(back.digest(), day(100 + DELAY))]);
+        // Nobody who brings it once more moves that.
+        tell(&mut home, &back, 101);
+        tell(&mut home, &envelope, 102);
+        assert_eq!(in_force(&home, 102).pending, [(back.digest(), day(100 + DELAY))]);
+        assert_eq!(in_force(&home, 100 + DELAY - 1).set, org.set());
+        assert_eq!(in_force(&home, 100 + DELAY).set, eve);
+    }
+}
+
+#[test]
+fn a_recovery_sown_early_leaves_nobody_without_a_head() {
     let org = Org::new(1, &["ann"]);
-    let (mut home, eve) = (org.replica(), org.later(2, 1, &["eve"]));
-    let back = org.recovery(&org.set(), &eve, org.first.digest(), PHRASES);
-    let carried = crate::ledger::entry::Action::Take { envelope: back.clone() };
-    super::replicas::write(&org, &mut home, "g2", 1, carried);
-    assert_eq!(in_force(&home, 100).set, org.set(), "what an entry carries is not seen by that");
-    tell(&mut home, &back, 100);
-    assert_eq!(in_force(&home, 100).pending, [(back.digest(), day(100 + DELAY))]);
-    assert_eq!(in_force(&home, 100 + DELAY - 1).set, org.set());
+    let (mut home, mut peer) = (org.replica(), org.replica());
+    let (bob, eve) = (org.later(2, 1, &["bob"]), org.later(3, 1, &["eve"]));
+    let named = publish(&org, &mut home, (1, &["ann"]), &Wish::default());
+    tell(&mut peer, &org.recovery(&bob, &eve, org.first.digest(), PHRASES), 1);
+    // The head that it names is on its way.
+    tell(&mut peer, &org.succession(&org.set(), &bob, named.digest(), &["ann"]), 1);
+    assert_eq!((in_force(&peer, 1).set, head_of(&peer, 1)), (org.set(), Some(org.first.digest())));
+    hear(&mut peer, &named, 2);
+    assert_eq!((in_force(&peer, 2).set, head_of(&peer, 2)), (bob, Some(named.digest())));
 }
 
 #[test]
@@ -221,7 +244,7 @@ fn a_split_between_a_recovery_and_a_late_succession_heals_by_one_set_that_both_s
 }
 
 /// Ann and bob, one of two; each says who follows, on days 10 and 11.
-fn raced(of_ann: &[&str], of_bob: &[&str]) -> (Org, Replica, [SignerSet; 2]) {
+pub(super) fn raced(of_ann: &[&str], of_bob: &[&str]) -> (Org, Store, [SignerSet; 2]) {
     let org = Org::new(1, &["ann", "bob"]);
     let mut home = org.replica();
     let sets = [org.later(2, 1, of_ann), org.later(2, 1, of_bob)];
@@ -432,52 +455,4 @@ fn a_home_restored_in_mid_rotation_is_handed_what_it_forgot() {
     tell(&mut restored, &false_step, 22);
     assert_eq!(in_force(&with_floor, 22).set, bob);
     assert!(frozen(&restored, 22).is_some());
-}
-
-#[test]
-fn a_late_rival_recovery_is_shouted_and_changes_nothing() {
-    let org = Org::new(1, &["ann"]);
-    let (mut home, bob, eve) = (org.replica(), org.later(2, 1, &["bob"]), org.later(2, 1, &["eve"]));
-    tell(&mut home, &org.recovery(&org.set(), &bob, org.first.digest(), PHRASES), 10);
-    let late = org.recovery(&org.set(), &eve, org.first.digest(), &["phrase-2", "phrase-3"]);
-    tell(&mut home, &late, 10 + 2 * DELAY + 1);
-    assert_eq!(in_force(&home, 100).set, bob);
-    assert!(in_force(&home, 100).late.contains(&late.digest()));
-}
-
-#[test]
-fn a_way_out_that_was_sown_before_the_freeze_waits_from_the_freeze_on() {
-    let org = Org::new(1, &["ann", "bob"]);
-    let (mut home, cid) = (org.replica(), org.later(3, 1, &["cid"]));
-    tell(&mut home, &org.way_out(&org.set(), &cid, org.first.digest(), PHRASES), 8);
-    for (on, by, to) in [(10, "ann", "ann"), (11, "bob", "eve")] {
-        tell(&mut home, &org.succession(&org.set(), &org.later(2, 1, &[to]), org.first.digest(), &[by]), on);
-    }
-    assert!(frozen(&home, 11 + DELAY - 1).is_some());
-    assert_eq!(in_force(&home, 11 + DELAY).set, cid);
-}
-
-#[test]
-fn two_ways_out_that_contradict_each_other_lead_nowhere_until_all_rivals_agree() {
-    let (org, mut home, [one, other]) = raced(&["ann", "bob", "cid"], &["ann", "bob", "dan"]);
-    for (to, by) in [("cid", PHRASES), ("dan", &["phrase-2", "phrase-3"][..])] {
-        tell(&mut home, &org.way_out(&org.set(), &org.later(3, 1, &[to]), org.first.digest(), by), 12);
-    }
-    assert!(frozen(&home, 100).is_some());
-    let all = org.later(3, 1, &["ann", "bob"]);
-    let agreed = org.agreed(&[&one, &other], &all, org.first.digest(), &["ann"]);
-    for on in [13, 50] {
-        let mut told = home.clone();
-        tell(&mut told, &agreed, on);
-        assert_eq!(in_force(&told, 100).set, all);
-    }
-}
-
-#[test]
-fn a_way_out_is_a_recovery_like_any_other_to_who_saw_no_rivals() {
-    let org = Org::new(1, &["ann", "bob"]);
-    let (mut home, cid) = (org.replica(), org.later(3, 1, &["cid"]));
-    tell(&mut home, &org.way_out(&org.set(), &cid, org.first.digest(), PHRASES), 8);
-    assert_eq!(in_force(&home, 8 + DELAY - 1).set, org.set());
-    assert_eq!(in_force(&home, 8 + DELAY).set, cid);
 }

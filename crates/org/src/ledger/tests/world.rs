@@ -4,21 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use identity::envelope::{Envelope, Payload};
-use identity::head::{Epoch, Head, Mandate, Revocations};
+use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{Correlation, Digest, InviteId, KeyId, sha256};
 use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
-use identity::members::{Leaf, MembersMap, NodeLeaf};
+use identity::members::{Leaf, Meant, MembersMap, NodeLeaf};
 use identity::principal::{Kind, NodeName};
 use identity::signers::{Quorum, Recovery, Signer, SignerSet, SignersRef, Succession};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 
 use crate::admission::{Claim, ClaimAuthority, Leave, SealKey};
+use crate::entry::{Action, SignedEntry, Under};
 use crate::founding::{Founding, FoundingRecord};
 use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
-use crate::ledger::entry::{Action, SignedEntry, Under};
 use crate::ledger::fold::Leaves;
-use crate::ledger::replica::Replica;
+
+use super::replicas::{Store, hear};
 
 /// In days: how long a recovery waits, and how long a head is fresh.
 pub const DELAY: u64 = 4;
@@ -81,7 +82,7 @@ pub fn mandate(gateway: &str, voice: &str) -> Mandate {
 }
 
 pub fn leaf(name: &str, key_name: &str) -> NodeLeaf {
-    NodeLeaf { name: node(name), node_key: key(key_name), admission: Digest([9; 32]), manifest: Digest([0; 32]) }
+    NodeLeaf { name: node(name), node_key: key(key_name), admission: Digest([9; 32]), manifest: Meant::Nothing }
 }
 
 /// Something signed on its way; a head with its map.
@@ -138,17 +139,16 @@ impl Org {
             previous: Vec::new(),
             recent: Vec::new(),
             reverts: None,
+            cause: Cause::Founding,
             issued_at: day(0),
             fresh_until: day(FRESH),
             members: None,
-            members_floor: 0,
             mandates: GATEWAYS.map(|name| mandate(name, name)).to_vec(),
             record: BTreeMap::new(),
             placements: Vec::new(),
             revocations: Revocations::default(),
             trust: Vec::new(),
             signers: org.set().as_ref(),
-            epoch: Epoch::first(),
             release: None,
             fleet: None,
         };
@@ -166,15 +166,15 @@ impl Org {
     }
 
     /// Knows the first head.
-    pub fn replica(&self) -> Replica {
-        let mut replica = Replica::new(&self.founding, None);
-        super::replicas::hear(&mut replica, &self.first, 0);
+    pub fn replica(&self) -> Store {
+        let mut replica = Store::new(&self.founding, None);
+        hear(&mut replica, &self.first, 0);
         replica
     }
 
     /// Knows only which org it is, and perhaps what its join code says.
-    pub fn newcomer(&self, floor: Option<SignersRef>) -> Replica {
-        Replica::new(&self.founding, floor)
+    pub fn newcomer(&self, floor: Option<SignersRef>) -> Store {
+        Store::new(&self.founding, floor)
     }
 
     // ---- what is signed ----
@@ -255,14 +255,14 @@ impl Org {
     /// An entry wherever its author likes to put it.
     pub fn entry(&self, gateway: &str, last: Option<&SignedEntry>, under: Under, action: Action) -> SignedEntry {
         let when = (day(0), Correlation([0; 8]));
-        SignedEntry::write(self.founding.id, last, (&ed(gateway), under), when, action).unwrap()
+        SignedEntry::write(self.founding.id, last.map(SignedEntry::place), (&ed(gateway), under), when, action).unwrap()
     }
 }
 
 pub fn invite(id: &str, names: &[&str], rights: &[(&str, u32)], until: u64) -> Invite {
     let right = |(gateway, uses): &(&str, u32)| Right {
         gateway: node(gateway),
-        voice: Some(voice(gateway)),
+        voice: voice(gateway),
         uses: Uses::Limited(*uses),
     };
     Invite {
@@ -286,7 +286,7 @@ pub fn invite(id: &str, names: &[&str], rights: &[(&str, u32)], until: u64) -> I
     }
 }
 
-fn claim(key: &str, name: &str, authority: ClaimAuthority) -> Claim {
+pub fn claim(key: &str, name: &str, authority: ClaimAuthority) -> Claim {
     Claim {
         authority,
         node_key: machine(key).public(),

@@ -27,7 +27,7 @@ fn identity(chain: u8) -> Identity {
 
 pub fn orders() -> Orders {
     let runs = Manifest::empty(SCHEMA).runs;
-    let known = KnownFile { schema: 1, founding: word(1), signers: Vec::new(), head: word(2), sighted: Vec::new() };
+    let known = KnownFile { schema: 2, founding: word(1), signers: Vec::new(), head: word(2), sighted: Vec::new() };
     Orders {
         id: identity::id::OrgId([1; 32]),
         org: "harbor".parse().unwrap(),

@@ -11,7 +11,7 @@ use identity::certificate::{self, RequestedKey, Validity};
 use identity::head::{Head, Mandate};
 use identity::id::Digest;
 use identity::key::{P256Key, Sign as _};
-use identity::members::{Leaf, Listing, MembersMap, NodeLeaf, node_key};
+use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use identity::principal::{Kind, NodeName, Principal};
 use identity::text::Bytes;
 use identity::time::Seconds;
@@ -79,7 +79,7 @@ impl Town {
 
     fn leaf(&self, name: &NodeName) -> NodeLeaf {
         let (node_key, admission) = (self.listed.public().digest(), Digest([9; 32]));
-        NodeLeaf { name: name.clone(), node_key, admission, manifest: Digest([0; 32]) }
+        NodeLeaf { name: name.clone(), node_key, admission, manifest: Meant::Nothing }
     }
 
     fn orders(&self) -> Orders {
@@ -105,7 +105,7 @@ impl Town {
         let svid = self.issuer.issue_svid(&who, (&self.svid_key, &binding), random::serial().unwrap(), day).unwrap();
         let chain = [&svid, self.issuer.certificate()].map(|der| Bytes(der.to_vec())).to_vec();
         let path = self.map.prove(node_key(name)).unwrap();
-        let listing = Some(Listing::Own { leaf: self.leaf(name), path });
+        let listing = Some(Listing::Own { leaf: self.leaf(name), path, class: None });
         Meeting { chain, is_caller: true, by: None, listing, admission: None }
     }
 }

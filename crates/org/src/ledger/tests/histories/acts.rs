@@ -7,15 +7,14 @@ use identity::id::Digest;
 use identity::signers::SignerSet;
 
 use super::{Act, Dice, History, Theft, What, names, short};
+use crate::entry::Action;
 use crate::invite::{Invite, Uses};
 use crate::ledger::counts::counts;
 use crate::ledger::draft::{Draft, Wish, draft};
-use crate::ledger::entry::Action;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::State;
 use crate::ledger::ground::Ground;
-use crate::ledger::replica::Replica;
-use crate::ledger::tests::replicas::{admission, last, under};
+use crate::ledger::tests::replicas::{Store, admission, last, under};
 use crate::ledger::tests::world::{Sent, day, node, signed, voice};
 
 pub(super) const NAMES: [&str; 4] = ["x", "y", "z", "alpha"];
@@ -149,7 +148,7 @@ impl History {
         let Some(desk) = self.desk(dice) else { return };
         if desk.state.members.get(&node("alpha")).is_some_and(|it| it.key == super::super::world::key("ka")) {
             let leave = self.org.leave("ka");
-            self.write(desk.at, desk.gateway, Action::NodeLeave { leave });
+            self.write(desk.at, desk.gateway, Action::NodeLeave { leave, name: node("alpha") });
             self.say(&format!("ka says at {} that it leaves", desk.gateway));
         }
     }
@@ -308,18 +307,21 @@ impl History {
         }
         let replica = &mut self.replicas[self.homes].1;
         let Some(end) = last(replica, "g1").map(|signed| signed.digest) else { return };
-        replica.chains.get_mut(&voice("g1")).unwrap().remove(&end);
+        let chain = replica.chains.get_mut(&voice("g1")).unwrap();
+        chain.remove(&end);
+        if chain.is_empty() {
+            replica.chains.remove(&voice("g1"));
+        }
         self.touched.insert(self.homes);
         self.say("g1 is restored without its last entry");
     }
 }
 
-fn has_uses(replica: &Replica, gateway: &str, invite: &Invite) -> bool {
-    let chain = replica.chains.get(&voice(gateway));
-    let entries = chain.into_iter().flatten().filter_map(|(_, signed)| Evidence::of(replica.org, signed).ok());
+fn has_uses(replica: &Store, gateway: &str, invite: &Invite) -> bool {
+    let entries = replica.entries_of(gateway).filter_map(|signed| Evidence::of(replica.org, signed).ok());
     let keys: BTreeSet<_> =
         entries.filter(|it| it.claim.authority.invite() == Some(invite.id)).map(|it| it.key()).collect();
-    let right = invite.rights.iter().find(|right| right.voice == Some(voice(gateway))).map(|right| right.uses);
+    let right = invite.rights.iter().find(|right| right.voice == voice(gateway)).map(|right| right.uses);
     match right {
         Some(Uses::Limited(most)) => (keys.len() as u64) < u64::from(most),
         Some(Uses::Unlimited) => true,

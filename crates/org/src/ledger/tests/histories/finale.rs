@@ -67,7 +67,7 @@ impl History {
         hear(&mut new, head, self.now);
         hear_all(&mut new, &others, self.now);
         // Why somebody waits may differ: a line that is over was dropped, and what it ended is over, too.
-        let told = |replica: &super::Replica| {
+        let told = |replica: &super::Store| {
             let state = replica.state(day(self.now)).ok();
             state.map(|it| (it.head, it.members, it.waiting.into_keys().collect::<Vec<_>>()))
         };

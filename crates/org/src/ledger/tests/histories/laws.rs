@@ -9,15 +9,14 @@ use identity::principal::NodeName;
 use identity::signers::Word;
 
 use super::{Dice, History, Theft, short};
+use crate::entry::SignedEntry;
 use crate::invite::Uses;
-use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
 use crate::ledger::ground::Ground;
 use crate::ledger::judge::Member;
-use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, Signers};
-use crate::ledger::tests::replicas::{hear, hear_all, holdings};
+use crate::ledger::tests::replicas::{Store, hear, hear_all, holdings};
 use crate::ledger::tests::world::{DELAY, day};
 
 impl History {
@@ -125,7 +124,7 @@ impl History {
     fn look_for_lost(&mut self, at: usize, ground: &Ground, state: &State) {
         let replica = &self.replicas[at].1;
         let mut lost = Vec::new();
-        for signed in replica.chains.values().flat_map(BTreeMap::values) {
+        for signed in replica.entries() {
             if !self.honest.contains(&signed.digest) || state.waiting.contains_key(&signed.digest) {
                 continue;
             }
@@ -148,7 +147,7 @@ impl History {
             if it.member == Member::Listed {
                 continue;
             }
-            let signed = replica.chains.values().find_map(|entries| entries.get(&it.admission)).unwrap();
+            let signed = replica.entry(it.admission).unwrap();
             let voice = signed.entry.voice;
             let of_set = replica.heads.values().filter(|it| it.head.signers == ground.set.as_ref());
             let of_set = of_set.filter(|it| self.thieves_speak_for(&ground.set) || !self.forged.contains(&it.digest));
@@ -240,7 +239,7 @@ impl History {
         for n in (1..things.len()).rev() {
             things.swap(n, usize::try_from(dice.below(n as u64 + 1)).unwrap());
         }
-        let mut other = Replica::new(&self.org.founding, replica.basis.floor);
+        let mut other = Store::new(&self.org.founding, replica.basis.floor);
         other.sights = replica.sights.clone();
         hear_all(&mut other, &things, self.now + 1000);
         if other.state(day(self.now)) != replica.state(day(self.now)) || other.sights != replica.sights {
@@ -255,7 +254,7 @@ fn delays(days: u64) -> identity::time::Seconds {
 }
 
 /// Counted afresh: have enough keys of the set in force signed what lets it in, on any copy?
-fn is_backed(replica: &Replica, ground: &Ground, signed: &SignedEntry) -> bool {
+fn is_backed(replica: &Store, ground: &Ground, signed: &SignedEntry) -> bool {
     let Ok(evidence) = Evidence::of(replica.org, signed) else { return false };
     let envelope = evidence.invite.map_or(evidence.signed_claim, |(envelope, _)| envelope);
     let keys = ground.set.quorum.keys();
@@ -265,12 +264,13 @@ fn is_backed(replica: &Replica, ground: &Ground, signed: &SignedEntry) -> bool {
 }
 
 /// Counted afresh, back along the chain from the admission.
-fn overspends(replica: &Replica, voice: PublicKey, admission: Digest) -> bool {
-    let entries = &replica.chains[&voice];
+fn overspends(replica: &Store, voice: PublicKey, admission: Digest) -> bool {
+    let own = replica.entries().filter(|signed| signed.entry.voice == voice);
+    let entries: BTreeMap<Digest, &SignedEntry> = own.map(|signed| (signed.digest, signed)).collect();
     let read = |digest| entries.get(&digest).and_then(|signed| Evidence::of(replica.org, signed).ok());
     let Some(evidence) = read(admission) else { return true };
     let Some((_, invite)) = &evidence.invite else { return false };
-    let right = invite.rights.iter().find(|right| right.voice == Some(voice)).map(|right| right.uses);
+    let right = invite.rights.iter().find(|right| right.voice == voice).map(|right| right.uses);
     let mut keys = Vec::new();
     let (mut at, mut place) = (Some(admission), 0);
     while let Some(signed) = at.and_then(|digest| entries.get(&digest)) {

@@ -6,8 +6,8 @@ use identity::id::Digest;
 
 use super::acts::NAMES;
 use super::{Dice, History, Theft, names, short};
+use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::invite::Invite;
-use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::tests::replicas::{admission, hear, holdings};
 use crate::ledger::tests::world::{GATEWAYS, Sent, day, junk, key, leaf, mandate, node, voice};
@@ -80,8 +80,7 @@ impl History {
         let gateway = dice.pick(&voices);
         let at = self.any(dice);
         let mut chain: Vec<SignedEntry> = self.drawer.iter().filter_map(|sent| self.entry_of(sent, gateway)).collect();
-        let known = self.replicas.iter().filter_map(|(_, replica)| replica.chains.get(&voice(gateway)));
-        chain.extend(known.flat_map(std::collections::BTreeMap::values).cloned());
+        chain.extend(self.replicas.iter().flat_map(|(_, replica)| replica.entries_of(gateway)).cloned());
         chain.sort_by_key(|signed| (signed.entry.seq, signed.digest));
         chain.dedup_by_key(|signed| signed.digest);
         for _ in 0..=dice.below(3) {
@@ -102,7 +101,7 @@ impl History {
     }
 
     fn forged_action(&mut self, at: usize, dice: &mut Dice) -> Option<(Action, String)> {
-        let honest = self.replicas[at].1.chains.values().flat_map(std::collections::BTreeMap::values);
+        let honest = self.replicas[at].1.entries();
         let honest: Vec<_> = honest.filter(|signed| self.honest.contains(&signed.digest)).cloned().collect();
         if let (0, Some(signed)) = (dice.below(5), dice.choose(&honest)) {
             return Some((signed.entry.action.clone(), format!("what {} says, once more", short(signed.digest))));

@@ -1,0 +1,167 @@
+//! `freehold gateway reopen`: a gateway whose chain forks, or lacks what nobody can bring, begins another.
+
+use clap::Args;
+use identity::principal::NodeName;
+use node::report::{Failure, show};
+use operate::reopen::{Branch, Reopening};
+use serde::Serialize;
+
+use crate::home::{Common, failure};
+use crate::waiting::{Waiting, leave, told};
+use crate::words::confirm;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  freehold gateway reopen quay
+
+This is for a gateway that was restored from a backup or an old copy of its folder, and that nobody can bring what it lacks;
+or whose folder was served from two copies, so that its chain has two branches. If there is a newer copy of its folder, put
+that in its place instead: then nothing is lost.
+
+One head ends its chain where it holds, and has it begin another. Members stay. Machines that only a lost part or a branch let
+in wait: freehold node approve NAME lists them. Whoever was revoked in what is lost, and stands in no head, must be revoked again.")]
+pub struct Reopen {
+    /// The gateway's node name
+    node: NodeName,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Reopened {
+    gateway: String,
+    head: u64,
+    voice: String,
+    former_voice: String,
+    restored: bool,
+    /// Places of its chain that nobody can bring: the first and the last.
+    lacking: Option<(u64, u64)>,
+    fork: Option<ForkTold>,
+    /// Machines that wait for an operator.
+    waiting: Vec<WaitsTold>,
+    invites: Vec<InviteTold>,
+    pending: Option<Waiting>,
+}
+
+#[derive(Serialize)]
+struct ForkTold {
+    at: u64,
+    branches: Vec<BranchTold>,
+}
+
+#[derive(Serialize)]
+struct BranchTold {
+    entry: String,
+    at: String,
+    entries: usize,
+    admitted: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct WaitsTold {
+    name: String,
+    why: String,
+}
+
+#[derive(Serialize)]
+struct InviteTold {
+    id: String,
+    label: String,
+    uses: String,
+}
+
+impl Reopen {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = format!("could not reopen `{}`", self.node);
+        let (mut session, keys) = common.signing_session_on(&doing, true).await?;
+        let reopening = session.reopening(&self.node).await.map_err(|why| failure(&doing, &why))?;
+        if !common.json {
+            eprintln!("{}", in_words(&reopening));
+        }
+        confirm(self.yes, &doing, "End its chain, and have it begin another?")?;
+        let made = session.reopen_gateway(&keys, &reopening).await.map_err(|why| failure(&doing, &why))?;
+        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let result = Reopened::of(reopening, made.what, pending);
+        show(common.json, &result, || {
+            told(result.pending.as_ref(), || {
+                let (gateway, head) = (&result.gateway, result.head);
+                let waits: Vec<_> =
+                    result.waiting.iter().map(|it| format!("\n  freehold node approve {}", it.name)).collect();
+                let then = if waits.is_empty() {
+                    String::new()
+                } else {
+                    format!("; these wait, and are listed by:{}", waits.concat())
+                };
+                format!("`{gateway}` begins another chain (head {head}){then}")
+            })
+        });
+        Ok(())
+    }
+}
+
+impl Reopened {
+    fn of(it: Reopening, head: u64, pending: Option<Waiting>) -> Self {
+        let branch = |it: Branch| BranchTold {
+            entry: it.entry.to_string(),
+            at: it.at.to_string(),
+            entries: it.entries,
+            admitted: it.admitted.iter().map(ToString::to_string).collect(),
+        };
+        let fork =
+            it.fork.map(|fork| ForkTold { at: fork.at, branches: fork.branches.into_iter().map(branch).collect() });
+        let invite =
+            |(id, label, uses): (_, String, _)| InviteTold { id: format!("{id}"), label, uses: format!("{uses}") };
+        Self {
+            gateway: it.gateway.to_string(),
+            head,
+            voice: it.next.to_string(),
+            former_voice: it.voice.to_string(),
+            restored: it.restored,
+            lacking: it.lacking,
+            fork,
+            waiting: it.waiting.into_iter().map(|(name, why)| WaitsTold { name: name.to_string(), why }).collect(),
+            invites: it.invites.into_iter().map(invite).collect(),
+            pending,
+        }
+    }
+}
+
+/// What is known of it, for the person who decides.
+fn in_words(it: &Reopening) -> String {
+    let gateway = &it.gateway;
+    let mut lines = Vec::new();
+    if it.restored {
+        lines.push(format!("`{gateway}` was restored from a backup: what it wrote afterwards is not known here."));
+    } else if let Some((first, last)) = it.lacking {
+        lines
+            .push(format!("`{gateway}` lacks entries {first} to {last} of its own chain, which it told this home of."));
+    } else if it.behind && it.fork.is_none() {
+        lines.push(format!("`{gateway}` told others of entries of its own that it lacks; this home has none of them."));
+    }
+    if let Some(fork) = &it.fork {
+        lines.push(format!(
+            "The chain of `{gateway}` forks at entry {}: its folder was served from two copies.",
+            fork.at
+        ));
+        for branch in &fork.branches {
+            let names: Vec<_> = branch.admitted.iter().map(ToString::to_string).collect();
+            let who = if names.is_empty() { "nobody".to_owned() } else { names.join(" ") };
+            lines.push(format!(
+                "  {} of {}, {} entry(s) from there on, let in: {who}",
+                branch.entry, branch.at, branch.entries
+            ));
+        }
+    }
+    lines.push("Its chain ends where it holds, and it begins another. All who are members now are listed.".to_owned());
+    if !it.waiting.is_empty() {
+        lines.push("These wait afterwards; freehold node approve NAME lists them:".to_owned());
+        lines.extend(it.waiting.iter().map(|(name, why)| format!("  {name}: {why}")));
+    }
+    if !it.invites.is_empty() {
+        lines.push("These invites are signed anew, with what is left of them as far as this home knows:".to_owned());
+        lines.extend(it.invites.iter().map(|(id, label, uses)| format!("  {id} {label:?}: {uses} use(s)")));
+        lines.push("One that may be in wrong hands: freehold invite revoke ID".to_owned());
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,139 @@
+//! What a gateway asks of something that operators hand in, before it writes it down: does it have its effect?
+
+use identity::bundle::BundleBody;
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::{Cause, Head, TrustState, Turn};
+use identity::id::Digest;
+use identity::principal::NodeName;
+use identity::signers::{Recovery, SignerSet, Succession};
+
+use crate::approve::{Decision, Waiver};
+use crate::consent::Consent;
+use crate::invite::Invite;
+use crate::ledger::counts::{NotCounted, counts};
+use crate::ledger::signers::Stance;
+use crate::release::{BadRelease, Release};
+use crate::state::State;
+use crate::suspend::{self, Suspension};
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAccepted {
+    #[error(transparent)]
+    NotCounted(#[from] NotCounted),
+    #[error("the signers in force have not signed this head, or it does not follow theirs")]
+    Head,
+    #[error("the head does not do what it says that it is for")]
+    OtherCause,
+    #[error("two signer sets would claim one place")]
+    Frozen,
+    #[error("it does not follow the signers in force")]
+    NotASuccessor,
+    #[error("{found} of the {needed} signers that it needs have signed it, of those in force")]
+    NotSigned { found: usize, needed: usize },
+    #[error("no machine here has this key under the name `{0}`")]
+    Nobody(NodeName),
+    #[error("it repeats what that signer said: who needs longer needs the threshold")]
+    Repeats,
+    #[error("one signer suspends for at most {}, and says why in plain words", suspend::LONGEST)]
+    Unsound,
+    #[error("it waives for too long")]
+    TooLong,
+    #[error(transparent)]
+    Release(#[from] BadRelease),
+    #[error("nobody hands in something of the kind `{0}`")]
+    Strange(String),
+}
+
+impl State {
+    /// Did an object that was taken have its effect? `before` is the state that it came to.
+    pub fn check_taken(&self, object: &Envelope, before: &Self) -> Result<(), NotAccepted> {
+        let digest = object.digest();
+        match object.kind() {
+            Head::KIND if self.ground.reached.contains(&digest) => {
+                let head: Head = object.peek(Some(self.org)).map_err(NotCounted::from)?;
+                if does_it(&head) { Ok(()) } else { Err(NotAccepted::OtherCause) }
+            }
+            Head::KIND => Err(NotAccepted::Head),
+            Succession::KIND if self.is_frozen() => Err(NotAccepted::Frozen),
+            Succession::KIND | Recovery::KIND => match self.signers.stance_of(digest) {
+                Stance::Taken | Stance::Waits { .. } => Ok(()),
+                Stance::NotTaken => Err(NotAccepted::NotASuccessor),
+            },
+            Invite::KIND => Ok(counts::<Invite>(object, &self.ground).map(drop)?),
+            Waiver::KIND => {
+                let waiver: Waiver = counts(object, &self.ground)?;
+                let short = waiver.until.since(waiver.from) <= Waiver::LONGEST;
+                if short { Ok(()) } else { Err(NotAccepted::TooLong) }
+            }
+            Suspension::KIND => self.check_suspension(object, before),
+            Consent::KIND => {
+                self.check_signed(object, 1)?;
+                let consent: Consent = object.peek(Some(self.org)).map_err(NotCounted::from)?;
+                self.check_known(consent.node_key, &consent.name)
+            }
+            Decision::KIND => {
+                object.peek::<Decision>(Some(self.org)).map_err(NotCounted::from)?;
+                self.check_signed(object, 1)
+            }
+            BundleBody::KIND => {
+                object.peek::<BundleBody>(Some(self.org)).map_err(NotCounted::from)?;
+                self.check_signed(object, self.signer_set().quorum.threshold())
+            }
+            Release::KIND => {
+                self.check_signed(object, self.signer_set().quorum.threshold())?;
+                let release: Release = object.peek(Some(self.org)).map_err(NotCounted::from)?;
+                Ok(release.check()?)
+            }
+            other => Err(NotAccepted::Strange(other.to_owned())),
+        }
+    }
+
+    fn check_signed(&self, object: &Envelope, needed: usize) -> Result<(), NotAccepted> {
+        let set: &SignerSet = self.signer_set();
+        let found = object.signers_among(&set.quorum.keys()).len();
+        if found >= needed { Ok(()) } else { Err(NotAccepted::NotSigned { found, needed }) }
+    }
+
+    fn check_known(&self, key: Digest, name: &NodeName) -> Result<(), NotAccepted> {
+        let known = self.members.get(&key).is_some_and(|member| member.claim().name == *name);
+        if known { Ok(()) } else { Err(NotAccepted::Nobody(name.clone())) }
+    }
+
+    /// Once per signer, target and set.
+    fn check_suspension(&self, object: &Envelope, before: &Self) -> Result<(), NotAccepted> {
+        self.check_signed(object, 1)?;
+        let suspension: Suspension = object.peek(Some(self.org)).map_err(NotCounted::from)?;
+        if !suspend::is_sound(&suspension) {
+            return Err(NotAccepted::Unsound);
+        }
+        self.check_known(suspension.node_key, &suspension.name)?;
+        let signed = object.signers_among(&self.signer_set().quorum.keys());
+        let earlier = before.suspensions_of(suspension.node_key);
+        let by_same = |earlier: &Envelope| !earlier.signers_among(&signed).is_empty();
+        if earlier.iter().any(|earlier| by_same(&earlier.envelope)) { Err(NotAccepted::Repeats) } else { Ok(()) }
+    }
+}
+
+/// Does a head do what it says that it is for? What else it does, whoever signs it sees.
+fn does_it(head: &Head) -> bool {
+    let trust = |turn: &Turn, state: TrustState| {
+        head.trust.iter().any(|line| (line.domain, line.version, line.state) == (turn.domain, turn.version, state))
+    };
+    match &head.cause {
+        Cause::Founding | Cause::Refresh | Cause::SignersInstall | Cause::NodeList { .. } => true,
+        Cause::MandateChange { gateway } | Cause::GatewayAdd { gateway } | Cause::GatewayReopen { gateway } => {
+            head.mandate_of(gateway).is_some()
+        }
+        Cause::GatewayMove { gateway } => head.first_gateway() == Some(gateway),
+        Cause::GatewayRemove { gateway } => head.mandate_of(gateway).is_none(),
+        Cause::NodeRevoke { node_key, .. } => head.revocations.node_keys.contains(node_key),
+        Cause::InviteRevoke { invite } => head.revocations.invite_is_revoked(*invite),
+        Cause::FleetPublish => head.members.is_some() && head.reverts.is_none(),
+        Cause::FleetRollback { to } => head.members.is_some() && head.reverts == Some(*to),
+        Cause::PrincipalRevoke { principal } => head.revocations.principals.contains(principal),
+        Cause::ReleasePublish { .. } => head.release.is_some(),
+        Cause::TrustPublish(turn) => trust(turn, TrustState::Staged),
+        Cause::TrustActivate(turn) | Cause::TrustRollback(turn) => trust(turn, TrustState::Active),
+        Cause::TrustRetire(turn) => trust(turn, TrustState::Retired),
+    }
+}
