@@ -2,14 +2,11 @@
 
 use std::sync::PoisonError;
 
-use ground::clock;
-use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Mandate, TrustLine};
 use identity::id::KeyId;
 use identity::time::{Seconds, Timestamp};
 use org::ledger::draft::{Meaning, Wish, draft_with};
 use org::state::{HeadRecord, State};
-use wire::known::{BadKnowledge, Known};
 
 use crate::desk::Desk;
 use crate::handed::Handed;
@@ -62,16 +59,6 @@ impl<D: Desk> Session<D> {
         })?;
         *self.drafted.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft.map());
         Ok(draft.head)
-    }
-
-    /// What is known, with the head that the gateway has. If two operators published at once, and this home has both, the
-    /// next head makes them meet.
-    pub(crate) fn follow(&self, more: &[Envelope]) -> Result<Known, BadKnowledge> {
-        let (head, now) = (&self.survey.head, clock::now());
-        match self.known.advance(more, Some(head), now) {
-            Err(BadKnowledge::Head(why)) if why.forgets() => self.known.meet(more, head, now),
-            known => known,
-        }
     }
 
     /// Heads of signers who were replaced, beside the one in force, which says less than they do. Nobody signs them again:

@@ -166,12 +166,11 @@ impl<D: Desk> Session<D> {
         }
         // What this home saw before its copy did counts from then.
         let mut earlier = false;
-        for sighted in &self.known.sighted {
-            let step = sighted.recovery.digest();
-            let later = replica.state.replica.sights.get_mut(&step).filter(|since| sighted.since < **since);
+        for (step, first) in self.known.sights() {
+            let later = replica.state.replica.sights.get_mut(step).filter(|since| first < since);
             if let Some(since) = later {
-                *since = sighted.since;
-                replica.ledger.date_sight(step, sighted.since).map_err(ReplicaError::from)?;
+                *since = *first;
+                replica.ledger.date_sight(*step, *first).map_err(ReplicaError::from)?;
                 earlier = true;
             }
         }

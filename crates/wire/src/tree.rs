@@ -205,8 +205,7 @@ impl Reader<'_> {
         let chain: Vec<Envelope> = parse(file(SIGNERS)?)?;
         let head: Envelope = parse(file(HEAD)?)?;
         let (trust, suspensions) = (parse(file(TRUST)?)?, parse(file(SUSPENSIONS)?)?);
-        let more = chain.get(self.known.chain.len()..).ok_or_else(|| self.behind(&index))?;
-        let known = match self.known.advance(more, Some(&head), now) {
+        let known = match self.known.advance(&chain, Some(&head), now) {
             Err(BadKnowledge::Head(BadHead::Regression { .. })) => return Err(self.behind(&index)),
             other => other?,
         };

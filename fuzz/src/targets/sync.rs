@@ -61,7 +61,7 @@ static MAP: LazyLock<Map> = LazyLock::new(|| {
         let sealed = Envelope::seal(Some(HARBOR.founding.id), &head).expect("sealed");
         SIGNERS.iter().fold(sealed, |sealed, name| sealed.signed(&ed(name)).expect("signed"))
     };
-    let known = Known::new(HARBOR.founding.clone(), Vec::new(), seal(5)).expect("it is signed");
+    let known = Known::new(HARBOR.founding.clone(), &[], &seal(5)).expect("it is signed");
     let newer = seal(6);
     Map { map, member, classed, idle, class, manifest, known, newer }
 });
@@ -178,7 +178,7 @@ fn ratchets(answer: &SyncAnswer) {
         assert!(newer.signers.version >= MAP.known.signers.version, "a signer set went back");
     }
     for recovery in &answer.recoveries {
-        assert!(MAP.known.notice(recovery, NOW).is_none_or(|known| known.sighted.len() == 1));
+        assert!(MAP.known.notice(recovery, NOW).is_none_or(|known| known.sights().len() == 1));
     }
     let voices = GATEWAYS.map(public);
     let _ = answer.tip.signers_among(&voices.into());
