@@ -2,9 +2,11 @@
 
 pub mod cause;
 pub mod lines;
+pub mod marks;
 pub mod revoked;
 
 pub use cause::{Cause, Turn};
+pub use marks::{KeyLines, KeyMark};
 pub use revoked::{Lines, Revocations};
 
 use std::collections::{BTreeMap, BTreeSet};

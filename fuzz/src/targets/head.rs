@@ -11,7 +11,7 @@ use crate::sealing::{self, Text};
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let plain = head(1, HARBOR.signers(), Revocations::default());
-    let mut node_keys = [public("node-1").digest()].into_iter().collect::<identity::head::Lines<_>>();
+    let mut node_keys = [public("node-1").digest()].into_iter().collect::<identity::head::KeyLines>();
     node_keys.insert_until(public("node-2").digest(), NOW + Seconds::DAY);
     let revocations = Revocations {
         node_keys,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
+use identity::head::{Head, KeyMark, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Doubled, Leaf, Meant, MembersMap, NodeLeaf};
@@ -315,7 +315,8 @@ impl Desk<'_> {
         let claims = entries.filter_map(evidence_of);
         let claimed: BTreeSet<Digest> =
             claims.filter(|it| it.claim.until.is_some_and(lives)).map(Evidence::key).collect();
-        let needed = |key: &Digest| open || listed.contains(key) || claimed.contains(key);
+        let needed: BTreeSet<KeyMark> = listed.iter().chain(&claimed).map(KeyMark::of).collect();
+        let needed = |key: &KeyMark| open || needed.contains(key);
         head.revocations.node_keys.drop_over(head.issued_at, needed);
     }
 
