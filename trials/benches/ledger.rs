@@ -1,7 +1,7 @@
 //! A ledger of many machines and many heads: how long it takes to open, what it takes in memory, and what publishing over it
 //! costs.
 //!
-//! `cargo build --release && cargo bench -p trials --bench ledger -- [--quick] [--nodes N] [--heads N]`
+//! `cargo build --release && cargo bench -p trials --bench ledger -- [--quick] [--nodes N] [--heads N] [--keep FOLDER]`
 
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
@@ -40,7 +40,7 @@ fn main() {
     let gateway = place.serve();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let begun = Instant::now();
-    let joined = runtime.block_on(machine::join_all(&place, nodes, |number| format!("n-{number}")));
+    let joined = runtime.block_on(machine::join_all(&place, nodes, name));
     println!("{} machines joined in {:.1} s", joined.len(), begun.elapsed().as_secs_f64());
     publish(&place, nodes);
     gateway.stop();
@@ -48,6 +48,14 @@ fn main() {
         add_heads(&place, heads);
         tell_opening(&place.org().join("gateway/ledger.db"), (nodes, heads));
     }
+    if let Some(at) = words.iter().position(|word| word == "--keep") {
+        place.copy(&place.path(""), Path::new(words.get(at + 1).unwrap()));
+        println!("kept; its gateway listens at port {}", place.port);
+    }
+}
+
+fn name(number: usize) -> String {
+    if number == 0 { "hub-0".to_owned() } else { format!("n-{number}") }
 }
 
 /// As an operator does it: first every machine is new to the tool, then none is.
@@ -57,7 +65,9 @@ fn publish(place: &Place, nodes: usize) {
     let org = Thief::of(place).known().org();
     let fleet = |wave: usize| {
         format!(
-            "org:\n  name: harbor\n  id: \"{org}\"\nclasses:\n  all:\n    match: [\"n-*\"]\n    labels: {{wave: w-{wave}}}\n"
+            "org:\n  name: harbor\n  id: \"{org}\"\nroles:\n  operator:\n    allow: []\nnodes:\n  hub-0:\n    address: hub.example:7444\n\
+             classes:\n  all:\n    match: [\"n-*\"]\n    labels: {{wave: w-{wave}}}\n\
+             users:\n  ann:\n    roles: [operator]\n    nodes: [hub-0]\n"
         )
     };
     for (wave, what) in ["all of them new", "unchanged", "unchanged", "unchanged"].iter().enumerate() {

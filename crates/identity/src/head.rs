@@ -226,6 +226,23 @@ pub enum BadHead {
     FromTheFuture { issued_at: Timestamp, now: Timestamp },
 }
 
+impl BadHead {
+    /// Is whoever shows it behind?
+    pub const fn is_behind(&self) -> bool {
+        match self {
+            Self::Regression { .. } => true,
+            Self::OtherSigners { found, known } => *found < *known,
+            Self::Envelope(_)
+            | Self::Forked { .. }
+            | Self::ForgetsRevocations { .. }
+            | Self::ForgetsTrust { .. }
+            | Self::Stale { .. }
+            | Self::DraftedEarlier { .. }
+            | Self::FromTheFuture { .. } => false,
+        }
+    }
+}
+
 /// A head whose threshold was checked, with its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedHead {
@@ -245,6 +262,9 @@ impl SignedHead {
     /// What a maker owes: a head goes on from the one before, and forgets no revocation, nor that a root is trusted no more.
     pub fn may_follow(&self, known: &Self) -> Result<(), BadHead> {
         let (new, old) = (&self.head, &known.head);
+        if new.signers.version < old.signers.version {
+            return Err(BadHead::OtherSigners { found: new.signers.version, known: old.signers.version });
+        }
         let (found, before) = (new.place(), old.place());
         if found < before {
             return Err(BadHead::Regression { found: new.version, known: old.version });

@@ -124,15 +124,13 @@ impl Ledger {
 
     /// Judges what came, with the members' map of the head in force, if it is here.
     pub fn conclude(&self, state: &mut State, now: Timestamp) -> Result<(), LedgerError> {
-        state.conclude(now);
-        let root = state.head().and_then(|record| record.head.members);
-        let Some(root) = root.filter(|root| !state.replica.maps.contains_key(root)) else {
-            return Ok(());
-        };
-        if let Some(leaves) = self.leaves(root)? {
+        let root = state.root_at(now).filter(|root| !state.replica.maps.contains_key(root));
+        if let Some(root) = root
+            && let Some(leaves) = self.leaves(root)?
+        {
             state.take_map(root, leaves);
-            state.conclude(now);
         }
+        state.conclude(now);
         Ok(())
     }
 

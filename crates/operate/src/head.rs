@@ -67,7 +67,7 @@ impl<D: Desk> Session<D> {
         let Some(state) = self.fold.as_deref() else { return Vec::new() };
         let counts = |record: &HeadRecord| state.heads().any(|it| it.digest == record.digest);
         let says_more = |record: &&HeadRecord| {
-            !state.revocations.includes(&record.head.revocations) && state.signers_of(record).is_some()
+            !state.revocations.names_all_of(&record.head.revocations) && state.signers_of(record).is_some()
         };
         state.replica.heads.values().filter(|record| !counts(record)).filter(says_more).collect()
     }

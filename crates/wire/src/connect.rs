@@ -267,16 +267,7 @@ impl Provisional {
             return;
         };
         let lacks = match source {
-            BadKnowledge::Head(why) => match why {
-                BadHead::Regression { .. } | BadHead::Forked { .. } => true,
-                BadHead::Envelope(_)
-                | BadHead::OtherSigners { .. }
-                | BadHead::ForgetsRevocations { .. }
-                | BadHead::ForgetsTrust { .. }
-                | BadHead::Stale { .. }
-                | BadHead::DraftedEarlier { .. }
-                | BadHead::FromTheFuture { .. } => false,
-            },
+            BadKnowledge::Head(why) => why.is_behind() || matches!(why, BadHead::Forked { .. }),
             BadKnowledge::Signers(why) => matches!(why, BrokenChain::EndsTooEarly { .. }),
             BadKnowledge::Founding(_)
             | BadKnowledge::Newer

@@ -271,7 +271,11 @@ impl Known {
                 return why.into();
             }
         }
-        let (found, known) = (body.place(), self.head.head.place());
+        let own = &self.head.head;
+        if body.signers.version < own.signers.version {
+            return BadHead::OtherSigners { found: body.signers.version, known: own.signers.version }.into();
+        }
+        let (found, known) = (body.place(), own.place());
         if found < known {
             return BadHead::Regression { found: body.version, known: self.head.head.version }.into();
         }

@@ -47,6 +47,16 @@ impl Revocations {
             && self.voices.keeps(&older.voices, made_at)
     }
 
+    /// Takes back all that `other` takes back, whatever the ends.
+    pub fn names_all_of(&self, other: &Self) -> bool {
+        other.node_keys.beyond(&self.node_keys).next().is_none()
+            && other.issuing_keys.beyond(&self.issuing_keys).next().is_none()
+            && other.serials.beyond(&self.serials).next().is_none()
+            && other.principals.beyond(&self.principals).next().is_none()
+            && other.invites.beyond(&self.invites).next().is_none()
+            && other.voices.beyond(&self.voices).next().is_none()
+    }
+
     pub fn absorb(&mut self, other: &Self) {
         self.node_keys.absorb(&other.node_keys);
         self.issuing_keys.absorb(&other.issuing_keys);

@@ -11,7 +11,7 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
 use crate::invite::{Invite, InviteKind};
-use crate::ledger::chain::{Act, Chain, Written};
+use crate::ledger::chain::{Chain, Written};
 use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
@@ -277,7 +277,7 @@ impl Desk<'_> {
 
     fn evidence(&self, digest: Digest) -> Option<Evidence> {
         let written = self.replica.chains.values().find_map(|entries| entries.get(&digest))?;
-        evidence_of(written).cloned()
+        written.checked().cloned()
     }
 
     /// Whoever's key loses its last leaf gets a line; so does who was let in and left before it had one.
@@ -287,7 +287,7 @@ impl Desk<'_> {
         let before = self.rivals.iter().copied().chain([self.top]).filter_map(|record| self.map_of(record));
         let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
-        let left = entries.filter_map(evidence_of).map(Evidence::key).filter(|key| self.state.left.contains(key));
+        let left = entries.filter_map(Written::told).map(Evidence::key).filter(|key| self.state.left.contains(key));
         let before: BTreeSet<Digest> = before.into_iter().chain(left).collect();
         for key in before.union(&self.listed_by(&head.recent)).filter(|key| !kept.contains(key)) {
             if !head.revocations.node_keys.contains(key) {
@@ -312,7 +312,7 @@ impl Desk<'_> {
             peeked.is_some() && counts_within::<Invite>(object, self.ground, span).is_ok()
         });
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
-        let claims = entries.filter_map(evidence_of);
+        let claims = entries.filter_map(Written::told);
         let claimed: BTreeSet<Digest> =
             claims.filter(|it| it.claim.until.is_some_and(lives)).map(Evidence::key).collect();
         let needed: BTreeSet<KeyMark> = listed.iter().chain(&claimed).map(KeyMark::of).collect();
@@ -361,7 +361,7 @@ impl Desk<'_> {
             let from = self.top.head.record.get(voice).map_or(0, |it| it.seq);
             let recorded = Chain::of(entries, head.record.get(voice).copied()).recorded;
             for written in recorded.into_iter().filter(|written| written.seq > from) {
-                let Some(evidence) = evidence_of(written) else { continue };
+                let Some(evidence) = written.told() else { continue };
                 let listed = leaves.get(&evidence.claim.name).is_some_and(|leaf| leaf.node_key == evidence.key());
                 let fate = match listed {
                     true => Fate::Leaf,
@@ -372,13 +372,6 @@ impl Desk<'_> {
             }
         }
         passed
-    }
-}
-
-fn evidence_of(written: &Written) -> Option<&Evidence> {
-    match &written.act {
-        Act::Admit(evidence) => evidence.as_ref().as_ref().ok(),
-        Act::Join(_) | Act::Leave(_) | Act::Take => None,
     }
 }
 

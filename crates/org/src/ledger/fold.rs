@@ -2,7 +2,6 @@
 //!
 //! Law: equal heads, objects, entries and sights give equal states, in whatever order they came.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::Envelope;
@@ -14,7 +13,7 @@ use identity::principal::NodeName;
 use identity::signers::SignersRef;
 
 use crate::ledger::chain::{Act, Chain, Entries, Written};
-use crate::ledger::evidence::{BadEvidence, Evidence};
+use crate::ledger::evidence::{BadEvidence, Evidence, Papers};
 use crate::ledger::ground::Ground;
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
 
@@ -94,7 +93,9 @@ pub enum Why {
 /// One admission of a chain, read.
 struct Claimed<'a> {
     written: &'a Written,
-    evidence: Cow<'a, Result<Evidence, BadEvidence>>,
+    papers: &'a Papers,
+    /// With signatures that came since.
+    resigned: Option<Evidence>,
     recorded: bool,
 }
 
@@ -170,7 +171,7 @@ fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) 
 fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): (&Known<'_>, &[Claimed<'_>])) {
     let mut counting: Vec<(&Claimed<'_>, &Evidence, Member)> = Vec::new();
     for it in claimed {
-        let verdict = match &*it.evidence {
+        let verdict = match it.evidence() {
             Err(why) => Err(Why::Unreadable(why.clone())),
             Ok(evidence) if it.recorded => match leaves.get(&evidence.claim.name) {
                 Some(leaf) if leaf.node_key == evidence.key() => continue,
@@ -235,7 +236,7 @@ fn handed(
 ) -> BTreeMap<NodeName, Admitted> {
     let mut heirs: BTreeMap<NodeName, BTreeMap<Digest, Admitted>> = BTreeMap::new();
     for it in claimed.iter().filter(|it| !it.recorded) {
-        let (Ok(evidence), Some(by)) = (&*it.evidence, state.head) else { continue };
+        let (Ok(evidence), Some(by)) = (it.evidence(), state.head) else { continue };
         let (name, key) = (&evidence.claim.name, evidence.key());
         let listed = leaves.get(name).map(|leaf| leaf.node_key);
         if listed.is_none() || listed != evidence.claim.replaces.map(|old| old.digest()) {
@@ -263,8 +264,17 @@ fn misses_uses(member: &Member) -> bool {
 }
 
 impl Claimed<'_> {
+    /// What a head has settled is taken as it is told; beyond that the claim must be signed.
+    fn evidence(&self) -> Result<&Evidence, &BadEvidence> {
+        match (self.papers.told(), &self.resigned) {
+            (Some(told), _) if self.recorded => Ok(told),
+            (_, Some(resigned)) => self.papers.checked().map(|_| resigned),
+            (_, None) => self.papers.checked(),
+        }
+    }
+
     fn waits(&self, why: Why) -> Waiting {
-        let claims = self.evidence.as_ref().as_ref().ok().map(|evidence| (evidence.claim.name.clone(), evidence.key()));
+        let claims = self.evidence().ok().map(|evidence| (evidence.claim.name.clone(), evidence.key()));
         Waiting { claims, voice: self.written.voice, seq: self.written.seq, why }
     }
 }
@@ -305,15 +315,13 @@ impl Known<'_> {
                 self.links.insert(written.digest, if forked { Link::Forked } else { Link::NotLinked });
             }
             match &written.act {
-                Act::Admit(evidence) => {
-                    if let (true, Ok(evidence)) = (linked, &**evidence) {
-                        self.spend(voice, evidence);
+                Act::Admit(papers) => {
+                    let (told, recorded) = (papers.told(), recorded.contains(&written.digest));
+                    if let Some(told) = told.filter(|_| linked) {
+                        self.spend(voice, told);
                     }
-                    let recorded = recorded.contains(&written.digest);
-                    let resigned = evidence.as_ref().as_ref().ok().filter(|_| !recorded);
-                    let resigned = resigned.and_then(|evidence| evidence.resigned(ground, objects));
-                    let evidence = resigned.map_or(Cow::Borrowed(&**evidence), |evidence| Cow::Owned(Ok(evidence)));
-                    claimed.push(Claimed { written, evidence, recorded });
+                    let resigned = told.filter(|_| !recorded).and_then(|told| told.resigned(ground, objects));
+                    claimed.push(Claimed { written, papers, resigned, recorded });
                 }
                 // What was recorded, a head has settled; and a voice that ended says nothing more.
                 Act::Leave(key) if tail.contains(&written.digest) && ground.mandate(voice).is_some() => {
