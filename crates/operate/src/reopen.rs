@@ -110,7 +110,7 @@ impl<D: Desk> Session<D> {
             state.take_map(root, (leaves, classes));
             state.conclude(now);
             let state = Arc::new(state);
-            self.fold = Some(Arc::clone(&state));
+            (self.fold, self.extent) = (Some(Arc::clone(&state)), None);
             return Ok(state);
         }
         Ok(state)

@@ -100,6 +100,8 @@ pub struct Session<D> {
     pub(crate) mark: Option<u64>,
     /// What this home's own copy of the ledger says.
     pub(crate) fold: Option<Arc<State>>,
+    /// How far that copy was written when it said so.
+    pub(crate) extent: Option<(i64, i64)>,
     /// The members' map of the head that was drafted last.
     pub(crate) drafted: Mutex<Option<Vec<Leaf>>>,
     /// Voices of gateways that are gone, once they were needed.
@@ -130,6 +132,7 @@ impl<D: Desk> Session<D> {
             desk,
             mark: None,
             fold: None,
+            extent: None,
             drafted: Mutex::new(None),
             old_voices: None,
             odd_marks: Vec::new(),

@@ -247,10 +247,11 @@ impl Desk<'_> {
             (Some(_), None) => return Err(NotDrafted::NoMap),
         };
         let lives = |key: &Digest| !head.revocations.node_keys.contains(key) && !self.state.left.contains(key);
-        let mut leaves = Leaves::new();
-        let add = |leaves: &mut Leaves, leaf: &NodeLeaf| {
-            let taken = leaves.contains_key(&leaf.name) || leaves.values().any(|it| it.node_key == leaf.node_key);
-            if lives(&leaf.node_key) && !wish.drop.contains(&leaf.name) && !taken {
+        let (mut leaves, mut keys) = (Leaves::new(), BTreeSet::new());
+        let mut add = |leaves: &mut Leaves, leaf: &NodeLeaf| {
+            let free = !leaves.contains_key(&leaf.name) && !keys.contains(&leaf.node_key);
+            if lives(&leaf.node_key) && !wish.drop.contains(&leaf.name) && free {
+                keys.insert(leaf.node_key);
                 leaves.insert(leaf.name.clone(), leaf.clone());
             }
         };
