@@ -195,14 +195,14 @@ fn anew(state: &State, (gateway, voice): (&NodeName, PublicKey), next: PublicKey
 /// Node keys that came with an invite, on whichever branch.
 fn spent(state: &State, voice: PublicKey, invite: InviteId) -> u32 {
     let entries = state.replica.chains.get(&voice).into_iter().flat_map(BTreeMap::values);
-    let came = entries.filter_map(Written::told);
+    let came = entries.filter_map(Written::checked);
     let with = came.filter(|evidence| evidence.invite.as_ref().is_some_and(|(_, it)| it.id == invite));
     let keys: BTreeSet<Digest> = with.map(Evidence::key).collect();
     u32::try_from(keys.len()).unwrap_or(u32::MAX)
 }
 
 fn admitted(written: &Written) -> Option<NodeName> {
-    written.told().map(|evidence| evidence.claim.name.clone())
+    written.checked().map(|evidence| evidence.claim.name.clone())
 }
 
 fn fork_of(state: &State, voice: PublicKey) -> Option<Fork> {

@@ -1,7 +1,7 @@
 //! From what came to what is true: the ledger's judges are asked, and their answers put in order for whoever asks.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::BundleBody;
 use identity::envelope::{Envelope, Payload as _};
@@ -168,11 +168,13 @@ impl State {
     /// Every node key that a gateway let in, and how it stands.
     fn seat(&mut self) {
         let mut given: BTreeMap<Digest, Vec<AdmissionRecord>> = BTreeMap::new();
+        let listed: BTreeSet<Digest> =
+            self.leaves().into_iter().flat_map(BTreeMap::values).map(|leaf| leaf.admission).collect();
         for (voice, entries) in &self.replica.chains {
             // Nobody's voice lets nobody in.
             let Some(gateway) = self.voices.get(voice) else { continue };
             for written in entries.values() {
-                if let Some(evidence) = written.told() {
+                if let Some(evidence) = written.evidence(listed.contains(&written.digest)) {
                     given.entry(evidence.key()).or_default().push(admission(written, evidence, gateway));
                 }
             }

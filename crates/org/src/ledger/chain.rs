@@ -56,20 +56,16 @@ impl Written {
         Recorded { seq: self.seq, digest: self.digest }
     }
 
-    /// An admission whose claim is signed by whoever must have signed it.
-    pub fn checked(&self) -> Option<&Evidence> {
+    /// An admission, if a leaf names it, or its claim is signed by whoever must have signed it.
+    pub fn evidence(&self, is_listed: bool) -> Option<&Evidence> {
         match &self.act {
-            Act::Admit(papers) => papers.checked().ok(),
+            Act::Admit(papers) => papers.read(is_listed).ok(),
             Act::Join(_) | Act::Leave(_) | Act::Take => None,
         }
     }
 
-    /// An admission as it is told, whoever signed it.
-    pub fn told(&self) -> Option<&Evidence> {
-        match &self.act {
-            Act::Admit(papers) => papers.told(),
-            Act::Join(_) | Act::Leave(_) | Act::Take => None,
-        }
+    pub fn checked(&self) -> Option<&Evidence> {
+        self.evidence(false)
     }
 }
 

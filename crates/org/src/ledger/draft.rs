@@ -11,7 +11,7 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
 use crate::invite::{Invite, InviteKind};
-use crate::ledger::chain::{Chain, Written};
+use crate::ledger::chain::Chain;
 use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
@@ -248,7 +248,7 @@ impl Desk<'_> {
         };
         let lives = |key: &Digest| !head.revocations.node_keys.contains(key) && !self.state.left.contains(key);
         let (mut leaves, mut keys) = (Leaves::new(), BTreeSet::new());
-        let mut add = |leaves: &mut Leaves, leaf: &NodeLeaf| {
+        let add = |leaves: &mut Leaves, keys: &mut BTreeSet<Digest>, leaf: &NodeLeaf| {
             let free = !leaves.contains_key(&leaf.name) && !keys.contains(&leaf.node_key);
             if lives(&leaf.node_key) && !wish.drop.contains(&leaf.name) && free {
                 keys.insert(leaf.node_key);
@@ -256,15 +256,18 @@ impl Desk<'_> {
             }
         };
         let rivals = self.rivals.iter().filter_map(|rival| self.map_of(rival)).flat_map(BTreeMap::values);
-        own.values().chain(rivals).for_each(|leaf| add(&mut leaves, leaf));
+        own.values().chain(rivals).for_each(|leaf| add(&mut leaves, &mut keys, leaf));
         if wish.around.is_none() {
             for (name, it) in &self.state.handed {
                 if lives(&it.key) && !wish.drop.contains(name) {
-                    leaves.insert(name.clone(), leaf(name, it.key, it.admission));
+                    if let Some(before) = leaves.insert(name.clone(), leaf(name, it.key, it.admission)) {
+                        keys.remove(&before.node_key);
+                    }
+                    keys.insert(it.key);
                 }
             }
             for (name, it) in &self.state.members {
-                add(&mut leaves, &leaf(name, it.key, it.admission));
+                add(&mut leaves, &mut keys, &leaf(name, it.key, it.admission));
             }
         }
         for evidence in wish.list.iter().filter_map(|digest| self.evidence(*digest)) {
@@ -288,7 +291,10 @@ impl Desk<'_> {
         let before = self.rivals.iter().copied().chain([self.top]).filter_map(|record| self.map_of(record));
         let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
-        let left = entries.filter_map(Written::told).map(Evidence::key).filter(|key| self.state.left.contains(key));
+        let left = entries
+            .filter_map(|written| written.evidence(true))
+            .map(Evidence::key)
+            .filter(|key| self.state.left.contains(key));
         let before: BTreeSet<Digest> = before.into_iter().chain(left).collect();
         for key in before.union(&self.listed_by(&head.recent)).filter(|key| !kept.contains(key)) {
             if !head.revocations.node_keys.contains(key) {
@@ -313,7 +319,8 @@ impl Desk<'_> {
             peeked.is_some() && counts_within::<Invite>(object, self.ground, span).is_ok()
         });
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
-        let claims = entries.filter_map(Written::told);
+        // A line that stands longer harms nobody: who signed these claims need not be asked.
+        let claims = entries.filter_map(|written| written.evidence(true));
         let claimed: BTreeSet<Digest> =
             claims.filter(|it| it.claim.until.is_some_and(lives)).map(Evidence::key).collect();
         let needed: BTreeSet<KeyMark> = listed.iter().chain(&claimed).map(KeyMark::of).collect();
@@ -362,7 +369,7 @@ impl Desk<'_> {
             let from = self.top.head.record.get(voice).map_or(0, |it| it.seq);
             let recorded = Chain::of(entries, head.record.get(voice).copied()).recorded;
             for written in recorded.into_iter().filter(|written| written.seq > from) {
-                let Some(evidence) = written.told() else { continue };
+                let Some(evidence) = written.checked() else { continue };
                 let listed = leaves.get(&evidence.claim.name).is_some_and(|leaf| leaf.node_key == evidence.key());
                 let fate = match listed {
                     true => Fate::Leaf,

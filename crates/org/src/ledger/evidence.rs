@@ -13,7 +13,7 @@ use crate::entry::{Action, SignedEntry};
 use crate::invite::Invite;
 use crate::ledger::ground::Ground;
 
-/// Built only by reading: its parts fit each other, and, unless it was taken from `Papers::told`, the claim is signed by
+/// Built only by reading: its parts fit each other, and, unless a leaf names it, the claim is signed by
 /// whoever must have signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
@@ -52,8 +52,8 @@ pub struct Parts<'a> {
     pub approval: Option<&'a Envelope>,
 }
 
-/// An admission in a chain. What a head has settled is not asked again whether it was signed: that costs more than all the
-/// rest, and there are many.
+/// An admission in a chain. One that a leaf names is not asked again whether it was signed: that costs more than all the rest,
+/// and there are many.
 #[derive(Debug)]
 pub struct Papers {
     read: Result<Evidence, BadEvidence>,
@@ -76,13 +76,13 @@ impl Papers {
         Self { read: Ok(evidence), asked: None, signed: OnceLock::new() }
     }
 
-    /// As it is told: nobody has asked who signed it.
-    pub fn told(&self) -> Option<&Evidence> {
-        self.read.as_ref().ok()
+    /// The leaf is the approval, and names these very papers; else whoever must have signed the claim must have.
+    pub fn read(&self, is_listed: bool) -> Result<&Evidence, &BadEvidence> {
+        if is_listed { self.read.as_ref() } else { self.checked() }
     }
 
     /// If whoever must have signed it has. Looked at once.
-    pub fn checked(&self) -> Result<&Evidence, &BadEvidence> {
+    fn checked(&self) -> Result<&Evidence, &BadEvidence> {
         let evidence = self.read.as_ref()?;
         let Some((org, keys)) = &self.asked else { return Ok(evidence) };
         let open = || Ok(evidence.signed_claim.open_signed_by::<Claim>(Some(*org), keys).map(drop)?);

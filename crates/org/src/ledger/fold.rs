@@ -96,6 +96,8 @@ struct Claimed<'a> {
     papers: &'a Papers,
     /// With signatures that came since.
     resigned: Option<Evidence>,
+    /// A leaf names it.
+    is_listed: bool,
     recorded: bool,
 }
 
@@ -116,6 +118,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     };
     let mut known = Known::default();
     let mut claimed = Vec::new();
+    let listed = holdings.leaves.into_iter().flat_map(BTreeMap::values).map(|leaf| leaf.admission).collect();
     for (voice, entries) in holdings.chains {
         let record = ground.head().and_then(|head| head.record.get(voice).copied());
         let chain = Chain::of(entries, record);
@@ -124,7 +127,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         state.forks.extend(chain.forked_at.filter(|_| open).map(|seq| (*voice, seq)));
         let end = chain.end(record).filter(|end| entries.values().all(|written| written.seq <= end.seq));
         state.ends.extend(end.map(|end| (*voice, end)));
-        known.read((ground, holdings.objects), (*voice, entries), &chain, &mut claimed);
+        known.read((ground, holdings.objects, &listed), (*voice, entries), &chain, &mut claimed);
         state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|written| joined(written)));
     }
     known.denied = Some(holdings.denied);
@@ -264,13 +267,9 @@ fn misses_uses(member: &Member) -> bool {
 }
 
 impl Claimed<'_> {
-    /// What a head has settled is taken as it is told; beyond that the claim must be signed.
     fn evidence(&self) -> Result<&Evidence, &BadEvidence> {
-        match (self.papers.told(), &self.resigned) {
-            (Some(told), _) if self.recorded => Ok(told),
-            (_, Some(resigned)) => self.papers.checked().map(|_| resigned),
-            (_, None) => self.papers.checked(),
-        }
+        let read = self.papers.read(self.is_listed);
+        read.map(|evidence| self.resigned.as_ref().unwrap_or(evidence))
     }
 
     fn waits(&self, why: Why) -> Waiting {
@@ -294,7 +293,7 @@ struct Known<'a> {
 impl Known<'_> {
     fn read<'c>(
         &mut self,
-        (ground, objects): (&Ground, &BTreeMap<Digest, Envelope>),
+        (ground, objects, listed): (&Ground, &BTreeMap<Digest, Envelope>, &BTreeSet<Digest>),
         (voice, entries): (PublicKey, &'c Entries),
         chain: &Chain<'c>,
         claimed: &mut Vec<Claimed<'c>>,
@@ -316,12 +315,13 @@ impl Known<'_> {
             }
             match &written.act {
                 Act::Admit(papers) => {
-                    let (told, recorded) = (papers.told(), recorded.contains(&written.digest));
-                    if let Some(told) = told.filter(|_| linked) {
-                        self.spend(voice, told);
+                    let (is_listed, recorded) = (listed.contains(&written.digest), recorded.contains(&written.digest));
+                    let evidence = papers.read(is_listed).ok();
+                    if let Some(evidence) = evidence.filter(|_| linked) {
+                        self.spend(voice, evidence);
                     }
-                    let resigned = told.filter(|_| !recorded).and_then(|told| told.resigned(ground, objects));
-                    claimed.push(Claimed { written, papers, resigned, recorded });
+                    let resigned = evidence.filter(|_| !recorded).and_then(|it| it.resigned(ground, objects));
+                    claimed.push(Claimed { written, papers, resigned, is_listed, recorded });
                 }
                 // What was recorded, a head has settled; and a voice that ended says nothing more.
                 Act::Leave(key) if tail.contains(&written.digest) && ground.mandate(voice).is_some() => {
