@@ -130,6 +130,10 @@ impl Known {
             Signers::Frozen(_) => return Err(BadKnowledge::Frozen { steps: chain.to_vec() }),
             Signers::InForce(reached) => reached,
         };
+        let first = founding.first_signers();
+        if floor.version == first.version && floor.id != first.id {
+            return Err(BrokenChain::Forked { version: floor.version }.into());
+        }
         if reached.below_floor {
             broken(&founding.first_signers(), chain, &replica)?;
             let forked = replica.steps.values().any(|step| step.to.version == floor.version);
@@ -239,7 +243,14 @@ impl Known {
         let ground = ground(self.org(), &in_force, &replica.heads);
         let top = ground.head.as_ref().filter(|top| top.digest == head.digest());
         match top.filter(|top| top.head.place() >= self.head.head.place()) {
-            Some(top) => Self::by(self.founding.clone(), replica, top.digest),
+            Some(top) => {
+                let next = Self::by(self.founding.clone(), replica, top.digest)?;
+                // Whoever followed one that leads to no root any more would hear of no other.
+                let (version, lines) = (next.head.head.version, &next.head.head.trust);
+                let follows = identity::trust::follows(&self.head.head.trust, lines);
+                follows.map_err(|why| BadHead::ForgetsTrust { version, why })?;
+                Ok(next)
+            }
             None => Err(self.why_not(head, (&in_force, &replica), steps)),
         }
     }
