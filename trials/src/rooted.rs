@@ -267,9 +267,8 @@ impl Rooted {
         let mut caller = dialled.map_err(|_| Error::other("the gateway did not answer in time"))??;
         let endpoint = expect.check(&caller.shown(), &gateway.host, clock::now()).map_err(Error::other)?;
         let chain = documents(&mut caller, Ask::Signers).await?.documents;
-        let more = chain.get(known.chain.len()..).ok_or_else(|| Error::other("the gateway knows fewer signers"))?;
         let head = documents(&mut caller, Ask::Head).await?.documents;
-        let known = known.advance(more, head.first(), known.now(clock::now())).map_err(Error::other)?;
+        let known = known.advance(&chain, head.first(), known.now(clock::now())).map_err(Error::other)?;
         let mandate = endpoint.believe(&known.head.head, known.now(clock::now())).map_err(Error::other)?.clone();
         Ok(Line { caller, mandate, known })
     }

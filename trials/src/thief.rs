@@ -126,6 +126,13 @@ impl Thief {
         self.seal(&head, &self.signer())
     }
 
+    /// Another head at the place of the one in force, which stays: its digest is the lower one.
+    pub fn rival(&self) -> Envelope {
+        let own = self.known().head.digest;
+        let rival = |more: u64| self.head(|head| head.fresh_until = head.fresh_until + Seconds(more));
+        (1..1_000).map(rival).find(|rival| rival.digest() > own).unwrap()
+    }
+
     // ---- calls ----
 
     /// An operator's call, rightly signed for the line.

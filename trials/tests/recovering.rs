@@ -116,17 +116,15 @@ fn a_card_cannot_backdate_it(place: &Place) {
     succeeded(&place.freehold(&["org", "card", "--out", "alarmed.card"]));
     let path = place.path("alarmed.card");
     let mut card: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    if let Some(sighted) = card["known"]["sighted"].as_array_mut() {
-        for recovery in sighted {
-            recovery["since"] = "2001-01-01T00:00:00Z".into();
-        }
+    for seen in card["known"]["steps"].as_array_mut().unwrap() {
+        seen["since"] = "2001-01-01T00:00:00Z".into();
     }
     std::fs::write(&path, serde_json::to_vec(&card).unwrap()).unwrap();
     let words = ["signer", "new", "late", "--unprotected", "--card", "alarmed.card"];
     succeeded(&place.operator("late", &words));
     let known: Value =
         serde_json::from_slice(&std::fs::read(place.path("late/harbor/operator/known.json")).unwrap()).unwrap();
-    let sighted = known["sighted"].as_array().unwrap();
-    assert!(!sighted.is_empty(), "the alarm itself is heard");
-    assert!(sighted.iter().all(|recovery| text(recovery, "since").as_str() > "2002"), "{sighted:?}");
+    let seen = known["steps"].as_array().unwrap();
+    assert!(!seen.is_empty(), "the alarm itself is heard");
+    assert!(seen.iter().all(|recovery| text(recovery, "since").as_str() > "2002"), "{seen:?}");
 }

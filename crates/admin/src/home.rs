@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
-use identity::head::BadHead;
 use identity::id::OrgId;
 use identity::key::PublicKey;
 use identity::principal::{Address, OrgName, SignerName};
@@ -393,8 +392,8 @@ impl Common {
             let before = (known.clone(), memory.tip.clone());
             let desk = Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, restored, own.clone())).await;
             match &desk {
-                Err(CallError::Knowledge { source: BadKnowledge::Head(BadHead::Regression { .. }), .. })
-                    if patience > 0 =>
+                Err(CallError::Knowledge { source: BadKnowledge::Head(why), .. })
+                    if patience > 0 && why.is_behind() =>
                 {
                     patience -= 1;
                     tokio::time::sleep(Duration::from_millis(250)).await;
@@ -405,8 +404,10 @@ impl Common {
         let desk = match desk {
             // It may have missed what was decided at another gateway, which may be gone, or be an older copy: this home
             // hands it over.
-            Err(CallError::Knowledge { source: BadKnowledge::Head(BadHead::Regression { .. }), .. })
-                if !restored && Box::pin(alone::hand_over(&folder, (&doors, &roots), (&known, &own))).await =>
+            Err(CallError::Knowledge { source: BadKnowledge::Head(why), .. })
+                if why.is_behind()
+                    && !restored
+                    && Box::pin(alone::hand_over(&folder, (&doors, &roots), (&known, &own))).await =>
             {
                 let before = (known.clone(), memory.tip.clone());
                 Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, false, own.clone())).await

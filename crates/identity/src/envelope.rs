@@ -204,6 +204,11 @@ impl Envelope {
         }
     }
 
+    /// Of whoever has looked at each when it came: whose of these keys' signatures are kept.
+    pub fn kept_of<'k>(&self, keys: impl IntoIterator<Item = &'k PublicKey>) -> usize {
+        keys.into_iter().filter(|key| self.signatures.iter().any(|signature| signature.keyid == **key)).count()
+    }
+
     /// Nothing that another copy of the same object would add.
     pub fn has_signatures_of(&self, other: &Self) -> bool {
         other.signatures.iter().all(|signature| self.signatures.contains(signature))

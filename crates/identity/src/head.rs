@@ -2,9 +2,11 @@
 
 pub mod cause;
 pub mod lines;
+pub mod marks;
 pub mod revoked;
 
 pub use cause::{Cause, Turn};
+pub use marks::{KeyLines, KeyMark};
 pub use revoked::{Lines, Revocations};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -225,9 +227,19 @@ pub enum BadHead {
 }
 
 impl BadHead {
-    /// A later head that does not know of what an earlier one took away: two operators may have published at once.
-    pub const fn forgets(&self) -> bool {
-        matches!(self, Self::ForgetsRevocations { .. } | Self::ForgetsTrust { .. })
+    /// Is whoever shows it behind?
+    pub const fn is_behind(&self) -> bool {
+        match self {
+            Self::Regression { .. } => true,
+            Self::OtherSigners { found, known } => *found < *known,
+            Self::Envelope(_)
+            | Self::Forked { .. }
+            | Self::ForgetsRevocations { .. }
+            | Self::ForgetsTrust { .. }
+            | Self::Stale { .. }
+            | Self::DraftedEarlier { .. }
+            | Self::FromTheFuture { .. } => false,
+        }
     }
 }
 
@@ -247,13 +259,17 @@ impl SignedHead {
         Ok(Self { head, digest: envelope.digest() })
     }
 
-    /// The ratchet: a node never goes back, and never forgets a revocation, or that a root is trusted no more.
+    /// What a maker owes: a head goes on from the one before, and forgets no revocation, nor that a root is trusted no more.
     pub fn may_follow(&self, known: &Self) -> Result<(), BadHead> {
         let (new, old) = (&self.head, &known.head);
-        if new.version < old.version {
+        if new.signers.version < old.signers.version {
+            return Err(BadHead::OtherSigners { found: new.signers.version, known: old.signers.version });
+        }
+        let (found, before) = (new.place(), old.place());
+        if found < before {
             return Err(BadHead::Regression { found: new.version, known: old.version });
         }
-        if new.version == old.version && self.digest != known.digest {
+        if found == before && self.digest != known.digest {
             return Err(BadHead::Forked { version: new.version });
         }
         if !new.revocations.keeps(&old.revocations, new.issued_at) {
@@ -272,10 +288,15 @@ impl Head {
         now < self.fresh_until
     }
 
-    /// What joiners demand: a floor, and freshness.
-    pub fn check_for_joiner(&self, floor: u64, now: Timestamp) -> Result<(), BadHead> {
-        if self.version < floor {
-            return Err(BadHead::Regression { found: self.version, known: floor });
+    /// Heads are ordered so; under another signer set numbers may begin anew.
+    pub const fn place(&self) -> (u64, u64) {
+        (self.signers.version, self.version)
+    }
+
+    /// What joiners demand: a floor, which is a signer set's version and a head's, and freshness.
+    pub fn check_for_joiner(&self, floor: (u64, u64), now: Timestamp) -> Result<(), BadHead> {
+        if self.place() < floor {
+            return Err(BadHead::Regression { found: self.version, known: floor.1 });
         }
         if !self.is_fresh(now) {
             return Err(BadHead::Stale { until: self.fresh_until, now });

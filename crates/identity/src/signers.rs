@@ -173,8 +173,8 @@ pub enum BrokenChain {
     EndsTooEarly { reached: u64, floor: u64 },
     #[error("signer set {version} is not the one that is known: two histories")]
     Forked { version: u64 },
-    #[error("signer set {version} comes from the recovery keys, and its delay is not over here")]
-    RecoveryWaits { version: u64 },
+    #[error("more steps to other signers were offered than any org would make")]
+    TooMany,
 }
 
 impl SignerSet {
@@ -206,35 +206,6 @@ impl SignerSet {
     /// A later set than the first.
     pub fn later(org: OrgId, version: u64, quorum: Quorum) -> Self {
         Self { org, version, id: id_of(org, version, &quorum), quorum }
-    }
-
-    /// Walks from this set as far as `chain` leads; the chain must pass through `floor`. Up to there, whoever gave
-    /// the floor vouches for recoveries; beyond it each must have been waited for here.
-    pub fn walk(
-        &self,
-        chain: &[Envelope],
-        floor: SignersRef,
-        (recovery, waited): (&Quorum, impl Fn(Digest) -> bool),
-    ) -> Result<Self, BrokenChain> {
-        let mut at = self.clone();
-        let mut passed = at.as_ref() == floor || at.version > floor.version;
-        if at.version == floor.version && at.id != floor.id {
-            return Err(BrokenChain::Forked { version: at.version });
-        }
-        for envelope in chain {
-            let (next, word) = at.succeed(envelope, recovery)?;
-            if word == Word::Recovery && next.version > floor.version && !waited(envelope.digest()) {
-                return Err(BrokenChain::RecoveryWaits { version: next.version });
-            }
-            at = next;
-            if at.version == floor.version {
-                if at.id != floor.id {
-                    return Err(BrokenChain::Forked { version: at.version });
-                }
-                passed = true;
-            }
-        }
-        if passed { Ok(at) } else { Err(BrokenChain::EndsTooEarly { reached: at.version, floor: floor.version }) }
     }
 }
 
@@ -272,9 +243,6 @@ mod tests {
     fn safe() -> Quorum {
         quorum(2, &[21, 22, 23])
     }
-    fn waited_for_all(_: Digest) -> bool {
-        true
-    }
     fn recovery(of: &SignerSet, quorum: Quorum, by: &[u8]) -> Envelope {
         let at = Timestamp::from_unix(1_800_000_000);
         let body = Recovery { version: of.version + 1, previous: of.id, quorum, head: None, settles: false, at };
@@ -297,15 +265,6 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_away_walks_the_chain_home() {
-        let second = successor(&first(), quorum(1, &[4]), &[1, 2]);
-        let (at_two, _) = first().succeed(&second, &safe()).unwrap();
-        let third = successor(&at_two, quorum(2, &[5, 6]), &[4]);
-        let home = first().walk(&[second, third], first().as_ref(), (&safe(), waited_for_all)).unwrap();
-        assert_eq!((home.version, home.quorum), (3, quorum(2, &[5, 6])));
-    }
-
-    #[test]
     fn a_successor_needs_the_threshold_of_the_current_set() {
         for by in [&[1][..], &[4, 5], &[]] {
             let lone = successor(&first(), quorum(1, &[4]), by);
@@ -314,20 +273,6 @@ mod tests {
                 "{by:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_chain_of_another_history_is_refused() {
-        let (ours, _) = first().succeed(&successor(&first(), quorum(1, &[4]), &[1, 2]), &safe()).unwrap();
-        let theirs = successor(&first(), quorum(1, &[9]), &[2, 3]);
-        assert_eq!(
-            first().walk(&[theirs], ours.as_ref(), (&safe(), waited_for_all)),
-            Err(BrokenChain::Forked { version: 2 })
-        );
-        assert_eq!(
-            first().walk(&[], ours.as_ref(), (&safe(), waited_for_all)),
-            Err(BrokenChain::EndsTooEarly { reached: 1, floor: 2 })
-        );
     }
 
     #[test]
@@ -348,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_needs_its_own_threshold_and_is_waited_for() {
+    fn a_recovery_needs_its_own_threshold() {
         let lost = recovery(&first(), quorum(1, &[7]), &[21, 23]);
         let (set, word) = first().succeed(&lost, &safe()).unwrap();
         assert_eq!((set.version, word), (2, Word::Recovery));
@@ -356,12 +301,6 @@ mod tests {
             let lone = recovery(&first(), quorum(1, &[7]), by);
             assert!(matches!(first().succeed(&lone, &safe()), Err(BrokenChain::NotSigned { .. })), "{by:?}");
         }
-        let (step, chain) = (lost.digest(), [lost]);
-        let not_yet = first().walk(&chain, first().as_ref(), (&safe(), |_| false));
-        assert_eq!(not_yet, Err(BrokenChain::RecoveryWaits { version: 2 }));
-        assert_eq!(first().walk(&chain, first().as_ref(), (&safe(), |digest| digest == step)), Ok(set.clone()));
-        // Whoever made the floor has waited.
-        assert_eq!(first().walk(&chain, set.as_ref(), (&safe(), |_| false)), Ok(set));
     }
 
     #[test]

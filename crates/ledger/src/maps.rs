@@ -27,8 +27,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// A map by what it differs in from one that is here. The caller has computed its root: it is never put again.
+    /// A map by what it differs in from one that is here. The caller has computed its root. One that is here whole stays so:
+    /// what differs from it may lie behind the other.
     pub fn put_map_change(&self, root: Digest, base: Digest, change: &MapChange) -> Result<(), LedgerError> {
+        if !self.whole_map(root, 0, 1)?.is_empty() {
+            return Ok(());
+        }
         let depth = self.change_of(base)?.map_or(0, |(_, depth, _)| depth) + 1;
         if depth > DEEPEST || root == base {
             let leaves = self.map(base, 0, usize::MAX)?;
@@ -113,6 +117,19 @@ mod tests {
 
     fn digest(n: u32) -> Digest {
         Digest::of(&n.to_be_bytes())
+    }
+
+    #[test]
+    fn a_map_that_comes_back_does_not_lead_to_itself() {
+        let db = Connection::open_in_memory().unwrap();
+        migrate::create(&db).unwrap();
+        let ledger = Ledger { db, org: OrgId([0; 32]) };
+        let (one, two) = (digest(1_000), digest(1_001));
+        ledger.put_map(one, 0, &[digest(1), digest(2)]).unwrap();
+        ledger.put_map_change(two, one, &MapChange { come: vec![digest(3)], go: vec![digest(2)] }).unwrap();
+        ledger.put_map_change(one, two, &MapChange { come: vec![digest(2)], go: vec![digest(3)] }).unwrap();
+        assert_eq!(ledger.map(one, 0, usize::MAX).unwrap().len(), 2);
+        assert!(ledger.map(two, 0, usize::MAX).unwrap().contains(&digest(3)));
     }
 
     #[test]

@@ -122,17 +122,21 @@ impl Ledger {
         Ok(state)
     }
 
+    /// How far it is written: whoever read it, and finds the same again, need not read it again.
+    pub fn extent(&self) -> Result<(i64, i64), LedgerError> {
+        let extent = "SELECT (SELECT coalesce(max(id), 0) FROM entries), (SELECT count(*) FROM objects)";
+        Ok(self.db.query_row(extent, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    }
+
     /// Judges what came, with the members' map of the head in force, if it is here.
     pub fn conclude(&self, state: &mut State, now: Timestamp) -> Result<(), LedgerError> {
-        state.conclude(now);
-        let root = state.head().and_then(|record| record.head.members);
-        let Some(root) = root.filter(|root| !state.replica.maps.contains_key(root)) else {
-            return Ok(());
-        };
-        if let Some(leaves) = self.leaves(root)? {
+        let root = state.root_at(now).filter(|root| !state.replica.maps.contains_key(root));
+        if let Some(root) = root
+            && let Some(leaves) = self.leaves(root)?
+        {
             state.take_map(root, leaves);
-            state.conclude(now);
         }
+        state.conclude(now);
         Ok(())
     }
 

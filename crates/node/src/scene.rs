@@ -97,5 +97,5 @@ pub fn sealed<T: Payload>(founding: &Founding, body: &T, by: &str) -> Envelope {
 
 /// Who knows this head, which `ann` signed.
 pub fn known(founding: &Founding, head: &Head) -> Known {
-    Known::new(founding.clone(), Vec::new(), sealed(founding, head, "ann")).unwrap()
+    Known::new(founding.clone(), &[], &sealed(founding, head, "ann")).unwrap()
 }

@@ -34,9 +34,10 @@ impl Card {
         }
         let told = Known::from_file(card.known)?;
         // Since when a recovery is known is for each to count: a card's date would be its maker's word.
-        let (sighted, known) = (told.sighted.clone(), Known { sighted: Vec::new(), ..told });
+        let recoveries: Vec<_> = told.recoveries().collect();
+        let known = Known::new(told.founding, &told.chain, &told.head_envelope)?;
         let now = clock::now();
-        let known = sighted.iter().fold(known, |known, one| known.notice(&one.recovery, now).unwrap_or(known));
+        let known = recoveries.iter().fold(known, |known, one| known.notice(&one.step, now).unwrap_or(known));
         Ok((known, card.gateways))
     }
 

@@ -314,7 +314,8 @@ fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
     fn added<T: Ord + ToString>(what: &str, old: &Lines<T>, new: &Lines<T>) -> Vec<String> {
         new.beyond(old).map(|one| format!("revokes the {what} {}", one.to_string())).collect()
     }
-    let mut lines = added("node key", &old.node_keys, &new.node_keys);
+    let keys = new.node_keys.beyond(&old.node_keys);
+    let mut lines: Vec<String> = keys.map(|key| format!("revokes the node key {key}")).collect();
     lines.extend(added("issuing key", &old.issuing_keys, &new.issuing_keys));
     lines.extend(added("certificate", &old.serials, &new.serials));
     lines.extend(added("principal", &old.principals, &new.principals));

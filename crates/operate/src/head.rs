@@ -2,14 +2,11 @@
 
 use std::sync::PoisonError;
 
-use ground::clock;
-use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Mandate, TrustLine};
 use identity::id::KeyId;
 use identity::time::{Seconds, Timestamp};
 use org::ledger::draft::{Meaning, Wish, draft_with};
 use org::state::{HeadRecord, State};
-use wire::known::{BadKnowledge, Known};
 
 use crate::desk::Desk;
 use crate::handed::Handed;
@@ -64,23 +61,13 @@ impl<D: Desk> Session<D> {
         Ok(draft.head)
     }
 
-    /// What is known, with the head that the gateway has. If two operators published at once, and this home has both, the
-    /// next head makes them meet.
-    pub(crate) fn follow(&self, more: &[Envelope]) -> Result<Known, BadKnowledge> {
-        let (head, now) = (&self.survey.head, clock::now());
-        match self.known.advance(more, Some(head), now) {
-            Err(BadKnowledge::Head(why)) if why.forgets() => self.known.meet(more, head, now),
-            known => known,
-        }
-    }
-
     /// Heads of signers who were replaced, beside the one in force, which says less than they do. Nobody signs them again:
     /// a person looks, and decides anew.
     pub(crate) fn of_former_signers(&self) -> Vec<&HeadRecord> {
         let Some(state) = self.fold.as_deref() else { return Vec::new() };
         let counts = |record: &HeadRecord| state.heads().any(|it| it.digest == record.digest);
         let says_more = |record: &&HeadRecord| {
-            !state.revocations.includes(&record.head.revocations) && state.signers_of(record).is_some()
+            !state.revocations.names_all_of(&record.head.revocations) && state.signers_of(record).is_some()
         };
         state.replica.heads.values().filter(|record| !counts(record)).filter(says_more).collect()
     }

@@ -5,6 +5,7 @@ use identity::id::Digest;
 use identity::principal::NodeName;
 use org::admission::Claim;
 use org::entry::SignedEntry;
+use org::ledger::draft::Wish;
 use org::ledger::evidence::Evidence;
 use org::state::{Standing, State};
 use wire::control::{Answer, Call, NodeView};
@@ -97,9 +98,8 @@ impl<D: Desk> Session<D> {
         let node_key = node.node_key.digest();
         self.publish(keys, |session, now| {
             let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
-            let head = session.next_head(now, cause, |head| {
-                head.revocations.node_keys.insert(node_key);
-            })?;
+            let wish = Wish { revoke_keys: vec![node_key], ..Wish::default() };
+            let head = session.next_head_with(now, cause, (&wish, None), |_| {})?;
             let version = head.version;
             Ok((Handed::of(session.seal(&head)?), version))
         })

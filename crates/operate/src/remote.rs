@@ -10,7 +10,7 @@ use identity::text::Bytes;
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::control::{Answer, Call, SignedCall};
-use wire::known::{BadKnowledge, Known};
+use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::{RecoverRequest, RecoveryBegun};
 use wire::tls::Expect;
@@ -77,15 +77,9 @@ impl RemoteDesk {
     }
 
     async fn believe(&self, gateway: &Gateway) -> Result<(Believed, Known), CallError> {
-        if !self.forgives {
-            let anchor = Anchor::Known(&self.known, self.tip.as_ref());
-            match Provisional::dial(gateway, &self.expect, None).await?.believe(anchor).await {
-                // Two operators may have published at once: whether it is that, the survey shows.
-                Err(CallError::Knowledge { source: BadKnowledge::Head(why), .. }) if why.forgets() => {}
-                believed => return believed,
-            }
-        }
-        Provisional::dial(gateway, &self.expect, None).await?.believe(Anchor::Behind(&self.known)).await
+        let known = &self.known;
+        let anchor = if self.forgives { Anchor::Behind(known) } else { Anchor::Known(known, self.tip.as_ref()) };
+        Provisional::dial(gateway, &self.expect, None).await?.believe(anchor).await
     }
 
     async fn ask_on(&self, line: &mut Believed, call: &Call) -> Result<Answer, DeskError> {

@@ -13,7 +13,7 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 use org::frontier::Tip;
 use org::invite::{Invite, Right, Uses};
-use org::ledger::chain::{Act, Written};
+use org::ledger::chain::Written;
 use org::ledger::counts::counts;
 use org::ledger::evidence::Evidence;
 use org::ledger::fold::{Admitted, Leaves};
@@ -110,7 +110,7 @@ impl<D: Desk> Session<D> {
             state.take_map(root, (leaves, classes));
             state.conclude(now);
             let state = Arc::new(state);
-            self.fold = Some(Arc::clone(&state));
+            (self.fold, self.extent) = (Some(Arc::clone(&state)), None);
             return Ok(state);
         }
         Ok(state)
@@ -195,20 +195,14 @@ fn anew(state: &State, (gateway, voice): (&NodeName, PublicKey), next: PublicKey
 /// Node keys that came with an invite, on whichever branch.
 fn spent(state: &State, voice: PublicKey, invite: InviteId) -> u32 {
     let entries = state.replica.chains.get(&voice).into_iter().flat_map(BTreeMap::values);
-    let came = entries.filter_map(|written| match &written.act {
-        Act::Admit(evidence) => evidence.as_ref().as_ref().ok(),
-        Act::Join(_) | Act::Leave(_) | Act::Take => None,
-    });
+    let came = entries.filter_map(Written::checked);
     let with = came.filter(|evidence| evidence.invite.as_ref().is_some_and(|(_, it)| it.id == invite));
     let keys: BTreeSet<Digest> = with.map(Evidence::key).collect();
     u32::try_from(keys.len()).unwrap_or(u32::MAX)
 }
 
 fn admitted(written: &Written) -> Option<NodeName> {
-    match &written.act {
-        Act::Admit(evidence) => evidence.as_ref().as_ref().ok().map(|evidence| evidence.claim.name.clone()),
-        Act::Join(_) | Act::Leave(_) | Act::Take => None,
-    }
+    written.checked().map(|evidence| evidence.claim.name.clone())
 }
 
 fn fork_of(state: &State, voice: PublicKey) -> Option<Fork> {

@@ -35,6 +35,13 @@ pub enum ReplicaError {
     NotTaken(#[from] NotTaken),
 }
 
+/// A state, and how far the copy was written when it was read.
+#[derive(Debug)]
+pub struct Read {
+    pub state: Arc<State>,
+    pub extent: (i64, i64),
+}
+
 /// Whoever holds it is the only command of this home that reads or writes the copy.
 #[derive(Debug)]
 pub struct Replica {
@@ -53,10 +60,25 @@ impl Replica {
 
     /// A copy that is damaged is made anew.
     pub fn open(folder: &OperatorFolder, known: &Known) -> Result<Self, ReplicaError> {
+        Self::open_again(folder, known, None)
+    }
+
+    /// What was read before is not read again, if nothing was written since.
+    fn open_again(folder: &OperatorFolder, known: &Known, read_before: Option<Read>) -> Result<Self, ReplicaError> {
         let inside = folder.path(FOLDER);
         file::make_private_folder(&inside)?;
         let lock = Lock::wait(&inside.join("lock"))?;
         let path = inside.join("ledger.db");
+        if let Some(Read { state, extent }) = read_before
+            && let Ok((ledger, _)) = Ledger::open(&path)
+            && ledger.extent()? == extent
+        {
+            let (mut state, now) = (Arc::unwrap_or_clone(state), clock::now());
+            if state.turns_at().is_some_and(|at| at <= now) {
+                ledger.conclude(&mut state, now)?;
+            }
+            return Ok(Self { state, ledger, lock: Some(lock) });
+        }
         let (ledger, state) = match read(&path, &known.founding) {
             Ok(read) => read,
             Err(ReplicaError::Ledger(why)) if why.is_beyond_repair() => begin(&path, known)?,
@@ -139,7 +161,8 @@ fn begin(path: &Path, known: &Known) -> Result<(Ledger, State), ReplicaError> {
 impl<D: Desk> Session<D> {
     /// This home's copy, with all that the gateway has.
     pub async fn replica(&mut self) -> Result<Replica, OperateError> {
-        let mut replica = Replica::open(&self.folder, &self.known)?;
+        let before = self.fold.clone().zip(self.extent).map(|(state, extent)| Read { state, extent });
+        let mut replica = Replica::open_again(&self.folder, &self.known, before)?;
         if self.desk.is_alone() {
             return Ok(replica);
         }
@@ -166,18 +189,18 @@ impl<D: Desk> Session<D> {
         }
         // What this home saw before its copy did counts from then.
         let mut earlier = false;
-        for sighted in &self.known.sighted {
-            let step = sighted.recovery.digest();
-            let later = replica.state.replica.sights.get_mut(&step).filter(|since| sighted.since < **since);
+        for (step, first) in self.known.sights() {
+            let later = replica.state.replica.sights.get_mut(step).filter(|since| first < since);
             if let Some(since) = later {
-                *since = sighted.since;
-                replica.ledger.date_sight(step, sighted.since).map_err(ReplicaError::from)?;
+                *since = *first;
+                replica.ledger.date_sight(*step, *first).map_err(ReplicaError::from)?;
                 earlier = true;
             }
         }
         if earlier {
             replica.ledger.conclude(&mut replica.state, clock::now()).map_err(ReplicaError::from)?;
         }
+        self.extent = Some(replica.ledger.extent().map_err(ReplicaError::from)?);
         let mut replica = replica.unlocked();
         self.fetch_map(&mut replica).await?;
         let (frontier, now) = (replica.state.frontier.clone(), clock::now());

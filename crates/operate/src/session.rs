@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use ground::file::Lock;
 use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
-use identity::head::{Cause, Head};
+use identity::head::Cause;
 use identity::id::{Correlation, Digest};
 use identity::key::PublicKey;
 use identity::members::Leaf;
@@ -100,6 +100,8 @@ pub struct Session<D> {
     pub(crate) mark: Option<u64>,
     /// What this home's own copy of the ledger says.
     pub(crate) fold: Option<Arc<State>>,
+    /// How far that copy was written when it said so.
+    pub(crate) extent: Option<(i64, i64)>,
     /// The members' map of the head that was drafted last.
     pub(crate) drafted: Mutex<Option<Vec<Leaf>>>,
     /// Voices of gateways that are gone, once they were needed.
@@ -130,6 +132,7 @@ impl<D: Desk> Session<D> {
             desk,
             mark: None,
             fold: None,
+            extent: None,
             drafted: Mutex::new(None),
             old_voices: None,
             odd_marks: Vec::new(),
@@ -177,8 +180,7 @@ impl<D: Desk> Session<D> {
 
     /// Checks a survey against what is known, then remembers it.
     fn take_in(&mut self) -> Result<(), OperateError> {
-        let more = self.survey.signers.get(self.known.chain.len()..).ok_or(OperateError::LedgerBehind)?;
-        let known = match self.follow(more) {
+        let known = match self.known.advance(&self.survey.signers, Some(&self.survey.head), clock::now()) {
             Ok(known) => known,
             Err(why) => {
                 // A recovery took effect unseen by this home, which counts from now on.
@@ -227,8 +229,7 @@ impl<D: Desk> Session<D> {
         self.folder.save_memory(&memory)?;
         self.memory = memory;
         let written = self.folder.known()?;
-        // One that was published beside it is followed by the next, which makes them meet.
-        if self.known.head.may_follow(&written.head).is_ok() {
+        if self.known.head.head.place() >= written.head.head.place() {
             self.folder.save_known(&self.known)?;
         }
         Ok(())
@@ -360,9 +361,8 @@ impl<D: Desk> Session<D> {
     /// What this operator signed and handed in is known to it, whatever a gateway shows.
     fn take_own(&mut self, handed: &Handed) -> Result<(), OperateError> {
         let Some(head) = handed.head(self.known.org()) else { return Ok(()) };
-        let rank = |head: &Head| (head.signers.version, head.version);
         // Another operator's head may have followed already.
-        if rank(&head) > rank(&self.known.head.head) {
+        if head.place() > self.known.head.head.place() {
             let more: Vec<Envelope> = handed.step().cloned().into_iter().collect();
             self.known = self.known.advance(&more, handed.head_envelope(), clock::now())?;
             self.remember(|_| {})?;

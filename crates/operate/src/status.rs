@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use identity::bundle::{Domain, Endpoint, Identity, InDomain as _};
 use identity::causes::describe;
-use identity::head::{Head, Mandate, Revocations, TrustLine};
-use identity::id::{Digest, OrgId};
+use identity::head::{Head, KeyMark, Mandate, Revocations, TrustLine};
+use identity::id::OrgId;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
@@ -245,8 +245,8 @@ impl<D: Desk> Session<D> {
 
 /// In words: what one head revokes, and the other does not.
 fn taken_away(said: &Revocations, own: &Revocations, nodes: &[NodeView]) -> Vec<String> {
-    let named = |key: &Digest| {
-        let node = nodes.iter().find(|node| node.node_key.digest() == *key);
+    let named = |key: &KeyMark| {
+        let node = nodes.iter().find(|node| KeyMark::of(&node.node_key.digest()) == *key);
         node.map_or_else(|| format!("revokes the node key {key}"), |node| format!("revokes `{}`", node.name))
     };
     let node_keys = said.node_keys.beyond(&own.node_keys).map(named);

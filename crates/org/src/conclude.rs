@@ -1,8 +1,7 @@
 //! From what came to what is true: the ledger's judges are asked, and their answers put in order for whoever asks.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::BundleBody;
 use identity::envelope::{Envelope, Payload as _};
@@ -16,7 +15,7 @@ use crate::approve::{Decision, Waiver};
 use crate::consent::Consent;
 use crate::frontier::Frontier;
 use crate::invite::Invite;
-use crate::ledger::chain::{Act, Written};
+use crate::ledger::chain::Written;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::ground::{Ground, frozen_ground, ground};
 use crate::ledger::replica::Replica;
@@ -57,6 +56,11 @@ impl State {
         self.frontier = Frontier::of(&self.replica.chains);
         self.count_uses();
         self.seat();
+    }
+
+    /// The members' map that the head in force would name: whoever has it brings it first.
+    pub fn root_at(&self, now: Timestamp) -> Option<Digest> {
+        Self::ground_of(&self.replica, &self.replica.signers(now)).head.and_then(|record| record.head.members)
     }
 
     /// By the set in force; if two claim its place, by the last that nobody contests.
@@ -164,11 +168,13 @@ impl State {
     /// Every node key that a gateway let in, and how it stands.
     fn seat(&mut self) {
         let mut given: BTreeMap<Digest, Vec<AdmissionRecord>> = BTreeMap::new();
+        let listed: BTreeSet<Digest> =
+            self.leaves().into_iter().flat_map(BTreeMap::values).map(|leaf| leaf.admission).collect();
         for (voice, entries) in &self.replica.chains {
             // Nobody's voice lets nobody in.
             let Some(gateway) = self.voices.get(voice) else { continue };
             for written in entries.values() {
-                if let Some(evidence) = evidence_of(written) {
+                if let Some(evidence) = written.evidence(listed.contains(&written.digest)) {
                     given.entry(evidence.key()).or_default().push(admission(written, evidence, gateway));
                 }
             }
@@ -211,13 +217,6 @@ impl State {
         let waits = |digest: Digest| self.fold.waiting.get(&digest).map(|waiting| waiting.why.clone());
         let why = Some(standing).filter(|it| *it == Standing::Waiting).and_then(|_| waits(admission.digest));
         MemberRecord { admission, others, joined, left, standing, why }
-    }
-}
-
-pub(crate) fn evidence_of(written: &Written) -> Option<&Evidence> {
-    match &written.act {
-        Act::Admit(evidence) => Arc::as_ref(evidence).as_ref().ok(),
-        Act::Join(_) | Act::Leave(_) | Act::Take => None,
     }
 }
 

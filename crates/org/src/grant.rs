@@ -11,7 +11,7 @@ use crate::enroll::Verdict;
 use crate::entry::{Action, SignedEntry};
 use crate::invite::{Approval, Invite};
 use crate::ledger::chain::{Act, Written};
-use crate::ledger::evidence::{BadEvidence, Evidence, check_named};
+use crate::ledger::evidence::{BadEvidence, Evidence, Papers, check_named};
 
 /// A claim that its invite's key and its node key have signed, and the key that it takes the place of, if any. Built
 /// only by checking them all.
@@ -114,6 +114,6 @@ impl Granted {
             invite: invite.clone().map(|envelope| (envelope, self.invite.clone())),
             approval: approval.clone(),
         };
-        Some(Written::doing(signed, Act::Admit(Arc::new(Ok(evidence)))))
+        Some(Written::doing(signed, Act::Admit(Arc::new(Papers::checked_before(evidence)))))
     }
 }

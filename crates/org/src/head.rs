@@ -28,10 +28,6 @@ impl State {
         // Remove wins, whichever head of the signers in force named it first.
         known.head.revocations.absorb(&self.revocations);
         known.head.trust = self.trust_lines();
-        // Under the next set numbers may begin anew: a removed signer may have used up the last one.
-        if next.head.signers.version > known.head.signers.version {
-            known.head.version = known.head.version.min(next.head.version.saturating_sub(1));
-        }
         next.may_follow(&known)
     }
 
@@ -49,7 +45,6 @@ impl State {
     }
 
     pub fn is_older_than(&self, head: &Head) -> bool {
-        let rank = |head: &Head| (head.signers.version, head.version);
-        self.head().is_none_or(|own| rank(head) > rank(&own.head))
+        self.head().is_none_or(|own| head.place() > own.head.place())
     }
 }

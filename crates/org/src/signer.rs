@@ -60,6 +60,18 @@ impl State {
         open
     }
 
+    /// What every machine should know of beside the chain: recoveries that wait, and steps to sets that claim one place.
+    pub fn alarming_steps(&self) -> Vec<&Step> {
+        let rivals = match &self.signers {
+            Signers::InForce(_) => &[][..],
+            Signers::Frozen(frozen) => &frozen.rivals,
+        };
+        let contested = self.replica.steps.values().filter(|step| rivals.iter().any(|set| set.id == step.to.id));
+        let contested = contested.filter(|step| self.replica.sights.contains_key(&step.digest));
+        let waiting = self.open_recoveries().into_iter().map(|(step, _)| step);
+        waiting.chain(contested.take(MAX_OPEN)).collect()
+    }
+
     /// When time alone changes who signs.
     pub fn turns_at(&self) -> Option<Timestamp> {
         let pending = match &self.signers {

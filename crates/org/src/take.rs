@@ -10,7 +10,7 @@ use identity::members::ClassLeaf;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::conclude::{admission, evidence_of};
+use crate::conclude::admission;
 use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::grant::Granted;
 use crate::ledger::chain::{Act, Written};
@@ -193,7 +193,7 @@ impl State {
         if !carried(action).all(known) {
             return false;
         }
-        let claim = evidence_of(written).map(|evidence| &evidence.claim);
+        let claim = written.checked().map(|evidence| &evidence.claim);
         claim.is_some_and(|claim| {
             let key = claim.node_key.digest();
             let known = self.members.contains_key(&key) || self.fold.listed.contains_key(&key);
@@ -203,7 +203,7 @@ impl State {
 
     /// A new machine under a new name: nothing else changes by it.
     fn admit(&mut self, written: Written) -> Result<Effect, NotTaken> {
-        let (Some(evidence), Some(gateway)) = (evidence_of(&written), self.voices.get(&written.voice)) else {
+        let (Some(evidence), Some(gateway)) = (written.checked(), self.voices.get(&written.voice)) else {
             return Err(Why::from(NotMember::NoMandate).into());
         };
         let (name, key, gateway) = (evidence.claim.name.clone(), evidence.key(), gateway.clone());
@@ -239,7 +239,7 @@ impl State {
     /// One that concerns others, too: all is judged again.
     fn admit_aside(&mut self, written: Written, action: &Action, now: Timestamp) -> Result<Effect, NotTaken> {
         let (before, digest) = (self.clone(), written.digest);
-        let handed = evidence_of(&written).is_some_and(|evidence| evidence.claim.replaces.is_some());
+        let handed = written.checked().is_some_and(|evidence| evidence.claim.replaces.is_some());
         self.fresh.extend(carried(action).map(Envelope::digest));
         self.replica.take_written(written);
         self.replica.take_carried(action, now);

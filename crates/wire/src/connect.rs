@@ -244,28 +244,18 @@ impl Provisional {
         let founding = self.conversation.document(Ask::Founding).await?;
         let founding = Founding::open_expecting(founding, org).map_err(|why| self.wrong(why))?;
         let chain = self.conversation.documents(Ask::Signers).await?;
-        let first = founding.first_signers();
-        // A recovery beyond the code's floor is one that the code's maker had not waited for.
-        let patience = (&founding.record.recovery, |_| false);
-        first.walk(&chain, floor, patience).map_err(|why| self.wrong(why))?;
         let head = self.conversation.document(Ask::Head).await?;
-        let known = Known::new(founding, chain, head).map_err(|why| self.wrong(why))?;
-        known.head.head.check_for_joiner(head_floor, clock::now()).map_err(|why| self.wrong(why))?;
+        let now = clock::now();
+        let known = Known::begin(founding, floor, &chain, &head, now).map_err(|why| self.wrong(why))?;
+        let floor = (floor.version, head_floor);
+        known.head.head.check_for_joiner(floor, now).map_err(|why| self.wrong(why))?;
         Ok(known)
     }
 
     async fn catch_up(&mut self, known: &Known) -> Result<Known, CallError> {
         let chain = self.conversation.documents(Ask::Signers).await?;
-        // The gateway sends the whole chain; what is known of it must be its beginning.
-        let behind = || {
-            BadKnowledge::Signers(identity::signers::BrokenChain::EndsTooEarly {
-                reached: chain.len() as u64 + 1,
-                floor: known.signers.version,
-            })
-        };
-        let more = chain.get(known.chain.len()..).ok_or_else(|| self.wrong(behind()))?;
         let head = self.conversation.document(Ask::Head).await?;
-        known.advance(more, Some(&head), known.now(clock::now())).map_err(|why| self.wrong(why))
+        known.advance(&chain, Some(&head), known.now(clock::now())).map_err(|why| self.wrong(why))
     }
 
     /// A gateway that knows less than the caller is told so: it may have been restored from an old copy. All of this
@@ -277,22 +267,14 @@ impl Provisional {
             return;
         };
         let lacks = match source {
-            BadKnowledge::Head(why) => match why {
-                BadHead::Regression { .. }
-                | BadHead::Forked { .. }
-                | BadHead::ForgetsRevocations { .. }
-                | BadHead::ForgetsTrust { .. } => true,
-                BadHead::Envelope(_)
-                | BadHead::OtherSigners { .. }
-                | BadHead::Stale { .. }
-                | BadHead::DraftedEarlier { .. }
-                | BadHead::FromTheFuture { .. } => false,
-            },
+            BadKnowledge::Head(why) => why.is_behind() || matches!(why, BadHead::Forked { .. }),
             BadKnowledge::Signers(why) => matches!(why, BrokenChain::EndsTooEarly { .. }),
             BadKnowledge::Founding(_)
             | BadKnowledge::Newer
             | BadKnowledge::Older
-            | BadKnowledge::RecoveryWaits { .. } => false,
+            | BadKnowledge::Step(_)
+            | BadKnowledge::RecoveryWaits { .. }
+            | BadKnowledge::Frozen { .. } => false,
         };
         if lacks {
             let request = ShowRequest { head: known.head_envelope.clone(), tip: tip.cloned() };

@@ -1,39 +1,48 @@
-//! What a caller knows of an org for certain: founding record, signer chain, head. It only grows.
+//! What a caller knows of an org for certain: its founding record, every step from signer set to signer set that it saw, and the
+//! head that it follows. It only grows, and goes by the judges by which gateways go.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use identity::bundle::{Domain, Endpoint, Roots};
-use identity::envelope::Envelope;
-use identity::head::{BadHead, SignedHead};
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::head::{BadHead, Head, MOST_PREVIOUS, SignedHead};
 use identity::id::{Digest, OrgId};
-use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, Word};
+use identity::signers::{BrokenChain, SignerSet, SignersRef, Word};
 use identity::time::Timestamp;
 use org::founding::{BadFounding, Founding};
-use org::ledger::step::Sights;
+use org::ledger::ground::{Ground, ground};
+use org::ledger::replica::Replica;
+use org::ledger::signers::{InForce, Signers};
+use org::ledger::step::{Sights, Step};
+use org::state::HeadRecord;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone)]
 pub struct Known {
     pub founding: Founding,
-    /// The successions from set 1 to `signers`.
+    /// The steps from set 1 to `signers`.
     pub chain: Vec<Envelope>,
+    /// The set that signed the head.
     pub signers: SignerSet,
+    /// With whatever was taken away by heads that it does not know of.
     pub head: SignedHead,
     pub head_envelope: Envelope,
-    /// Recoveries that would replace `signers`, and since when they are known here.
-    pub sighted: Vec<Sighted>,
+    /// Steps with their first sights, the head, and heads that were left and took away what it does not.
+    replica: Replica,
 }
 
-/// A recovery, and when it was first seen here: its delay counts from then.
+/// A step to other signers, and when it was first seen here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sighted {
-    pub recovery: Envelope,
+pub struct Seen {
+    pub step: Envelope,
     pub since: Timestamp,
 }
 
-/// The form of the file. Up to 1 is older than the first release: heads had other fields.
-const SCHEMA: u32 = 2;
+/// The form of the file. Up to 2 is older than the first release.
+const SCHEMA: u32 = 3;
 
 /// As it is kept on disk; checked again whenever it is read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,10 +50,20 @@ const SCHEMA: u32 = 2;
 pub struct KnownFile {
     pub schema: u32,
     pub founding: Envelope,
-    pub signers: Vec<Envelope>,
+    /// What a person settled: a join code, a card, a backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<SignersRef>,
+    #[serde(default)]
+    pub steps: Vec<Seen>,
     pub head: Envelope,
+    /// Heads that were left, and took away what the head does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sighted: Vec<Sighted>,
+    pub left: Vec<Envelope>,
+    /// Older forms have these: they are told apart by their number, and refused.
+    #[serde(default, skip_serializing)]
+    pub signers: IgnoredAny,
+    #[serde(default, skip_serializing)]
+    pub sighted: IgnoredAny,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +74,8 @@ pub enum BadKnowledge {
     Signers(#[from] BrokenChain),
     #[error(transparent)]
     Head(#[from] BadHead),
+    #[error("a step to other signers cannot be read")]
+    Step(#[from] BadEnvelope),
     #[error("what is known of the org was written by a newer freehold: upgrade it on this machine")]
     Newer,
     #[error(
@@ -65,22 +86,98 @@ pub enum BadKnowledge {
     #[error("the recovery keys have replaced the signers; this machine was told just now, and follows at {until}")]
     RecoveryWaits {
         until: Timestamp,
-        /// The steps from the set that is known here up to the recovery, which is the last.
+        /// Those that were offered.
+        steps: Vec<Envelope>,
+    },
+    #[error(
+        "two signer sets claim one place, and both were seen here within the delay of a recovery: nothing new is followed \
+         until the signers of both, or the recovery keys, settle it"
+    )]
+    Frozen {
+        /// Those that were offered.
         steps: Vec<Envelope>,
     },
 }
 
-/// More than this many at once is not somebody who lost keys.
-const MAX_SIGHTED: usize = 4;
+/// More recoveries than this at once are not somebody who lost keys.
+const MOST_WAITING: usize = 4;
+
+/// Steps that lead elsewhere: whoever has signers' keys cannot fill a disk with them.
+const MOST_BESIDE: usize = 16;
 
 impl Known {
-    /// Takes a chain that was walked before, or that is this machine's own.
-    pub fn new(founding: Founding, chain: Vec<Envelope>, head_envelope: Envelope) -> Result<Self, BadKnowledge> {
+    /// Takes a chain that was walked before, or that somebody vouches for who is believed.
+    pub fn new(founding: Founding, chain: &[Envelope], head: &Envelope) -> Result<Self, BadKnowledge> {
+        let last = chain.last().map(|last| Step::read(founding.id, last)).transpose()?;
+        let floor = last.map_or_else(|| founding.first_signers().as_ref(), |step| step.to.as_ref());
+        Self::begin(founding, floor, chain, head, Timestamp::from_unix(0))
+    }
+
+    /// What a joiner takes from a gateway: the steps must lead to the floor of its code, whose maker vouches for all before
+    /// it; a recovery beyond it is one for which nobody has waited.
+    pub fn begin(
+        founding: Founding,
+        floor: SignersRef,
+        chain: &[Envelope],
+        head: &Envelope,
+        now: Timestamp,
+    ) -> Result<Self, BadKnowledge> {
+        let mut replica = Replica::new(&founding, Some(floor));
+        for step in chain {
+            replica.see(step, now)?;
+        }
+        let reached = match replica.signers(now) {
+            Signers::Frozen(_) => return Err(BadKnowledge::Frozen { steps: chain.to_vec() }),
+            Signers::InForce(reached) => reached,
+        };
         let first = founding.first_signers();
-        let waited = |_| true;
-        let signers = first.walk(&chain, first.as_ref(), (&founding.record.recovery, waited))?;
-        let head = SignedHead::open(&signers, &head_envelope)?;
-        Ok(Self { founding, chain, signers, head, head_envelope, sighted: Vec::new() })
+        if floor.version == first.version && floor.id != first.id {
+            return Err(BrokenChain::Forked { version: floor.version }.into());
+        }
+        if reached.below_floor {
+            broken(&founding.first_signers(), chain, &replica)?;
+            let forked = replica.steps.values().any(|step| step.to.version == floor.version);
+            let (version, reached) = (floor.version, reached.set.version);
+            let early = BrokenChain::EndsTooEarly { reached, floor: version };
+            return Err(if forked || reached >= version { BrokenChain::Forked { version } } else { early }.into());
+        }
+        if let Some((_, until)) = reached.pending.first() {
+            return Err(BadKnowledge::RecoveryWaits { until: *until, steps: chain.to_vec() });
+        }
+        broken(&founding.first_signers(), chain, &replica)?;
+        SignedHead::open(&reached.set, head)?;
+        replica.remember(head)?;
+        Self::by(founding, replica, head.digest())
+    }
+
+    /// The head with this digest is followed.
+    fn by(founding: Founding, mut replica: Replica, digest: Digest) -> Result<Self, BadKnowledge> {
+        let other = |record: &Head| {
+            let (found, known) = (record.signers.version, replica.basis.first.version);
+            BadHead::OtherSigners { found, known }
+        };
+        let unread = || BadHead::from(BadEnvelope::OtherKind { expected: Head::KIND, found: String::new() });
+        let record = replica.heads.get(&digest).cloned().ok_or_else(unread)?;
+        let path = replica.path_to(record.head.signers).ok_or_else(|| other(&record.head))?;
+        let set = path.last().map_or_else(|| replica.basis.first.clone(), |step| step.to.clone());
+        let head = SignedHead::open(&set, &record.envelope)?;
+        let chain = path.iter().map(|step| step.envelope.clone()).collect();
+        let ground = Self::ground(&replica, &set, &record);
+        let says_more = |rival: &&HeadRecord| {
+            !record.head.revocations.keeps(&rival.head.revocations, record.head.issued_at)
+                || identity::trust::follows(&rival.head.trust, &record.head.trust).is_err()
+        };
+        let kept: BTreeSet<Digest> =
+            ground.rivals.iter().filter(says_more).take(MOST_PREVIOUS).map(|rival| rival.digest).collect();
+        replica.heads.retain(|held, _| *held == digest || kept.contains(held));
+        let ground = Self::ground(&replica, &set, &record);
+        let head = Head { revocations: ground.revoked.clone(), trust: ground.trust(), ..head.head };
+        let (head, head_envelope) = (SignedHead { head, digest }, record.envelope);
+        Ok(Self { founding, chain, signers: set, head, head_envelope, replica })
+    }
+
+    fn ground(replica: &Replica, set: &SignerSet, head: &HeadRecord) -> Ground {
+        ground(replica.org, &InForce::alone(set.clone(), Some(head.digest)), &replica.heads)
     }
 
     pub const fn org(&self) -> OrgId {
@@ -117,128 +214,180 @@ impl Known {
         self.chain.iter().map(|step| (step.digest(), Timestamp::from_unix(0))).collect()
     }
 
-    /// Goes forward: later signer sets, then a later head. What does not follow is refused and changes nothing.
-    pub fn advance(&self, more: &[Envelope], head: Option<&Envelope>, now: Timestamp) -> Result<Self, BadKnowledge> {
-        let next = self.walk_on(more, head, now)?;
-        next.head.may_follow(&self.head)?;
-        Ok(next)
+    /// When each step was first seen here, whether it is followed or not.
+    pub const fn sights(&self) -> &Sights {
+        &self.replica.sights
     }
 
-    /// For operators alone, who make the two meet: a later head that does not know of the one here,
-    /// since both were published at once.
-    pub fn meet(&self, more: &[Envelope], head: &Envelope, now: Timestamp) -> Result<Self, BadKnowledge> {
-        let next = self.walk_on(more, Some(head), now)?;
-        let (found, known) = (&next.head.head, &self.head.head);
-        if found.version <= known.version {
-            return Err(BadHead::Regression { found: found.version, known: known.version }.into());
+    /// Is there something to be kept that the other does not have?
+    pub fn says_more_than(&self, other: &Self) -> bool {
+        self.head.digest != other.head.digest || self.sights() != other.sights()
+    }
+
+    /// Goes forward: steps to later signers, of which some may be known, then a higher head, whether it knows of the one
+    /// here or not. What is not higher is refused and changes nothing.
+    pub fn advance(&self, steps: &[Envelope], head: Option<&Envelope>, now: Timestamp) -> Result<Self, BadKnowledge> {
+        let mut replica = self.replica.clone();
+        for step in steps.iter().filter(|step| !self.has_step(step)) {
+            replica.see(step, now)?;
         }
-        Ok(next)
-    }
-
-    fn walk_on(&self, more: &[Envelope], head: Option<&Envelope>, now: Timestamp) -> Result<Self, BadKnowledge> {
-        let waited = |id: Digest| self.due(id).is_some_and(|due| now >= due);
-        let walked = self.signers.walk(more, self.signers.as_ref(), (&self.founding.record.recovery, waited));
-        let signers = walked.map_err(|why| self.explain(why, more, now))?;
-        let head_envelope = head.unwrap_or(&self.head_envelope).clone();
-        let opened = if signers.version == self.signers.version && head.is_none() {
-            self.head.clone()
-        } else {
-            SignedHead::open(&signers, &head_envelope)?
+        self.check_room(&replica)?;
+        let Some(head) = head.filter(|head| head.digest() != self.head.digest) else {
+            return Ok(Self { replica, ..self.clone() });
         };
-        let chain = self.chain.iter().chain(more).cloned().collect();
-        // A set that signed its own successor, or was replaced, is no longer one to recover.
-        let sighted = if signers.version == self.signers.version { self.sighted.clone() } else { Vec::new() };
-        Ok(Self { founding: self.founding.clone(), chain, signers, head: opened, head_envelope, sighted })
-    }
-
-    /// A recovery among `more` that has to wait is named together with the moment, and with the steps that led to it.
-    fn explain(&self, why: BrokenChain, more: &[Envelope], now: Timestamp) -> BadKnowledge {
-        let BrokenChain::RecoveryWaits { version } = why else {
-            return why.into();
+        replica.remember(head).map_err(BadHead::from)?;
+        let in_force = match replica.signers(now) {
+            Signers::Frozen(_) => return Err(BadKnowledge::Frozen { steps: steps.to_vec() }),
+            Signers::InForce(in_force) => in_force,
         };
-        let count = usize::try_from(version.saturating_sub(self.signers.version)).unwrap_or(usize::MAX);
-        let steps: Vec<Envelope> = more.iter().take(count).cloned().collect();
-        let due = steps.last().and_then(|recovery| self.due(recovery.digest()));
-        BadKnowledge::RecoveryWaits { until: due.unwrap_or(now + self.founding.record.recovery_delay), steps }
+        let ground = ground(self.org(), &in_force, &replica.heads);
+        let top = ground.head.as_ref().filter(|top| top.digest == head.digest());
+        match top.filter(|top| top.head.place() >= self.head.head.place()) {
+            Some(top) => {
+                let next = Self::by(self.founding.clone(), replica, top.digest)?;
+                // Whoever followed one that leads to no root any more would hear of no other.
+                let (version, lines) = (next.head.head.version, &next.head.head.trust);
+                let follows = identity::trust::follows(&self.head.head.trust, lines);
+                follows.map_err(|why| BadHead::ForgetsTrust { version, why })?;
+                Ok(next)
+            }
+            None => Err(self.why_not(head, (&in_force, &replica), steps)),
+        }
     }
 
-    /// Signed by enough recovery keys, to replace the very set in force.
-    fn is_recovery(&self, envelope: &Envelope) -> bool {
-        replaces(&self.signers, envelope, &self.founding.record.recovery)
+    fn has_step(&self, step: &Envelope) -> bool {
+        self.replica.steps.get(&step.digest()).is_some_and(|known| known.envelope == *step)
     }
 
-    /// When a recovery that was seen here takes effect.
-    fn due(&self, id: Digest) -> Option<Timestamp> {
-        let seen = self.sighted.iter().find(|sighted| sighted.recovery.digest() == id)?;
-        Some(seen.since + self.founding.record.recovery_delay)
+    fn check_room(&self, with: &Replica) -> Result<(), BadKnowledge> {
+        let beside = with.steps.len().saturating_sub(self.chain.len());
+        let grown = with.steps.len() > self.replica.steps.len();
+        // Whoever was away for years walks a long way home: what leads to one set after the other is no flood.
+        let places: BTreeSet<u64> = with.steps.values().map(|step| step.to.version).collect();
+        let flood = with.steps.len().saturating_sub(places.len()) > MOST_BESIDE;
+        if grown && beside > 0 && flood { Err(BrokenChain::TooMany.into()) } else { Ok(()) }
     }
 
-    /// Remembers a recovery from its first sight on. Nothing if it says nothing new.
+    /// Why a head that is offered is not followed.
+    fn why_not(&self, head: &Envelope, (at, replica): (&InForce, &Replica), steps: &[Envelope]) -> BadKnowledge {
+        let body = match head.peek::<Head>(Some(self.org())) {
+            Ok(body) => body,
+            Err(why) => return BadHead::from(why).into(),
+        };
+        if body.signers.version > at.set.version {
+            if let Some((_, until)) = at.pending.iter().max_by_key(|(_, until)| *until) {
+                return BadKnowledge::RecoveryWaits { until: *until, steps: steps.to_vec() };
+            }
+            if let Err(why) = broken(&self.signers, steps, replica) {
+                return why.into();
+            }
+        }
+        let own = &self.head.head;
+        if body.signers.version < own.signers.version {
+            return BadHead::OtherSigners { found: body.signers.version, known: own.signers.version }.into();
+        }
+        let (found, known) = (body.place(), own.place());
+        if found < known {
+            return BadHead::Regression { found: body.version, known: self.head.head.version }.into();
+        }
+        if found == known && body.signers == self.head.head.signers {
+            let signed = SignedHead::open(&self.signers, head).map(|_| BadHead::Forked { version: body.version });
+            return signed.unwrap_or_else(|why| why).into();
+        }
+        match SignedHead::open(&at.set, head) {
+            Err(why) => why.into(),
+            Ok(_) => BadHead::OtherSigners { found: body.signers.version, known: at.set.version }.into(),
+        }
+    }
+
+    /// Remembers a step from its first sight on. Nothing if it says nothing new.
     #[must_use]
-    pub fn notice(&self, recovery: &Envelope, now: Timestamp) -> Option<Self> {
-        if self.is_recovery(recovery) { self.keep_in_sight(recovery, now) } else { None }
+    pub fn notice(&self, step: &Envelope, now: Timestamp) -> Option<Self> {
+        self.see(std::slice::from_ref(step), now)
     }
 
-    /// Remembers the recovery that kept this machine from following. It may replace a set that is not known here yet;
-    /// then the steps that lead to that set must hold.
+    /// Remembers the steps that kept this machine from following.
     #[must_use]
     pub fn heed(&self, why: &BadKnowledge, now: Timestamp) -> Option<Self> {
-        let BadKnowledge::RecoveryWaits { steps, .. } = why else {
+        let (BadKnowledge::RecoveryWaits { steps, .. } | BadKnowledge::Frozen { steps }) = why else {
             return None;
         };
-        let (recovery, before) = steps.split_last()?;
-        let quorum = &self.founding.record.recovery;
-        let waited = |id: Digest| self.due(id).is_some_and(|due| now >= due);
-        let at = self.signers.walk(before, self.signers.as_ref(), (quorum, waited)).ok()?;
-        if replaces(&at, recovery, quorum) { self.keep_in_sight(recovery, now) } else { None }
+        self.see(steps, now)
     }
 
-    fn keep_in_sight(&self, recovery: &Envelope, now: Timestamp) -> Option<Self> {
-        let known = self.sighted.iter().any(|sighted| sighted.recovery.digest() == recovery.digest());
-        if known || self.sighted.len() >= MAX_SIGHTED {
-            return None;
-        }
-        let mut newer = self.clone();
+    fn see(&self, steps: &[Envelope], now: Timestamp) -> Option<Self> {
         // A clock that was never set counts from the last moment that the operators signed.
-        let since = now.max(self.head.head.issued_at);
-        newer.sighted.push(Sighted { recovery: recovery.clone(), since });
-        Some(newer)
+        let since = self.now(now);
+        let mut replica = self.replica.clone();
+        for step in steps {
+            replica.see(step, since).ok()?;
+        }
+        let newer = Self { replica, ..self.clone() };
+        let is_new = newer.replica.sights.len() > self.replica.sights.len();
+        let room = newer.waiting().count() <= MOST_WAITING.max(self.waiting().count());
+        (is_new && room && self.check_room(&newer.replica).is_ok()).then_some(newer)
     }
 
     /// With what another copy of this knowledge has seen: whoever reads two gateways forgets neither's.
     #[must_use]
     pub fn with_sightings_of(mut self, other: &Self) -> Self {
-        if other.signers.id != self.signers.id {
-            return self;
-        }
-        for theirs in &other.sighted {
-            let room = self.sighted.len() < MAX_SIGHTED;
-            match self.sighted.iter_mut().find(|own| own.recovery.digest() == theirs.recovery.digest()) {
-                Some(own) => own.since = own.since.min(theirs.since),
-                None if room => self.sighted.push(theirs.clone()),
-                None => {}
+        for theirs in in_order(&other.replica) {
+            let Some(since) = other.replica.sights.get(&theirs.digest) else { continue };
+            if let Some(own) = self.replica.sights.get_mut(&theirs.digest) {
+                *own = (*own).min(*since);
+            } else if let Some(newer) = self.see(std::slice::from_ref(&theirs.envelope), *since) {
+                self = newer;
             }
         }
         self
     }
 
+    /// Recoveries of the set in force, or of one that follows it, which are not followed.
+    fn waiting(&self) -> impl Iterator<Item = (&Step, Timestamp)> {
+        let steps = self.replica.steps.values();
+        let waits = steps.filter(|step| {
+            step.word == Word::Recovery
+                && step.to.version > self.signers.version
+                && !self.chain.iter().any(|taken| taken.digest() == step.digest)
+        });
+        waits.filter_map(|step| {
+            let since = self.replica.sights.get(&step.digest)?;
+            Some((step, *since + self.founding.record.recovery_delay))
+        })
+    }
+
     /// The recoveries that threaten the set in force or one that follows it, and when each takes effect here.
     pub fn alarms(&self) -> Vec<(SignerSet, Timestamp)> {
-        let org = self.org();
-        let sighted = self.sighted.iter().filter_map(|sighted| {
-            let next: Recovery = self.founding.record.recovery.open(org, &sighted.recovery).ok()?;
-            Some((SignerSet::later(org, next.version, next.quorum), self.due(sighted.recovery.digest())?))
-        });
-        sighted.collect()
+        self.waiting().map(|(step, due)| (step.to.clone(), due)).collect()
+    }
+
+    /// The same, as they were signed.
+    pub fn recoveries(&self) -> impl Iterator<Item = Seen> {
+        let seen = |step: &Step| Some((step.envelope.clone(), *self.replica.sights.get(&step.digest)?));
+        self.waiting().filter_map(move |(step, _)| seen(step).map(|(step, since)| Seen { step, since }))
+    }
+
+    /// The sets that claim one place, if two do: nothing new is followed here meanwhile.
+    pub fn rivals(&self, now: Timestamp) -> Vec<SignerSet> {
+        match self.replica.signers(now) {
+            Signers::Frozen(frozen) => frozen.rivals,
+            Signers::InForce(_) => Vec::new(),
+        }
     }
 
     pub fn to_file(&self) -> KnownFile {
+        let seen =
+            |step: &&Step| Some(Seen { step: step.envelope.clone(), since: *self.replica.sights.get(&step.digest)? });
+        let left = self.replica.heads.values().filter(|record| record.digest != self.head.digest);
         KnownFile {
             schema: SCHEMA,
             founding: self.founding.envelope.clone(),
-            signers: self.chain.clone(),
+            floor: self.replica.basis.floor,
+            steps: in_order(&self.replica).iter().filter_map(seen).collect(),
             head: self.head_envelope.clone(),
-            sighted: self.sighted.clone(),
+            left: left.map(|record| record.envelope.clone()).collect(),
+            signers: IgnoredAny,
+            sighted: IgnoredAny,
         }
     }
 
@@ -248,13 +397,36 @@ impl Known {
             Ordering::Greater => return Err(BadKnowledge::Newer),
             Ordering::Equal => {}
         }
-        let known = Self::new(Founding::open(file.founding)?, file.signers, file.head)?;
-        Ok(Self { sighted: file.sighted, ..known })
+        let founding = Founding::open(file.founding)?;
+        let mut replica = Replica::new(&founding, file.floor);
+        for seen in &file.steps {
+            replica.remember(&seen.step)?;
+            replica.sights.insert(seen.step.digest(), seen.since);
+        }
+        for head in std::iter::once(&file.head).chain(&file.left) {
+            replica.remember(head)?;
+        }
+        Self::by(founding, replica, file.head.digest())
     }
 }
 
-fn replaces(set: &SignerSet, envelope: &Envelope, recovery: &Quorum) -> bool {
-    matches!(set.succeed(envelope, recovery), Ok((_, Word::Recovery)))
+/// Each after those that it may follow: whose signatures count is known then.
+fn in_order(replica: &Replica) -> Vec<&Step> {
+    let mut steps: Vec<&Step> = replica.steps.values().collect();
+    steps.sort_by_key(|step| step.to.version);
+    steps
+}
+
+/// Where a chain that was offered does not hold, and why.
+fn broken(from: &SignerSet, chain: &[Envelope], replica: &Replica) -> Result<(), BrokenChain> {
+    let mut at = from.clone();
+    for step in chain {
+        at = match replica.steps.get(&step.digest()) {
+            Some(known) => known.to.clone(),
+            None => at.succeed(step, &replica.basis.recovery)?.0,
+        };
+    }
+    Ok(())
 }
 
 #[cfg(test)]

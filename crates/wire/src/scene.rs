@@ -61,5 +61,5 @@ pub fn known() -> Known {
     };
     let founding = Founding::open(sealed(None, &record, "ann")).unwrap();
     let head = head(&founding.first_signers(), 1, "ann");
-    Known::new(founding, Vec::new(), head).unwrap()
+    Known::new(founding, &[], &head).unwrap()
 }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use ground::sealed_box::{self, BadBox};
 use identity::envelope::Envelope;
-use identity::head::BadHead;
 use identity::id::{Digest, OrgId};
 use identity::members::{BadListing, Listing, Said};
 use identity::principal::{NodeName, OrgName};
@@ -205,9 +204,8 @@ impl Reader<'_> {
         let chain: Vec<Envelope> = parse(file(SIGNERS)?)?;
         let head: Envelope = parse(file(HEAD)?)?;
         let (trust, suspensions) = (parse(file(TRUST)?)?, parse(file(SUSPENSIONS)?)?);
-        let more = chain.get(self.known.chain.len()..).ok_or_else(|| self.behind(&index))?;
-        let known = match self.known.advance(more, Some(&head), now) {
-            Err(BadKnowledge::Head(BadHead::Regression { .. })) => return Err(self.behind(&index)),
+        let known = match self.known.advance(&chain, Some(&head), now) {
+            Err(BadKnowledge::Head(why)) if why.is_behind() => return Err(self.behind(&index)),
             other => other?,
         };
         Ok(FromTree { known, folder: index.folder, trust, suspensions, listed: None })

@@ -34,15 +34,8 @@ pub async fn refresh(gateway: &Gateway, known: &Known) -> Result<(Known, Trust),
     let mut conversation = Conversation::with_anybody(gateway).await?;
     let wrong = |why: BadKnowledge| CallError::Knowledge { address: Box::new(gateway.address.clone()), source: why };
     let chain = conversation.documents(Ask::Signers).await?;
-    let behind = || {
-        wrong(BadKnowledge::Signers(identity::signers::BrokenChain::EndsTooEarly {
-            reached: chain.len() as u64 + 1,
-            floor: known.signers.version,
-        }))
-    };
-    let more = chain.get(known.chain.len()..).ok_or_else(behind)?;
     let head = conversation.document(Ask::Head).await?;
-    let newer = known.advance(more, Some(&head), known.now(clock::now())).map_err(wrong)?;
+    let newer = known.advance(&chain, Some(&head), known.now(clock::now())).map_err(wrong)?;
     let trust = conversation.trust(&newer).await?;
     Ok((newer, trust))
 }

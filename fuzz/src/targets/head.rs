@@ -11,7 +11,7 @@ use crate::sealing::{self, Text};
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let plain = head(1, HARBOR.signers(), Revocations::default());
-    let mut node_keys = [public("node-1").digest()].into_iter().collect::<identity::head::Lines<_>>();
+    let mut node_keys = [public("node-1").digest()].into_iter().collect::<identity::head::KeyLines>();
     node_keys.insert_until(public("node-2").digest(), NOW + Seconds::DAY);
     let revocations = Revocations {
         node_keys,
@@ -75,8 +75,10 @@ pub fn check(data: &[u8]) -> bool {
 
 fn look(head: &Head) {
     for now in [Timestamp::from_unix(0), NOW, Timestamp::from_unix(i64::MAX)] {
-        let joiner = head.check_for_joiner(1, now);
-        assert!(joiner.is_err() || head.is_fresh(now) && head.version >= 1 && head.issued_at <= now + Seconds::HOUR);
+        let joiner = head.check_for_joiner((1, 1), now);
+        assert!(
+            joiner.is_err() || head.is_fresh(now) && head.place() >= (1, 1) && head.issued_at <= now + Seconds::HOUR
+        );
         for mandate in &head.mandates {
             assert!(!mandate.is_active(now) || mandate.not_before <= now && now < mandate.not_after);
             assert!(head.mandate_for_voice(mandate.voice).is_some());

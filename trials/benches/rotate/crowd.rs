@@ -71,7 +71,7 @@ impl Crowd {
             let (turns, tell) = (Arc::clone(&turns), tell.clone());
             visiting.spawn(async move {
                 let _turn = turns.acquire().await;
-                (node, rooted.visit(&tell).await)
+                (node, Box::pin(rooted.visit(&tell)).await)
             });
         }
         let (on, off, tasks) = (BTreeSet::new(), BTreeMap::new(), JoinSet::new());

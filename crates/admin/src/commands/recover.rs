@@ -135,7 +135,7 @@ impl Recover {
             let founding = org::founding::Founding::open(state.founding.clone()).map_err(|why| failed(&why))?;
             let head = state.head().map(|head| head.envelope.clone());
             let head = head.ok_or_else(|| Failure::failed(doing, "the gateway's ledger has no head"))?;
-            let known = Known::new(founding, state.signer_chain(1), head).map_err(|why| failed(&why))?;
+            let known = Known::new(founding, &state.signer_chain(1), &head).map_err(|why| failed(&why))?;
             let about = gateway.about().map_err(|why| failed(&why))?;
             card::settle(&folder, &known, about.addresses).map_err(|why| failed(&why))?;
         }
@@ -278,10 +278,10 @@ fn names_of(set: &SignerSet) -> Vec<String> {
 /// A recovery that this home began, and whose new signer's key is here.
 fn own_recovery(folder: &OperatorFolder, known: &Known) -> Option<(Envelope, SignerSet)> {
     let here = folder.signers_here();
-    known.sighted.iter().find_map(|sighted| {
-        let (set, _) = known.signers.succeed(&sighted.recovery, &known.founding.record.recovery).ok()?;
+    known.recoveries().find_map(|seen| {
+        let (set, _) = known.signers.succeed(&seen.step, &known.founding.record.recovery).ok()?;
         let own = set.quorum.signers().iter().any(|signer| here.contains(&signer.name));
-        own.then(|| (sighted.recovery.clone(), set))
+        own.then_some((seen.step, set))
     })
 }
 

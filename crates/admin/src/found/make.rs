@@ -276,7 +276,7 @@ impl Founder<'_> {
         let identity = self.bundle::<Identity>(&roots.identity.0.pem())?;
         let endpoint = self.bundle::<Endpoint>(&roots.endpoint.0.pem())?;
         let head = self.seal(&self.first_head(keys, &identity, &endpoint))?;
-        let known = Known::new(self.founding.clone(), Vec::new(), head.clone())?;
+        let known = Known::new(self.founding.clone(), &[], &head)?;
         let scope = folder.scope();
         scope.make_keys()?;
         let claim = self.claim(&scope)?;

@@ -7,7 +7,8 @@ use serde::de::Error as _;
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::id::{Digest, InviteId, KeyId, Serial};
+use crate::head::marks::KeyLines;
+use crate::id::{InviteId, KeyId, Serial};
 use crate::key::PublicKey;
 use crate::principal::Principal;
 use crate::time::Timestamp;
@@ -16,8 +17,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Revocations {
-    /// Digests of node keys.
-    pub node_keys: Lines<Digest>,
+    pub node_keys: KeyLines,
     pub issuing_keys: Lines<KeyId>,
     pub serials: Lines<Serial>,
     pub principals: Lines<Principal>,
@@ -45,6 +45,16 @@ impl Revocations {
             && self.principals.keeps(&older.principals, made_at)
             && self.invites.keeps(&older.invites, made_at)
             && self.voices.keeps(&older.voices, made_at)
+    }
+
+    /// Takes back all that `other` takes back, whatever the ends.
+    pub fn names_all_of(&self, other: &Self) -> bool {
+        other.node_keys.beyond(&self.node_keys).next().is_none()
+            && other.issuing_keys.beyond(&self.issuing_keys).next().is_none()
+            && other.serials.beyond(&self.serials).next().is_none()
+            && other.principals.beyond(&self.principals).next().is_none()
+            && other.invites.beyond(&self.invites).next().is_none()
+            && other.voices.beyond(&self.voices).next().is_none()
     }
 
     pub fn absorb(&mut self, other: &Self) {
@@ -107,6 +117,15 @@ impl<K: Ord> Lines<K> {
         self.0.keys()
     }
 
+    pub(super) fn lines(&self) -> impl Iterator<Item = (&K, Option<Timestamp>)> {
+        self.0.iter().map(|(what, end)| (what, *end))
+    }
+
+    /// False if there is a line for it already.
+    pub(super) fn add(&mut self, what: K, end: Option<Timestamp>) -> bool {
+        self.0.insert(what, end).is_none()
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -130,7 +149,7 @@ impl<K: Ord> Lines<K> {
     }
 
     /// Says all that `older` says, and as long, but for what was over when it was made.
-    fn keeps(&self, older: &Self, made_at: Timestamp) -> bool {
+    pub(super) fn keeps(&self, older: &Self, made_at: Timestamp) -> bool {
         let over = |end: &Option<Timestamp>| end.is_some_and(|end| end < made_at);
         let kept = |what: &K, end: &Option<Timestamp>| self.0.get(what).is_some_and(|own| later(*own, *end) == *own);
         older.0.iter().all(|(what, end)| over(end) || kept(what, end))
@@ -209,6 +228,7 @@ impl<'de, K: Ord + Deserialize<'de>> Deserialize<'de> for Lines<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Digest;
 
     fn at(n: i64) -> Timestamp {
         Timestamp::from_unix(n)

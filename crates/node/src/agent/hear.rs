@@ -56,6 +56,10 @@ impl Agent {
         let silent = heard.known.head.digest == line.known.head.digest && known_so(heard.known.head.head.version);
         self.quiet = silent && wait > Seconds(0) && began.elapsed() < Duration::from_secs(1);
         self.told = Some(told);
+        // Other signers may count from the beginning.
+        if heard.known.signers.version != line.known.signers.version {
+            self.listed = 0;
+        }
         (line.known, line.suspended) = (heard.known, heard.suspended);
         if let Some(under) = under {
             let fresh = line.under == Some(under);

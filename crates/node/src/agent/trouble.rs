@@ -1,5 +1,6 @@
 //! What went wrong, in words: for people, for reports, for logs.
 
+use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use wire::connect::CallError;
 use wire::known::{BadKnowledge, Known};
@@ -10,7 +11,7 @@ use crate::ask::call::AskError;
 pub fn is_lie(why: &AskError) -> bool {
     match why {
         AskError::Knowledge(why) | AskError::Call(CallError::Knowledge { source: why, .. }) => {
-            !matches!(why, BadKnowledge::RecoveryWaits { .. })
+            !matches!(why, BadKnowledge::RecoveryWaits { .. } | BadKnowledge::Frozen { .. })
         }
         AskError::Call(call) => matches!(call, CallError::Unreadable { .. }),
         AskError::Listing(_)
@@ -32,7 +33,17 @@ pub fn trouble(known: &Known, now: Timestamp) -> Option<String> {
             "RECOVERY: the recovery keys replace the org's signers by {names} at {due_at}; signers who are not lost stop it: freehold recover --cancel"
         )
     });
-    recovery.chain(behind(known, now)).chain(stale(known, now)).reduce(|all, one| format!("{all}; {one}"))
+    let rivals = known.rivals(now);
+    let frozen = (!rivals.is_empty()).then(|| {
+        let names = |set: &SignerSet| set.quorum.signers().iter().map(|it| it.name.to_string()).collect::<Vec<_>>();
+        let sets: Vec<_> = rivals.iter().map(|set| names(set).join(", ")).collect();
+        format!(
+            "FROZEN: two signer sets claim one place ({}): nothing new is followed here until the signers of both sign the \
+             next set together, or the recovery keys settle it",
+            sets.join(" | ")
+        )
+    });
+    recovery.chain(frozen).chain(behind(known, now)).chain(stale(known, now)).reduce(|all, one| format!("{all}; {one}"))
 }
 
 /// Clocks may be a little apart.

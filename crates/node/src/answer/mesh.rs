@@ -142,7 +142,9 @@ pub async fn connect(
             let _turn = gateway.coming_back.lock().await;
             Box::pin(sync::connect(scope, doors)).await?
         }
-        Some(Err(AskError::Call(CallError::Knowledge { source: BadKnowledge::Head(why), .. }))) if parted(&why) => {
+        Some(Err(AskError::Call(CallError::Knowledge {
+            source: BadKnowledge::Head(BadHead::Forked { .. }), ..
+        }))) => {
             // Operators decided at both, apart from each other. By what is known here the other is a gateway; what it
             // has is signed, and put together it counts at both.
             let known = scope.known().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
@@ -160,11 +162,6 @@ pub async fn connect(
         tracing::debug!(gateway = %peer, %why, "its head cannot be compared with the ledger yet");
     }
     Ok(line)
-}
-
-/// Two heads of which neither follows the other: neither gateway is an old copy of the other.
-const fn parted(why: &BadHead) -> bool {
-    why.forgets() || matches!(why, BadHead::Forked { .. })
 }
 
 /// What a page brought.

@@ -65,12 +65,12 @@ pub async fn check_in(
 
 /// What the node does not have yet.
 fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
-    let head = state.head().filter(|record| record.head.version != request.head);
+    let head = state.head().filter(|record| record.head.place() != (request.signers, request.head));
     CheckedIn {
         signers: state.signer_chain(request.signers),
         head: head.map(|record| record.envelope.clone()),
         tip,
-        recoveries: state.open_recoveries().into_iter().map(|(step, _)| step.envelope.clone()).collect(),
+        recoveries: state.alarming_steps().into_iter().map(|step| step.envelope.clone()).collect(),
     }
 }
 

@@ -172,7 +172,7 @@ pub async fn call_known(
         return Err(explain(scope, (gateways, &known), own, refused).await.into());
     }
     let (mut believed, newer) = believed?;
-    if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
+    if newer.says_more_than(&known) {
         save_authority(scope, &newer)?;
     }
     Box::pin(trust::fill(scope, &mut believed, &newer)).await;

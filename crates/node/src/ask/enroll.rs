@@ -327,7 +327,8 @@ async fn try_join_at(
 /// What this folder already knew of the org, from a join that was interrupted, is not unlearned.
 fn not_behind(scope: &Scope, known: Known) -> Result<Known, AskError> {
     if let Some(before) = scope.known()?.filter(|before| before.org() == known.org()) {
-        known.head.may_follow(&before.head).map_err(|why| AskError::BadAnswer(why.to_string()))?;
+        let advanced = before.advance(&known.chain, Some(&known.head_envelope), before.now(clock::now()));
+        return advanced.map_err(|why| AskError::BadAnswer(why.to_string()));
     }
     Ok(known)
 }

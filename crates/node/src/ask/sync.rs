@@ -128,7 +128,7 @@ pub async fn sync(
         listed: wants.listed,
         have: wants.have,
         waits_for: wants.waits_for,
-        sighted: known.sighted.iter().map(|sighted| sighted.recovery.digest()).collect(),
+        sighted: known.sights().keys().copied().collect(),
         suspended: wants.suspended,
         tip: scope.tip_of(&gateway.mandate.gateway)?,
         wait: wants.wait,
@@ -224,7 +224,7 @@ fn take_authority(
             return Err(AskError::Knowledge(why));
         }
     };
-    if newer.head.digest != known.head.digest || newer.signers.id != known.signers.id {
+    if newer.says_more_than(known) {
         save_authority(scope, &newer)?;
     }
     let mut newer = newer;

@@ -11,7 +11,7 @@ use identity::time::Timestamp;
 
 use crate::admission::Leave;
 use crate::entry::{Action, SignedEntry};
-use crate::ledger::evidence::{BadEvidence, Evidence};
+use crate::ledger::evidence::{Evidence, Papers};
 
 /// An entry as it is kept in memory, without its bytes: where it stands, and what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Written {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    Admit(Arc<Result<Evidence, BadEvidence>>),
+    Admit(Arc<Papers>),
     /// Digest of the node key.
     Join(Digest),
     /// The same, if the machine has signed it.
@@ -35,10 +35,10 @@ pub enum Act {
 }
 
 impl Written {
-    /// What it carries is checked; whether it counts is asked later.
+    /// What it carries is read; whether it is signed and counts is asked later.
     pub fn read(org: OrgId, signed: &SignedEntry) -> Self {
         let act = match &signed.entry.action {
-            Action::NodeAdmit { .. } => Act::Admit(Arc::new(Evidence::of(org, signed))),
+            Action::NodeAdmit { .. } => Act::Admit(Arc::new(Papers::of(org, signed))),
             Action::NodeJoin { node_key, .. } => Act::Join(*node_key),
             Action::NodeLeave { leave, .. } => Act::Leave(left(org, leave)),
             Action::Take { .. } => Act::Take,
@@ -54,6 +54,18 @@ impl Written {
 
     pub const fn place(&self) -> Recorded {
         Recorded { seq: self.seq, digest: self.digest }
+    }
+
+    /// An admission, if a leaf names it, or its claim is signed by whoever must have signed it.
+    pub fn evidence(&self, is_listed: bool) -> Option<&Evidence> {
+        match &self.act {
+            Act::Admit(papers) => papers.read(is_listed).ok(),
+            Act::Join(_) | Act::Leave(_) | Act::Take => None,
+        }
+    }
+
+    pub fn checked(&self) -> Option<&Evidence> {
+        self.evidence(false)
     }
 }
 

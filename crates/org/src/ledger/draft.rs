@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
+use identity::head::{Head, KeyMark, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Doubled, Leaf, Meant, MembersMap, NodeLeaf};
@@ -11,7 +11,7 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
 use crate::invite::{Invite, InviteKind};
-use crate::ledger::chain::{Act, Chain, Written};
+use crate::ledger::chain::Chain;
 use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
@@ -247,23 +247,27 @@ impl Desk<'_> {
             (Some(_), None) => return Err(NotDrafted::NoMap),
         };
         let lives = |key: &Digest| !head.revocations.node_keys.contains(key) && !self.state.left.contains(key);
-        let mut leaves = Leaves::new();
-        let add = |leaves: &mut Leaves, leaf: &NodeLeaf| {
-            let taken = leaves.contains_key(&leaf.name) || leaves.values().any(|it| it.node_key == leaf.node_key);
-            if lives(&leaf.node_key) && !wish.drop.contains(&leaf.name) && !taken {
+        let (mut leaves, mut keys) = (Leaves::new(), BTreeSet::new());
+        let add = |leaves: &mut Leaves, keys: &mut BTreeSet<Digest>, leaf: &NodeLeaf| {
+            let free = !leaves.contains_key(&leaf.name) && !keys.contains(&leaf.node_key);
+            if lives(&leaf.node_key) && !wish.drop.contains(&leaf.name) && free {
+                keys.insert(leaf.node_key);
                 leaves.insert(leaf.name.clone(), leaf.clone());
             }
         };
         let rivals = self.rivals.iter().filter_map(|rival| self.map_of(rival)).flat_map(BTreeMap::values);
-        own.values().chain(rivals).for_each(|leaf| add(&mut leaves, leaf));
+        own.values().chain(rivals).for_each(|leaf| add(&mut leaves, &mut keys, leaf));
         if wish.around.is_none() {
             for (name, it) in &self.state.handed {
                 if lives(&it.key) && !wish.drop.contains(name) {
-                    leaves.insert(name.clone(), leaf(name, it.key, it.admission));
+                    if let Some(before) = leaves.insert(name.clone(), leaf(name, it.key, it.admission)) {
+                        keys.remove(&before.node_key);
+                    }
+                    keys.insert(it.key);
                 }
             }
             for (name, it) in &self.state.members {
-                add(&mut leaves, &leaf(name, it.key, it.admission));
+                add(&mut leaves, &mut keys, &leaf(name, it.key, it.admission));
             }
         }
         for evidence in wish.list.iter().filter_map(|digest| self.evidence(*digest)) {
@@ -277,7 +281,7 @@ impl Desk<'_> {
 
     fn evidence(&self, digest: Digest) -> Option<Evidence> {
         let written = self.replica.chains.values().find_map(|entries| entries.get(&digest))?;
-        evidence_of(written).cloned()
+        written.checked().cloned()
     }
 
     /// Whoever's key loses its last leaf gets a line; so does who was let in and left before it had one.
@@ -287,7 +291,10 @@ impl Desk<'_> {
         let before = self.rivals.iter().copied().chain([self.top]).filter_map(|record| self.map_of(record));
         let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
-        let left = entries.filter_map(evidence_of).map(Evidence::key).filter(|key| self.state.left.contains(key));
+        let left = entries
+            .filter_map(|written| written.evidence(true))
+            .map(Evidence::key)
+            .filter(|key| self.state.left.contains(key));
         let before: BTreeSet<Digest> = before.into_iter().chain(left).collect();
         for key in before.union(&self.listed_by(&head.recent)).filter(|key| !kept.contains(key)) {
             if !head.revocations.node_keys.contains(key) {
@@ -312,10 +319,12 @@ impl Desk<'_> {
             peeked.is_some() && counts_within::<Invite>(object, self.ground, span).is_ok()
         });
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
-        let claims = entries.filter_map(evidence_of);
+        // A line that stands longer harms nobody: who signed these claims need not be asked.
+        let claims = entries.filter_map(|written| written.evidence(true));
         let claimed: BTreeSet<Digest> =
             claims.filter(|it| it.claim.until.is_some_and(lives)).map(Evidence::key).collect();
-        let needed = |key: &Digest| open || listed.contains(key) || claimed.contains(key);
+        let needed: BTreeSet<KeyMark> = listed.iter().chain(&claimed).map(KeyMark::of).collect();
+        let needed = |key: &KeyMark| open || needed.contains(key);
         head.revocations.node_keys.drop_over(head.issued_at, needed);
     }
 
@@ -360,7 +369,7 @@ impl Desk<'_> {
             let from = self.top.head.record.get(voice).map_or(0, |it| it.seq);
             let recorded = Chain::of(entries, head.record.get(voice).copied()).recorded;
             for written in recorded.into_iter().filter(|written| written.seq > from) {
-                let Some(evidence) = evidence_of(written) else { continue };
+                let Some(evidence) = written.checked() else { continue };
                 let listed = leaves.get(&evidence.claim.name).is_some_and(|leaf| leaf.node_key == evidence.key());
                 let fate = match listed {
                     true => Fate::Leaf,
@@ -371,13 +380,6 @@ impl Desk<'_> {
             }
         }
         passed
-    }
-}
-
-fn evidence_of(written: &Written) -> Option<&Evidence> {
-    match &written.act {
-        Act::Admit(evidence) => evidence.as_ref().as_ref().ok(),
-        Act::Join(_) | Act::Leave(_) | Act::Take => None,
     }
 }
 

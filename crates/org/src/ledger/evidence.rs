@@ -2,6 +2,7 @@
 //! once; whether it counts is the judge's to say.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::id::{Digest, OrgId};
@@ -12,7 +13,8 @@ use crate::entry::{Action, SignedEntry};
 use crate::invite::Invite;
 use crate::ledger::ground::Ground;
 
-/// Built only by reading: the claim is signed by whoever must have signed it.
+/// Built only by reading: its parts fit each other, and, unless a leaf names it, the claim is signed by
+/// whoever must have signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// Of the admission.
@@ -50,13 +52,65 @@ pub struct Parts<'a> {
     pub approval: Option<&'a Envelope>,
 }
 
-impl Evidence {
-    pub fn of(org: OrgId, signed: &SignedEntry) -> Result<Self, BadEvidence> {
+/// An admission in a chain. One that a leaf names is not asked again whether it was signed: that costs more than all the rest,
+/// and there are many.
+#[derive(Debug)]
+pub struct Papers {
+    read: Result<Evidence, BadEvidence>,
+    /// Who must have signed the claim; nobody is left to ask of whoever has looked.
+    asked: Option<(OrgId, Vec<PublicKey>)>,
+    signed: OnceLock<Result<(), BadEvidence>>,
+}
+
+impl Papers {
+    pub fn of(org: OrgId, signed: &SignedEntry) -> Self {
+        let (read, asked) = match Parts::of(signed).and_then(|parts| Evidence::put_together(org, parts)) {
+            Ok((evidence, keys)) => (Ok(evidence), Some((org, keys))),
+            Err(why) => (Err(why), None),
+        };
+        Self { read, asked, signed: OnceLock::new() }
+    }
+
+    /// Of whoever has looked already.
+    pub fn checked_before(evidence: Evidence) -> Self {
+        Self { read: Ok(evidence), asked: None, signed: OnceLock::new() }
+    }
+
+    /// The leaf is the approval, and names these very papers; else whoever must have signed the claim must have.
+    pub fn read(&self, is_listed: bool) -> Result<&Evidence, &BadEvidence> {
+        if is_listed { self.read.as_ref() } else { self.checked() }
+    }
+
+    /// If whoever must have signed it has. Looked at once.
+    fn checked(&self) -> Result<&Evidence, &BadEvidence> {
+        let evidence = self.read.as_ref()?;
+        let Some((org, keys)) = &self.asked else { return Ok(evidence) };
+        let open = || Ok(evidence.signed_claim.open_signed_by::<Claim>(Some(*org), keys).map(drop)?);
+        self.signed.get_or_init(open).as_ref().map(|()| evidence)
+    }
+}
+
+impl PartialEq for Papers {
+    fn eq(&self, other: &Self) -> bool {
+        self.read == other.read
+    }
+}
+
+impl Eq for Papers {}
+
+impl<'a> Parts<'a> {
+    fn of(signed: &'a SignedEntry) -> Result<Self, BadEvidence> {
         let Action::NodeAdmit { claim, invite, approval } = &signed.entry.action else {
             return Err(BadEvidence::NotAnAdmission);
         };
         let (digest, voice) = (signed.digest, signed.entry.voice);
-        Self::read(org, Parts { digest, voice, claim, invite: invite.as_ref(), approval: approval.as_ref() })
+        Ok(Self { digest, voice, claim, invite: invite.as_ref(), approval: approval.as_ref() })
+    }
+}
+
+impl Evidence {
+    pub fn of(org: OrgId, signed: &SignedEntry) -> Result<Self, BadEvidence> {
+        Self::read(org, Parts::of(signed)?)
     }
 
     pub fn read(org: OrgId, parts: Parts<'_>) -> Result<Self, BadEvidence> {

@@ -2,7 +2,6 @@
 //!
 //! Law: equal heads, objects, entries and sights give equal states, in whatever order they came.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::Envelope;
@@ -14,7 +13,7 @@ use identity::principal::NodeName;
 use identity::signers::SignersRef;
 
 use crate::ledger::chain::{Act, Chain, Entries, Written};
-use crate::ledger::evidence::{BadEvidence, Evidence};
+use crate::ledger::evidence::{BadEvidence, Evidence, Papers};
 use crate::ledger::ground::Ground;
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
 
@@ -94,7 +93,11 @@ pub enum Why {
 /// One admission of a chain, read.
 struct Claimed<'a> {
     written: &'a Written,
-    evidence: Cow<'a, Result<Evidence, BadEvidence>>,
+    papers: &'a Papers,
+    /// With signatures that came since.
+    resigned: Option<Evidence>,
+    /// A leaf names it.
+    is_listed: bool,
     recorded: bool,
 }
 
@@ -115,6 +118,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     };
     let mut known = Known::default();
     let mut claimed = Vec::new();
+    let listed = holdings.leaves.into_iter().flat_map(BTreeMap::values).map(|leaf| leaf.admission).collect();
     for (voice, entries) in holdings.chains {
         let record = ground.head().and_then(|head| head.record.get(voice).copied());
         let chain = Chain::of(entries, record);
@@ -123,7 +127,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         state.forks.extend(chain.forked_at.filter(|_| open).map(|seq| (*voice, seq)));
         let end = chain.end(record).filter(|end| entries.values().all(|written| written.seq <= end.seq));
         state.ends.extend(end.map(|end| (*voice, end)));
-        known.read((ground, holdings.objects), (*voice, entries), &chain, &mut claimed);
+        known.read((ground, holdings.objects, &listed), (*voice, entries), &chain, &mut claimed);
         state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|written| joined(written)));
     }
     known.denied = Some(holdings.denied);
@@ -170,7 +174,7 @@ fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) 
 fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): (&Known<'_>, &[Claimed<'_>])) {
     let mut counting: Vec<(&Claimed<'_>, &Evidence, Member)> = Vec::new();
     for it in claimed {
-        let verdict = match &*it.evidence {
+        let verdict = match it.evidence() {
             Err(why) => Err(Why::Unreadable(why.clone())),
             Ok(evidence) if it.recorded => match leaves.get(&evidence.claim.name) {
                 Some(leaf) if leaf.node_key == evidence.key() => continue,
@@ -235,7 +239,7 @@ fn handed(
 ) -> BTreeMap<NodeName, Admitted> {
     let mut heirs: BTreeMap<NodeName, BTreeMap<Digest, Admitted>> = BTreeMap::new();
     for it in claimed.iter().filter(|it| !it.recorded) {
-        let (Ok(evidence), Some(by)) = (&*it.evidence, state.head) else { continue };
+        let (Ok(evidence), Some(by)) = (it.evidence(), state.head) else { continue };
         let (name, key) = (&evidence.claim.name, evidence.key());
         let listed = leaves.get(name).map(|leaf| leaf.node_key);
         if listed.is_none() || listed != evidence.claim.replaces.map(|old| old.digest()) {
@@ -263,8 +267,13 @@ fn misses_uses(member: &Member) -> bool {
 }
 
 impl Claimed<'_> {
+    fn evidence(&self) -> Result<&Evidence, &BadEvidence> {
+        let read = self.papers.read(self.is_listed);
+        read.map(|evidence| self.resigned.as_ref().unwrap_or(evidence))
+    }
+
     fn waits(&self, why: Why) -> Waiting {
-        let claims = self.evidence.as_ref().as_ref().ok().map(|evidence| (evidence.claim.name.clone(), evidence.key()));
+        let claims = self.evidence().ok().map(|evidence| (evidence.claim.name.clone(), evidence.key()));
         Waiting { claims, voice: self.written.voice, seq: self.written.seq, why }
     }
 }
@@ -284,7 +293,7 @@ struct Known<'a> {
 impl Known<'_> {
     fn read<'c>(
         &mut self,
-        (ground, objects): (&Ground, &BTreeMap<Digest, Envelope>),
+        (ground, objects, listed): (&Ground, &BTreeMap<Digest, Envelope>, &BTreeSet<Digest>),
         (voice, entries): (PublicKey, &'c Entries),
         chain: &Chain<'c>,
         claimed: &mut Vec<Claimed<'c>>,
@@ -305,15 +314,14 @@ impl Known<'_> {
                 self.links.insert(written.digest, if forked { Link::Forked } else { Link::NotLinked });
             }
             match &written.act {
-                Act::Admit(evidence) => {
-                    if let (true, Ok(evidence)) = (linked, &**evidence) {
+                Act::Admit(papers) => {
+                    let (is_listed, recorded) = (listed.contains(&written.digest), recorded.contains(&written.digest));
+                    let evidence = papers.read(is_listed).ok();
+                    if let Some(evidence) = evidence.filter(|_| linked) {
                         self.spend(voice, evidence);
                     }
-                    let recorded = recorded.contains(&written.digest);
-                    let resigned = evidence.as_ref().as_ref().ok().filter(|_| !recorded);
-                    let resigned = resigned.and_then(|evidence| evidence.resigned(ground, objects));
-                    let evidence = resigned.map_or(Cow::Borrowed(&**evidence), |evidence| Cow::Owned(Ok(evidence)));
-                    claimed.push(Claimed { written, evidence, recorded });
+                    let resigned = evidence.filter(|_| !recorded).and_then(|it| it.resigned(ground, objects));
+                    claimed.push(Claimed { written, papers, resigned, is_listed, recorded });
                 }
                 // What was recorded, a head has settled; and a voice that ended says nothing more.
                 Act::Leave(key) if tail.contains(&written.digest) && ground.mandate(voice).is_some() => {

@@ -33,10 +33,10 @@ pub fn rank(head: &HeadRecord) -> (u64, u64, std::cmp::Reverse<Digest>) {
     (head.head.signers.version, head.head.version, std::cmp::Reverse(head.digest))
 }
 
-/// Signed by the threshold of the very set that it names.
+/// Signed by the threshold of the very set that it names. A replica keeps no signature that does not hold.
 pub fn is_of(record: &HeadRecord, set: &SignerSet) -> bool {
     let quorum = &set.quorum;
-    record.head.signers == set.as_ref() && record.envelope.signers_among(&quorum.keys()).len() >= quorum.threshold()
+    record.head.signers == set.as_ref() && record.envelope.kept_of(&quorum.keys()) >= quorum.threshold()
 }
 
 pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {

@@ -164,6 +164,37 @@ impl Replica {
         Ok(())
     }
 
+    /// For whoever keeps one head alone, as nodes do, and takes another set with a head of its own: a step is seen once
+    /// enough have signed it, and it follows a set to which signatures lead. What leads nowhere is not kept. Is it new?
+    pub fn see(&mut self, step: &Envelope, now: Timestamp) -> Result<bool, BadEnvelope> {
+        self.remember(step)?;
+        let sets = self.sets();
+        let follows = |step: &Step| step.follows().all(|id| sets.iter().any(|set| set.id == id));
+        let good = |step: &Step| self.is_signed(step, &sets) && follows(step);
+        let good: BTreeSet<Digest> = self.steps.values().filter(|step| good(step)).map(|step| step.digest).collect();
+        self.steps.retain(|digest, _| good.contains(digest));
+        let before = self.sights.len();
+        for digest in good {
+            self.sights.entry(digest).or_insert(now);
+        }
+        Ok(self.sights.len() > before)
+    }
+
+    /// Steps that lead from the founders' set to this one, by signatures alone; of several the lowest digests.
+    pub fn path_to(&self, set: SignersRef) -> Option<Vec<&Step>> {
+        if set.version <= self.basis.first.version {
+            return (set == self.basis.first.as_ref()).then(Vec::new);
+        }
+        let sets = self.sets();
+        let mut leads = self.steps.values().filter(|step| step.to.as_ref() == set && self.is_signed(step, &sets));
+        leads.find_map(|step| {
+            let before = sets.iter().find(|before| before.id == step.previous && before.version < set.version)?;
+            let mut path = self.path_to(before.as_ref())?;
+            path.push(step);
+            Some(path)
+        })
+    }
+
     /// The leaves of nodes in a map. They are filed under the names that they say themselves, whoever sent them.
     pub fn take_map(&mut self, leaves: &Leaves) {
         let all: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
@@ -248,7 +279,7 @@ impl Replica {
         let Signers::InForce(in_force) = self.signers(now) else { return BTreeMap::new() };
         let Some((_, path)) = in_force.path.split_last() else { return BTreeMap::new() };
         let set = path.last().and_then(|step| self.steps.get(step)).map_or(&self.basis.first, |step| &step.to);
-        let before = InForce { set: set.clone(), path: path.to_vec(), stands_in: None, ..in_force.clone() };
+        let before = InForce::alone(set.clone(), None);
         let before = self.fold(&ground_at(self.org, &before, in_force.stands_in, &self.heads));
         let unlisted = before.members.into_iter().filter(|(_, it)| it.member != Member::Listed);
         unlisted.map(|(name, it)| (name, it.admission)).collect()

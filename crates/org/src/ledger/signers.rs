@@ -76,17 +76,15 @@ impl Signers {
 }
 
 impl InForce {
+    /// A set by itself, whatever led to it.
+    pub fn alone(set: SignerSet, stands_in: Option<Digest>) -> Self {
+        let (path, pending, late) = (Vec::new(), Vec::new(), BTreeSet::new());
+        Self { set, since: None, path, stands_in, pending, late, below_floor: false }
+    }
+
     /// What was so before two sets claimed one place.
     pub fn before(frozen: &Frozen) -> Self {
-        Self {
-            set: frozen.last.clone(),
-            since: None,
-            path: frozen.path.clone(),
-            stands_in: frozen.stands_in,
-            pending: Vec::new(),
-            late: BTreeSet::new(),
-            below_floor: false,
-        }
+        Self { path: frozen.path.clone(), ..Self::alone(frozen.last.clone(), frozen.stands_in) }
     }
 }
 

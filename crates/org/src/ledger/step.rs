@@ -54,8 +54,9 @@ impl Step {
         std::iter::once(self.previous).chain(self.also.iter().copied())
     }
 
+    /// A replica keeps no signature that does not hold.
     pub(super) fn is_signed_by(&self, quorum: &Quorum) -> bool {
-        self.envelope.signers_among(&quorum.keys()).len() >= quorum.threshold()
+        self.envelope.kept_of(&quorum.keys()) >= quorum.threshold()
     }
 
     pub(super) fn brings_back(&self, gone: &[PublicKey]) -> bool {

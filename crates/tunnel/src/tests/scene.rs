@@ -129,7 +129,7 @@ impl Org {
 
     /// What a node was handed that knows the newest head.
     pub fn knowledge(&self, name: &str) -> Knowledge {
-        let known = Known::new(self.founding.clone(), Vec::new(), self.envelope()).unwrap();
+        let known = Known::new(self.founding.clone(), &[], &self.envelope()).unwrap();
         Knowledge {
             known: known.to_file(),
             roots: vec![Bytes(self.root.certificate().to_vec())],

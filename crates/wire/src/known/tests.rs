@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use identity::head::Head;
-use identity::signers::Succession;
+use identity::id::Digest;
+use identity::signers::{Recovery, Succession};
 use identity::time::Seconds;
 
 use super::*;
@@ -55,8 +56,8 @@ fn a_machine_that_missed_a_change_of_signers_and_a_recovery_follows_after_the_de
     let (first, second) = succession(&known.signers, "ben", "ann");
     let (lost, third) = recovery(&second, "zoe");
     let (home, at) = follow(&known, &[first, lost], &head(&third, 3, "zoe"));
+    assert!(home.alarms().is_empty());
     assert_eq!((home.signers, at), (third, NOW + Seconds::DAY));
-    assert!(home.sighted.is_empty());
 }
 
 #[test]
@@ -116,5 +117,109 @@ fn what_one_copy_has_seen_is_added_to_what_another_has_and_the_first_sight_count
     // A recovery of a set that is gone threatens nobody.
     let (next, set) = succession(&known.signers, "ann", "ann");
     let later = known.advance(&[next], Some(&head(&set, 2, "ann")), NOW).unwrap();
-    assert!(later.with_sightings_of(&first).sighted.is_empty());
+    assert!(later.with_sightings_of(&first).alarms().is_empty());
+}
+
+#[test]
+fn a_removed_signer_who_used_up_the_numbers_locks_nobody_out_of_the_next_set() {
+    let known = known();
+    let rogue = known.advance(&[], Some(&head(&known.signers, u64::MAX, "ann")), NOW).unwrap();
+    let (step, second) = succession(&known.signers, "ben", "ann");
+    let home = rogue.advance(&[step], Some(&head(&second, 1, "ben")), NOW).unwrap();
+    assert_eq!(home.head.head.place(), (2, 1));
+    // And what the old set goes on signing is nothing.
+    let why = home.advance(&[], Some(&head(&known.signers, u64::MAX - 1, "ann")), NOW).unwrap_err();
+    assert!(matches!(&why, BadKnowledge::Head(why) if why.is_behind()), "{why}");
+}
+
+/// Head 2 or later, by ann, which revokes these node keys.
+fn revoking(known: &Known, version: u64, keys: &[u8]) -> Envelope {
+    let mut body = Head { version, ..known.head.head.clone() };
+    body.revocations = identity::head::Revocations::default();
+    body.revocations.node_keys.extend(keys.iter().map(|key| Digest([*key; 32])));
+    sealed(Some(known.org()), &body, "ann")
+}
+
+#[test]
+fn a_higher_head_is_followed_also_if_it_does_not_know_the_one_here_and_what_that_took_away_stays_away() {
+    let known = known();
+    let left = known.advance(&[], Some(&revoking(&known, 2, &[7])), NOW).unwrap();
+    let newer = left.advance(&[], Some(&revoking(&known, 3, &[8])), NOW).unwrap();
+    let revoked = |known: &Known, key: u8| known.head.head.revocations.node_keys.contains(&Digest([key; 32]));
+    assert_eq!((newer.head.head.version, revoked(&newer, 7), revoked(&newer, 8)), (3, true, true));
+    // On disk, too, and until a head says so itself.
+    let read = Known::from_file(newer.to_file()).unwrap();
+    assert!(revoked(&read, 7) && revoked(&read, 8));
+    assert_eq!(read.to_file().left.len(), 1);
+    let met = read.advance(&[], Some(&revoking(&known, 4, &[7, 8])), NOW).unwrap();
+    assert!(met.to_file().left.is_empty() && revoked(&met, 7));
+}
+
+#[test]
+fn of_two_heads_at_one_place_everybody_follows_the_same() {
+    let known = known();
+    let (one, other) = (revoking(&known, 2, &[7]), revoking(&known, 2, &[8]));
+    let (low, high) = if one.digest() < other.digest() { (one, other) } else { (other, one) };
+    let first = known.advance(&[], Some(&low), NOW).unwrap();
+    assert!(matches!(first.advance(&[], Some(&high), NOW), Err(BadKnowledge::Head(BadHead::Forked { version: 2 }))));
+    let second = known.advance(&[], Some(&high), NOW).unwrap().advance(&[], Some(&low), NOW).unwrap();
+    assert_eq!(first.head.digest, second.head.digest);
+}
+
+#[test]
+fn two_successors_within_one_delay_freeze_a_machine_and_later_ones_do_not() {
+    let known = known();
+    let ((one, true_set), (other, false_set)) =
+        (succession(&known.signers, "ben", "ann"), succession(&known.signers, "eve", "ann"));
+    let home = known.advance(std::slice::from_ref(&one), Some(&head(&true_set, 2, "ben")), NOW).unwrap();
+    let later = NOW + Seconds::DAY - Seconds(1);
+    let rival = head(&false_set, 9, "eve");
+    let why = home.advance(std::slice::from_ref(&other), Some(&rival), later).unwrap_err();
+    assert!(matches!(why, BadKnowledge::Frozen { .. }), "{why}");
+    let frozen = home.heed(&why, later).unwrap();
+    assert_eq!((frozen.head.head.place(), frozen.rivals(later).len()), ((2, 2), 2));
+    // Not even by its own signers' next head.
+    let next = head(&true_set, 3, "ben");
+    assert!(matches!(frozen.advance(&[], Some(&next), later), Err(BadKnowledge::Frozen { .. })));
+    let frozen = Known::from_file(frozen.to_file()).unwrap();
+    assert!(matches!(frozen.advance(&[], Some(&next), later), Err(BadKnowledge::Frozen { .. })));
+    // One delay after the first, the other only shouts.
+    let late = NOW + Seconds::DAY + Seconds(1);
+    let why = home.advance(&[other], Some(&rival), late).unwrap_err();
+    assert!(!matches!(why, BadKnowledge::Frozen { .. }), "{why}");
+    assert_eq!(home.advance(&[], Some(&next), late).unwrap().head.head.place(), (2, 3));
+}
+
+#[test]
+fn what_nobody_signed_is_not_kept() {
+    let known = known();
+    let (step, _) = succession(&known.signers, "eve", "ann");
+    assert!(known.notice(&step.kept(&BTreeSet::new()), NOW).is_none());
+    assert!(known.to_file().steps.is_empty());
+}
+
+#[test]
+fn a_joiner_goes_by_the_floor_of_its_code_and_by_nothing_that_contradicts_it() {
+    let known = known();
+    let ((ours, true_set), (theirs, false_set)) =
+        (succession(&known.signers, "ben", "ann"), succession(&known.signers, "eve", "ann"));
+    let (lost, third) = recovery(&true_set, "zoe");
+    let begin = |floor: &SignerSet, chain: &[Envelope], head: &Envelope| {
+        Known::begin(known.founding.clone(), floor.as_ref(), chain, head, NOW)
+    };
+    let good = begin(&true_set, std::slice::from_ref(&ours), &head(&true_set, 2, "ben")).unwrap();
+    assert_eq!(good.signers, true_set);
+    // Whoever tells of both says no more than whoever tells of one.
+    assert!(begin(&true_set, &[theirs.clone(), ours.clone()], &head(&true_set, 2, "ben")).is_ok());
+    let forked = begin(&true_set, std::slice::from_ref(&theirs), &head(&false_set, 2, "eve"));
+    assert_eq!(forked.unwrap_err(), BrokenChain::Forked { version: 2 }.into());
+    let early = begin(&true_set, &[], &known.head_envelope);
+    assert_eq!(early.unwrap_err(), BrokenChain::EndsTooEarly { reached: 1, floor: 2 }.into());
+    // Whoever made the floor has waited; beyond it nobody has.
+    let (chain, newest) = ([ours, lost], head(&third, 3, "zoe"));
+    assert!(begin(&third, &chain, &newest).is_ok());
+    let waits = begin(&true_set, &chain, &newest);
+    assert!(matches!(waits, Err(BadKnowledge::RecoveryWaits { .. })), "{waits:?}");
+    let unsigned = begin(&known.signers, &[theirs.kept(&BTreeSet::new())], &head(&false_set, 2, "eve"));
+    assert!(matches!(unsigned, Err(BadKnowledge::Signers(BrokenChain::NotSigned { .. }))), "{unsigned:?}");
 }

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::causes::describe;
-use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::time::Timestamp;
 use tokio::sync::{mpsc, oneshot};
@@ -190,7 +189,7 @@ fn heed(scope: &Scope, news: &News) -> Result<Option<Known>, AskError> {
     // One signer's word needs no head, and counts also where the head does not.
     let is_stopped = suspensions::take(scope, newer.as_ref().unwrap_or(&known), &news.suspensions)?;
     match newer {
-        Ok(newer) if is_later(&newer, &known) => {
+        Ok(newer) if newer.says_more_than(&known) => {
             save_authority(scope, &newer)?;
             Ok(Some(newer))
         }
@@ -204,19 +203,9 @@ fn heed(scope: &Scope, news: &News) -> Result<Option<Known>, AskError> {
 
 fn advance(known: &Known, news: &News, now: Timestamp) -> Result<Known, BadKnowledge> {
     match &news.head {
-        Some(head) => known.advance(unheard(known, news), Some(head), now),
+        Some(head) => known.advance(&news.signers, Some(head), now),
         None => Ok(known.clone()),
     }
-}
-
-fn is_later(newer: &Known, known: &Known) -> bool {
-    newer.head.digest != known.head.digest || newer.signers.id != known.signers.id
-}
-
-/// A peer counts from what this node said when they met, which may have been less than is known now.
-fn unheard<'a>(known: &Known, news: &'a News) -> &'a [Envelope] {
-    let known_before = news.signers.iter().take_while(|set| known.chain.contains(set)).count();
-    news.signers.get(known_before..).unwrap_or_default()
 }
 
 /// Would it change anything, by what is on disk? An error says why it does not hold.
@@ -229,7 +218,7 @@ fn is_news(scope: &Scope, news: &News) -> Result<bool, AskError> {
         return Ok(true);
     }
     match newer {
-        Ok(newer) => Ok(is_later(&newer, &known)),
+        Ok(newer) => Ok(newer.says_more_than(&known)),
         // A recovery that was not seen here before counts from now on.
         Err(why) if known.heed(&why, now).is_some() => Ok(true),
         Err(why) => Err(AskError::Knowledge(why)),

@@ -156,7 +156,7 @@ struct History {
     /// On which day somebody looked last.
     looked: u64,
     /// Per replica, keys that were revoked, and by which set then in force.
-    revoked: Vec<BTreeMap<Digest, Digest>>,
+    revoked: Vec<BTreeMap<identity::head::KeyMark, Digest>>,
     /// Per replica, the set in force when it was last looked at.
     sets: Vec<Option<Digest>>,
     lapses: u64,

@@ -27,7 +27,9 @@ fn identity(chain: u8) -> Identity {
 
 pub fn orders() -> Orders {
     let runs = Manifest::empty(SCHEMA).runs;
-    let known = KnownFile { schema: 2, founding: word(1), signers: Vec::new(), head: word(2), sighted: Vec::new() };
+    let known: KnownFile =
+        serde_json::from_value(serde_json::json!({"schema": 3, "founding": word(1), "steps": [], "head": word(2)}))
+            .unwrap();
     Orders {
         id: identity::id::OrgId([1; 32]),
         org: "harbor".parse().unwrap(),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::Envelope;
+use identity::head::KeyMark;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::NodeName;
@@ -104,7 +105,7 @@ impl History {
     fn look_for_revoked(&mut self, at: usize, ground: &Ground, state: &State) {
         let counting: Vec<(NodeName, Digest)> = state.members.iter().map(|(name, it)| (name.clone(), it.key)).collect();
         for (name, key) in counting {
-            match self.revoked[at].get(&key) {
+            match self.revoked[at].get(&KeyMark::of(&key)) {
                 Some(set) if *set == ground.set.id => {
                     self.breaks(
                         "L3",
@@ -115,7 +116,7 @@ impl History {
                 None => {}
             }
         }
-        for key in ground.revoked.node_keys.iter() {
+        for key in ground.revoked.node_keys.marks() {
             self.revoked[at].insert(*key, ground.set.id);
         }
     }

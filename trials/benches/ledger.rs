@@ -1,0 +1,134 @@
+//! A ledger of many machines and many heads: how long it takes to open, what it takes in memory, and what publishing over it
+//! costs.
+//!
+//! `cargo build --release && cargo bench -p trials --bench ledger -- [--quick] [--nodes N] [--heads N] [--keep FOLDER]`
+
+#![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ground::clock;
+use identity::head::{Cause, Head, MOST_RECENT};
+use identity::key::Sign as _;
+use identity::time::Seconds;
+use ledger::store::Ledger;
+use org::entry::{Action, SignedEntry};
+use trials::intruder::Intruder;
+use trials::place::{Place, succeeded};
+use trials::thief::Thief;
+use trials::{machine, meter};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = words.iter().position(|word| word == "--open") {
+        return open(Path::new(words.get(at + 1).unwrap()));
+    }
+    let number = |word: &str| {
+        let at = words.iter().position(|given| given == word)?;
+        words.get(at + 1)?.parse::<usize>().ok()
+    };
+    let quick = words.iter().any(|word| word == "--quick");
+    let nodes = number("--nodes").unwrap_or(if quick { 1_000 } else { 10_000 });
+    let heads = number("--heads").unwrap_or(if quick { 200 } else { 2_000 });
+    meter::raise_files();
+    println!("{}, {} cores; {}", meter::processor(), meter::cores(), meter::load());
+    let place = Place::founded(&[]);
+    println!("disk: {}", meter::disk(&place.org()));
+    let gateway = place.serve();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let begun = Instant::now();
+    let joined = runtime.block_on(machine::join_all(&place, nodes, name));
+    println!("{} machines joined in {:.1} s", joined.len(), begun.elapsed().as_secs_f64());
+    publish(&place, nodes);
+    gateway.stop();
+    for heads in [heads / 10, heads] {
+        add_heads(&place, heads);
+        tell_opening(&place.org().join("gateway/ledger.db"), (nodes, heads));
+    }
+    if let Some(at) = words.iter().position(|word| word == "--keep") {
+        place.copy(&place.path(""), Path::new(words.get(at + 1).unwrap()));
+        println!("kept; its gateway listens at port {}", place.port);
+    }
+}
+
+fn name(number: usize) -> String {
+    if number == 0 { "hub-0".to_owned() } else { format!("n-{number}") }
+}
+
+/// As an operator does it: first every machine is new to the tool, then none is.
+fn publish(place: &Place, nodes: usize) {
+    let folder = place.path("fleet");
+    std::fs::create_dir_all(&folder).unwrap();
+    let org = Thief::of(place).known().org();
+    let fleet = |wave: usize| {
+        format!(
+            "org:\n  name: harbor\n  id: \"{org}\"\nroles:\n  operator:\n    allow: []\nnodes:\n  hub-0:\n    address: hub.example:7444\n\
+             classes:\n  all:\n    match: [\"n-*\"]\n    labels: {{wave: w-{wave}}}\n\
+             users:\n  ann:\n    roles: [operator]\n    nodes: [hub-0]\n"
+        )
+    };
+    for (wave, what) in ["all of them new", "unchanged", "unchanged", "unchanged"].iter().enumerate() {
+        std::fs::write(folder.join("fleet.yaml"), fleet(wave)).unwrap();
+        let begun = Instant::now();
+        succeeded(&place.freehold(&["publish", "fleet", "--yes", "--dirty", "--no-wait", "--json"]));
+        println!("`freehold publish` over {nodes} admissions, {what}: {:.2} s", begun.elapsed().as_secs_f64());
+    }
+    let begun = Instant::now();
+    succeeded(&place.freehold(&["refresh"]));
+    println!("`freehold refresh` over {nodes} admissions: {:.2} s", begun.elapsed().as_secs_f64());
+}
+
+/// Heads as operators would have signed them, one after the other, written by the gateway's own voice.
+fn add_heads(place: &Place, heads: usize) {
+    let (thief, intruder) = (Thief::of(place), Intruder::at(place.org().join("gateway")));
+    let (signer, voice) = (thief.signer(), intruder.voice());
+    let (ledger, founding) = Ledger::open(&place.org().join("gateway/ledger.db")).unwrap();
+    let state = ledger.state(&founding, clock::now()).unwrap();
+    let mut last = state.frontier.place_of(&voice.public());
+    let record = state.head().unwrap();
+    let (mut head, mut before): (Head, _) = (record.head.clone(), record.digest);
+    let under = state.under();
+    ledger.begin().unwrap();
+    for _ in 0..heads {
+        head.version += 1;
+        head.previous = vec![before];
+        head.recent.insert(0, before);
+        head.recent.truncate(MOST_RECENT);
+        head.cause = Cause::Refresh;
+        head.issued_at = head.issued_at + Seconds(1);
+        let envelope = thief.seal(&head, &signer);
+        before = envelope.digest();
+        let about = (clock::now(), ground::random::correlation().unwrap());
+        let entry = SignedEntry::write(founding.id, last, (&voice, under), about, Action::Take { envelope }).unwrap();
+        ledger.add_entry(&entry).unwrap();
+        last = Some(entry.place());
+    }
+    ledger.commit().unwrap();
+}
+
+/// In a process of its own, so that its memory is its own; the best of three.
+fn tell_opening(file: &Path, (nodes, heads): (usize, usize)) {
+    let mut best: Option<(f64, f64)> = None;
+    for _ in 0..3 {
+        let own = std::env::current_exe().unwrap();
+        let told = Command::new(own).arg("--open").arg(file).stderr(Stdio::inherit()).output().unwrap();
+        let told = String::from_utf8(told.stdout).unwrap();
+        let mut words = told.split_whitespace().map(|word| word.parse::<f64>().unwrap());
+        let now = (words.next().unwrap(), words.next().unwrap());
+        best = Some(best.map_or(now, |best| (best.0.min(now.0), best.1.min(now.1))));
+    }
+    let (seconds, peak) = best.unwrap();
+    println!("opening a ledger of {nodes} machines and {heads} more heads: {seconds:.2} s, {peak:.0} MB at most");
+}
+
+fn open(file: &Path) {
+    let begun = Instant::now();
+    let (ledger, founding) = Ledger::open(file).unwrap();
+    let state = ledger.state(&founding, clock::now()).unwrap();
+    let took: Duration = begun.elapsed();
+    assert!(state.head().is_some());
+    println!("{:.4} {:.1}", took.as_secs_f64(), meter::megabytes(meter::peak(std::process::id())));
+}
