@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ground::clock;
 use identity::head::{Cause, Head, MOST_RECENT};
+use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::time::Seconds;
 use ledger::store::Ledger;
@@ -44,6 +45,7 @@ fn main() {
     println!("{} machines joined in {:.1} s", joined.len(), begun.elapsed().as_secs_f64());
     publish(&place, nodes);
     gateway.stop();
+    tell_sizes(&place, nodes);
     for heads in [heads / 10, heads] {
         add_heads(&place, heads);
         tell_opening(&place.org().join("gateway/ledger.db"), (nodes, heads));
@@ -79,6 +81,24 @@ fn publish(place: &Place, nodes: usize) {
     let begun = Instant::now();
     succeeded(&place.freehold(&["refresh"]));
     println!("`freehold refresh` over {nodes} admissions: {:.2} s", begun.elapsed().as_secs_f64());
+}
+
+/// What every machine is sent of an org in which a fifth of the machines go each year: their lines stand until no invite could
+/// let them in again.
+fn tell_sizes(place: &Place, nodes: usize) {
+    let thief = Thief::of(place);
+    for (invites, days) in [("a day", 61), ("30 days", 61), ("90 days", 121), ("366 days", 397)] {
+        let lines = nodes * 20 / 100 * days / 365;
+        let head = thief.head(|head| {
+            for line in 0..lines {
+                let until = head.issued_at + Seconds::DAY.times(u64::try_from(line * days / lines).unwrap());
+                head.revocations.node_keys.insert_until(Digest::of(&line.to_be_bytes()), until);
+            }
+            head.recent = (0..MOST_RECENT).map(|nth| Digest::of(&nth.to_le_bytes())).collect();
+        });
+        let size = serde_json::to_vec(&head).unwrap().len();
+        println!("a head with {lines} lines, where invites live {invites}: {} KB as sent", size.div_ceil(1024));
+    }
 }
 
 /// Heads as operators would have signed them, one after the other, written by the gateway's own voice.

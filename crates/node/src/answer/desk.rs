@@ -166,7 +166,13 @@ impl<'a> Desk<'a> {
         }
         let signed = self.sign(Action::Take { envelope: object }, when)?;
         self.state.put_own(&signed);
-        self.keep(|desk| desk.ledger.add_entry(&signed))
+        self.write_own(&signed)
+    }
+
+    /// Other gateways want to know.
+    fn write_own(&mut self, signed: &SignedEntry) -> Result<(), Refusal> {
+        self.batch.observed = true;
+        self.keep(|desk| desk.ledger.add_entry(signed))
     }
 
     /// A head that names a map of members is taken only with every leaf and manifest: nodes are told all or nothing.
@@ -350,7 +356,7 @@ impl<'a> Desk<'a> {
             let signed = self.sign(Action::NodeJoin { node_key, name: next.gateway.clone() }, when)?;
             let taken = self.state.take_own(&signed, None, when.0);
             taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
-            self.keep(|desk| desk.ledger.add_entry(&signed))?;
+            self.write_own(&signed)?;
         }
         tracing::warn!(voice = %next.public(), "operators closed this gateway's chain: it goes on in another voice");
         self.batch.gone_over = Some(next);
@@ -366,7 +372,7 @@ impl<'a> Desk<'a> {
         for object in objects {
             let signed = self.sign(Action::Take { envelope: object }, when)?;
             self.state.put_own(&signed);
-            self.keep(|desk| desk.ledger.add_entry(&signed))?;
+            self.write_own(&signed)?;
         }
         self.batch.wide = true;
         self.keep(|desk| desk.ledger.forget_objects())

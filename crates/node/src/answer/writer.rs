@@ -174,7 +174,7 @@ impl Scribe {
                     (self.take_effect)(&state);
                     self.shelf.ring();
                 }
-                if done.wide || !done.taken.is_empty() || done.observed {
+                if !done.taken.is_empty() || done.observed {
                     self.peers.ring();
                 }
                 // A gateway that is behind vouches for nothing, and an error of the key is nobody's loss: who waits
