@@ -260,12 +260,11 @@ impl Known {
     }
 
     fn check_room(&self, with: &Replica) -> Result<(), BadKnowledge> {
-        let beside = with.steps.len().saturating_sub(self.chain.len());
         let grown = with.steps.len() > self.replica.steps.len();
         // Whoever was away for years walks a long way home: what leads to one set after the other is no flood.
         let places: BTreeSet<u64> = with.steps.values().map(|step| step.to.version).collect();
         let flood = with.steps.len().saturating_sub(places.len()) > MOST_BESIDE;
-        if grown && beside > 0 && flood { Err(BrokenChain::TooMany.into()) } else { Ok(()) }
+        if grown && flood { Err(BrokenChain::TooMany.into()) } else { Ok(()) }
     }
 
     /// Why a head that is offered is not followed.

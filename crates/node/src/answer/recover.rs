@@ -18,15 +18,17 @@ pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, R
     let now = clock::now();
     {
         let state = gateway.state().await;
-        // Whoever comes to finish it asks again.
-        if state.signers.stance_of(recovery.digest()) == Stance::Taken {
+        if is_over(&state, &recovery) {
             return Ok(now);
         }
         check(&state, &recovery)?;
     }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
     let begin = move |desk: &mut Desk<'_>| {
-        // Another connection may have been quicker.
+        // Another connection may have been quicker, or the delay have run out a moment ago.
+        if is_over(desk.state, &recovery) {
+            return Ok((now, false));
+        }
         check(desk.state, &recovery)?;
         let digest = recovery.digest();
         let due = |state: &State| state.open_recoveries().iter().find(|(step, _)| step.digest == digest).map(|it| it.1);
@@ -46,6 +48,11 @@ pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, R
         shout(due_at);
     }
     Ok(due_at)
+}
+
+/// Whoever comes to finish it asks again.
+fn is_over(state: &State, recovery: &Envelope) -> bool {
+    state.signers.stance_of(recovery.digest()) == Stance::Taken
 }
 
 /// Would it follow the signers in force here?
