@@ -118,6 +118,8 @@ impl Hearing {
         let question = SyncRequest {
             signers: self.known.signers.version,
             head: self.known.head.head.version,
+            digest: None,
+            rivals: None,
             listed: self.listed,
             have: self.have.into_iter().collect(),
             waits_for: None,

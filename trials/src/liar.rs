@@ -168,6 +168,7 @@ impl Loot {
         SyncAnswer {
             signers: Vec::new(),
             head: None,
+            rivals: None,
             listing: None,
             manifest: None,
             consent: None,

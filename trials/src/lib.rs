@@ -1,6 +1,7 @@
 //! Tests of the whole. `place` is a throwaway home with a gateway and nodes, all real processes; the others attack
 //! it, measure it, or put load on it.
 
+pub mod dice;
 pub mod place;
 pub mod versions;
 pub mod lan;

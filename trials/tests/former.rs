@@ -3,6 +3,7 @@
 use ground::sealed::{self, SealError};
 use identity::envelope::Envelope;
 use identity::head::Cause;
+use identity::id::InviteId;
 use identity::key::EdKey;
 use org::entry::Action;
 use trials::intruder::Intruder;
@@ -57,4 +58,26 @@ fn a_refresh_does_not_sign_what_a_removed_signer_revokes_and_status_shows_it() {
     succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
     assert!(!place.facts(&["status"])["alarms"].to_string().contains("counts for nothing"));
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+#[test]
+fn an_invite_that_a_removed_signer_makes_later_is_not_offered_to_be_carried_over() {
+    let place = Place::founded(&["--node", "quay"]);
+    let gateway = place.serve();
+    let ben = removed(&place);
+    place.invite(&[]);
+    let org = Thief::of(&place).known().org();
+    succeeded(&place.freehold(&["signer", "remove", "ben", "--yes"]));
+    assert_eq!(gateway.stop(), Some(0));
+
+    let intruder = Intruder::at(place.org().join("gateway"));
+    let mut invite = intruder.state().invites.into_values().next().unwrap().invite;
+    invite.id = InviteId([7; 16]);
+    let later = Envelope::seal(Some(org), &invite).unwrap().signed(&ben).unwrap();
+    intruder.put(&intruder.says(Action::Take { envelope: later }));
+
+    let _gateway = place.serve();
+    let seen = place.facts(&["invite", "list"]);
+    assert!(seen.as_array().unwrap().iter().any(|it| it["id"] == invite.id.to_string()), "it is here: {seen}");
+    assert_eq!(place.facts(&["sign", "--over", "--yes"])["over"], serde_json::json!([]));
 }

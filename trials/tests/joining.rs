@@ -51,6 +51,7 @@ fn a_scope_holds_what_it_should_with_the_modes_it_should() {
         ("node.json", 0o600),
         ("node.key", 0o600),
         ("seal.key", 0o600),
+        ("steady.json", 0o600),
         ("svids", 0o700),
         ("svids/1", 0o700),
         ("svids/1/svid.key", 0o600),

@@ -1,9 +1,12 @@
 //! All signers are lost: two of the three phrases, a delay, alarms everywhere, and the org goes on.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
 use serde_json::Value;
-use trials::place::{Place, Running, ended, json, refused, stderr, succeeded, text, until};
+use trials::faults::Clock;
+use trials::place::{Place, Running, ended, json, output, refused, stderr, succeeded, text, until};
 
 /// An org with three machines, and its phrases.
 fn fleet(delay: &str) -> (Place, Running, Vec<Running>, Vec<String>) {
@@ -23,14 +26,14 @@ fn fleet(delay: &str) -> (Place, Running, Vec<Running>, Vec<String>) {
 }
 
 /// A private file with these phrases.
-fn paper(place: &Place, name: &str, phrases: &[String]) -> String {
+pub fn paper(place: &Place, name: &str, phrases: &[String]) -> String {
     let path = place.path(name);
     std::fs::write(&path, phrases.join("\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path.to_string_lossy().into_owned()
 }
 
-fn problem(place: &Place, node: &str) -> String {
+pub fn problem(place: &Place, node: &str) -> String {
     place.status(node)["problem"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -74,6 +77,43 @@ fn two_of_three_phrases_replace_lost_signers_after_the_delay_and_everybody_hears
     let thief = place.operator("thief", &["node", "list"]);
     assert!(!thief.status.success(), "the old key still opens doors");
     assert_eq!(place.operator_facts("zoe", &["audit", "--verify"])["ok"], true);
+}
+
+/// The clocks of the gateway, a machine and an operator are set ahead by more than the delay, while they run and before they
+/// start again.
+#[test]
+fn a_clock_that_jumps_ahead_ends_no_delay_at_a_gateway_or_a_machine() {
+    let (place, gateway, agents, phrases) = fleet("10m");
+    drop((gateway, agents));
+    let clock = Clock::new(place.path("clock"));
+    let serve = || {
+        let words = ["serve", "--json", "--listen", &place.address()];
+        let mut child = clock.under(place.freehold_command(&words)).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
+        assert!(line.contains("\"ready\""), "{line}");
+        Running(child)
+    };
+    let run = || {
+        let mut command = clock.under(place.node_command("web-1", &["run", "--every", "1s"]));
+        Running(command.stderr(Stdio::null()).spawn().unwrap())
+    };
+    let (gateway, agent) = (serve(), run());
+    let paper = paper(&place, "stolen", &phrases[..2]);
+    let words = ["recover", "--card", "harbor.card", "--signer", "eve", "--unprotected", "--yes", "--json"];
+    let begun = json(&place.operator("eve", &[&words[..], &["--phrases-file", &paper]].concat()));
+    assert_eq!(begun["state"], "waiting");
+    until("the machine shouts", || problem(&place, "web-1").contains("recovery"));
+    clock.set("+30m");
+    let ann = |words: &[&str]| succeeded(&output(clock.under(place.freehold_command(words))));
+    // Whatever is written has the gateway look at the time: it still goes by whoever signed before, and so does her home.
+    ann(&["invite", "create"]);
+    drop((gateway, agent));
+    let (_gateway, _agent) = (serve(), run());
+    ann(&["invite", "create"]);
+    until("the machine still shouts", || problem(&place, "web-1").contains("recovery"));
+    ann(&["recover", "--cancel", "--yes"]);
+    until("the machine is calm again", || !problem(&place, "web-1").contains("recovery"));
 }
 
 #[test]

@@ -192,6 +192,8 @@ fn signers_come_and_go_and_the_last_one_stays() {
     // A name stands for one key for ever, and too few cannot agree.
     ended(&place.freehold(&["signer", "remove", "ben", "--yes"]), 1, "2 of 1 cannot be met");
     let away = place.facts(&["signer", "remove", "ben", "--threshold", "1", "--yes"]);
+    // The head lists `web-2`: his home must have heard of it.
+    succeeded(&place.operator("ben", &["node", "list"]));
     succeeded(&place.operator("ben", &["sign", &pending(&away), "--yes"]));
     succeeded(&place.freehold(&["send", &pending(&away)]));
     refused(&place.operator("ben", &["node", "list"]), "no operator's signature");
@@ -217,6 +219,63 @@ fn an_invite_dies_with_the_signer_who_made_it() {
     refused(&place.join("web-3", &text(&invite, "code")), "signed by people who no longer sign for the org");
     succeeded(&place.join("web-3", &place.code(&[])));
     assert_eq!(place.facts(&["node", "list"]).as_array().unwrap().len(), 4, "who is in stays in");
+}
+
+#[test]
+fn what_a_change_of_signers_ends_is_named_and_carried_over_by_new_signatures() {
+    let place = Place::founded(&["--node", "quay"]);
+    let _gateway = place.serve();
+    let invite = place.invite(&["--uses", "3", "--label", "rack 3"]);
+    let (id, code) = (text(&invite, "id"), text(&invite, "code"));
+    let replaced = place.facts(&["signer", "replace", "ann", "ben", "--unprotected", "--yes"]);
+    assert_eq!((&replaced["ends"][0]["id"], &replaced["ends"][0]["label"]), (&json!(id), &json!("rack 3")));
+    refused(&place.join("web-1", &code), "signed by people who no longer sign for the org");
+    let over = place.freehold(&["sign", "--over", "--yes"]);
+    succeeded(&over);
+    let named = format!("invite {} \"rack 3\", signed by ann, until ", &id[..8]);
+    assert!(stderr(&over).contains(&named), "{}", stderr(&over));
+    succeeded(&place.join("web-1", &code));
+    assert_eq!(place.facts(&["sign", "--over", "--yes"])["over"], json!([]), "they count");
+
+    // From two of two on, both must carry over what one had signed.
+    let added = place.facts(&["signer", "add", "cat", "--unprotected", "--threshold", "2", "--yes"]);
+    assert_eq!(added["ends"][0]["id"], json!(id));
+    let to = place.path("cat").to_string_lossy().into_owned();
+    succeeded(&place.freehold(&["signer", "hand-over", "cat", "--to", &to]));
+    refused(&place.join("web-2", &code), "signed by people who no longer sign for the org");
+    let file = pending(&place.facts(&["sign", "--over", "--yes"]));
+    let shown = place.operator("cat", &["sign", "--show", &file]);
+    assert!(stderr(&shown).contains(&format!("lets machines join with invite {id}")), "{}", stderr(&shown));
+    succeeded(&place.operator("cat", &["sign", &file, "--yes"]));
+    succeeded(&place.operator("cat", &["send", &file]));
+    succeeded(&place.join("web-2", &code));
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
+}
+
+/// The change was signed before the machine came, and delivered after.
+#[test]
+fn whoever_joined_while_a_change_of_signers_waited_waits_and_is_carried_over_with_its_invite() {
+    let place = Place::founded(&["--node", "quay"]);
+    let _gateway = place.serve();
+    succeeded(&place.freehold(&["org", "card", "--out", "harbor.card"]));
+    let made = place.operator_facts("ben", &["signer", "new", "ben", "--card", "harbor.card", "--unprotected"]);
+    let key = text(&made, "key");
+    let code = place.code(&[]);
+    let change = pending(&place.facts(&["signer", "add", "ben", "--key", &key, "--threshold", "2", "--yes"]));
+    succeeded(&place.join("late", &code));
+    let agree = |file: &str| {
+        succeeded(&place.operator("ben", &["sign", file, "--yes"]));
+        succeeded(&place.freehold(&["send", file]));
+    };
+    agree(&change);
+    let shown = place.facts(&["node", "show", "late"]);
+    assert_eq!(shown["state"], "waiting");
+    assert!(text(&shown, "waits").contains("1 of the 2 signers that it needs"), "{shown}");
+    // His home hears that he signs now.
+    succeeded(&place.operator("ben", &["node", "list"]));
+    agree(&pending(&place.facts(&["sign", "--over", "--yes"])));
+    assert_eq!(place.state_of("late").as_deref(), Some("member"));
+    assert_eq!(place.facts(&["node", "show", "late"]).get("waits"), None);
 }
 
 #[test]

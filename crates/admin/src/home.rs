@@ -23,6 +23,7 @@ use operate::remote::RemoteDesk;
 use operate::session::Session;
 use operate::timely::Reliance;
 use wire::connect::{CallError, Gateway as Peer};
+use wire::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
@@ -211,15 +212,11 @@ impl Common {
         self.signing_session_on(doing, false).await
     }
 
-    /// The same; if `restored`, also with a gateway that knows less than this home does.
-    pub async fn signing_session_on(
-        &self,
-        doing: &str,
-        restored: bool,
-    ) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
+    /// The same; if `own`, with the gateway of this home, if it has one, and no other.
+    pub async fn signing_session_on(&self, doing: &str, own: bool) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
         let org = self.org(doing)?;
         let keys = self.keys(&org, doing)?;
-        let session = self.begin(&org, Some(&keys), doing, restored).await?;
+        let session = self.begin(&org, Some(&keys), doing, own).await?;
         Ok((session, keys))
     }
 
@@ -245,10 +242,10 @@ impl Common {
         org: &OrgName,
         keys: Option<&SignerKeys>,
         doing: &str,
-        restored: bool,
+        own: bool,
     ) -> Result<Session<AnyDesk>, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
-        let desk = self.desk(org, keys, doing, restored).await?;
+        let desk = self.desk(org, keys, doing, own).await?;
         let begun = Box::pin(Session::begin(folder, desk)).await;
         let mut session = begun.map_err(|why| failure(doing, &why))?;
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
@@ -266,13 +263,7 @@ impl Common {
     }
 
     /// The gateway's folder, if nobody else has it open, else the gateway over the network.
-    async fn desk(
-        &self,
-        org: &OrgName,
-        keys: Option<&SignerKeys>,
-        doing: &str,
-        restored: bool,
-    ) -> Result<AnyDesk, Failure> {
+    async fn desk(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str, own: bool) -> Result<AnyDesk, Failure> {
         let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let gateway = GatewayFolder::at(&self.home(), org);
         if self.gateway.is_some() || !gateway.folder.exists() {
@@ -280,9 +271,9 @@ impl Common {
                 Some(address) => vec![address.clone()],
                 None => self.everywhere(org, doing)?,
             };
-            return self.remote((org, keys), addresses.into_iter().map(Peer::from).collect(), doing, restored).await;
+            return self.remote((org, keys), addresses.into_iter().map(Peer::from).collect(), doing).await;
         }
-        if let Some(desk) = self.elsewhere((org, keys), &gateway, doing, restored).await? {
+        if let Some(desk) = self.elsewhere((org, keys), &gateway, doing, own).await? {
             return Ok(desk);
         }
         let mut last = Failure::failed(doing, "another process holds the gateway's folder and does not serve")
@@ -305,7 +296,7 @@ impl Common {
                 let about = gateway.about().map_err(|why| failed(&why))?;
                 let dial = Some(serving.dial());
                 let door = about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
-                match self.remote((org, keys), door, doing, restored).await {
+                match self.remote((org, keys), door, doing).await {
                     Ok(desk) => return Ok(desk),
                     // The file may be a killed gateway's, and the lock another command's.
                     Err(why) if why.exit == Exit::Failed => last = why,
@@ -335,7 +326,7 @@ impl Common {
         (org, keys): (&OrgName, Option<&SignerKeys>),
         local: &GatewayFolder,
         doing: &str,
-        restored: bool,
+        own: bool,
     ) -> Result<Option<AnyDesk>, Failure> {
         // A home without an operator only looks at its own.
         let Ok(known) = OperatorFolder::at(&self.home(), org).known() else { return Ok(None) };
@@ -344,7 +335,7 @@ impl Common {
         let others = head.mandates.iter().filter(|mandate| mandate.gateway != about.node && mandate.is_active(now));
         let mut doors: Vec<Peer> =
             others.flat_map(|mandate| mandate.addresses.iter().cloned().map(Peer::from)).collect();
-        if doors.is_empty() || restored {
+        if doors.is_empty() || own {
             return Ok(None);
         }
         let serving = local.serving().map_err(|why| Failure::new(doing, &why))?;
@@ -356,7 +347,7 @@ impl Common {
         }
         let mut last = None;
         for door in doors {
-            match self.remote((org, keys), vec![door], doing, restored).await {
+            match self.remote((org, keys), vec![door], doing).await {
                 Ok(desk) => return Ok(Some(desk)),
                 Err(why) if why.exit == Exit::Usage => return Err(why),
                 Err(why) => last = Some(why),
@@ -375,7 +366,6 @@ impl Common {
         (org, keys): (&OrgName, Option<&SignerKeys>),
         doors: Vec<Peer>,
         doing: &str,
-        restored: bool,
     ) -> Result<AnyDesk, Failure> {
         let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let folder = OperatorFolder::at(&self.home(), org);
@@ -384,36 +374,10 @@ impl Common {
         let keys = keys.or(opened.as_ref());
         let (known, memory) =
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
-        let own = keys.map(SignerKeys::at_hand).unwrap_or_default();
+        let at_hand = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = folder.endpoint_roots(&known);
-        let beside_others = known.head.head.mandates.len() > 1;
-        let mut patience = if beside_others { CATCHING_UP } else { 0 };
-        let desk = loop {
-            let before = (known.clone(), memory.tip.clone());
-            let desk = Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, restored, own.clone())).await;
-            match &desk {
-                Err(CallError::Knowledge { source: BadKnowledge::Head(why), .. })
-                    if patience > 0 && why.is_behind() =>
-                {
-                    patience -= 1;
-                    tokio::time::sleep(Duration::from_millis(250)).await;
-                }
-                Ok(_) | Err(_) => break desk,
-            }
-        };
-        let desk = match desk {
-            // It may have missed what was decided at another gateway, which may be gone, or be an older copy: this home
-            // hands it over.
-            Err(CallError::Knowledge { source: BadKnowledge::Head(why), .. })
-                if why.is_behind()
-                    && !restored
-                    && Box::pin(alone::hand_over(&folder, (&doors, &roots), (&known, &own))).await =>
-            {
-                let before = (known.clone(), memory.tip.clone());
-                Box::pin(RemoteDesk::connect(doors.clone(), roots.clone(), before, false, own.clone())).await
-            }
-            desk => desk,
-        };
+        let before = (known.clone(), memory.tip);
+        let desk = Box::pin(RemoteDesk::connect(doors, roots, before, at_hand)).await;
         if let Err(CallError::Knowledge { source, .. }) = &desk
             && let Some(noticed) = known.heed(source, clock::now())
         {
@@ -422,7 +386,7 @@ impl Common {
         }
         let desk = desk.map_err(|why| {
             if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {
-                return failed(&why).exit(Exit::Refused).hint(if beside_others { BEHIND_OTHERS } else { BEHIND });
+                return failed(&why).exit(Exit::Refused).hint(BEHIND);
             }
             if let CallError::Knowledge { source: BadKnowledge::RecoveryWaits { .. }, .. } = &why {
                 return failed(&why).exit(Exit::Refused).hint("this home counts from now on: run it again then");
@@ -436,14 +400,12 @@ impl Common {
 const BEHIND: &str = "keep the gateway's folder for evidence, and put the newest copy of it in its place; if there is no \
                       newer one: freehold gateway reopen NAME";
 
-/// How often a gateway is asked again that has not heard yet what was decided at another: for five seconds.
-const CATCHING_UP: u32 = 20;
-
-const BEHIND_OTHERS: &str = "it has not heard what was decided at another gateway: see how far it is behind, with \
-                             freehold gateway list; if it never catches up, it runs on an old copy of its folder";
-
 /// Whoever sits here should know, whatever they came for.
 fn warn_of_recoveries(session: &Session<AnyDesk>) {
+    if let Some(freeze) = Freeze::of(&session.known, clock::now()) {
+        eprintln!("FROZEN: {freeze}");
+        return;
+    }
     for (set, due_at) in session.alarms() {
         let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
         eprintln!(

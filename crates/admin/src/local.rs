@@ -24,7 +24,7 @@ impl AnyDesk {
             Self::Local(gateway) => {
                 let state = gateway.state().await;
                 let head = state.head().map(|record| &record.envelope);
-                known.advance(&state.signer_chain(known.signers.version), head, clock::now())
+                known.advance(&state.told_steps(known.signers.version), head, clock::now())
             }
             Self::Remote(desk) => Ok(desk.known().clone().with_sightings_of(known)),
             Self::Home(_) => Ok(known.clone()),

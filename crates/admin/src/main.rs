@@ -219,7 +219,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Rotate(rotate) => reminded(common, Box::pin(rotate.run(common)).await),
         Command::Mandate(mandate) => mandate.run(common).await,
         Command::Suspend(suspend) => suspend.run(common).await,
-        Command::Sign(sign) => sign.run(common),
+        Command::Sign(sign) => sign.run(common).await,
         Command::Send(send) => send.run(common).await,
         Command::Signer(signer) => signer.run(common).await,
         Command::Recover(recover) => recover.run(common).await,

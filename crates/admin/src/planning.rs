@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use node::report::{Exit, Failure};
+use operate::desk::Desk as _;
 use operate::publish::git::{self, GitState};
 use operate::publish::plan::{PlanError, Prepared};
 use operate::publish::watch::listed;
@@ -103,6 +104,11 @@ pub fn in_words(session: &Session<AnyDesk>, prepared: &Prepared) -> String {
         None => "no fleet was published yet: everything is new".to_owned(),
     }];
     lines.push(prepared.plan.to_string());
+    if session.desk().is_alone() {
+        lines.push(
+            "which schema each machine reads only a gateway knows: planned with that of what is published".to_owned(),
+        );
+    }
     if let Some(schema) = &prepared.schema {
         if !schema.held_back_by.is_empty() {
             lines.push(format!(

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use node::report::Failure;
 use operate::pending::{Need, Pending};
+use operate::roll::Roll;
+use operate::session::{Made, Session};
 use serde::Serialize;
 use wire::known::Known;
 
 use crate::home::{Common, failure};
+use crate::local::AnyDesk;
 
 /// What a command left behind for the others.
 #[derive(Debug, Serialize)]
@@ -46,28 +49,58 @@ impl NeedTold {
     }
 }
 
-/// Leaves what is pending as a file. Nothing if nothing is: it is in the ledger.
-pub fn leave(
-    common: &Common,
-    doing: &str,
-    known: &Known,
-    pending: Option<&Pending>,
-) -> Result<Option<Waiting>, Failure> {
-    leave_as(common.pending.clone(), doing, known, pending)
+/// What was signed: what its head does to machines, and what others must sign, too.
+#[derive(Debug, Default, Serialize)]
+pub struct Left {
+    pending: Option<Waiting>,
+    #[serde(flatten)]
+    roll: Option<Roll>,
+}
+
+impl Left {
+    pub const fn waiting(&self) -> Option<&Waiting> {
+        self.pending.as_ref()
+    }
+
+    pub fn into_waiting(self) -> Option<Waiting> {
+        self.pending
+    }
+}
+
+/// Leaves what is pending as a file. Nothing waits if it is in the ledger.
+pub fn leave<T>(common: &Common, doing: &str, known: &Known, made: &Made<T>) -> Result<Left, Failure> {
+    let pending = leave_as(common.pending.clone(), doing, known, made.pending.as_ref())?;
+    tell(common, made.roll.as_ref());
+    Ok(Left { pending, roll: made.roll.clone() })
+}
+
+/// What the next head does to machines, before a person says yes to it.
+pub async fn foretell(common: &Common, session: &mut Session<AnyDesk>, yes: bool) {
+    if yes {
+        return;
+    }
+    // What is in the way is told by the command itself.
+    if let Ok(roll) = Box::pin(session.next_roll()).await {
+        tell(common, Some(&roll));
+    }
+}
+
+fn tell(common: &Common, roll: Option<&Roll>) {
+    if !common.json {
+        roll.into_iter().flat_map(Roll::in_words).for_each(|line| eprintln!("{line}"));
+    }
 }
 
 /// The same for a command that leaves a second one: its name is the given one with `.2` after it.
-pub fn leave_beside(
-    common: &Common,
-    doing: &str,
-    known: &Known,
-    pending: Option<&Pending>,
-) -> Result<Option<Waiting>, Failure> {
+pub fn leave_beside<T>(common: &Common, doing: &str, known: &Known, made: Option<&Made<T>>) -> Result<Left, Failure> {
+    let Some(made) = made else { return Ok(Left::default()) };
     let second = common.pending.clone().map(|mut file| {
         file.as_mut_os_string().push(".2");
         file
     });
-    leave_as(second, doing, known, pending)
+    let pending = leave_as(second, doing, known, made.pending.as_ref())?;
+    tell(common, made.roll.as_ref());
+    Ok(Left { pending, roll: made.roll.clone() })
 }
 
 /// Several more, each under a name of its own.

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod random;
 pub mod secret;
 pub mod file;
+pub mod steady;
 pub mod token;
 pub mod passphrase;
 pub mod sealed;

@@ -1,10 +1,15 @@
 //! The one envelope of all signed objects: DSSE, bytes kept as received, distinct keys counted.
 
+mod signatures;
+
+pub use signatures::Signatures;
+
 use std::collections::BTreeSet;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::envelope::signatures::Signature;
 use crate::id::{Digest, OrgId, sha256};
 use crate::key::{BadKey, PublicKey, Sign};
 use crate::text::Bytes;
@@ -26,13 +31,6 @@ pub struct Envelope {
     payload_type: String,
     payload: Bytes,
     signatures: Vec<Signature>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Signature {
-    keyid: PublicKey,
-    sig: Bytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

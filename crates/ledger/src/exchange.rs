@@ -26,29 +26,31 @@ fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LedgerError> {
 
 impl Ledger {
     /// Entries beyond a frontier, in the order in which they came here. True if there are more. Of a chain whose last place
-    /// there is another's entry, all that no head has settled comes.
+    /// there is another's entry, all that no head has settled comes. That, and what follows no entry that is here, comes after all
+    /// else: their frontier says nothing of it, so it comes again each time, and must hold up no other chain.
     pub fn beyond(&self, state: &State, theirs: &Frontier) -> Result<(Vec<Envelope>, bool), LedgerError> {
-        let mut found: Vec<(i64, String)> = Vec::new();
+        let mut found: Vec<(bool, i64, String)> = Vec::new();
         let limit = i64::try_from(ENTRIES_PER_PAGE + 1).unwrap_or(i64::MAX);
         let mut query = self.db.prepare_cached(
-            "SELECT id, envelope FROM entries WHERE voice = ?1 AND seq > ?2 ORDER BY seq, digest LIMIT ?3",
+            "SELECT seq > ?4, id, envelope FROM entries WHERE voice = ?1 AND seq > ?2 ORDER BY seq, digest LIMIT ?3",
         )?;
         for voice in state.replica.chains.keys() {
             let known = theirs.place_of(voice);
             let parted = known.is_some_and(|known| state.has_other(voice, known));
             let settled = state.head().and_then(|head| head.head.record.get(voice)).map_or(0, |it| it.seq);
             let from = known.map_or(0, |known| if parted { settled.min(known.seq) } else { known.seq });
-            let rows = query
-                .query_map(params![voice.to_string(), number(from), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let linked = if parted { 0 } else { state.frontier.seq_of(voice) };
+            let asked = params![voice.to_string(), number(from), limit, number(linked)];
+            let rows = query.query_map(asked, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
             found.extend(rows.collect::<Result<Vec<_>, _>>()?);
         }
-        found.sort_by_key(|(id, _)| *id);
+        found.sort_by_key(|(aside, id, _)| (*aside, *id));
         let (all, mut size) = (found.len(), 0);
-        let fits = |(nth, (_, text)): &(usize, (i64, String))| {
+        let fits = |(nth, (_, _, text)): &(usize, (bool, i64, String))| {
             size += text.len();
             *nth < ENTRIES_PER_PAGE && (*nth == 0 || size <= BYTES_PER_PAGE)
         };
-        let page: Vec<_> = found.into_iter().enumerate().take_while(fits).map(|(_, (_, text))| text).collect();
+        let page: Vec<_> = found.into_iter().enumerate().take_while(fits).map(|(_, (_, _, text))| text).collect();
         let more = page.len() < all;
         Ok((page.iter().map(|text| read(text)).collect::<Result<_, _>>()?, more))
     }

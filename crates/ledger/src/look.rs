@@ -70,7 +70,7 @@ fn look(path: &Path) -> Result<Connection, LedgerError> {
 fn state(db: Connection) -> Result<State, LedgerError> {
     let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
     let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-    Ledger { db, org: founding.id }.state(&founding, clock::now())
+    Ledger { db, org: founding.id, steady: None }.state(&founding, clock::now())
 }
 
 fn count(db: &Connection, path: &Path) -> Result<Counts, LedgerError> {

@@ -123,7 +123,7 @@ mod tests {
     fn a_map_that_comes_back_does_not_lead_to_itself() {
         let db = Connection::open_in_memory().unwrap();
         migrate::create(&db).unwrap();
-        let ledger = Ledger { db, org: OrgId([0; 32]) };
+        let ledger = Ledger { db, org: OrgId([0; 32]), steady: None };
         let (one, two) = (digest(1_000), digest(1_001));
         ledger.put_map(one, 0, &[digest(1), digest(2)]).unwrap();
         ledger.put_map_change(two, one, &MapChange { come: vec![digest(3)], go: vec![digest(2)] }).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     fn a_map_is_read_back_however_many_changes_lie_behind_it() {
         let db = Connection::open_in_memory().unwrap();
         migrate::create(&db).unwrap();
-        let ledger = Ledger { db, org: OrgId([0; 32]) };
+        let ledger = Ledger { db, org: OrgId([0; 32]), steady: None };
         let leaves: Vec<Digest> = (0..10).map(digest).collect();
         let root = |n: u32| digest(1_000 + n);
         ledger.put_map(root(0), 0, &leaves).unwrap();

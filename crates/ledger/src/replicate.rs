@@ -49,6 +49,7 @@ pub fn add(
     entries: Vec<SignedEntry>,
     now: Timestamp,
 ) -> Result<usize, LedgerError> {
+    ledger.keep_time(state, now);
     let is_new = |signed: &SignedEntry| !state.has_entry(&signed.entry.voice, signed.digest);
     let mut open: Vec<SignedEntry> = entries.into_iter().filter(is_new).collect();
     let mut added = 0;

@@ -50,7 +50,7 @@ mod tests {
     fn the_first_sight_stays_and_a_later_one_moves_nothing() {
         let db = Connection::open_in_memory().unwrap();
         migrate::create(&db).unwrap();
-        let ledger = Ledger { db, org: OrgId([0; 32]) };
+        let ledger = Ledger { db, org: OrgId([0; 32]), steady: None };
         let (one, first) = (Digest([1; 32]), Timestamp::from_unix(1_000_000));
         for at in [first, first + Seconds::DAY, first - Seconds::DAY] {
             ledger.keep_sights(&[(one, at)].into()).unwrap();

@@ -6,13 +6,16 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use identity::envelope::Envelope;
+use ground::steady::Steady;
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::Head;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use org::entry::SignedEntry;
 use org::founding::Founding;
+use org::ledger::replica::carried;
 use org::renew::{Conflict, Issuance};
 use org::state::State;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
@@ -23,6 +26,9 @@ use crate::migrate;
 
 /// Observations are kept for people to look at, not for ever.
 pub const MAX_OBSERVATIONS: usize = 10_000;
+
+/// So many heads are whole in memory while a ledger is read.
+const MOST_WHOLE: usize = 128;
 
 /// Someone may be reading the file at the moment.
 const BUSY: Duration = Duration::from_secs(5);
@@ -67,6 +73,8 @@ pub(crate) struct StoredEntry {
 pub struct Ledger {
     pub(crate) db: Connection,
     pub(crate) org: OrgId,
+    /// By it delays run; nothing where nobody waits for one.
+    pub(crate) steady: Option<Steady>,
 }
 
 impl Ledger {
@@ -78,7 +86,7 @@ impl Ledger {
         let db = open(path)?;
         migrate::create(&db)?;
         db.execute("INSERT INTO meta VALUES ('founding', ?1)", [json(&founding.envelope)])?;
-        Ok(Self { db, org: founding.id })
+        Ok(Self { db, org: founding.id, steady: path.parent().map(Steady::of) })
     }
 
     /// Opens the file, and brings it up to date if it is an older one. The caller holds the gateway's lock.
@@ -90,7 +98,7 @@ impl Ledger {
         migrate::bring_up(&db, path)?;
         let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
         let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
-        Ok((Self { db, org: founding.id }, founding))
+        Ok((Self { db, org: founding.id, steady: path.parent().map(Steady::of) }, founding))
     }
 
     /// Copies the ledger of one moment, also while a gateway has it open and writes: SQLite lets readers of a WAL see
@@ -109,17 +117,45 @@ impl Ledger {
         for envelope in self.objects()? {
             state.remember(&envelope).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         }
+        self.each_entry(|signed| {
+            state.remember_entry(&signed);
+            if state.replica.heads.whole_count() > MOST_WHOLE {
+                state.shorten(now);
+            }
+        })?;
+        self.conclude(&mut state, now)?;
+        Ok(state)
+    }
+
+    fn each_entry(&self, mut act: impl FnMut(SignedEntry)) -> Result<(), LedgerError> {
         let mut query = self.db.prepare("SELECT id, envelope FROM entries ORDER BY id")?;
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
             let (id, text): (i64, String) = (row.get(0)?, row.get(1)?);
             let damaged = |why: String| LedgerError::Damaged(format!("entry {id}: {why}"));
             let envelope = serde_json::from_str(&text).map_err(|why| damaged(why.to_string()))?;
-            let signed = SignedEntry::remember(self.org, envelope).map_err(|why| damaged(why.to_string()))?;
-            state.remember_entry(&signed);
+            act(SignedEntry::remember(self.org, envelope).map_err(|why| damaged(why.to_string()))?);
         }
-        self.conclude(&mut state, now)?;
-        Ok(state)
+        Ok(())
+    }
+
+    /// Heads by their digests, as they lie here.
+    pub fn heads(&self, wanted: &BTreeSet<Digest>) -> Result<Vec<Envelope>, LedgerError> {
+        let is_wanted = |it: &&Envelope| it.kind() == Head::KIND && wanted.contains(&it.digest());
+        let mut found: Vec<Envelope> = self.objects()?.iter().filter(is_wanted).cloned().collect();
+        self.each_entry(|signed| found.extend(carried(&signed.entry.action).filter(is_wanted).cloned()))?;
+        Ok(found)
+    }
+
+    /// Old heads are shortened in memory. One that is to be judged by again, since somebody went round the newer ones or a
+    /// change of signers names it, is read again.
+    pub fn bring_back_heads(&self, state: &mut State, now: Timestamp) -> Result<(), LedgerError> {
+        let wanted = state.wanting(now);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        self.heads(&wanted)?.iter().for_each(|head| state.replica.bring_back(head));
+        Ok(())
     }
 
     /// How far it is written: whoever read it, and finds the same again, need not read it again.
@@ -130,6 +166,8 @@ impl Ledger {
 
     /// Judges what came, with the members' map of the head in force, if it is here.
     pub fn conclude(&self, state: &mut State, now: Timestamp) -> Result<(), LedgerError> {
+        self.keep_time(state, now);
+        self.bring_back_heads(state, now)?;
         let root = state.root_at(now).filter(|root| !state.replica.maps.contains_key(root));
         if let Some(root) = root
             && let Some(leaves) = self.leaves(root)?
@@ -137,7 +175,13 @@ impl Ledger {
             state.take_map(root, leaves);
         }
         state.conclude(now);
+        state.replica.shorten(&state.ground);
         Ok(())
+    }
+
+    /// To be asked before something is taken that counts from its first sight.
+    pub fn keep_time(&self, state: &mut State, now: Timestamp) {
+        state.replica.ahead = self.steady.as_ref().map_or(0, |steady| steady.ahead(now));
     }
 
     // ---- one commit for many jobs ----

@@ -27,6 +27,7 @@ pub fn node(state: &State, key: Digest, member: &MemberRecord) -> NodeView {
         labels: claim.labels.iter().cloned().collect(),
         roles: claim.roles.iter().cloned().collect(),
         left: member.left,
+        waits: member.why.as_ref().map(ToString::to_string),
         suspensions: state.suspensions_of(key).iter().map(suspension).collect(),
         conflict: None,
         alarm: None,

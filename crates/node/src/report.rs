@@ -14,6 +14,7 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use wire::connect::CallError;
+use wire::freeze::WAY_OUT;
 use wire::known::BadKnowledge;
 
 use crate::ask::call::AskError;
@@ -182,6 +183,9 @@ const NOT_OURS: &str = "something else than this org's gateway answers there, or
                         sent. Compare the address with the one that operators have (freehold gateway list); if it is the \
                         same, tell them. No switch turns this off";
 
+pub const PARTED: &str = "ask an operator who is right: a machine then joins again, an operator begins in an empty home with \
+                          a card (--card FILE)";
+
 /// What the person can do who met something else than a gateway that can be believed.
 pub fn way_out(call: &CallError) -> Option<String> {
     const COMPARE: &str = "compare `date -u` here and on the gateway with a clock that you trust";
@@ -205,6 +209,8 @@ pub fn way_out(call: &CallError) -> Option<String> {
             "this machine's clock is slow, or that of the operators was fast: {COMPARE}; if this one is right, an operator \
              looks: freehold status"
         )),
+        CallError::Knowledge { source: BadKnowledge::Frozen { .. }, .. } => Some(WAY_OUT.to_owned()),
+        CallError::Knowledge { source: BadKnowledge::Parted, .. } => Some(PARTED.to_owned()),
         CallError::Knowledge { source: BadKnowledge::Signers(_) | BadKnowledge::Head(_), .. } => {
             Some("tell an operator all of this: the gateway runs on an old copy, was removed, or lies".to_owned())
         }
@@ -396,6 +402,18 @@ mod tests {
         ] {
             let (hint, exit) = told(why);
             assert!(hint.contains("somebody is in the middle") && hint.contains("Compare the address"), "{hint}");
+            assert_eq!(exit, Exit::Refused);
+        }
+    }
+
+    #[test]
+    fn whoever_meets_a_freeze_hears_what_ends_it() {
+        for (source, cure) in [
+            (BadKnowledge::Frozen { steps: Vec::new() }, "freehold recover --signer NAME"),
+            (BadKnowledge::Parted, "a machine then joins again"),
+        ] {
+            let (hint, exit) = told(CallError::Knowledge { address: Box::new("127.0.0.1:1".parse().unwrap()), source });
+            assert!(hint.contains(cure), "{hint}");
             assert_eq!(exit, Exit::Refused);
         }
     }

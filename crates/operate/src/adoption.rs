@@ -237,11 +237,16 @@ impl<D: Desk> Session<D> {
         self.stances_by(&state).await
     }
 
+    /// The same for who only looks; nothing where no gateway answers.
+    pub async fn stances_known(&mut self) -> Result<Option<Stances>, OperateError> {
+        if self.desk().is_alone() { Ok(None) } else { Ok(Some(self.stances().await?)) }
+    }
+
     /// The same, if the ledger is at hand.
     pub(crate) async fn stances_by(&mut self, state: &State) -> Result<Stances, OperateError> {
         let (members, read_at) = (self.members_seen().await?, clock::now());
         self.check_left_out(state, &members)?;
-        let (reports, after) = self.reports(0).await?;
+        let (reports, after) = if self.desk().is_alone() { Default::default() } else { self.reports(0).await? };
         Ok(Stances { members, reports, after, read_at })
     }
 

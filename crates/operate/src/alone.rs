@@ -13,8 +13,6 @@ use crate::folder::{Memory, OperatorFolder};
 use crate::replica::Replica;
 use crate::session::OperateError;
 
-const ROWS_PER_PAGE: u32 = 1_000;
-
 /// Answers from the copy. What only a gateway knows (who was seen when, SVIDs, machines that wait) is not there.
 #[derive(Debug)]
 pub struct HomeDesk {
@@ -43,7 +41,7 @@ impl HomeDesk {
         Some(Survey {
             frontier: state.frontier.clone(),
             head: state.head()?.envelope.clone(),
-            signers: state.signer_chain(1),
+            signers: state.told_steps(1),
             tip: None,
             gateway: self.memory.gateway.clone()?,
             addresses: self.memory.gateways.clone(),
@@ -52,19 +50,6 @@ impl HomeDesk {
             mark: None,
             forks: state.fold.forks.keys().copied().collect(),
         })
-    }
-
-    fn admission(&self, node_key: Digest) -> Result<Answer, DeskError> {
-        let given = self.replica.state.members.get(&node_key).map(|member| member.admission.digest);
-        let entry = given.map(|admission| self.replica.ledger.entry(admission)).transpose().map_err(failed)?;
-        Ok(Answer::Document(entry.flatten()))
-    }
-
-    fn entries(&self, after: u64) -> Result<Answer, DeskError> {
-        let rows = self.replica.ledger.entries(after, ROWS_PER_PAGE).map_err(failed)?;
-        let full = u32::try_from(rows.len()) == Ok(ROWS_PER_PAGE);
-        let next = rows.last().filter(|_| full).map(|(id, _)| *id);
-        Ok(Answer::Entries { entries: rows.into_iter().map(|(_, envelope)| envelope).collect(), next })
     }
 }
 
@@ -88,27 +73,21 @@ impl Desk for HomeDesk {
                 let invites = records.map(|record| views::invite(state, record)).collect();
                 Ok(Answer::Invites { invites, next: None })
             }
-            Call::Admission { node_key } => self.admission(node_key),
-            Call::Invite { id } => Ok(Answer::Document(state.invite(id).map(|(_, record)| record.envelope.clone()))),
-            Call::Entries { after } => self.entries(after),
-            Call::Waivers {} => Ok(Answer::Waivers { waivers: state.open_waivers().cloned().collect() }),
             Call::Bundles {} => {
                 Ok(Answer::Bundles { bundles: state.bundles.values().map(|it| it.envelope.clone()).collect() })
             }
             Call::Issuers {} => Ok(Answer::Issuers { issuers: Vec::new() }),
-            Call::Releases {} => {
-                let releases = state.releases.values().map(|record| record.envelope.clone()).collect();
-                Ok(Answer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) })
-            }
             Call::Map { root, from } => {
                 let leaves =
                     if from == 0 { self.replica.ledger.map(root, 0, usize::MAX).map_err(failed)? } else { Vec::new() };
-                Ok(Answer::Map { leaves, next: None })
+                if leaves.is_empty() { Err(DeskError::NotHome(root)) } else { Ok(Answer::Map { leaves, next: None }) }
             }
             Call::Blobs { digests } => {
-                let blobs = digests.iter().filter_map(|digest| self.replica.ledger.blob(*digest).transpose());
-                let blobs = blobs.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-                Ok(Answer::Blobs { blobs: blobs.into_iter().map(Bytes).collect() })
+                let read = |digest: &Digest| match self.replica.ledger.blob(*digest).map_err(failed)? {
+                    Some(bytes) => Ok(Bytes(bytes)),
+                    None => Err(DeskError::NotHome(*digest)),
+                };
+                Ok(Answer::Blobs { blobs: digests.iter().map(read).collect::<Result<_, _>>()? })
             }
             Call::MapChange { .. } => Ok(Answer::MapChange(None)),
             // It has what it has.
@@ -127,6 +106,11 @@ impl Desk for HomeDesk {
             | Call::FilesSweep { .. }
             | Call::Waiting { .. }
             | Call::Reports { .. }
+            | Call::Admission { .. }
+            | Call::Invite { .. }
+            | Call::Entries { .. }
+            | Call::Waivers {}
+            | Call::Releases {}
             | Call::Peers {} => Err(DeskError::NoGateway),
         }
     }

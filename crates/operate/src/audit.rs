@@ -1,6 +1,6 @@
 //! The ledger, checked here: every entry by its signature, every head's leaves by their evidence.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use identity::envelope::{Envelope, Payload as _};
@@ -10,6 +10,7 @@ use identity::key::PublicKey;
 use org::audit::{self, Line};
 use org::entry::SignedEntry;
 use org::founding::Founding;
+use org::ledger::chain::Chain;
 use org::state::State;
 use serde::Serialize;
 use wire::control::{Answer, Call};
@@ -55,9 +56,12 @@ impl<D: Desk> Session<D> {
         if self.is_whole(&state) { Ok(state) } else { Err(OperateError::LedgerBehind) }
     }
 
-    /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows.
+    /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows. One that
+    /// this home followed before its signers were contested is here, and counts for nothing.
     fn is_whole(&self, state: &State) -> bool {
-        state.frontier.covers_all(&self.survey.frontier) && state.head_named(self.known.head.digest).is_some()
+        let head = self.known.head.digest;
+        let left = *state.signer_set() != self.known.signers && state.replica.heads.contains(&head);
+        state.frontier.covers_all(&self.survey.frontier) && (left || state.head_named(head).is_some())
     }
 
     /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
@@ -76,7 +80,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Every entry that the gateway has, in the order of arrival.
-    async fn ledger_told(&mut self) -> Result<Vec<Envelope>, OperateError> {
+    pub(crate) async fn ledger_told(&mut self) -> Result<Vec<Envelope>, OperateError> {
         let (mut all, mut after) = (Vec::new(), 0);
         loop {
             let Answer::Entries { entries, next } = self.ask(Call::Entries { after }).await? else {
@@ -134,16 +138,41 @@ fn open_all(founding: &Founding, entries: Vec<Envelope>, state: &State) -> (Vec<
     (opened, first_bad)
 }
 
-/// An entry that another names as the one before it, and that is not here.
+/// An entry that another names as the one before it, and that is not here. What a head did not settle is asked only of voices that
+/// may still speak: what a closed one left hanging, operators have looked at, and no key of a thief makes the whole ledger bad.
 fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
     let there: BTreeSet<Digest> = entries.iter().map(|signed| signed.digest).collect();
     let follows = |signed: &&SignedEntry| match signed.entry.previous {
         Some(before) => there.contains(&before),
         None => signed.entry.seq == 1,
     };
-    let cut = entries.iter().filter(|signed| !follows(signed)).min_by_key(|signed| signed.entry.seq)?;
+    let settled = settled(state);
+    let is_asked = |signed: &&SignedEntry| match (settled.get(&signed.entry.voice), state.head()) {
+        (_, None) => true,
+        (Some(chain), _) if signed.entry.seq <= chain.seq => chain.entries.contains(&signed.digest),
+        (_, Some(_)) => state.ground.mandate(signed.entry.voice).is_some(),
+    };
+    let asked = entries.iter().filter(is_asked);
+    let cut = asked.filter(|signed| !follows(signed)).min_by_key(|signed| signed.entry.seq)?;
     let (before, name) = (cut.entry.seq.saturating_sub(1), name_of(state, &cut.entry.voice));
     Some(format!("entry {before} of the chain of {name} is missing"))
+}
+
+/// What the head in force settled of a chain.
+struct Settled {
+    seq: u64,
+    entries: BTreeSet<Digest>,
+}
+
+fn settled(state: &State) -> BTreeMap<PublicKey, Settled> {
+    let record = state.head().into_iter().flat_map(|record| &record.head.record);
+    let chains = record.filter_map(|(voice, at)| Some((*voice, *at, state.replica.chains.get(voice)?)));
+    chains
+        .map(|(voice, at, entries)| {
+            let recorded = Chain::of(entries, Some(at)).recorded.iter().map(|written| written.digest).collect();
+            (voice, Settled { seq: at.seq, entries: recorded })
+        })
+        .collect()
 }
 
 fn name_of(state: &State, voice: &PublicKey) -> String {

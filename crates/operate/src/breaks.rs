@@ -37,6 +37,8 @@ pub struct Scene {
     pub waiting: Vec<(NodeName, Fingerprint)>,
     /// Certificates of issuing keys that gateways tell of.
     pub issued: Vec<(KeyId, CertificateDer<'static>)>,
+    /// No gateway answers: what members and gateways said of themselves is not known.
+    pub alone: bool,
     pub now: Timestamp,
 }
 
@@ -105,6 +107,14 @@ impl Kind {
             Self::Invite => "invite",
             Self::BundleFile => "bundle file",
             Self::Image => "image",
+        }
+    }
+
+    /// Does the ledger alone say whether it breaks?
+    const fn is_in_ledger(self) -> bool {
+        match self {
+            Self::Invite | Self::BundleFile | Self::Image => true,
+            Self::Gateway | Self::Node | Self::Certificate | Self::Service | Self::User | Self::Waiting => false,
         }
     }
 
@@ -189,6 +199,8 @@ pub struct Outcome {
     /// Roots that would be trusted no more.
     pub going: Vec<Fingerprint>,
     pub breaks: Vec<Break>,
+    /// Who may break or not: only a gateway knows.
+    pub unknown: Vec<Break>,
 }
 
 /// What names that were waived leave to say.
@@ -245,7 +257,8 @@ pub fn outcome(scene: &Scene, step: Step, brought: Option<&Held>) -> Result<Outc
     breaks.sort();
     breaks.dedup();
     tell_apart(&mut breaks);
-    Ok(Outcome { lines, going, breaks })
+    let (unknown, breaks) = breaks.into_iter().partition(|it| scene.alone && !it.kind.is_in_ledger());
+    Ok(Outcome { lines, going, breaks, unknown })
 }
 
 /// One look at a scene, with what would stay and what would go.

@@ -1,6 +1,5 @@
-//! Trust bundles that this home keeps: a ledger that was restored gets back from here what its head will name.
+//! Trust bundles that this home keeps: by these it knows gateways, and what is trusted no more.
 
-use ground::random;
 use identity::bundle::{Bundle, Domain, Endpoint, Identity};
 use identity::envelope::Envelope;
 use identity::head::TrustLine;
@@ -8,12 +7,7 @@ use identity::signers::SignerSet;
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
-use crate::handed::Handed;
 use crate::session::{OperateError, Session};
-use crate::unturned::Unturned;
-
-/// What is handed in again of versions that are trusted no more stays below this: they are history.
-const HISTORY: usize = 256 << 10;
 
 impl<D: Desk> Session<D> {
     /// The bundles that the gateway has. What is not signed is none.
@@ -41,46 +35,6 @@ impl<D: Desk> Session<D> {
             }
         }
         Ok(())
-    }
-
-    /// Bundles that these lines name and the ledger lacks, as they lie here. One that is trusted must be somewhere, or
-    /// nobody could follow a head with these lines.
-    pub(crate) async fn lacking(&mut self, lines: &[TrustLine]) -> Result<Vec<(TrustLine, Envelope)>, OperateError> {
-        let told = self.told_bundles().await?;
-        let (mut found, mut nowhere, mut history) = (Vec::new(), Vec::new(), 0);
-        let mut lines: Vec<&TrustLine> =
-            lines.iter().filter(|line| told.iter().all(|told| told.digest() != line.bundle)).collect();
-        lines.sort_by_key(|line| (!line.state.is_trusted(), std::cmp::Reverse(line.version)));
-        for line in lines {
-            // The ledger takes what the signers of now have signed.
-            let kept = self.folder.kept_bundle(line.bundle).filter(|kept| holds(line, &self.known.signers, kept));
-            match (kept, line.state.is_trusted()) {
-                (Some(kept), true) => found.push((line.clone(), kept)),
-                (Some(kept), false) => {
-                    history += serde_json::to_vec(&kept).map_or(HISTORY, |bytes| bytes.len());
-                    if history < HISTORY {
-                        found.push((line.clone(), kept));
-                    }
-                }
-                (None, true) => nowhere.push(name(line)),
-                (None, false) => {}
-            }
-        }
-        if nowhere.is_empty() { Ok(found) } else { Err(Unturned::BundleNowhere(nowhere).into()) }
-    }
-
-    /// Hands in again what the ledger lacks of the head that it has; their names.
-    pub async fn mend_trust(&mut self) -> Result<Vec<String>, OperateError> {
-        let correlation = random::correlation()?;
-        let _turn = self.turn_to_sign().await?;
-        self.look_again().await?;
-        let lines = self.known.head.head.trust.clone();
-        let mut names = Vec::new();
-        for (line, bundle) in self.lacking(&lines).await? {
-            self.hand_over(Handed::of(bundle), correlation).await?;
-            names.push(name(&line));
-        }
-        Ok(names)
     }
 }
 

@@ -4,6 +4,7 @@ use identity::bundle::BundleBody;
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{Cause, FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState, Turn};
 use identity::signers::{Quorum, Recovery, Succession};
+use org::approve::Waiver;
 use org::head::AHEAD;
 use org::invite::{Approval, Invite, InviteKind};
 use org::release::{Agent, Release};
@@ -15,8 +16,30 @@ use crate::handed::Handed;
 pub fn in_words(known: &Known, handed: &Handed) -> Result<Vec<String>, BadEnvelope> {
     let org = Some(known.org());
     Ok(match handed.0.as_slice() {
-        [invite] if invite.kind() == Invite::KIND => invite_lines(&invite.peek(org)?),
         [with @ .., head] if head.kind() == Head::KIND => head_lines(known, &head.peek(org)?, with)?,
+        objects => {
+            let mut lines = Vec::new();
+            for object in objects {
+                lines.extend(object_lines(known, object)?);
+            }
+            lines
+        }
+    })
+}
+
+/// What counts without a head.
+fn object_lines(known: &Known, object: &Envelope) -> Result<Vec<String>, BadEnvelope> {
+    let org = Some(known.org());
+    Ok(match object.kind() {
+        Invite::KIND => invite_lines(&object.peek(org)?),
+        Waiver::KIND => {
+            let Waiver { names, from, until } = object.peek(org)?;
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            vec![format!(
+                "lets machines named {} join without a person's look, from {from} until {until}",
+                names.join(" ")
+            )]
+        }
         _ => Vec::new(),
     })
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use identity::id::Digest;
 use identity::key::BadKey;
 use org::refusal::Refusal;
 use wire::connect::CallError;
@@ -17,6 +18,8 @@ pub enum DeskError {
     Key(#[from] BadKey),
     #[error("no gateway answers, and this takes one")]
     NoGateway,
+    #[error("no gateway answers, and this home never read or made {0}")]
+    NotHome(Digest),
     #[error("the gateway answered something else than was asked")]
     OtherAnswer,
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use ground::clock;
 use ground::file::{self, Access, FileError, Lock};
+use ground::steady::Steady;
 use identity::bundle::{Bundle, Endpoint, InDomain as _, Roots};
 use identity::envelope::Envelope;
 use identity::id::Digest;
@@ -24,6 +26,9 @@ pub enum FolderError {
     #[error("what is known of the org no longer holds")]
     Knowledge(#[from] BadKnowledge),
 }
+
+/// Where the copy of the ledger lies. No backup carries it: gateways have it.
+pub const REPLICA: &str = "replica";
 
 /// Where trust bundles are kept, each under its digest.
 pub const BUNDLES: &str = "bundles";
@@ -89,7 +94,10 @@ impl OperatorFolder {
     pub fn known(&self) -> Result<Known, FolderError> {
         let path = self.path("known.json");
         let file: KnownFile = read_json(&path)?.ok_or(FolderError::Missing { path })?;
-        Ok(Known::from_file(file)?)
+        let known = Known::from_file(file)?;
+        // Its copy of the ledger goes by the same.
+        let ahead = Steady::of(&self.path(REPLICA)).ahead(known.now(clock::now()));
+        Ok(known.ahead_by(ahead))
     }
 
     pub fn save_known(&self, known: &Known) -> Result<(), FolderError> {

@@ -182,7 +182,7 @@ impl<D: Desk> Session<D> {
             })
             .await?;
         let grant = self.grant(checked, roots)?;
-        Ok(Made { what: (made.what, grant), pending: made.pending })
+        Ok(Made { what: (made.what, grant), pending: made.pending, roll: made.roll })
     }
 
     fn grant(&self, checked: &CheckedRequest, roots: &OpenRoots) -> Result<GatewayGrant, OperateError> {
@@ -297,10 +297,5 @@ impl<D: Desk> Session<D> {
             }
             after = last;
         }
-    }
-
-    /// Every voice that a head of this org ever mandated: who was let in by a gateway that is gone is still a member.
-    pub(crate) async fn voices_ever(&mut self) -> Result<Vec<PublicKey>, OperateError> {
-        Ok(self.folded().await?.voices.keys().copied().collect())
     }
 }

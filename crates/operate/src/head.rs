@@ -2,15 +2,19 @@
 
 use std::sync::PoisonError;
 
+use ground::clock;
 use identity::head::{Cause, Head, Mandate, TrustLine};
 use identity::id::KeyId;
 use identity::time::{Seconds, Timestamp};
-use org::ledger::draft::{Meaning, Wish, draft_with};
-use org::state::{HeadRecord, State};
+use org::ledger::draft::{Meaning, NotDrafted, Wish, draft_on};
+use org::ledger::heads::Held;
+use org::ledger::signers::Signers;
+use org::state::State;
 
 use crate::desk::Desk;
 use crate::handed::Handed;
 use crate::keys::SignerKeys;
+use crate::roll::Roll;
 use crate::session::{Made, OperateError, Session};
 use crate::timely::Reliance;
 
@@ -46,7 +50,10 @@ impl<D: Desk> Session<D> {
             Reliance::Trusted | Reliance::Resets => true,
             Reliance::Doubted => false,
         };
-        let draft = draft_with(&state.replica, now, wish, |head| {
+        if let Signers::Frozen(frozen) = &state.signers {
+            return Err(NotDrafted::Frozen(Box::new(frozen.clone())).into());
+        }
+        let draft = draft_on(&state.replica, (&state.ground, &state.fold), now, wish, |head| {
             head.cause = cause;
             if by_clock {
                 let span = span(head);
@@ -57,19 +64,25 @@ impl<D: Desk> Session<D> {
             keep_moved_keys(state, head);
             change(head);
         })?;
-        *self.drafted.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft.map());
+        *self.drafted.lock().unwrap_or_else(PoisonError::into_inner) = Some((draft.map(), Roll::of(state, &draft)));
         Ok(draft.head)
+    }
+
+    /// What the next head would do to machines, whatever it is made for.
+    pub async fn next_roll(&mut self) -> Result<Roll, OperateError> {
+        Box::pin(self.folded()).await?;
+        self.next_head(clock::now(), Cause::Refresh, |_| {})?;
+        Ok(self.take_drafted().map(|(_, roll)| roll).unwrap_or_default())
     }
 
     /// Heads of signers who were replaced, beside the one in force, which says less than they do. Nobody signs them again:
     /// a person looks, and decides anew.
-    pub(crate) fn of_former_signers(&self) -> Vec<&HeadRecord> {
+    pub(crate) fn of_former_signers(&self) -> Vec<Held<'_>> {
         let Some(state) = self.fold.as_deref() else { return Vec::new() };
-        let counts = |record: &HeadRecord| state.heads().any(|it| it.digest == record.digest);
-        let says_more = |record: &&HeadRecord| {
-            !state.revocations.names_all_of(&record.head.revocations) && state.signers_of(record).is_some()
-        };
-        state.replica.heads.values().filter(|record| !counts(record)).filter(says_more).collect()
+        let counts = |head: &Held<'_>| state.head_named(head.digest()).is_some();
+        let says_more =
+            |head: &Held<'_>| !state.revocations.names_all_of(head.lines()) && state.signers_of(*head).is_some();
+        state.replica.heads.all().filter(|head| !counts(head)).filter(says_more).collect()
     }
 
     /// What is so of trust: as the head in force says, and whatever another head took away. The next head says it all.

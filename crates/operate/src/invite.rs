@@ -99,7 +99,7 @@ impl<D: Desk> Session<D> {
             gateways: self.addresses_of(&made.what.rights),
             ticket,
         };
-        Ok(Made { what: (made.what, code), pending: made.pending })
+        Ok(Made { what: (made.what, code), pending: made.pending, roll: made.roll })
     }
 
     /// Uses are handed out among the gateways, so that no two spend the same.

@@ -8,20 +8,30 @@ use identity::members::{Leaf, MembersMap};
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
 use wire::control::{Answer, Call};
+use wire::known::Known;
 
 use crate::desk::{Desk, DeskError};
+use crate::folder::OperatorFolder;
 use crate::replica::Replica;
 use crate::session::{OperateError, Session};
 
 impl<D: Desk> Session<D> {
     /// Does something with the store at home. What fails there is asked for at a gateway, and kept another time.
     fn at_home<T>(&self, act: impl FnOnce(&Ledger) -> Result<T, LedgerError>) -> Option<T> {
-        let (ledger, _lock) = Replica::store(&self.folder, &self.known).ok()?;
-        act(&ledger).ok()
+        at_home(&self.folder, &self.known, act)
     }
 
     /// The leaves of the map with this root, sorted by key: exactly that, or an error.
     pub(crate) async fn leaves_of(&mut self, root: Digest) -> Result<(MembersMap, Vec<Leaf>), OperateError> {
+        if let Some(read) = self.read_map.as_ref().filter(|(map, _)| map.root() == root) {
+            return Ok(read.clone());
+        }
+        let whole = self.leaves_from_anywhere(root).await?;
+        self.read_map = Some(whole.clone());
+        Ok(whole)
+    }
+
+    async fn leaves_from_anywhere(&mut self, root: Digest) -> Result<(MembersMap, Vec<Leaf>), OperateError> {
         let read = |ledger: &Ledger| {
             let last = ledger.last_map()?;
             let base = last.map(|last| ledger.map(last, 0, usize::MAX)).transpose()?;
@@ -86,14 +96,7 @@ impl<D: Desk> Session<D> {
     }
 
     pub(crate) fn blobs_at_home(&self, wanted: &[Digest]) -> BTreeMap<Digest, Vec<u8>> {
-        let read = |ledger: &Ledger| {
-            let mut found = BTreeMap::new();
-            for digest in wanted {
-                found.extend(ledger.blob(*digest)?.map(|bytes| (*digest, bytes)));
-            }
-            Ok(found)
-        };
-        self.at_home(read).unwrap_or_default()
+        self.at_home(|ledger| read_blobs(ledger, wanted)).unwrap_or_default()
     }
 
     pub(crate) fn keep_blobs<'b>(&self, blobs: impl IntoIterator<Item = &'b Vec<u8>>) {
@@ -138,11 +141,7 @@ impl<D: Desk> Session<D> {
 
     /// The leaves of a map that is here, without asking anybody.
     pub(crate) fn leaves_at_home(&self, root: Digest) -> Option<Vec<Leaf>> {
-        let values = self.at_home(|ledger| ledger.map(root, 0, usize::MAX))?;
-        let blobs = self.blobs_at_home(&values);
-        let leaves: Option<Vec<Leaf>> =
-            values.iter().map(|value| serde_json::from_slice(blobs.get(value)?).ok()).collect();
-        leaves.filter(|leaves| MembersMap::of(leaves).is_ok_and(|map| map.root() == root))
+        leaves_at_home(&self.folder, &self.known, root)
     }
 
     /// Manifests that these leaves name, as far as they are here.
@@ -150,6 +149,35 @@ impl<D: Desk> Session<D> {
         let wanted: BTreeSet<Digest> = leaves.iter().filter_map(Leaf::manifest).collect();
         self.blobs_at_home(&wanted.into_iter().collect::<Vec<_>>())
     }
+}
+
+fn at_home<T>(
+    folder: &OperatorFolder,
+    known: &Known,
+    act: impl FnOnce(&Ledger) -> Result<T, LedgerError>,
+) -> Option<T> {
+    let (ledger, _lock) = Replica::store(folder, known).ok()?;
+    act(&ledger).ok()
+}
+
+fn read_blobs(ledger: &Ledger, wanted: &[Digest]) -> Result<BTreeMap<Digest, Vec<u8>>, LedgerError> {
+    let mut found = BTreeMap::new();
+    for digest in wanted {
+        found.extend(ledger.blob(*digest)?.map(|bytes| (*digest, bytes)));
+    }
+    Ok(found)
+}
+
+/// The leaves of a map that this home has.
+pub(crate) fn leaves_at_home(folder: &OperatorFolder, known: &Known, root: Digest) -> Option<Vec<Leaf>> {
+    let read = |ledger: &Ledger| {
+        let values = ledger.map(root, 0, usize::MAX)?;
+        Ok((read_blobs(ledger, &values)?, values))
+    };
+    let (blobs, values) = at_home(folder, known, read)?;
+    let leaf = |value: &Digest| serde_json::from_slice(blobs.get(value)?).ok();
+    let leaves: Vec<Leaf> = values.iter().map(leaf).collect::<Option<_>>()?;
+    MembersMap::of(&leaves).is_ok_and(|map| map.root() == root).then_some(leaves)
 }
 
 fn is_empty(root: Digest) -> bool {

@@ -8,6 +8,7 @@ pub mod keys;
 
 // What waits for others, and what it would do.
 pub mod handed;
+pub mod listing;
 pub mod pending;
 pub mod describe;
 
@@ -24,6 +25,8 @@ pub mod bundles;
 
 // Members' maps that this home has.
 pub mod kept;
+pub mod roll;
+pub mod weigh;
 
 // What is decided: a file for each.
 pub mod head;
@@ -40,6 +43,7 @@ pub mod roots;
 pub mod gateway;
 pub mod replace;
 pub mod signers;
+pub mod over;
 pub mod suspend;
 pub mod waive;
 pub mod recover;

@@ -1,12 +1,9 @@
 //! Nodes: listed, shown, revoked.
 
 use identity::head::Cause;
-use identity::id::Digest;
 use identity::principal::NodeName;
 use org::admission::Claim;
-use org::entry::SignedEntry;
 use org::ledger::draft::Wish;
-use org::ledger::evidence::Evidence;
 use org::state::{Standing, State};
 use wire::control::{Answer, Call, NodeView};
 
@@ -72,24 +69,6 @@ impl<D: Desk> Session<D> {
             (_, Standing::Revoked) => Err(OperateError::Unwise(format!("`{}` is already revoked", node.name))),
             (claim, Standing::Claimed | Standing::Waiting | Standing::Issued | Standing::Member) => Ok(claim),
         }
-    }
-
-    /// The admission of a node key, if there is one that holds.
-    pub(crate) async fn admission(&mut self, node_key: Digest) -> Result<Option<Evidence>, OperateError> {
-        let Answer::Document(envelope) = self.ask(Call::Admission { node_key }).await? else {
-            return Err(DeskError::OtherAnswer.into());
-        };
-        let org = self.known.org();
-        let signed = envelope.and_then(|envelope| SignedEntry::open(org, envelope).ok());
-        let evidence = signed.and_then(|signed| Evidence::of(org, &signed).ok());
-        // By any gateway that was ever one: whoever it let in may be listed still.
-        let voices = match self.old_voices.take() {
-            Some(voices) => voices,
-            None => self.voices_ever().await?,
-        };
-        let held = evidence.filter(|evidence| evidence.key() == node_key && voices.contains(&evidence.voice));
-        self.old_voices = Some(voices);
-        Ok(held)
     }
 
     pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<Made<u64>, OperateError> {

@@ -8,15 +8,18 @@ use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::principal::{OrgName, SignerName};
-use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, SignersRef, Succession};
+use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, SignersRef};
 use identity::time::Timestamp;
+use org::approve::Waiver;
 use org::invite::Invite;
+use org::ledger::step::Step;
 use org::release::{BadRelease, Release};
 use serde::{Deserialize, Serialize};
 use wire::known::Known;
 
 use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
+use crate::listing::Listing;
 
 const SCHEMA: u32 = 2;
 
@@ -29,6 +32,9 @@ pub struct Pending {
     pub org_id: OrgId,
     pub made_at: Timestamp,
     pub handed: Handed,
+    /// Whom its head lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listing: Option<Listing>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +53,8 @@ pub enum BadPending {
     OtherRelease,
     #[error("its head does not come with what its cause needs")]
     OtherCause,
+    #[error("it shows other members than its head names")]
+    OtherMap,
     #[error("the copies are of different things")]
     Differ,
     #[error(transparent)]
@@ -82,7 +90,7 @@ impl Need {
 impl Pending {
     pub fn new(known: &Known, handed: Handed, made_at: Timestamp) -> Self {
         let org = known.founding.record.name.clone();
-        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed }
+        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed, listing: None }
     }
 
     pub fn read(path: &Path) -> Result<Self, BadPending> {
@@ -124,7 +132,9 @@ impl Pending {
             return Err(BadPending::OtherOrg(self.org.clone()));
         }
         match self.handed.0.as_slice() {
-            [invite] if invite.kind() == Invite::KIND => Ok(vec![need("invite", &known.signers.quorum, invite)]),
+            objects if !objects.is_empty() && objects.iter().all(stands_alone) => {
+                Ok(objects.iter().map(|object| need(what(object), &known.signers.quorum, object)).collect())
+            }
             [with @ .., head] if head.kind() == Head::KIND => head_needs(known, head, with),
             _ => Err(BadPending::NothingToSign),
         }
@@ -146,10 +156,6 @@ impl Pending {
         Ok(fresh)
     }
 
-    pub fn is_complete(&self, known: &Known) -> Result<bool, BadPending> {
-        Ok(self.needs(known)?.iter().all(Need::is_met))
-    }
-
     /// Takes over the signatures of another copy.
     pub fn merge(&mut self, other: &Self) -> Result<(), BadPending> {
         if self.org_id != other.org_id || self.digests() != other.digests() {
@@ -160,6 +166,15 @@ impl Pending {
         }
         Ok(())
     }
+}
+
+/// It counts by its signatures alone, without a head.
+fn stands_alone(object: &Envelope) -> bool {
+    [Invite::KIND, Waiver::KIND].contains(&object.kind())
+}
+
+fn what(object: &Envelope) -> &'static str {
+    if object.kind() == Waiver::KIND { "waiver" } else { "invite" }
 }
 
 fn need(what: &'static str, quorum: &Quorum, envelope: &Envelope) -> Need {
@@ -194,11 +209,14 @@ const fn named(cause: &Cause) -> &'static str {
 fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<Need>, BadPending> {
     let (body, current): (Head, _) = (head.peek(Some(known.org()))?, &known.signers.quorum);
     if let (Cause::SignersInstall, [step]) = (&body.cause, with) {
-        let next = next_quorum(known, step)?;
-        let set = SignerSet::later(known.org(), known.signers.version + 1, next.clone());
-        check_head(known, head, set.as_ref())?;
+        let next = next_step(known, step)?;
+        check_signers(&body, next.to.as_ref())?;
+        // What settles between two sets leaves the head of one of them, perhaps the one that was followed here.
+        if !next.settles {
+            check_head(known, head, next.to.as_ref())?;
+        }
         let by = if step.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
-        return Ok(vec![need("signer set", by, step), need("its first head", &next, head)]);
+        return Ok(vec![need("signer set", by, step), need("its first head", &next.to.quorum, head)]);
     }
     check_head(known, head, known.signers.as_ref())?;
     match (&body.cause, with) {
@@ -237,28 +255,28 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
     }
 }
 
-/// The quorum of the set that would follow.
-pub fn next_quorum(known: &Known, signers: &Envelope) -> Result<Quorum, BadPending> {
-    let org = Some(known.org());
-    let (found, previous, quorum) = if signers.kind() == Recovery::KIND {
-        let next: Recovery = signers.peek(org)?;
-        (next.version, next.previous, next.quorum)
-    } else {
-        let next: Succession = signers.peek(org)?;
-        (next.version, next.previous, next.quorum)
-    };
-    let now = known.signers.version;
-    if found != now + 1 || previous != known.signers.id {
-        return Err(BrokenChain::NotASuccessor { known: now, found }.into());
+/// The step to the set that would follow: the next one, or one that the recovery keys name where two sets claim its place.
+fn next_step(known: &Known, step: &Envelope) -> Result<Step, BadPending> {
+    let step = Step::read(known.org(), step)?;
+    let (now, found) = (&known.signers, step.to.version);
+    let settles = |set: &SignerSet| step.settles && step.previous == set.id && found == set.version + 2;
+    let follows = !step.settles && found == now.version + 1 && step.previous == now.id;
+    if follows || (found > now.version && known.signer_sets().iter().any(settles)) {
+        return Ok(step);
     }
-    Ok(quorum)
+    Err(BrokenChain::NotASuccessor { known: now.version, found }.into())
+}
+
+fn check_signers(head: &Head, signers: SignersRef) -> Result<(), BadPending> {
+    if head.signers == signers {
+        return Ok(());
+    }
+    Err(BadHead::OtherSigners { found: head.signers.version, known: signers.version }.into())
 }
 
 /// Nothing is signed ahead, for signers who are not there yet.
 fn check_head(known: &Known, head: &Envelope, signers: SignersRef) -> Result<(), BadPending> {
     let body: Head = head.peek(Some(known.org()))?;
-    if body.signers != signers {
-        return Err(BadHead::OtherSigners { found: body.signers.version, known: signers.version }.into());
-    }
+    check_signers(&body, signers)?;
     Ok(SignedHead { head: body, digest: head.digest() }.may_follow(&known.head)?)
 }

@@ -4,9 +4,10 @@ use identity::envelope::Envelope;
 use identity::head::Cause;
 use identity::key::EdKey;
 use identity::principal::NodeName;
-use identity::signers::{Quorum, Recovery, Word};
+use identity::signers::{BrokenChain, Quorum, Recovery};
 use identity::time::Timestamp;
 use org::ledger::draft::Wish;
+use org::ledger::signers::Stance;
 use wire::control::{Answer, Call};
 use wire::known::Known;
 
@@ -23,25 +24,34 @@ pub struct Recovered {
     pub taken_over: Vec<NodeName>,
 }
 
-/// A recovery, signed by as many recovery keys as are given.
+/// A recovery, signed by as many recovery keys as are given. Where two sets claim one place, it settles that: it follows the
+/// last set that nobody contests, and stands on the head that a replica stands on which follows neither.
 pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope, OperateError> {
-    let set = &known.signers;
-    let body = Recovery {
-        version: set.version + 1,
-        previous: set.id,
-        quorum,
-        head: Some(known.head.digest),
-        settles: false,
-        at,
+    let (last, head, ahead) = match known.frozen(at) {
+        Some(frozen) => {
+            let own = (known.signers == frozen.last).then_some(known.head.digest);
+            let head = frozen.named.or(own).or(frozen.stands_in);
+            (frozen.last, head, 2)
+        }
+        None => (known.signers.clone(), Some(known.head.digest), 1),
     };
+    let (version, settles) = (last.version + ahead, ahead == 2);
+    let body = Recovery { version, previous: last.id, quorum, head, settles, at };
     let mut envelope = Envelope::seal(Some(known.org()), &body)?;
     for key in keys {
         envelope.sign(key).map_err(crate::keys::KeyError::from)?;
     }
-    match set.succeed(&envelope, &known.founding.record.recovery) {
-        Ok((_, Word::Recovery)) => Ok(envelope),
-        Ok((_, Word::Signers)) => Err(OperateError::Unwise("this is no recovery".to_owned())),
-        Err(why) => Err(OperateError::Pending(BadPending::Signers(why))),
+    let by = last.version;
+    let not_signed = |why| OperateError::Pending(BadPending::Signers(BrokenChain::NotSigned { version, by, why }));
+    let _signed: Recovery = known.founding.record.recovery.open(known.org(), &envelope).map_err(not_signed)?;
+    let Some(noticed) = known.notice(&envelope, at) else {
+        return Err(OperateError::Unwise("too many recoveries are in sight here: finish one of them".to_owned()));
+    };
+    match noticed.stance_of(envelope.digest(), at) {
+        Stance::Waits { .. } | Stance::Taken => Ok(envelope),
+        Stance::NotTaken => {
+            Err(OperateError::Unwise("it would lead nowhere: a key in it was a signer's before".to_owned()))
+        }
     }
 }
 

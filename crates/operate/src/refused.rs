@@ -9,7 +9,11 @@ use crate::handed::Handed;
 pub fn refusal(why: &DeskError) -> Option<&Refusal> {
     match why {
         DeskError::Refused(refusal) | DeskError::Call(CallError::Refused(refusal)) => Some(refusal),
-        DeskError::Call(_) | DeskError::Key(_) | DeskError::NoGateway | DeskError::OtherAnswer => None,
+        DeskError::Call(_)
+        | DeskError::Key(_)
+        | DeskError::NoGateway
+        | DeskError::NotHome(_)
+        | DeskError::OtherAnswer => None,
     }
 }
 

@@ -4,9 +4,8 @@ use identity::head::Cause;
 use identity::id::Digest;
 use org::executable::{NotAnAgent, Platform, marked_version};
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};
-use wire::control::{Answer, Call};
 
-use crate::desk::{Desk, DeskError};
+use crate::desk::Desk;
 use crate::files::Sent;
 use crate::handed::Handed;
 use crate::keys::SignerKeys;
@@ -53,11 +52,9 @@ pub struct Releases {
 impl<D: Desk> Session<D> {
     /// What was published, as signed; the gateway's word alone does not count.
     pub async fn releases(&mut self) -> Result<Releases, OperateError> {
-        let Answer::Releases { releases, .. } = self.ask(Call::Releases {}).await? else {
-            return Err(DeskError::OtherAnswer.into());
-        };
+        let state = self.folded().await?;
         let sets = self.known.signer_sets();
-        let opened = releases.iter().filter_map(|envelope| {
+        let opened = state.releases.values().map(|record| &record.envelope).filter_map(|envelope| {
             let release: Release = sets.iter().find_map(|set| set.open(envelope).ok())?;
             release.check().ok()?;
             Some((envelope.digest(), release))

@@ -10,7 +10,7 @@ use identity::text::Bytes;
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
 use wire::control::{Answer, Call, SignedCall};
-use wire::known::Known;
+use wire::known::{BadKnowledge, Known};
 use wire::permit::Ask;
 use wire::sync::{RecoverRequest, RecoveryBegun};
 use wire::tls::Expect;
@@ -27,8 +27,6 @@ pub struct RemoteDesk {
     /// Who of these is a signer now is known when the gateway is believed.
     keys: Vec<(SignerName, Arc<dyn Sign>)>,
     line: Option<Believed>,
-    /// The gateway may know less than this operator.
-    forgives: bool,
 }
 
 impl RemoteDesk {
@@ -37,10 +35,9 @@ impl RemoteDesk {
         gateways: Vec<Gateway>,
         roots: Roots<Endpoint>,
         (known, tip): (Known, Option<Envelope>),
-        forgives: bool,
         keys: Vec<(SignerName, Arc<dyn Sign>)>,
     ) -> Result<Self, CallError> {
-        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, keys, line: None, forgives };
+        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, keys, line: None };
         desk.line = Some(desk.dial().await?);
         Ok(desk)
     }
@@ -60,9 +57,7 @@ impl RemoteDesk {
                 && let Ok((newer, trusted)) = Box::pin(trust::refresh(&gateway, &self.known)).await
             {
                 self.expect = Expect::Roots(Roots::of_all(&trusted.endpoint));
-                if !self.forgives {
-                    self.known = newer;
-                }
+                self.known = newer;
                 believed = Box::pin(self.believe(&gateway)).await;
             }
             match believed {
@@ -76,10 +71,16 @@ impl RemoteDesk {
         Err(last.unwrap_or(CallError::Refused(Refusal::NotFound { what: "gateway".to_owned() })))
     }
 
+    /// One that missed what was decided elsewhere, or that is an older copy, is believed by what is known here: the session
+    /// hands it what it lacks, and looks again.
     async fn believe(&self, gateway: &Gateway) -> Result<(Believed, Known), CallError> {
-        let known = &self.known;
-        let anchor = if self.forgives { Anchor::Behind(known) } else { Anchor::Known(known, self.tip.as_ref()) };
-        Provisional::dial(gateway, &self.expect, None).await?.believe(anchor).await
+        let dialed = || Provisional::dial(gateway, &self.expect, None);
+        match dialed().await?.believe(Anchor::Known(&self.known, self.tip.as_ref())).await {
+            Err(CallError::Knowledge { source: BadKnowledge::Head(why), .. }) if why.is_behind() => {
+                dialed().await?.believe(Anchor::Behind(&self.known)).await
+            }
+            believed => believed,
+        }
     }
 
     async fn ask_on(&self, line: &mut Believed, call: &Call) -> Result<Answer, DeskError> {

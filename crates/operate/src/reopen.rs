@@ -11,14 +11,16 @@ use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Meant, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::Timestamp;
+use org::entry::{Entry, SignedEntry};
 use org::frontier::Tip;
 use org::invite::{Invite, Right, Uses};
 use org::ledger::chain::Written;
 use org::ledger::counts::counts;
 use org::ledger::evidence::Evidence;
 use org::ledger::fold::{Admitted, Leaves};
+use org::ledger::heads::Held;
 use org::refusal::Refusal;
-use org::state::{HeadRecord, State};
+use org::state::State;
 
 use crate::desk::Desk;
 use crate::handed::Handed;
@@ -68,7 +70,10 @@ impl<D: Desk> Session<D> {
         let state = self.standing_in().await?;
         let halt = self.survey.halt.clone().filter(|_| self.survey.gateway == *gateway);
         let (restored, behind) = (halt == Some(Refusal::Restored), halt.is_some());
-        let (lacking, fork) = (self.never_brought(&state, voice), fork_of(&state, voice));
+        let (mut lacking, fork) = (self.never_brought(&state, voice), fork_of(&state, voice));
+        if !behind && lacking.is_none() && fork.is_none() {
+            lacking = self.left_hanging(&state, voice).await?;
+        }
         if !behind && lacking.is_none() && fork.is_none() {
             let asked = &self.survey.gateway;
             let told = if asked == gateway {
@@ -98,12 +103,12 @@ impl<D: Desk> Session<D> {
             return Ok(state);
         };
         let (replica, now) = (Box::pin(self.replica()).await?, clock::now());
-        let rank = |record: &HeadRecord| (record.head.signers.version, record.head.version);
-        let mut heads: Vec<&HeadRecord> = state.heads().collect();
-        heads.sort_by_key(|record| Reverse(rank(record)));
+        let rank = |head: Held<'_>| (head.signers().version, head.version());
+        let mut heads: Vec<Held<'_>> = state.heads().collect();
+        heads.sort_by_key(|head| Reverse(rank(*head)));
         for newest in heads.into_iter().skip(1) {
             let mut older = State::clone(&state);
-            older.replica.heads.retain(|_, record| rank(record) <= rank(newest));
+            older.replica.heads.retain(|head| rank(head) <= rank(newest));
             replica.ledger.conclude(&mut older, now).map_err(ReplicaError::from)?;
             let Some((leaves, classes)) = members_of(&older) else { continue };
             let mut state = State::clone(&state);
@@ -124,6 +129,25 @@ impl<D: Desk> Session<D> {
         }
         let here = state.frontier.seq_of(&voice).min(tip.place.seq.saturating_sub(1));
         Some((here.saturating_add(1), tip.place.seq))
+    }
+
+    /// Places before an entry that follows none, as far as the asked gateway has it: what nobody brings holds up all beyond.
+    async fn left_hanging(&mut self, state: &State, voice: PublicKey) -> Result<Option<(u64, u64)>, OperateError> {
+        if self.desk().is_alone() {
+            return Ok(None);
+        }
+        let (told, org) = (self.ledger_told().await?, self.known.org());
+        let opened = told.into_iter().filter_map(|envelope| SignedEntry::open(org, envelope).ok());
+        let chain: BTreeMap<Digest, Entry> =
+            opened.filter(|signed| signed.entry.voice == voice).map(|signed| (signed.digest, signed.entry)).collect();
+        let settled = state.head().and_then(|record| record.head.record.get(&voice)).map_or(0, |at| at.seq);
+        let follows = |entry: &Entry| match entry.previous {
+            Some(before) => chain.contains_key(&before),
+            None => entry.seq == 1,
+        };
+        let hangs = chain.values().filter(|entry| entry.seq > settled && !follows(entry));
+        let last = hangs.map(|entry| entry.seq.saturating_sub(1)).min();
+        Ok(last.map(|last| (state.frontier.seq_of(&voice).saturating_add(1).min(last), last)))
     }
 
     /// One head: the voice ends, the mandate is the spare one's, everybody who counts now is listed; and rights of open

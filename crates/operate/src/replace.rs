@@ -56,10 +56,10 @@ impl<D: Desk> Session<D> {
             approval: Approval::None,
             approvers: 1,
         };
-        let Made { what: (invite, mut code), pending } = self.create_invite(keys, &wish).await?;
+        let Made { what: (invite, mut code), pending, roll } = self.create_invite(keys, &wish).await?;
         let head = if over { None } else { Some(self.revoke_node(keys, node).await?) };
         // Whoever joins with it knows that the old key is gone.
         code.head_floor = head.as_ref().map_or(self.known.head.head.version, |head| head.what);
-        Ok(Replaced { head, invite: Made { what: invite, pending }, code })
+        Ok(Replaced { head, invite: Made { what: invite, pending, roll }, code })
     }
 }

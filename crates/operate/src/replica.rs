@@ -1,26 +1,26 @@
 //! The operator's own copy of the ledger: pulled from gateways, folded here, and looked at when none answers.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use ground::clock;
 use ground::file::{self, FileError, Lock};
 use identity::envelope::Envelope;
+use identity::head::Head;
 use identity::key::PublicKey;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
 use org::founding::Founding;
+use org::ledger::heads::Held;
 use org::state::State;
 use wire::control::{Answer, Call};
 use wire::known::Known;
 
 use crate::desk::{Desk, DeskError};
-use crate::folder::OperatorFolder;
+use crate::folder::{OperatorFolder, REPLICA};
 use crate::session::{OperateError, Session, ask_survey};
-
-/// No backup carries it: gateways have it.
-pub const FOLDER: &str = "replica";
 
 /// A gateway that lacks more than this many pages is not mended by a home.
 const MOST_PAGES: usize = 1_000;
@@ -65,7 +65,7 @@ impl Replica {
 
     /// What was read before is not read again, if nothing was written since.
     fn open_again(folder: &OperatorFolder, known: &Known, read_before: Option<Read>) -> Result<Self, ReplicaError> {
-        let inside = folder.path(FOLDER);
+        let inside = folder.path(REPLICA);
         file::make_private_folder(&inside)?;
         let lock = Lock::wait(&inside.join("lock"))?;
         let path = inside.join("ledger.db");
@@ -89,7 +89,7 @@ impl Replica {
 
     /// The store alone, without what follows from its entries.
     pub(crate) fn store(folder: &OperatorFolder, known: &Known) -> Result<(Ledger, Lock), ReplicaError> {
-        let inside = folder.path(FOLDER);
+        let inside = folder.path(REPLICA);
         file::make_private_folder(&inside)?;
         let lock = Lock::wait(&inside.join("lock"))?;
         let path = inside.join("ledger.db");
@@ -116,6 +116,7 @@ impl Replica {
             return Ok(());
         }
         self.ledger.add_object(head)?;
+        self.ledger.keep_time(&mut self.state, now);
         // It was opened a moment ago.
         let _unread = self.state.take(head, now);
         Ok(self.ledger.conclude(&mut self.state, now)?)
@@ -209,6 +210,17 @@ impl<D: Desk> Session<D> {
         Ok(replica)
     }
 
+    /// Of older heads this home has most on its disk alone.
+    pub(crate) async fn whole_head(&mut self, head: Held<'_>) -> Result<Head, OperateError> {
+        if let Held::Whole(record) = head {
+            return Ok(record.head.clone());
+        }
+        let replica = Box::pin(self.replica()).await?;
+        let found = replica.ledger.heads(&BTreeSet::from([head.digest()])).map_err(ReplicaError::from)?;
+        let found = found.first().map(|found| found.peek::<Head>(Some(self.known.org()))).transpose()?;
+        found.ok_or(OperateError::NotKept { what: "the head", digest: head.digest() })
+    }
+
     /// The members' map of the head in force, if it is not here: without it nobody is known to be listed.
     async fn fetch_map(&mut self, replica: &mut Replica) -> Result<(), OperateError> {
         let root = replica.state.head().and_then(|record| record.head.members);
@@ -272,7 +284,7 @@ impl<D: Desk> Session<D> {
     pub(crate) async fn pull(&mut self) {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
         let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none() && !self.survey.is_odd();
-        let is_kept = self.folder.path(FOLDER).join("ledger.db").exists();
+        let is_kept = self.folder.path(REPLICA).join("ledger.db").exists();
         if (self.desk.is_alone() || (has_all && is_kept)) && !self.memory.beside {
             return;
         }
@@ -281,7 +293,7 @@ impl<D: Desk> Session<D> {
             Err(why) => {
                 if is_full(&why) {
                     // A copy that cannot be written takes no room that the rest may need.
-                    remove(&self.folder.path(FOLDER).join("ledger.db"));
+                    remove(&self.folder.path(REPLICA).join("ledger.db"));
                 }
                 self.copy_trouble = Some(identity::causes::describe(&why));
             }

@@ -7,8 +7,7 @@ use ground::{clock, random};
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Cause;
 use identity::id::{Correlation, Digest};
-use identity::key::PublicKey;
-use identity::members::Leaf;
+use identity::members::{Leaf, MembersMap};
 use identity::principal::SignerName;
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
@@ -23,9 +22,10 @@ use crate::distrust::Distrust;
 use crate::folder::{FolderError, Memory, OperatorFolder};
 use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
-use crate::pending::{BadPending, Pending};
+use crate::pending::{BadPending, Need, Pending};
 use crate::refused::{is_about_turn, is_farewell};
 use crate::replica::ReplicaError;
+use crate::roll::Roll;
 use crate::timely::{self, ClockDoubt, Reliance};
 use crate::unturned::Unturned;
 
@@ -82,6 +82,8 @@ fn lines(doubts: &[Distrust]) -> String {
 pub struct Made<T> {
     pub what: T,
     pub pending: Option<Pending>,
+    /// What its head does to machines, if there is one in it.
+    pub roll: Option<Roll>,
 }
 
 /// What an operator's tool has in hand while it works.
@@ -102,10 +104,11 @@ pub struct Session<D> {
     pub(crate) fold: Option<Arc<State>>,
     /// How far that copy was written when it said so.
     pub(crate) extent: Option<(i64, i64)>,
-    /// The members' map of the head that was drafted last.
-    pub(crate) drafted: Mutex<Option<Vec<Leaf>>>,
-    /// Voices of gateways that are gone, once they were needed.
-    pub(crate) old_voices: Option<Vec<PublicKey>>,
+    /// The members' map of the head that was drafted last, and what it does to machines.
+    pub(crate) drafted: Mutex<Option<(Vec<Leaf>, Roll)>>,
+    /// The map that this command handed in last, and the one that it read last.
+    pub(crate) handed_in: Option<Digest>,
+    pub(crate) read_map: Option<(MembersMap, Vec<Leaf>)>,
     /// Marks that were not heeded, in words.
     pub odd_marks: Vec<String>,
     /// Why this home's own copy of the ledger could not be brought up to date.
@@ -134,7 +137,8 @@ impl<D: Desk> Session<D> {
             fold: None,
             extent: None,
             drafted: Mutex::new(None),
-            old_voices: None,
+            handed_in: None,
+            read_map: None,
             odd_marks: Vec::new(),
             copy_trouble: None,
         };
@@ -182,6 +186,10 @@ impl<D: Desk> Session<D> {
     fn take_in(&mut self) -> Result<(), OperateError> {
         let known = match self.known.advance(&self.survey.signers, Some(&self.survey.head), clock::now()) {
             Ok(known) => known,
+            // Whoever stands still may look; nothing is signed meanwhile.
+            Err(why @ BadKnowledge::Frozen { .. }) => {
+                self.known.heed(&why, clock::now()).unwrap_or_else(|| self.known.clone())
+            }
             Err(why) => {
                 // A recovery took effect unseen by this home, which counts from now on.
                 if let Some(noticed) = self.known.heed(&why, clock::now()) {
@@ -266,23 +274,27 @@ impl<D: Desk> Session<D> {
             self.check_clock(now)?;
             Box::pin(self.folded()).await?;
             let (handed, what) = draft(self, now).map_err(|why| self.held_back(why))?;
-            Box::pin(self.stage_drafted()).await?;
+            let (roll, listing) = Box::pin(self.stage_drafted()).await?;
             let mut pending = Pending::new(&self.known, handed, now);
-            let signed = pending.sign(&self.known, keys)?;
-            if !pending.is_complete(&self.known)? {
-                if signed.is_empty() {
+            pending.listing = listing;
+            pending.sign(&self.known, keys)?;
+            let needs = pending.needs(&self.known)?;
+            if !needs.iter().all(Need::is_met) {
+                if needs.iter().all(|need| need.signed.is_empty()) {
                     return Err(KeyError::NoKey.into());
                 }
-                return Ok(Made { what, pending: Some(pending) });
+                return Ok(Made { what, pending: Some(pending), roll });
             }
             let stood = self.survey.frontier.clone();
             match Box::pin(self.hand_over(pending.handed, correlation)).await {
-                Ok(()) => return Ok(Made { what, pending: None }),
+                Ok(()) => return Ok(Made { what, pending: None, roll }),
                 // A gateway that refuses although nobody got on is not given one signed thing after the other.
                 Err(OperateError::Desk(why))
                     if attempt < TRIES && is_about_turn(&why) && self.survey.frontier != stood =>
                 {
                     attempt += 1;
+                    // Perhaps at another gateway.
+                    self.handed_in = None;
                 }
                 Err(why) => return Err(why),
             }

@@ -11,10 +11,12 @@ use identity::time::{Seconds, Timestamp};
 use identity::trust;
 use org::gateway::ENDS_SOON;
 use org::head::AHEAD;
-use org::state::{HeadRecord, Standing};
+use org::ledger::heads::Held;
+use org::state::Standing;
 use org::survival::{Ends, Limit, returns_until, survival};
 use serde::Serialize;
 use wire::control::NodeView;
+use wire::freeze::Freeze;
 
 use crate::desk::Desk;
 use crate::publish::reports::Reports;
@@ -209,7 +211,10 @@ impl<D: Desk> Session<D> {
         if self.survey.halt.is_some() {
             alarms.push("the gateway knows that its ledger is behind, and issues nothing: freehold doctor".to_owned());
         }
-        alarms.extend(self.alarms().iter().map(|(set, due)| {
+        let frozen = Freeze::of(&self.known, now);
+        alarms.extend(frozen.as_ref().map(|freeze| format!("FROZEN: {freeze}")));
+        let recoveries = if frozen.is_some() { Vec::new() } else { self.alarms() };
+        alarms.extend(recoveries.iter().map(|(set, due)| {
             format!("a RECOVERY replaces the signers by set {} at {due}: freehold recover --cancel", set.version)
         }));
         for node in live {
@@ -225,17 +230,18 @@ impl<D: Desk> Session<D> {
     /// perhaps somebody has an old key. Only a person can tell.
     fn left_behind(&self, nodes: &[NodeView]) -> Vec<String> {
         let own = &self.known.head.head;
-        let tell = |former: &HeadRecord| {
-            let head = &former.head;
-            let mut what = taken_away(&head.revocations, &own.revocations, nodes);
-            if trust::follows(&head.trust, &own.trust).is_err() {
+        let tell = |former: Held<'_>| {
+            let mut what = taken_away(former.lines(), &own.revocations, nodes);
+            if let Held::Whole(record) = former
+                && trust::follows(&record.head.trust, &own.trust).is_err()
+            {
                 what.push("turns trust".to_owned());
             }
             format!(
                 "head {} of signer set {}, which was replaced, {}: it counts for nothing, and no later head takes it over. \
                  If it should be so, sign it anew",
-                head.version,
-                head.signers.version,
+                former.version(),
+                former.signers().version,
                 what.join(", ")
             )
         };

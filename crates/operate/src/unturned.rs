@@ -62,8 +62,6 @@ pub enum Unturned {
     SameOutside(u64),
     #[error("the head trusts what the gateway does not have, the trust bundle {}", quoted(.0))]
     BundleMissing(Vec<String>),
-    #[error("the trust bundle {} is trusted, and is neither in this copy of the ledger nor in this home", quoted(.0))]
-    BundleNowhere(Vec<String>),
 }
 
 impl Unturned {
@@ -134,11 +132,6 @@ impl Unturned {
             Self::BundleMissing(_) => {
                 "a home that has seen it hands it over when it next looks: freehold status; one that is staged can also be dropped: \
                  freehold trust rollback DOMAIN"
-            }
-            Self::BundleNowhere(_) => {
-                "run this in the home of an operator who published it or has seen it since, or copy the files in \
-                 operator/bundles from there, or from a backup of it, into this home's; or use a newer copy of the \
-                 gateway's folder"
             }
             Self::NotCertified { .. } => return None,
         })

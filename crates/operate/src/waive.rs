@@ -8,9 +8,8 @@ use identity::principal::SignerName;
 use identity::time::{Seconds, Timestamp};
 use org::approve::{Decision, Verdict, Waiver};
 use serde::Serialize;
-use wire::control::{Answer, Call};
 
-use crate::desk::{Desk, DeskError};
+use crate::desk::Desk;
 use crate::handed::Handed;
 use crate::keys::{KeyError, SignerKeys};
 use crate::session::{OperateError, Session};
@@ -73,10 +72,9 @@ impl<D: Desk> Session<D> {
 
     /// All that the ledger has; what is in them is read from their bytes here.
     pub async fn waivers(&mut self) -> Result<Vec<Waived>, OperateError> {
-        let Answer::Waivers { waivers } = self.ask(Call::Waivers {}).await? else {
-            return Err(DeskError::OtherAnswer.into());
-        };
-        let mut read = waivers.into_iter().map(|waiver| self.read_waiver(waiver)).collect::<Result<Vec<_>, _>>()?;
+        let state = self.folded().await?;
+        let waivers = state.open_waivers().cloned();
+        let mut read = waivers.map(|waiver| self.read_waiver(waiver)).collect::<Result<Vec<_>, _>>()?;
         read.sort_by_key(|waived| (waived.from, waived.id));
         Ok(read)
     }

@@ -141,7 +141,7 @@ fn result(state: &State, signed: &SignedEntry, taken: Option<&Envelope>) -> Stri
 
 /// A head that was dated in the future is overruled by one with the right time.
 fn set_back(state: &State, next: &Head) -> Option<(Timestamp, Timestamp)> {
-    let before = next.previous.first().and_then(|before| state.head_named(*before))?.head.issued_at;
+    let before = next.previous.first().and_then(|before| state.head_named(*before))?.issued_at();
     (next.cause == Cause::Refresh && next.issued_at + AHEAD < before).then_some((before, next.issued_at))
 }
 

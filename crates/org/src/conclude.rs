@@ -18,6 +18,7 @@ use crate::invite::Invite;
 use crate::ledger::chain::Written;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::ground::{Ground, frozen_ground, ground};
+use crate::ledger::heads::Held;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Signers;
 use crate::release::Release;
@@ -49,13 +50,23 @@ impl State {
             }
         }
         // What the head in force says of a voice comes last, and stays.
-        let mandates = self.heads().chain(self.head()).flat_map(|record| &record.head.mandates);
-        self.voices = mandates.map(|mandate| (mandate.voice, mandate.gateway.clone())).collect();
+        self.voices = self.heads().chain(self.head().map(Held::Whole)).flat_map(Held::voices).collect();
         self.denied = self.replica.denied(&self.ground);
         self.fold = self.replica.fold(&self.ground);
         self.frontier = Frontier::of(&self.replica.chains);
         self.count_uses();
         self.seat();
+    }
+
+    /// Heads by which something would be judged now, and that were shortened.
+    pub fn wanting(&self, now: Timestamp) -> BTreeSet<Digest> {
+        self.replica.wanting(&self.replica.signers(now))
+    }
+
+    /// Keeps of older heads only what is still asked of them. For whoever has them on disk.
+    pub fn shorten(&mut self, now: Timestamp) {
+        let ground = Self::ground_of(&self.replica, &self.replica.signers(now));
+        self.replica.shorten(&ground);
     }
 
     /// The members' map that the head in force would name: whoever has it brings it first.

@@ -26,6 +26,12 @@ impl State {
         names.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
+    /// Is it neither over, nor used up, nor taken back? Whether it counts is another question.
+    pub fn is_open(&self, record: &InviteRecord, now: Timestamp) -> bool {
+        let left = record.open_rights().any(|right| record.uses_left(&right.gateway) != Some(0));
+        left && now < record.invite.expires_at && !self.revocations.invite_is_revoked(record.invite.id)
+    }
+
     /// Have not enough of the signers in force signed it?
     pub fn is_outdated(&self, record: &InviteRecord) -> bool {
         matches!(counts::<Invite>(&record.envelope, &self.ground), Err(NotCounted::NotSigned { .. }))

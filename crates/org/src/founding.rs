@@ -1,7 +1,6 @@
 //! The founding record: both roots, the first signer set, the recovery set. Its digest is the org's id.
 
 use aws_lc_rs::hkdf;
-use identity::certificate;
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::id::{Digest, Fingerprint, OrgId};
 use identity::key::EdKey;
@@ -71,11 +70,6 @@ impl Founding {
 
     pub fn endpoint_fingerprint(&self) -> Fingerprint {
         Fingerprint::of_certificate(&self.record.endpoint_root.0)
-    }
-
-    /// As gateways hand it to joiners, who know the hash of exactly these bytes.
-    pub fn endpoint_root_pem(&self) -> String {
-        certificate::to_pem(&[self.record.endpoint_root.0.clone().into()])
     }
 }
 

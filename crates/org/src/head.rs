@@ -1,7 +1,9 @@
 //! What is asked of a head before a gateway takes it.
 
+use std::cmp::Reverse;
+
 use identity::envelope::Envelope;
-use identity::head::{BadHead, Head, SignedHead};
+use identity::head::{BadHead, SignedHead};
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
 
@@ -38,13 +40,14 @@ impl State {
     }
 
     /// Does the head say more than this ledger: a later version, or something that was taken away and is not here?
-    pub fn lacks(&self, head: &Head) -> bool {
-        self.is_older_than(head)
-            || !self.revocations.includes(&head.revocations)
-            || trust::follows(&head.trust, &self.trust_lines()).is_err()
+    pub fn lacks(&self, shown: &SignedHead) -> bool {
+        self.is_older_than(shown)
+            || !self.revocations.includes(&shown.head.revocations)
+            || trust::follows(&shown.head.trust, &self.trust_lines()).is_err()
     }
 
-    pub fn is_older_than(&self, head: &Head) -> bool {
-        self.head().is_none_or(|own| head.place() > own.head.place())
+    pub fn is_older_than(&self, shown: &SignedHead) -> bool {
+        let rank = (shown.head.place(), Reverse(shown.digest));
+        self.head().is_none_or(|own| rank > (own.head.place(), Reverse(own.digest)))
     }
 }

@@ -17,10 +17,11 @@ use crate::admission::Claim;
 use crate::entry::{Action, SignedEntry};
 use crate::founding::Founding;
 use crate::ledger::fold::Leaves;
+use crate::ledger::heads::Held;
 use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
 use crate::renew;
-use crate::state::{HeadRecord, State, SuspensionRecord};
+use crate::state::{State, SuspensionRecord};
 use crate::suspend::Suspension;
 
 /// An entry, and the moment from which it counts.
@@ -170,10 +171,10 @@ impl State {
     }
 
     /// Who signed a head, and the set that they are of.
-    pub fn signers_of(&self, head: &HeadRecord) -> Option<(&SignerSet, Vec<Signer>)> {
-        let set = self.signer_sets().find(|set| set.as_ref() == head.head.signers)?;
-        let keys = head.envelope.signers_among(&set.quorum.keys());
-        let signed = set.quorum.signers().iter().filter(|signer| keys.contains(&signer.key)).cloned();
+    pub fn signers_of(&self, head: Held<'_>) -> Option<(&SignerSet, Vec<Signer>)> {
+        let mut sets = self.signer_sets().chain(self.contested_sets());
+        let set = sets.find(|set| set.as_ref() == head.signers())?;
+        let signed = set.quorum.signers().iter().filter(|signer| head.is_signed_by(&signer.key)).cloned();
         Some((set, signed.collect()))
     }
 }

@@ -46,6 +46,12 @@ impl Member {
 }
 
 impl State {
+    /// Has this machine what the operators say of its name, and of its class, as the judge said when it was let in?
+    pub fn is_meant(&self, name: &NodeName, node_key: Digest) -> bool {
+        let counting = self.fold.members.get(name).filter(|it| it.key == node_key);
+        counting.is_some_and(|it| it.member.is_meant())
+    }
+
     /// What the operators' map has against a machine that the ledger knows: a name that stands there has that key.
     pub fn contradiction(&self, member: &MemberRecord, leaf: Option<&NodeLeaf>) -> Option<NotMember> {
         let (name, key) = (&member.claim().name, member.claim().node_key.digest());

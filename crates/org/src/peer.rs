@@ -3,7 +3,7 @@
 //! No gateway is asked. The head that the operators signed says who has which name; a machine that joined after it was
 //! published shows its admission, and that nobody else has the name.
 
-use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::envelope::{BadEnvelope, Envelope};
 use identity::head::Head;
 use identity::id::Digest;
 use identity::key::PublicKey;
@@ -14,9 +14,7 @@ use identity::untrusted::Untrusted;
 use identity::verifier::{BelievedSvid, ProvenSvid, Standard};
 use serde::{Deserialize, Serialize};
 
-use crate::approve::Decision;
 use crate::entry::SignedEntry;
-use crate::invite::{Approval, Invite};
 use crate::ledger::counts::NotCounted;
 use crate::ledger::evidence::{BadEvidence, Evidence};
 use crate::ledger::ground::Ground;
@@ -84,6 +82,8 @@ pub struct Peer {
     /// By the head with this digest.
     by: Digest,
     evidence: Option<Evidence>,
+    /// As it was judged when it was met.
+    member: Member,
 }
 
 /// How its name stands in the map that it showed.
@@ -110,15 +110,14 @@ impl Peer {
         let is_named = matches!(&stands, Stands::Leaf(leaf) if leaf.node_key == is.node_key.digest());
         let admission = presented.admission.as_ref().filter(|_| !is_named);
         let evidence = admission.map(|envelope| evidence(envelope, company)).transpose()?;
-        let peer = Self { svid: svid.clone(), is, stands, by, evidence };
-        peer.judged(company)?;
-        Ok(peer)
+        let member = judged(&is, (&stands, by), evidence.as_ref(), company)?;
+        Ok(Self { svid: svid.clone(), is, stands, by, evidence, member })
     }
 
     /// May it ask for something new, by what is known now?
     pub fn check(&self, company: Company<'_>) -> Result<(), NotAPeer> {
         self.svid.believe(company.standard, company.now)?;
-        self.judged(company).map(drop)
+        judged(&self.is, (&self.stands, self.by), self.evidence.as_ref(), company).map(drop)
     }
 
     /// Does the map of this very head name its key?
@@ -126,14 +125,9 @@ impl Peer {
         matches!(&self.stands, Stands::Leaf(leaf) if leaf.node_key == self.is.node_key.digest()) && self.by == head
     }
 
-    /// Has it what its class has? Whoever no map lists needs an invite that speaks of such names, and not just of any, or
-    /// somebody who looked at this very machine.
-    pub fn is_meant(&self) -> bool {
-        let Some(evidence) = &self.evidence else { return true };
-        // The judge looked at the approval only if the invite asks for one.
-        let by_person = evidence.approval.as_ref().is_some_and(|approval| approval.kind() == Decision::KIND);
-        let looked = |invite: &Invite| invite.approval == Approval::Human && by_person;
-        evidence.invite.as_ref().is_none_or(|(_, invite)| invite.lists(&self.is.node) || looked(invite))
+    /// Has it what the operators say of its name, and of its class? If not, it has what any node has.
+    pub const fn is_meant(&self) -> bool {
+        self.member.is_meant()
     }
 
     /// May what it opened before stay open?
@@ -162,21 +156,25 @@ impl Peer {
     pub const fn until(&self) -> Timestamp {
         self.is.not_after
     }
+}
 
-    fn judged(&self, company: Company<'_>) -> Result<Member, NotAPeer> {
-        let place = match &self.stands {
-            Stands::Leaf(leaf) => Place::Leaf { leaf, by: self.by },
-            Stands::NoLeaf => Place::NoLeaf { by: self.by },
-            Stands::NoMap => Place::NoMap,
-        };
-        let key = self.is.node_key.digest();
-        let shown = Shown { name: &self.is.node, key, place, evidence: self.evidence.as_ref() };
-        let member = judge(shown, company.ground, &Met(company))?;
-        let fresh = company.ground.head().is_some_and(|head| head.is_fresh(company.now));
-        match &member {
-            Member::Invited { .. } if !fresh && (company.pinned)(&self.is.node) != Some(key) => Err(NotAPeer::Stale),
-            Member::Listed | Member::Invited { .. } => Ok(member),
-        }
+fn judged(
+    is: &BelievedSvid,
+    (stands, by): (&Stands, Digest),
+    evidence: Option<&Evidence>,
+    company: Company<'_>,
+) -> Result<Member, NotAPeer> {
+    let place = match stands {
+        Stands::Leaf(leaf) => Place::Leaf { leaf, by },
+        Stands::NoLeaf => Place::NoLeaf { by },
+        Stands::NoMap => Place::NoMap,
+    };
+    let key = is.node_key.digest();
+    let member = judge(Shown { name: &is.node, key, place, evidence }, company.ground, &Met(company))?;
+    let fresh = company.ground.head().is_some_and(|head| head.is_fresh(company.now));
+    match &member {
+        Member::Invited { .. } if !fresh && (company.pinned)(&is.node) != Some(key) => Err(NotAPeer::Stale),
+        Member::Listed | Member::Invited { .. } => Ok(member),
     }
 }
 

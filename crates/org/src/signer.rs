@@ -3,7 +3,7 @@
 use identity::envelope::{Envelope, Payload as _};
 use identity::id::Digest;
 use identity::principal::SignerName;
-use identity::signers::{Recovery, Signer, SignerSet};
+use identity::signers::{Recovery, Signer, SignerSet, Word};
 use identity::time::Timestamp;
 
 use crate::ledger::signers::Signers;
@@ -38,7 +38,38 @@ impl State {
     pub fn signer_chain(&self, version: u64) -> Vec<Envelope> {
         let told = self.head().map_or(1, |record| record.head.signers.version);
         let steps = self.path().filter(|step| step.to.version > version && step.to.version <= told);
-        steps.map(|step| step.envelope.clone()).collect()
+        steps.flat_map(|step| self.settled_by(step).chain([step])).map(|step| step.envelope.clone()).collect()
+    }
+
+    /// The same, and while two sets claim one place, what leads to each, and out: whoever is shown an older head than theirs
+    /// hears why.
+    pub fn told_steps(&self, version: u64) -> Vec<Envelope> {
+        let contested = if self.is_frozen() { self.alarming_steps() } else { Vec::new() };
+        let contested = contested.into_iter().map(|step| step.envelope.clone());
+        self.signer_chain(version).into_iter().chain(contested).collect()
+    }
+
+    /// The steps to sets that claimed one place until this one: whoever follows one of them, and has not heard of the
+    /// other, would not know that it is settled.
+    fn settled_by<'a>(&'a self, way_out: &'a Step) -> impl Iterator<Item = &'a Step> {
+        let rivals = self.replica.steps.values().filter(|step| {
+            way_out.settles && step.previous == way_out.previous && step.to.version < way_out.to.version
+        });
+        rivals.filter(|step| self.replica.sights.contains_key(&step.digest)).take(MAX_OPEN)
+    }
+
+    /// Sets that claim one place, or did until it was settled: what they signed is told of, and their names are taken.
+    pub fn contested_sets(&self) -> impl Iterator<Item = &SignerSet> {
+        let settled = self.path().flat_map(|step| self.settled_by(step)).filter(|step| step.word == Word::Signers);
+        self.rivals().iter().chain(settled.map(|step| &step.to))
+    }
+
+    /// The sets that claim one place, if two do.
+    pub fn rivals(&self) -> &[SignerSet] {
+        match &self.signers {
+            Signers::InForce(_) => &[],
+            Signers::Frozen(frozen) => &frozen.rivals,
+        }
     }
 
     /// Every set from the first to the one in force.
@@ -62,10 +93,7 @@ impl State {
 
     /// What every machine should know of beside the chain: recoveries that wait, and steps to sets that claim one place.
     pub fn alarming_steps(&self) -> Vec<&Step> {
-        let rivals = match &self.signers {
-            Signers::InForce(_) => &[][..],
-            Signers::Frozen(frozen) => &frozen.rivals,
-        };
+        let rivals = self.rivals();
         let contested = self.replica.steps.values().filter(|step| rivals.iter().any(|set| set.id == step.to.id));
         let contested = contested.filter(|step| self.replica.sights.contains_key(&step.digest));
         let waiting = self.open_recoveries().into_iter().map(|(step, _)| step);
@@ -84,7 +112,8 @@ impl State {
     /// A name in this set that stands for another key here already.
     pub fn name_taken<'a>(&self, set: &'a SignerSet) -> Option<&'a SignerName> {
         let taken = |signer: &&Signer| {
-            self.signer_sets().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
+            let mut sets = self.signer_sets().chain(self.contested_sets());
+            sets.any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
         };
         set.quorum.signers().iter().find(taken).map(|signer| &signer.name)
     }

@@ -18,6 +18,7 @@ use crate::frontier::Frontier;
 use crate::invite::{Invite, Right, Uses};
 use crate::ledger::fold::{self, Leaves, Why};
 use crate::ledger::ground::Ground;
+use crate::ledger::heads::Held;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Signers;
 use crate::release::Release;
@@ -245,20 +246,15 @@ impl State {
     }
 
     /// A head that the one in force reaches, or a rival, by its digest.
-    pub fn head_named(&self, digest: Digest) -> Option<&HeadRecord> {
+    pub fn head_named(&self, digest: Digest) -> Option<Held<'_>> {
         let counts = self.ground.reached.contains(&digest) || self.ground.rivals.iter().any(|it| it.digest == digest);
-        self.replica.heads.get(&digest).filter(|_| counts)
-    }
-
-    /// Every head that was published under a number by the signers in force, or is reached from the head in force.
-    pub fn heads_at(&self, version: u64) -> impl Iterator<Item = &HeadRecord> {
-        self.heads().filter(move |record| record.head.version == version)
+        self.replica.heads.held(&digest).filter(|_| counts)
     }
 
     /// Every head that counts for something.
-    pub fn heads(&self) -> impl Iterator<Item = &HeadRecord> {
-        let reached = self.ground.reached.iter().filter_map(|digest| self.replica.heads.get(digest));
-        reached.chain(&self.ground.rivals)
+    pub fn heads(&self) -> impl Iterator<Item = Held<'_>> {
+        let reached = self.ground.reached.iter().filter_map(|digest| self.replica.heads.held(digest));
+        reached.chain(self.ground.rivals.iter().map(Held::Whole))
     }
 
     /// The leaves of nodes in the map of the head in force; nothing if they are not here.

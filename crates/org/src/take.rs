@@ -15,9 +15,10 @@ use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::grant::Granted;
 use crate::ledger::chain::{Act, Written};
 use crate::ledger::fold::{Admitted, Leaves, Why};
+use crate::ledger::heads::Held;
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
 use crate::ledger::replica::carried;
-use crate::state::{HeadRecord, State};
+use crate::state::State;
 
 /// What an entry changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,9 +89,11 @@ impl State {
     /// Is it here, with every signature that this copy has?
     pub fn has_object(&self, envelope: &Envelope) -> bool {
         let digest = envelope.digest();
-        let known = self.replica.heads.get(&digest).map(|record| &record.envelope);
-        let known = known.or_else(|| self.replica.steps.get(&digest).map(|step| &step.envelope));
-        known.or_else(|| self.replica.objects.get(&digest)).is_some_and(|known| known.has_signatures_of(envelope))
+        if let Some(head) = self.replica.heads.held(&digest) {
+            return head.has_signatures_of(envelope);
+        }
+        let step = self.replica.steps.get(&digest).map(|step| &step.envelope);
+        step.or_else(|| self.replica.objects.get(&digest)).is_some_and(|known| known.has_signatures_of(envelope))
     }
 
     /// The head that an entry written now goes by.
@@ -111,9 +114,8 @@ impl State {
 
     /// When a gateway's chain was last begun anew, if it was.
     pub fn reopened_at(&self, gateway: &NodeName) -> Option<Timestamp> {
-        let reopened =
-            |record: &&HeadRecord| matches!(&record.head.cause, Cause::GatewayReopen { gateway: of } if of == gateway);
-        self.heads().filter(reopened).map(|record| record.head.issued_at).max()
+        let reopened = |head: &Held<'_>| matches!(head.cause(), Cause::GatewayReopen { gateway: of } if of == gateway);
+        self.heads().filter(reopened).map(Held::issued_at).max()
     }
 
     /// Takes an entry that this gateway has just written at the end of its chain. What would not count is not taken, and
@@ -214,7 +216,7 @@ impl State {
             return Err(Why::NoMap.into());
         }
         let member = judge(shown, &self.ground, &Here(self)).map_err(Why::from)?;
-        if matches!(&member, Member::Invited { unseen } if unseen.contains(&Unseen::Uses)) {
+        if matches!(&member, Member::Invited { unseen, .. } if unseen.contains(&Unseen::Uses)) {
             return Err(Why::from(NotMember::UsesUnknown).into());
         }
         if let Some((invite, _)) = &evidence.invite {

@@ -31,8 +31,8 @@ impl Tables {
         Self(all.iter().map(Table::new).collect())
     }
 
-    /// May this principal, on that node, call the service that listens here? Rows for a class are for nodes that are meant
-    /// to be of it.
+    /// May this principal, on that node, call the service that listens here? Rows for a name or a class are for nodes that are
+    /// meant by it; whoever only came under such a name has what any node has.
     pub fn permits(&self, service: &Name, (principal, node): (&Principal, &NodeName), meant: bool) -> bool {
         let rules =
             |table: &Table| table.services.get(service).is_some_and(|rules| rules.match_one(principal, node, meant));
@@ -81,14 +81,11 @@ impl Rules {
 
     fn match_one(&self, principal: &Principal, node: &NodeName, meant: bool) -> bool {
         if let Some(own) = principal.node_name() {
-            let by_class = || meant && self.classes.iter().any(|glob| glob.matches(node.as_str()));
-            return own == *node && (self.any_node || self.nodes.contains(node) || by_class());
+            let by_name = || self.nodes.contains(node) || self.classes.iter().any(|glob| glob.matches(node.as_str()));
+            return own == *node && (self.any_node || meant && by_name());
         }
-        let here = |place: &Place| match place {
-            Place::Node(name) => name == node,
-            Place::Class { .. } => meant && place.covers(node),
-        };
-        self.placed.get(principal).is_some_and(|at| at.iter().any(here))
+        let here = |place: &Place| place.covers(node);
+        meant && self.placed.get(principal).is_some_and(|at| at.iter().any(here))
     }
 }
 
@@ -158,20 +155,14 @@ mod tests {
 
         /// Whoever is not meant to be of a class has what it would have if there were none.
         #[test]
-        fn rows_for_a_class_are_not_for_whoever_only_has_such_a_name(
+        fn rows_for_a_name_or_a_class_are_not_for_whoever_only_has_such_a_name(
             all in prop::collection::vec(access(), 0..3), service in service(), who in principal(), node in node(),
         ) {
-            let place = |place: &Place| matches!(place, Place::Node(_));
-            let mut classless = all.clone();
-            for rows in classless.iter_mut().flat_map(|access| access.callers.values_mut()) {
-                rows.retain(|row| !matches!(row, Caller::Class { .. }));
-                for row in rows {
-                    if let Caller::Placed { at, .. } = row {
-                        at.retain(place);
-                    }
-                }
+            let mut nameless = all.clone();
+            for rows in nameless.iter_mut().flat_map(|access| access.callers.values_mut()) {
+                rows.retain(|row| matches!(row, Caller::AnyNode));
             }
-            let naive = !all.is_empty() && classless.iter().all(|access| access.permits(&service, &who, &node));
+            let naive = !all.is_empty() && nameless.iter().all(|access| access.permits(&service, &who, &node));
             prop_assert_eq!(Tables::new(&all).permits(&service, (&who, &node), false), naive);
         }
     }

@@ -1,9 +1,11 @@
 //! What the tunnel goes by right now: who is believed, and who may open what. Immutable; swapped whole by each order.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use identity::bundle::{Identity, Roots};
+use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{Name, NodeName, OrgName, SignerName};
 use identity::time::Timestamp;
@@ -15,7 +17,7 @@ use org::state::HeadRecord;
 use org::suspended::{Stopped, Suspended, Suspensions};
 use pki_types::CertificateDer;
 use wire::known::{BadKnowledge, Known};
-use wire::peer::{Declined, Hello, Knows, News, SCHEMA};
+use wire::peer::{Declined, Hello, Knows, News, Place, SCHEMA};
 use wire::tls::Judgment;
 
 use crate::access_table::Tables;
@@ -32,6 +34,8 @@ pub struct Standing {
     pub suspensions: Suspensions,
     stopped: Stopped,
     mark: Option<Digest>,
+    /// Of the heads beside the one that is followed.
+    beside: Option<Digest>,
     presented: Option<Presented>,
     pins: Arc<Pins>,
     /// What is said to everybody is made once: they may take their time to hear it.
@@ -47,6 +51,7 @@ pub type Frame = Arc<[u8]>;
 struct Told {
     /// The head, and the signer sets from this one on.
     later: Option<usize>,
+    rivals: bool,
     suspensions: bool,
 }
 
@@ -124,7 +129,8 @@ impl Standing {
         let (ground, suspensions) = (ground_of(&known), knowledge.suspensions);
         let (stopped, mark) = (suspensions.stopped(&known.signers), suspensions.mark());
         let (presented, hello, news) = (knowledge.presented, OnceLock::new(), Mutex::default());
-        Ok(Self { known, judgment, ground, suspensions, stopped, mark, presented, pins, hello, news })
+        let beside = known.mark();
+        Ok(Self { known, judgment, ground, suspensions, stopped, mark, beside, presented, pins, hello, news })
     }
 
     /// The same under a later head, whose signatures hold, and with these suspensions.
@@ -133,8 +139,8 @@ impl Standing {
         let judgment = Judgment { head: known.head.head.clone(), ..self.judgment.clone() };
         let (ground, presented, pins) = (ground_of(&known), self.presented.clone(), Arc::clone(&self.pins));
         let (stopped, mark) = (suspensions.stopped(&known.signers), suspensions.mark());
-        let (hello, news) = (OnceLock::new(), Mutex::default());
-        Self { known, judgment, ground, suspensions, stopped, mark, presented, pins, hello, news }
+        let (beside, hello, news) = (known.mark(), OnceLock::new(), Mutex::default());
+        Self { known, judgment, ground, suspensions, stopped, mark, beside, presented, pins, hello, news }
     }
 
     pub const fn head(&self) -> u64 {
@@ -142,14 +148,14 @@ impl Standing {
     }
 
     pub const fn knows(&self) -> Knows {
-        Knows { signers: self.known.signers.version, head: self.head(), suspended: self.mark }
+        Knows { place: Place::of(&self.known.head), rivals: self.beside, suspended: self.mark }
     }
 
     /// What this node says first. Nothing while it was never shown its place.
     pub fn hello(&self) -> Option<Hello> {
         let presented = self.presented.clone()?;
-        let Knows { signers, head, suspended } = self.knows();
-        Some(Hello { schema: SCHEMA, signers, head, suspended, presented })
+        let Knows { place: Place { signers, head, digest: Reverse(digest) }, rivals, suspended } = self.knows();
+        Some(Hello { schema: SCHEMA, signers, head, digest, rivals, suspended, presented })
     }
 
     pub fn hello_frame(&self) -> Result<Option<Frame>, BadFrame> {
@@ -164,9 +170,10 @@ impl Standing {
             return Ok(None);
         }
         let chain = &self.known.chain;
-        let from = || usize::try_from(other.signers.saturating_sub(1)).unwrap_or(usize::MAX).min(chain.len());
+        let from = || usize::try_from(other.place.signers.saturating_sub(1)).unwrap_or(usize::MAX).min(chain.len());
         let later = other.is_older_than(&own).then(from);
-        let told = Told { later, suspensions: own.suspended != other.suspended };
+        let (rivals, suspensions) = (own.rivals != other.rivals, own.suspended != other.suspended);
+        let told = Told { later, rivals, suspensions };
         let mut made = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(news) = made.get(&told) {
             return Ok(Some(Frame::clone(news)));
@@ -174,6 +181,7 @@ impl Standing {
         let news = News {
             signers: later.map(|from| chain.iter().skip(from).cloned().collect()).unwrap_or_default(),
             head: later.map(|_| self.known.head_envelope.clone()),
+            rivals: self.known.beside().filter(|_| told.rivals).map(|rival| rival.envelope.clone()).collect(),
             suspensions: if told.suspensions { self.suspensions.envelopes() } else { Vec::new() },
         };
         let news = Frame::from(words(Kind::News, &news)?);
@@ -183,20 +191,19 @@ impl Standing {
 
     /// What is known once these news are taken in, if they say something new.
     pub fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
-        let known = match &news.head {
-            Some(head) => self.known.advance(&news.signers, Some(head), now)?,
-            None => self.known.clone(),
-        };
+        let known = self.known.told((&news.signers, news.head.as_ref()), &news.rivals, now)?;
         let mut suspensions = self.suspensions.clone();
         let is_new = suspensions.take(&news.suspensions, &known.signers, now);
-        let is_later = known.head.digest != self.known.head.digest || known.signers != self.known.signers;
+        let is_later = Place::of(&known.head) != Place::of(&self.known.head) || known.mark() != self.known.mark();
         Ok((is_later || is_new).then_some((known, suspensions)))
     }
 
     /// Does this one go by all of that?
-    pub fn has(&self, known: &Known, suspensions: &Suspensions) -> bool {
-        let later = Knows { signers: known.signers.version, head: known.head.head.version, suspended: None };
-        !self.knows().is_older_than(&later) && suspensions.objects().all(|object| self.suspensions.knows(object))
+    pub fn has(&self, known: &Known, suspensions: &Suspensions, now: Timestamp) -> bool {
+        let beside: Vec<Envelope> = known.beside().map(|rival| rival.envelope.clone()).collect();
+        Place::of(&self.known.head) >= Place::of(&known.head)
+            && self.known.hear(&beside, now).is_none()
+            && suspensions.objects().all(|object| self.suspensions.knows(object))
     }
 
     pub fn recognize(&self, svid: &ProvenSvid, presented: &Presented, clock: Timestamp) -> Result<Peer, NotAPeer> {

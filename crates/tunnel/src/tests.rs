@@ -6,6 +6,8 @@ mod carrying;
 mod judging;
 mod cutting;
 mod suspending;
+mod rivals;
+mod naming;
 mod closing;
 mod crowding;
 mod calling;

@@ -255,7 +255,12 @@ impl Provisional {
     async fn catch_up(&mut self, known: &Known) -> Result<Known, CallError> {
         let chain = self.conversation.documents(Ask::Signers).await?;
         let head = self.conversation.document(Ask::Head).await?;
-        known.advance(&chain, Some(&head), known.now(clock::now())).map_err(|why| self.wrong(why))
+        let now = known.now(clock::now());
+        match known.advance(&chain, Some(&head), now) {
+            // Whoever stands still goes on asking by what it has, and hears of the way out.
+            Err(why @ BadKnowledge::Frozen { .. }) => Ok(known.heed(&why, now).unwrap_or_else(|| known.clone())),
+            caught_up => caught_up.map_err(|why| self.wrong(why)),
+        }
     }
 
     /// A gateway that knows less than the caller is told so: it may have been restored from an old copy. All of this
@@ -274,7 +279,8 @@ impl Provisional {
             | BadKnowledge::Older
             | BadKnowledge::Step(_)
             | BadKnowledge::RecoveryWaits { .. }
-            | BadKnowledge::Frozen { .. } => false,
+            | BadKnowledge::Frozen { .. }
+            | BadKnowledge::Parted => false,
         };
         if lacks {
             let request = ShowRequest { head: known.head_envelope.clone(), tip: tip.cloned() };

@@ -355,6 +355,9 @@ pub struct NodeView {
     pub labels: Vec<Label>,
     pub roles: Vec<Name>,
     pub left: bool,
+    /// Why it does not count, if it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// Who suspended it, also when it is over.
     pub suspensions: Vec<SuspensionView>,
     /// Something that an operator should look at.

@@ -6,18 +6,24 @@ use std::collections::BTreeSet;
 
 use identity::bundle::{Domain, Endpoint, Roots};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
-use identity::head::{BadHead, Head, MOST_PREVIOUS, SignedHead};
+use identity::head::{BadHead, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::signers::{BrokenChain, SignerSet, SignersRef, Word};
 use identity::time::Timestamp;
-use org::founding::{BadFounding, Founding};
+use org::founding::Founding;
 use org::ledger::ground::{Ground, ground};
+use org::ledger::heads::Held;
 use org::ledger::replica::Replica;
-use org::ledger::signers::{InForce, Signers};
+use org::ledger::signers::{Frozen, InForce, Signers, Stance};
 use org::ledger::step::{Sights, Step};
 use org::state::HeadRecord;
+use org::suspended::mark;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+
+mod bad;
+
+pub use bad::BadKnowledge;
 
 #[derive(Debug, Clone)]
 pub struct Known {
@@ -29,7 +35,7 @@ pub struct Known {
     /// With whatever was taken away by heads that it does not know of.
     pub head: SignedHead,
     pub head_envelope: Envelope,
-    /// Steps with their first sights, the head, and heads that were left and took away what it does not.
+    /// Steps with their first sights, the head, and heads beside it that took away what it does not.
     replica: Replica,
 }
 
@@ -56,7 +62,7 @@ pub struct KnownFile {
     #[serde(default)]
     pub steps: Vec<Seen>,
     pub head: Envelope,
-    /// Heads that were left, and took away what the head does not.
+    /// Heads beside it, that took away what it does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Envelope>,
     /// Older forms have these: they are told apart by their number, and refused.
@@ -66,43 +72,10 @@ pub struct KnownFile {
     pub sighted: IgnoredAny,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadKnowledge {
-    #[error(transparent)]
-    Founding(#[from] BadFounding),
-    #[error(transparent)]
-    Signers(#[from] BrokenChain),
-    #[error(transparent)]
-    Head(#[from] BadHead),
-    #[error("a step to other signers cannot be read")]
-    Step(#[from] BadEnvelope),
-    #[error("what is known of the org was written by a newer freehold: upgrade it on this machine")]
-    Newer,
-    #[error(
-        "it was written before the first release of freehold, and is not read any more. Nothing was changed; found the org \
-         anew, and let the machines join it"
-    )]
-    Older,
-    #[error("the recovery keys have replaced the signers; this machine was told just now, and follows at {until}")]
-    RecoveryWaits {
-        until: Timestamp,
-        /// Those that were offered.
-        steps: Vec<Envelope>,
-    },
-    #[error(
-        "two signer sets claim one place, and both were seen here within the delay of a recovery: nothing new is followed \
-         until the signers of both, or the recovery keys, settle it"
-    )]
-    Frozen {
-        /// Those that were offered.
-        steps: Vec<Envelope>,
-    },
-}
-
 /// More recoveries than this at once are not somebody who lost keys.
 const MOST_WAITING: usize = 4;
 
-/// Steps that lead elsewhere: whoever has signers' keys cannot fill a disk with them.
+/// Steps that lead elsewhere, and heads beside: whoever has signers' keys cannot fill a disk with them.
 const MOST_BESIDE: usize = 16;
 
 impl Known {
@@ -162,14 +135,8 @@ impl Known {
         let set = path.last().map_or_else(|| replica.basis.first.clone(), |step| step.to.clone());
         let head = SignedHead::open(&set, &record.envelope)?;
         let chain = path.iter().map(|step| step.envelope.clone()).collect();
-        let ground = Self::ground(&replica, &set, &record);
-        let says_more = |rival: &&HeadRecord| {
-            !record.head.revocations.keeps(&rival.head.revocations, record.head.issued_at)
-                || identity::trust::follows(&rival.head.trust, &record.head.trust).is_err()
-        };
-        let kept: BTreeSet<Digest> =
-            ground.rivals.iter().filter(says_more).take(MOST_PREVIOUS).map(|rival| rival.digest).collect();
-        replica.heads.retain(|held, _| *held == digest || kept.contains(held));
+        let takers = Self::ground(&replica, &set, &record).takers;
+        replica.heads.retain(|head| head.digest() == digest || takers.contains(&head.digest()));
         let ground = Self::ground(&replica, &set, &record);
         let head = Head { revocations: ground.revoked.clone(), trust: ground.trust(), ..head.head };
         let (head, head_envelope) = (SignedHead { head, digest }, record.envelope);
@@ -182,6 +149,14 @@ impl Known {
 
     pub const fn org(&self) -> OrgId {
         self.founding.id
+    }
+
+    /// By how many seconds the clock of this machine, read as `now` has it, is ahead of one that never jumped: delays run by
+    /// that one.
+    #[must_use]
+    pub fn ahead_by(mut self, seconds: i64) -> Self {
+        self.replica.ahead = seconds;
+        self
     }
 
     /// The time to judge by: what enough operators signed is in the past, whatever a clock says. Only a head moves this
@@ -201,17 +176,20 @@ impl Known {
 
     /// Every signer set from the first to the one in force.
     pub fn signer_sets(&self) -> Vec<SignerSet> {
-        let mut sets = vec![self.founding.first_signers()];
-        for envelope in &self.chain {
-            let next = sets.last().and_then(|set| set.succeed(envelope, &self.founding.record.recovery).ok());
-            sets.extend(next.map(|(set, _)| set));
-        }
-        sets
+        let path = self.replica.path_to(self.signers.as_ref()).unwrap_or_default();
+        std::iter::once(self.founding.first_signers()).chain(path.into_iter().map(|step| step.to.clone())).collect()
     }
 
-    /// The steps that were followed here, as a ledger that begins here keeps them: whoever followed them has waited.
+    /// The steps that were followed here, as a ledger that begins here keeps them: whoever settled them has waited, and
+    /// beyond that a second successor is as late there as here.
     pub fn followed(&self) -> Sights {
-        self.chain.iter().map(|step| (step.digest(), Timestamp::from_unix(0))).collect()
+        let floor = self.replica.basis.floor.map_or(1, |floor| floor.version);
+        let since = |step: &Step| match self.replica.sights.get(&step.digest) {
+            Some(since) if step.to.version > floor => *since,
+            Some(_) | None => Timestamp::from_unix(0),
+        };
+        let path = self.replica.path_to(self.signers.as_ref()).unwrap_or_default();
+        path.into_iter().map(|step| (step.digest, since(step))).collect()
     }
 
     /// When each step was first seen here, whether it is followed or not.
@@ -221,7 +199,40 @@ impl Known {
 
     /// Is there something to be kept that the other does not have?
     pub fn says_more_than(&self, other: &Self) -> bool {
-        self.head.digest != other.head.digest || self.sights() != other.sights()
+        self.head.digest != other.head.digest || self.mark() != other.mark() || self.sights() != other.sights()
+    }
+
+    /// Heads beside the one that is followed, which took away what it does not.
+    pub fn beside(&self) -> impl Iterator<Item = &HeadRecord> {
+        self.replica.heads.values().filter(|record| record.digest != self.head.digest)
+    }
+
+    /// The same for everybody who keeps the same ones; nothing if there is none.
+    pub fn mark(&self) -> Option<Digest> {
+        mark(self.beside().map(|record| record.digest))
+    }
+
+    /// Heads beside the one that is followed, by the signers in force: what they take away counts from now on, and nothing
+    /// else of them does. Nothing if they take away nothing more. A higher one is followed whole, or not at all.
+    #[must_use]
+    pub fn hear(&self, beside: &[Envelope], now: Timestamp) -> Option<Self> {
+        match self.replica.signers(now) {
+            Signers::InForce(in_force) if in_force.set == self.signers => self.with_beside(beside),
+            Signers::InForce(_) | Signers::Frozen(_) => None,
+        }
+    }
+
+    fn with_beside(&self, beside: &[Envelope]) -> Option<Self> {
+        let mut replica = self.replica.clone();
+        for head in beside.iter().filter(|it| it.kind() == Head::KIND).take(MOST_BESIDE) {
+            // What cannot be read is nothing.
+            let _unread = replica.remember(head);
+        }
+        let own = replica.heads.held(&self.head.digest).map(Held::rank)?;
+        replica.heads.retain(|head| head.rank() <= own);
+        let newer = Self::by(self.founding.clone(), replica, self.head.digest).ok()?;
+        let keeps = newer.head.head.revocations.includes(&self.head.head.revocations);
+        (keeps && newer.says_more_than(self)).then_some(newer)
     }
 
     /// Goes forward: steps to later signers, of which some may be known, then a higher head, whether it knows of the one
@@ -242,6 +253,13 @@ impl Known {
         };
         let ground = ground(self.org(), &in_force, &replica.heads);
         let top = ground.head.as_ref().filter(|top| top.digest == head.digest());
+        if in_force.set.version > self.signers.version
+            && top.is_some_and(|top| top.head.place() < self.head.head.place())
+        {
+            // It stands in until the set in force has signed one; a rival's that was followed here is left then.
+            replica.heads = self.replica.heads.clone();
+            return Ok(Self { replica, ..self.clone() });
+        }
         match top.filter(|top| top.head.place() >= self.head.head.place()) {
             Some(top) => {
                 let next = Self::by(self.founding.clone(), replica, top.digest)?;
@@ -253,6 +271,17 @@ impl Known {
             }
             None => Err(self.why_not(head, (&in_force, &replica), steps)),
         }
+    }
+
+    /// What somebody tells at once: steps and a higher head, and heads beside the one that is then followed.
+    pub fn told(
+        &self,
+        (steps, head): (&[Envelope], Option<&Envelope>),
+        beside: &[Envelope],
+        now: Timestamp,
+    ) -> Result<Self, BadKnowledge> {
+        let newer = self.advance(steps, head, now)?;
+        Ok(newer.hear(beside, now).unwrap_or(newer))
     }
 
     fn has_step(&self, step: &Envelope) -> bool {
@@ -273,6 +302,14 @@ impl Known {
             Ok(body) => body,
             Err(why) => return BadHead::from(why).into(),
         };
+        let parted = |step: &&Step| {
+            let elsewhere = step.settles && !at.path.contains(&step.digest);
+            let waits = at.pending.iter().any(|(waits, _)| *waits == step.digest);
+            at.late.contains(&step.digest) || (elsewhere && !waits)
+        };
+        if steps.iter().filter_map(|step| replica.steps.get(&step.digest())).any(|step| parted(&step)) {
+            return BadKnowledge::Parted;
+        }
         if body.signers.version > at.set.version {
             if let Some((_, until)) = at.pending.iter().max_by_key(|(_, until)| *until) {
                 return BadKnowledge::RecoveryWaits { until: *until, steps: steps.to_vec() };
@@ -334,11 +371,12 @@ impl Known {
             let Some(since) = other.replica.sights.get(&theirs.digest) else { continue };
             if let Some(own) = self.replica.sights.get_mut(&theirs.digest) {
                 *own = (*own).min(*since);
-            } else if let Some(newer) = self.see(std::slice::from_ref(&theirs.envelope), *since) {
+            } else if let Some(newer) = self.see(std::slice::from_ref(&theirs.envelope), self.replica.shown(*since)) {
                 self = newer;
             }
         }
-        self
+        let beside: Vec<Envelope> = other.beside().map(|record| record.envelope.clone()).collect();
+        self.with_beside(&beside).unwrap_or(self)
     }
 
     /// Recoveries of the set in force, or of one that follows it, which are not followed.
@@ -351,7 +389,7 @@ impl Known {
         });
         waits.filter_map(|step| {
             let since = self.replica.sights.get(&step.digest)?;
-            Some((step, *since + self.founding.record.recovery_delay))
+            Some((step, self.replica.shown(*since + self.founding.record.recovery_delay)))
         })
     }
 
@@ -366,25 +404,38 @@ impl Known {
         self.waiting().filter_map(move |(step, _)| seen(step).map(|(step, since)| Seen { step, since }))
     }
 
-    /// The sets that claim one place, if two do: nothing new is followed here meanwhile.
-    pub fn rivals(&self, now: Timestamp) -> Vec<SignerSet> {
+    /// Nothing new is followed here while two sets claim one place.
+    pub fn frozen(&self, now: Timestamp) -> Option<Frozen> {
         match self.replica.signers(now) {
-            Signers::Frozen(frozen) => frozen.rivals,
-            Signers::InForce(_) => Vec::new(),
+            Signers::Frozen(frozen) => Some(frozen),
+            Signers::InForce(_) => None,
         }
+    }
+
+    /// The sets that claim one place, if two do.
+    pub fn rivals(&self, now: Timestamp) -> Vec<SignerSet> {
+        self.frozen(now).map(|frozen| frozen.rivals).unwrap_or_default()
+    }
+
+    /// A step that was seen here, whatever became of it.
+    pub fn step(&self, digest: Digest) -> Option<&Step> {
+        self.replica.steps.get(&digest)
+    }
+
+    pub fn stance_of(&self, step: Digest, now: Timestamp) -> Stance {
+        self.replica.signers(now).stance_of(step)
     }
 
     pub fn to_file(&self) -> KnownFile {
         let seen =
             |step: &&Step| Some(Seen { step: step.envelope.clone(), since: *self.replica.sights.get(&step.digest)? });
-        let left = self.replica.heads.values().filter(|record| record.digest != self.head.digest);
         KnownFile {
             schema: SCHEMA,
             founding: self.founding.envelope.clone(),
             floor: self.replica.basis.floor,
             steps: in_order(&self.replica).iter().filter_map(seen).collect(),
             head: self.head_envelope.clone(),
-            left: left.map(|record| record.envelope.clone()).collect(),
+            left: self.beside().map(|record| record.envelope.clone()).collect(),
             signers: IgnoredAny,
             sighted: IgnoredAny,
         }

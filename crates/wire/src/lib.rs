@@ -14,6 +14,7 @@ pub mod socks;
 pub mod proxied;
 pub mod way;
 pub mod known;
+pub mod freeze;
 pub mod clocks;
 #[cfg(test)]
 mod scene;

@@ -3,7 +3,10 @@
 //! Both transports carry the same words. On a connection, each side says `Hello` first. Whoever knows a newer head hands it
 //! over. Then the caller opens streams, each with `Open`, and the other side answers.
 
+use std::cmp::Reverse;
+
 use identity::envelope::Envelope;
+use identity::head::SignedHead;
 use identity::id::Digest;
 use identity::principal::{Name, NodeName, SignerName};
 use identity::time::Timestamp;
@@ -22,6 +25,11 @@ pub struct Hello {
     /// The newest that are known to the one who speaks.
     pub signers: u64,
     pub head: u64,
+    /// Of that head: of two at one place the lower is the newer.
+    pub digest: Digest,
+    /// The mark of the heads beside it that it keeps; nothing if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rivals: Option<Digest>,
     /// The mark of the suspensions that it knows of; nothing if it knows of none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Digest>,
@@ -30,27 +38,44 @@ pub struct Hello {
 
 impl Hello {
     pub const fn knows(&self) -> Knows {
-        Knows { signers: self.signers, head: self.head, suspended: self.suspended }
+        let Self { signers, head, digest, rivals, suspended, .. } = *self;
+        Knows { place: Place { signers, head, digest: Reverse(digest) }, rivals, suspended }
     }
 }
 
 /// What one side of a connection says that it knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knows {
-    pub signers: u64,
-    pub head: u64,
+    pub place: Place,
+    pub rivals: Option<Digest>,
     pub suspended: Option<Digest>,
 }
 
+/// Where a head stands among all: the order is that of the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub signers: u64,
+    pub head: u64,
+    pub digest: Reverse<Digest>,
+}
+
+impl Place {
+    pub const fn of(head: &SignedHead) -> Self {
+        let (signers, number) = head.head.place();
+        Self { signers, head: number, digest: Reverse(head.digest) }
+    }
+}
+
 impl Knows {
-    /// Does the other one know a later head, or signer set?
-    pub const fn is_older_than(&self, other: &Self) -> bool {
-        self.head < other.head || self.signers < other.signers
+    /// Does the other one know a later head?
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        self.place < other.place
     }
 
     /// Has the other one something to tell? Both sides ask this of the same words, so that each knows what the other does.
     pub fn lacks_of(&self, other: &Self) -> bool {
-        self.is_older_than(other) || other.suspended.is_some() && other.suspended != self.suspended
+        let lacks = |own: Option<Digest>, theirs: Option<Digest>| theirs.is_some() && theirs != own;
+        self.is_older_than(other) || lacks(self.rivals, other.rivals) || lacks(self.suspended, other.suspended)
     }
 }
 
@@ -63,9 +88,19 @@ pub struct News {
     /// The head, if it is newer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Envelope>,
+    /// All heads beside it that take away what it does not, if the other side has others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<Envelope>,
     /// All suspensions that are known, if the other side has others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspensions: Vec<Envelope>,
+}
+
+impl News {
+    /// All heads, as if none were to be followed: what they take away counts also if the newest does not hold.
+    pub fn beside(&self) -> Vec<Envelope> {
+        self.rivals.iter().chain(&self.head).cloned().collect()
+    }
 }
 
 /// What a connection, or a stream of it, is wanted for.

@@ -35,6 +35,12 @@ pub struct CheckedIn {
 pub struct SyncRequest {
     pub signers: u64,
     pub head: u64,
+    /// Of that head: others may stand at its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// The mark of the heads beside it that it was told of here, or else of those that it keeps; nothing if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rivals: Option<Digest>,
     /// The head for which this node knows how it is listed; 0 if for none.
     pub listed: u64,
     /// Manifests that are on its disk.
@@ -61,6 +67,9 @@ pub struct SyncAnswer {
     pub signers: Vec<Envelope>,
     /// The head, if it is newer.
     pub head: Option<Envelope>,
+    /// All heads beside the head in force that take away what it does not, if the node was told of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rivals: Option<Vec<Envelope>>,
     /// How the node stands in the map of the newest head, if it does not know.
     pub listing: Option<Listing>,
     /// The manifest that the listing names, if the node does not have it.

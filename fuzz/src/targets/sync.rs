@@ -91,6 +91,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let answer = |head: Option<Envelope>, listing: Option<Listing>| SyncAnswer {
         signers: Vec::new(),
         head,
+        rivals: Some(vec![MAP.newer.clone()]),
         manifest: listing.as_ref().map(|_| Bytes(MAP.manifest.bytes())),
         listing,
         consent: None,
@@ -103,6 +104,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let request = SyncRequest {
         signers: 1,
         head: 5,
+        digest: Some(Digest([4; 32])),
+        rivals: Some(Digest([5; 32])),
         listed: 5,
         have: vec![MAP.manifest.digest()],
         waits_for: Some(Digest([1; 32])),

@@ -39,7 +39,8 @@ fn hello() -> Hello {
     let path = map.prove(node_key(&leaf.name)).expect("it is there");
     let listing = Some(Listing::Own { leaf: leaf.clone(), path, class: None });
     let presented = Presented { by: by.clone(), listing, admission: None };
-    Hello { schema: SCHEMA, signers: 1, head: 5, suspended: Some(by.digest()), presented }
+    let (digest, rivals) = (by.digest(), Some(Digest([6; 32])));
+    Hello { schema: SCHEMA, signers: 1, head: 5, digest, rivals, suspended: Some(by.digest()), presented }
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
@@ -53,7 +54,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         words(Kind::Hello, &hello()).expect("it fits"),
         words(
             Kind::News,
-            &News { signers: vec![BY.0.clone()], head: Some(BY.0.clone()), suspensions: vec![BY.0.clone()] },
+            &News {
+                signers: vec![BY.0.clone()],
+                head: Some(BY.0.clone()),
+                rivals: vec![BY.0.clone()],
+                suspensions: vec![BY.0.clone()],
+            },
         )
         .expect("it fits"),
     ];

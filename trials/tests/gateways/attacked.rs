@@ -1,8 +1,16 @@
 //! A gateway that is stolen, removed, or set back.
 
+use std::time::Duration;
+
+use ground::{clock, random};
+use identity::head::Recorded;
+use identity::id::Digest;
 use identity::principal::NodeName;
+use org::entry::{Action, SignedEntry};
 use trials::faults::Clock;
 use trials::intruder::Intruder;
+use trials::joiner::Joiner;
+use trials::meter;
 use trials::place::{ended, refused, succeeded, text, until};
 
 use super::Two;
@@ -100,6 +108,59 @@ fn a_fork_is_noticed_by_every_replica_and_cured_at_either_gateway() {
         }
         assert_eq!(two.at(gateway, &["audit", "--verify"])["ok"], true);
     }
+}
+
+/// Entries in a stolen voice, after places that never were, more than go into one answer.
+#[test]
+fn entries_that_follow_none_hold_up_nobody_and_are_told_of_until_their_voice_is_closed() {
+    let (two, laptop, vps) = Two::serving();
+    let (place, a) = (&two.place, two.place.address());
+    let code = place.code(&["--uses", "3", "--at", "vps"]);
+    two.settle();
+    vps.stop();
+    let intruder = Intruder::at(place.scope("vps").join("gateway"));
+    let (state, voice, rogue) = (intruder.state(), intruder.voice(), Joiner::new(&code, "web-9"));
+    for seq in 40..640 {
+        let action = match seq {
+            40 => Action::NodeAdmit { claim: rogue.signed_claim(), invite: None, approval: None },
+            _ => Action::NodeJoin { node_key: Digest([8; 32]), name: "vps".parse().unwrap() },
+        };
+        let (after, about) =
+            (Recorded { seq, digest: Digest([7; 32]) }, (clock::now(), random::correlation().unwrap()));
+        let signed = SignedEntry::write(state.org, Some(after), (&voice, state.under()), about, action);
+        intruder.put(&signed.unwrap());
+    }
+    let _vps = two.serve_vps();
+    let verify = ["audit", "--verify", "--gateway", &a];
+    let heard = Intruder::at(place.org().join("gateway"));
+    until("the laptop has heard of them", || heard.entries().iter().any(|signed| signed.entry.seq > 40));
+    ended(&place.freehold(&verify), 1, "entry 40 of the chain of `vps` is missing");
+    // Whatever is new gets through to the home and to the other gateway, and neither goes round in circles.
+    succeeded(&place.join("web-1", &text(&two.at(&a, &["invite", "create", "--name", "web-1"]), "code")));
+    until("the other has it", || two.state_at(&two.address(), "web-1").as_deref() == Some("member"));
+    std::fs::create_dir(place.path("fleet")).unwrap();
+    let id = place.facts(&["org", "list"])[0]["org_id"].clone();
+    let fleet = format!(
+        "org: {{name: harbor, id: {id}}}
+users: {{ann: {{roles: operator, nodes: laptop}}}}
+roles: {{operator: {{allow: pages}}}}
+groups: [pages]
+nodes: {{laptop: {{address: \"127.0.0.1:7444\"}}}}
+services: {{wiki: {{at: laptop, addr: \"127.0.0.1:8080\", groups: pages}}}}
+"
+    );
+    std::fs::write(place.path("fleet/fleet.yaml"), fleet).unwrap();
+    succeeded(&place.freehold(&["publish", "--yes", "--no-wait", "--gateway", &a]));
+    let before = meter::cpu(laptop.0.id());
+    std::thread::sleep(Duration::from_secs(2));
+    let spent = meter::cpu(laptop.0.id()).saturating_sub(before);
+    assert!(spent < Duration::from_millis(600), "it was busy for {spent:?} of two seconds");
+    // The voice that wrote them is closed, and with it what it left hanging; the gateway goes on in another.
+    succeeded(&place.freehold(&["gateway", "reopen", "vps", "--yes", "--gateway", &a]));
+    assert_eq!(two.at(&a, &["audit", "--verify"])["ok"], true);
+    until("it goes on", || two.state_at(&two.address(), "vps").as_deref() == Some("member"));
+    succeeded(&place.freehold(&["gateway", "remove", "vps", "--yes", "--gateway", &a]));
+    assert_eq!(two.at(&a, &["audit", "--verify"])["ok"], true);
 }
 
 #[test]

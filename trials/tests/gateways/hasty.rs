@@ -43,23 +43,18 @@ impl Heist {
         two.settle();
         assert_eq!((laptop.stop(), vps.stop()), (Some(0), Some(0)));
 
-        // The thief has the recovery signed where nobody hears of it, and then puts the disk back.
-        let folder = place.scope("vps").join("gateway");
-        place.copy(&folder, &place.path("kept"));
+        // The thief has the recovery signed where nobody hears of it, and then puts the disk back: all of it, for what the
+        // machine was told itself lies beside the ledger.
+        let machine = place.scope("vps");
+        let folder = machine.join("gateway");
+        place.copy(&machine, &place.path("kept"));
         let vps = two.serve_vps();
-        let words = ["recover", "--card", "harbor.card", "--signer", "eve", "--unprotected", "--yes", "--json"];
-        let mut command = std::process::Command::new(trials::place::binary("freehold"));
-        command.args(words).args(["--phrases-file", &file, "--gateway", &two.address(), "--home"]);
-        command.arg(place.path("eve")).current_dir(place.path("")).env("USER", "ann");
-        succeeded(&trials::place::output(command));
+        begin(&two, &two.address(), &file);
         vps.kill();
-        let intruder = Intruder::at(folder.clone());
-        let recovery = intruder.entries().iter().find_map(begun).cloned().unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
-        place.copy(&place.path("kept"), &folder);
-        let key = std::fs::read(place.path("eve/harbor/operator/signers/eve.key")).unwrap();
-        let seed: Result<_, SealError> = sealed::open(&key, "freehold signer eve", || Err(SealError::Kdf));
-        let eve = EdKey::from_seed(seed.unwrap().as_slice().try_into().unwrap());
+        let recovery = Intruder::at(folder.clone()).entries().iter().find_map(begun).cloned().unwrap();
+        std::fs::remove_dir_all(&machine).unwrap();
+        place.copy(&place.path("kept"), &machine);
+        let (intruder, eve) = (Intruder::at(folder), key_of_eve(place));
 
         let long_ago = clock::now() - Seconds::HOUR.times(25);
         let action = Action::Take { envelope: recovery.clone() };
@@ -82,17 +77,7 @@ impl Heist {
 
     /// Eve's signers take over at the second gateway, which finds that the delay is long over.
     fn take_over(&self) {
-        let (ledger, port) = (self.second(), self.two.spare.port);
-        let (state, org) = (ledger.state(), ledger.founding().id);
-        let mut head: Head = state.head().unwrap().head.clone();
-        (head.version, head.issued_at) = (head.version + 1, clock::now());
-        let quorum = self.recovery.peek::<Recovery>(Some(org)).unwrap().quorum;
-        head.signers = SignerSet::later(org, 2, quorum).as_ref();
-        let head = Envelope::seal(Some(org), &head).unwrap().signed(&self.eve).unwrap();
-        let call = Call::Take { objects: vec![head], correlation: random::correlation().unwrap() };
-        let mut line = Dial::to(port).line();
-        let reply = line.ask(Ask::Control, &signed_call("eve", &call, line.exporter, &self.eve)).unwrap();
-        assert_eq!(reply.code(), "ok", "{:?}", reply.body);
+        take_over(&self.second(), self.two.port(), (&self.recovery, &self.eve));
     }
 
     /// Has the honest gateway the thief's signers?
@@ -105,8 +90,37 @@ impl Heist {
     }
 }
 
+/// Eve begins a recovery at one gateway.
+pub(super) fn begin(two: &Two, gateway: &str, phrases: &str) {
+    let words = ["recover", "--card", "harbor.card", "--signer", "eve", "--unprotected", "--yes", "--json"];
+    let mut command = std::process::Command::new(trials::place::binary("freehold"));
+    command.args(words).args(["--phrases-file", phrases, "--gateway", gateway, "--home"]);
+    command.arg(two.place.path("eve")).current_dir(two.place.path("")).env("USER", "ann");
+    succeeded(&trials::place::output(command));
+}
+
+pub(super) fn key_of_eve(place: &Place) -> EdKey {
+    let key = std::fs::read(place.path("eve/harbor/operator/signers/eve.key")).unwrap();
+    let seed: Result<_, SealError> = sealed::open(&key, "freehold signer eve", || Err(SealError::Kdf));
+    EdKey::from_seed(seed.unwrap().as_slice().try_into().unwrap())
+}
+
+/// Her first head, at a gateway that finds that the delay is long over.
+pub(super) fn take_over(ledger: &Intruder, port: u16, (recovery, eve): (&Envelope, &EdKey)) {
+    let (state, org) = (ledger.state(), ledger.founding().id);
+    let mut head: Head = state.head().unwrap().head.clone();
+    (head.version, head.issued_at) = (head.version + 1, clock::now());
+    let quorum = recovery.peek::<Recovery>(Some(org)).unwrap().quorum;
+    head.signers = SignerSet::later(org, 2, quorum).as_ref();
+    let head = Envelope::seal(Some(org), &head).unwrap().signed(eve).unwrap();
+    let call = Call::Take { objects: vec![head], correlation: random::correlation().unwrap() };
+    let mut line = Dial::to(port).line();
+    let reply = line.ask(Ask::Control, &signed_call("eve", &call, line.exporter, eve)).unwrap();
+    assert_eq!(reply.code(), "ok", "{:?}", reply.body);
+}
+
 /// An org whose recoveries take this long, and a file with two of its phrases.
-fn founded(delay: &str) -> (Two, String) {
+pub(super) fn founded(delay: &str) -> (Two, String) {
     let two = Two { place: Place::new(), spare: Place::new() };
     let (place, address) = (&two.place, two.place.address());
     let words = ["found", "harbor", "--unprotected", "--advertise", &address, "--node", "laptop", "--json"];
@@ -120,7 +134,7 @@ fn founded(delay: &str) -> (Two, String) {
     (two, file)
 }
 
-fn begun(signed: &SignedEntry) -> Option<&Envelope> {
+pub(super) fn begun(signed: &SignedEntry) -> Option<&Envelope> {
     carried(&signed.entry.action).find(|carried| carried.kind() == Recovery::KIND)
 }
 

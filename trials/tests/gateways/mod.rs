@@ -5,7 +5,9 @@ mod moving;
 mod agreeing;
 mod attacked;
 mod hasty;
+mod varied;
 mod apart;
+mod rivals;
 mod turned;
 mod surviving;
 
@@ -25,20 +27,35 @@ pub struct Two {
 impl Two {
     /// The second machine has joined.
     pub fn joined() -> (Self, Running) {
-        let two = Self { place: Place::founded(&["--node", "laptop"]), spare: Place::new() };
+        let two = Self::founded(&[]);
         let laptop = two.place.serve();
         two.place.joined("vps");
         (two, laptop)
     }
 
+    /// Nobody serves yet.
+    pub fn founded(words: &[&str]) -> Self {
+        Self { place: Place::founded(&[&["--node", "laptop"], words].concat()), spare: Place::new() }
+    }
+
+    /// Where the second machine listens as a gateway.
+    pub const fn port(&self) -> u16 {
+        self.spare.port
+    }
+
     /// The second machine serves, too.
     pub fn serving() -> (Self, Running, Running) {
-        let (two, laptop) = Self::joined();
-        two.request();
-        succeeded(&two.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
-        two.install();
-        let vps = two.serve_vps();
-        (two, laptop, vps)
+        Self::founded(&[]).both_serve()
+    }
+
+    pub fn both_serve(self) -> (Self, Running, Running) {
+        let laptop = self.place.serve();
+        self.place.joined("vps");
+        self.request();
+        succeeded(&self.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
+        self.install();
+        let vps = self.serve_vps();
+        (self, laptop, vps)
     }
 
     /// Where the second gateway answers.

@@ -23,8 +23,7 @@ fn states(listed: &Value) -> Vec<(u64, String)> {
 
 #[test]
 fn what_one_operator_retired_stays_retired_after_another_published_twice_without_knowing() {
-    let place = Place::founded(&["--node", "laptop", "--signers", "1-of-2"]);
-    let two = Two { place, spare: Place::new() };
+    let two = Two::founded(&["--signers", "1-of-2"]);
     let (place, vps_address) = (&two.place, two.address());
     let laptop = place.serve();
     place.joined("vps");

@@ -1,12 +1,14 @@
 //! Returning and renewing under another's name, and clones: the first conflict closes the door for both.
 
-use ground::random;
+use ground::{clock, random};
 use identity::envelope::Envelope;
+use identity::head::Placement;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::Principal;
 use org::admission::Leave;
 use trials::joiner::{Ground, Joiner, check_in};
 use trials::stranger::{Dial, Own};
+use trials::thief::Thief;
 use wire::enroll::{Issued, RenewRequest};
 use wire::permit::Ask;
 use wire::sync::LeaveRequest;
@@ -84,6 +86,32 @@ fn a_member_renews_for_itself_and_for_what_is_placed_on_it() {
     assert_eq!(renew(&scene, &own, |ground| foreign.renew(ground)).code(), "bad_binding", "another node key");
     assert_eq!(scene.truth(), before);
     assert_eq!(renew(&scene, &own, |ground| next.renew(ground)).code(), "ok");
+}
+
+/// The head says who is at home on machines that nobody has yet. Whoever comes under such a name by an invite for any name is
+/// not the one that is meant.
+#[test]
+fn who_came_under_a_name_by_an_invite_for_any_has_nothing_that_is_placed_there() {
+    let scene = Scene::new();
+    let thief = Thief::of(&scene.place);
+    let ben = Principal::user(&"harbor".parse().unwrap(), &"ben".parse().unwrap());
+    let head = thief.head(|head| {
+        (head.version, head.previous) = (head.version + 1, vec![thief.known().head.digest]);
+        head.issued_at = clock::now();
+        head.placements.extend(["shed", "barn"].map(|node| {
+            let node = node.parse().unwrap();
+            Placement { principal: ben.clone(), node }
+        }));
+    });
+    assert_eq!(thief.hand_in(vec![head]), ("ok".to_owned(), String::new()));
+    for (name, words, expected) in [("shed", &[][..], "not_placed"), ("barn", &["--name", "barn"], "ok")] {
+        let (mine, papers) = Joiner::join(&scene.place.code(words), name, scene.port());
+        let ask = |ground: Ground| {
+            let svid = mine.svid_for(&ben, ground.not_after);
+            RenewRequest { principal: ben.clone(), svid }
+        };
+        assert_eq!(renew(&scene, &mine.own(&papers), ask).code(), expected, "{name}");
+    }
 }
 
 #[test]

@@ -19,6 +19,8 @@ fn waiting(head: u64) -> SyncRequest {
     SyncRequest {
         signers: 1,
         head,
+        digest: None,
+        rivals: None,
         listed: head,
         have: Vec::new(),
         waits_for: None,

@@ -77,6 +77,8 @@ fn a_revocation_that_several_signed_tells_who_has_confirmed_it_when_it_is_sent()
     let invite = scene.place.invite(&["--uses", "2"]);
     let agree = |told: &serde_json::Value, words: &[&str]| {
         let file = text(&told["pending"], "file");
+        // The head lists `web-1`: his home must have heard of it.
+        succeeded(&scene.place.operator("ben", &["node", "list"]));
         succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
         scene.place.operator_facts("ben", &[&["send", &file], words].concat())
     };

@@ -2,6 +2,7 @@
 
 mod plain;
 mod agreeing;
+mod weighing;
 mod watching;
 mod listing;
 mod agents;
@@ -9,6 +10,7 @@ mod people;
 mod lying;
 mod tree;
 mod attacked;
+mod alone;
 
 use std::process::{Command, Stdio};
 

@@ -47,6 +47,8 @@ impl Puppet {
         let request = SyncRequest {
             signers: 1,
             head: 0,
+            digest: None,
+            rivals: None,
             listed: 0,
             have: Vec::new(),
             waits_for,

@@ -158,7 +158,8 @@ struct Decided {
 struct Listed {
     name: String,
     head: u64,
-    pending: Option<waiting::Waiting>,
+    #[serde(flatten)]
+    pending: waiting::Left,
 }
 
 /// What a yes would be about, and who has said it before.
@@ -186,10 +187,10 @@ impl Approve {
         confirm(self.yes, &doing, asked.question)?;
         if let Some(cut) = &asked.cut {
             let made = session.list_waiting(&keys, cut).await.map_err(|why| failure(&doing, &why))?;
-            let pending = waiting::leave(common, &doing, &session.known, made.pending.as_ref())?;
+            let pending = waiting::leave(common, &doing, &session.known, &made)?;
             let listed = Listed { name: cut.name.to_string(), head: made.what, pending };
             show(common.json, &listed, || {
-                waiting::told(listed.pending.as_ref(), || format!("head {} lists `{}`", listed.head, listed.name))
+                waiting::told(listed.pending.waiting(), || format!("head {} lists `{}`", listed.head, listed.name))
             });
             return Ok(());
         }

@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 
 use crate::commands::terms::{check_free, write_new};
 use crate::home::{Common, failure};
-use crate::waiting::{Waiting, leave};
+use crate::waiting::{Left, Waiting, leave};
 use crate::words::confirm;
 
 #[derive(Debug, Subcommand)]
@@ -112,12 +112,13 @@ struct Told {
     #[serde(skip_serializing_if = "Option::is_none")]
     passphrase: Option<String>,
     expires_at: String,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Told {
     fn in_words(&self) -> String {
-        let when = self.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
+        let when = self.pending.waiting().map_or("", |_| ", once the others have signed and it was sent");
         let mut lines = vec![format!(
             "wrote `{}`: one machine joins with it as `{}` until {}{when}",
             self.file, self.name, self.expires_at
@@ -127,7 +128,7 @@ impl Told {
             lines.push("Send the file and the passphrase by different ways.".to_owned());
         }
         lines.push(format!("On the machine:\n\n  freehold-node join --bundle {}\n", self.file));
-        lines.extend(self.pending.as_ref().map(Waiting::in_words));
+        lines.extend(self.pending.waiting().map(Waiting::in_words));
         lines.join("\n")
     }
 }
@@ -173,7 +174,7 @@ async fn make(
 ) -> Result<Told, Failure> {
     let (mut session, keys) = common.signing_session(doing).await?;
     let made = session.create_invite(&keys, wish).await.map_err(|why| failure(doing, &why))?;
-    let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+    let pending = leave(common, doing, &session.known, &made)?;
     let (invite, code) = made.what;
     let text = JoinBundle { code, name: name.clone() }.encode();
     let sealed = sealed::seal(text.as_bytes(), BUNDLE, passphrase).map_err(|why| Failure::new(doing, &why))?;

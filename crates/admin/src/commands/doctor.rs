@@ -194,8 +194,9 @@ impl Examination {
                 if state.is_frozen() {
                     self.push(Finding::wrong(
                         "signers",
-                        "there are two successors of one signer set: nothing is issued",
-                        "operators must find out who signed the second: freehold audit",
+                        "two signer sets claim one place: nothing is issued",
+                        "find out who signed the second: freehold audit; then settle it with two of the recovery phrases: \
+                         freehold recover --signer NAME",
                     ));
                 }
                 state.head().map(|record| record.head.clone())

@@ -28,7 +28,7 @@ use reopen::Reopen;
 
 use crate::home::{Common, failure};
 use crate::rooting::open_roots;
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::words::{confirm, or_dash, table};
 
 #[derive(Debug, Subcommand)]
@@ -98,7 +98,8 @@ struct Added {
     grant: String,
     /// Trusted versions under which its keys have no certificate, since the root's key is not here.
     uncertified: Vec<String>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Add {
@@ -120,6 +121,7 @@ impl Add {
             return Err(Failure::failed(doing, format!("`{}` is there already", out.display()))
                 .hint("move it away, or choose another name: --out FILE"));
         }
+        foretell(common, &mut session, self.yes).await;
         confirm(self.yes, doing, "Make it a gateway?")?;
         let opened = open_roots(common, &mut session, self.roots, doing).await?;
         let absent: Vec<TrustLine> = opened.identity.absent.iter().chain(&opened.endpoint.absent).cloned().collect();
@@ -128,10 +130,10 @@ impl Add {
         }
         let made = session.add_gateway(&keys, (&checked, &wish), &opened).await.map_err(|why| failure(doing, &why))?;
         drop(opened);
+        let pending = leave(common, doing, &session.known, &made)?;
         let (mandate, grant) = made.what;
         let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
         file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let result = Added {
             gateway: mandate.gateway.to_string(),
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
@@ -146,7 +148,7 @@ impl Add {
                 result.grant, result.gateway
             );
             let done = || format!("`{}` has a mandate until {}", result.gateway, result.until);
-            format!("{}\n{take}", told(result.pending.as_ref(), done))
+            format!("{}\n{take}", told(result.pending.waiting(), done))
         });
         Ok(())
     }
@@ -300,7 +302,8 @@ struct Moved {
     head: u64,
     /// Nodes that have not said yet that they know.
     not_yet: Vec<String>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Move {
@@ -308,16 +311,16 @@ impl Move {
         let doing = format!("could not move to `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
         let made = session.move_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, &doing, &session.known, &made)?;
         let mut not_yet = Vec::new();
-        if pending.is_none() {
+        if pending.waiting().is_none() {
             let wait = if self.no_wait { Seconds(0) } else { self.wait };
             not_yet = watch(&mut session, (made.what, wait), common.json, &doing).await?;
         }
         let not_yet = not_yet.iter().map(ToString::to_string).collect();
         let result = Moved { gateway: self.node.to_string(), head: made.what, not_yet, pending };
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || {
+            told(result.pending.waiting(), || {
                 let known = if result.not_yet.is_empty() {
                     "every node knows".to_owned()
                 } else {
@@ -379,7 +382,8 @@ pub struct Remove {
 struct Removed {
     gateway: String,
     head: u64,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Remove {
@@ -403,12 +407,13 @@ impl Remove {
                 self.node
             );
         }
+        foretell(common, &mut session, self.yes).await;
         confirm(self.yes, &doing, "Remove it?")?;
         let made = session.remove_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, &doing, &session.known, &made)?;
         let result = Removed { gateway: self.node.to_string(), head: made.what, pending };
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || {
+            told(result.pending.waiting(), || {
                 format!("`{}` is no gateway any more (head {})", result.gateway, result.head)
             })
         });

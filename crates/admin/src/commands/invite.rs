@@ -22,7 +22,7 @@ use crate::commands::terms::{TermsArgs, warn_of_low};
 use crate::commands::waive::{Approve, Waivers};
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
-use crate::waiting::{self, Waiting, leave};
+use crate::waiting::{self, Left, Waiting, foretell, leave};
 use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
@@ -107,7 +107,8 @@ struct Created {
     handed: Handed,
     uses: serde_json::Value,
     expires_at: String,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Create {
@@ -133,7 +134,7 @@ impl Create {
             terms: wanted.terms,
         };
         let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, doing, &session.known, &made)?;
         let (invite, code) = made.what;
         let (gateways, code) = (code.gateways.clone(), code.encode());
         // If there is but one name to take, nobody need type it.
@@ -159,11 +160,11 @@ impl Create {
         }
         let names = who(&invite.names, &invite.hosts);
         let (id, uses, until) = (&created.id, invite.uses(), &created.expires_at);
-        let when = created.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
+        let when = created.pending.waiting().map_or("", |_| ", once the others have signed and it was sent");
         created.handed.tell(
             &format!("invite {id}: {uses} use(s), until {until}, names {names}"),
             &format!("On the machine that joins{when}"),
-            created.pending.as_ref().map(Waiting::in_words).as_deref(),
+            created.pending.waiting().map(Waiting::in_words).as_deref(),
         );
         Ok(())
     }
@@ -348,7 +349,8 @@ struct RevokedTold {
     id: String,
     revoked: bool,
     head: u64,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Revoke {
@@ -367,13 +369,14 @@ impl Revoke {
                 invite.joined.len()
             );
         }
+        foretell(common, &mut session, self.yes).await;
         confirm(self.yes, &doing, "Revoke it?")?;
         let made = session.revoke_invite(&keys, &invite).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, &doing, &session.known, &made)?;
         let head = made.what;
-        let result = RevokedTold { id: invite.id.to_string(), revoked: pending.is_none(), head, pending };
+        let result = RevokedTold { id: invite.id.to_string(), revoked: pending.waiting().is_none(), head, pending };
         show(common.json, &result, || {
-            waiting::told(result.pending.as_ref(), || format!("revoked invite {} (head {head})", invite.id))
+            waiting::told(result.pending.waiting(), || format!("revoked invite {} (head {head})", invite.id))
         });
         Ok(())
     }

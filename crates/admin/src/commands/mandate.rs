@@ -11,7 +11,7 @@ use operate::mandate::MandateWish;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
@@ -107,7 +107,8 @@ pub struct Change {
 #[derive(Serialize)]
 struct Changed {
     mandate: MandateTold,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Change {
@@ -123,11 +124,12 @@ impl Change {
         if !common.json {
             eprintln!("{}", in_words(&MandateTold::from(&next)));
         }
+        foretell(common, &mut session, self.yes).await;
         confirm(self.yes, &doing, "Sign it?")?;
         let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, &doing, &session.known, &made)?;
         let result = Changed { mandate: MandateTold::from(&made.what), pending };
-        show(common.json, &result, || told(result.pending.as_ref(), || "in force".to_owned()));
+        show(common.json, &result, || told(result.pending.waiting(), || "in force".to_owned()));
         Ok(())
     }
 }

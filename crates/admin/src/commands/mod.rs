@@ -22,6 +22,7 @@ pub mod unlock;
 pub mod token;
 pub mod org;
 pub mod landing;
+pub mod over;
 pub mod sign;
 pub mod send;
 pub mod suspend;

@@ -16,7 +16,7 @@ use crate::commands::invite::reused;
 use crate::commands::replace::{Replace, evidence};
 use crate::commands::user::people_on;
 use crate::home::{Common, failure};
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::watching::{self, Wait};
 use crate::words::{confirm, or_dash, table};
 
@@ -186,6 +186,9 @@ fn in_words(listed: &Listed) -> String {
         format!("labels     {}", list(node.labels.iter().map(ToString::to_string).collect())),
         format!("roles      {}", list(node.roles.iter().map(ToString::to_string).collect())),
     ];
+    if let Some(why) = &node.waits {
+        lines.insert(3, format!("waits      {why}; let it stay: freehold node approve {}", node.name));
+    }
     lines.extend(listed.report.iter().flat_map(reported));
     for suspension in &node.suspensions {
         let over = if clock::now() < suspension.until { "" } else { " (over)" };
@@ -224,7 +227,8 @@ struct RevokedTold {
     /// Nodes that have the revocation on their disk, by their own signed word, and those that have not said so.
     confirmed: Vec<NodeName>,
     waiting_for: Vec<NodeName>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Revoke {
@@ -247,17 +251,18 @@ impl Revoke {
                 eprintln!("  {person}");
             }
         }
+        foretell(common, &mut session, self.yes).await;
         confirm(self.yes, &doing, "Revoke it?")?;
         let made = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, &doing, &session.known, &made)?;
         let head = made.what;
-        let receipts = watching::receipts(&mut session, head, (pending.is_none(), &self.wait)).await;
+        let receipts = watching::receipts(&mut session, head, (pending.waiting().is_none(), &self.wait)).await;
         let receipts = receipts.map_err(|why| failure("it is revoked, but who knows it could not be read", &why))?;
         let Receipts { confirmed, waiting } = receipts.clone();
-        let (name, revoked) = (node.name.to_string(), pending.is_none());
+        let (name, revoked) = (node.name.to_string(), pending.waiting().is_none());
         let result = RevokedTold { name, revoked, head, confirmed, waiting_for: waiting, pending };
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || {
+            told(result.pending.waiting(), || {
                 format!("revoked `{}` (head {head})\n{}", node.name, receipts.in_words(head))
             })
         });

@@ -19,7 +19,7 @@ use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::planning;
 use crate::tree;
-use crate::waiting::{self, Waiting, leave, leave_more};
+use crate::waiting::{self, Left, Waiting, foretell, leave, leave_more};
 use crate::watching::{self, Fates, NodeTold};
 use crate::words::confirm;
 
@@ -82,6 +82,7 @@ impl Publish {
             return write_tree(common, &mut session, to).await;
         }
         prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
+        foretell(common, &mut session, self.how.yes).await;
         confirm(self.how.yes, doing, "Publish it?")?;
         let draft = FleetDraft {
             planned_on: prepared.root_before(),
@@ -94,11 +95,11 @@ impl Publish {
         staged.map_err(|why| failure(doing, &why))?;
         let made =
             session.publish_fleet(&keys, &prepared.compiled, &draft).await.map_err(|why| failure(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, doing, &session.known, &made)?;
         let opened = session.open_patterns(&keys, &prepared.patterns).await;
         let opened = opened.map_err(|why| failure("it is published, but its patterns are not open", &why))?;
         let patterns = leave_more(common, doing, &session.known, &opened)?;
-        let sent = pending.is_none();
+        let sent = pending.waiting().is_none();
         let outcome = Outcome { doing, head: made.what, pending, patterns, prepared, how: self.how };
         let to = self.to.filter(|_| sent);
         if let Some(to) = &to {
@@ -148,7 +149,7 @@ async fn store_tree(session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Fai
 pub struct Outcome<'a> {
     pub doing: &'a str,
     pub head: Head,
-    pub pending: Option<Waiting>,
+    pub pending: Left,
     /// Patterns that other operators must sign, too.
     pub patterns: Vec<Waiting>,
     pub prepared: Prepared,
@@ -171,7 +172,8 @@ struct Told {
     warnings: Vec<operate::publish::shortening::Warning>,
     /// What each node has made of it; empty if nobody watched.
     nodes: Vec<NodeTold>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pending_patterns: Vec<Waiting>,
 }
@@ -180,7 +182,7 @@ struct Told {
 pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Outcome<'_>) -> Result<(), Failure> {
     let Outcome { doing, head, pending, patterns, prepared, how } = outcome;
     let served = matches!(session.desk(), AnyDesk::Remote(_));
-    let watched = pending.is_none() && !how.no_wait && served;
+    let watched = pending.waiting().is_none() && !how.no_wait && served;
     let mut fates = Fates::new();
     if watched {
         if !common.json {
@@ -195,7 +197,7 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
     let text = |hash: Option<&identity::head::GitHash>| hash.map(ToString::to_string);
     let told = Told {
         head: head.version,
-        published: pending.is_none(),
+        published: pending.waiting().is_none(),
         root: prepared.compiled.root.to_string(),
         commit: text(fleet.and_then(|fleet| fleet.commit.as_ref())),
         tree: text(fleet.and_then(|fleet| fleet.tree.as_ref())),
@@ -211,7 +213,7 @@ pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Ou
     show(common.json, &told, || {
         let more: Vec<_> = told.pending_patterns.iter().map(Waiting::in_words).collect();
         more.iter().fold(String::new(), |all, words| all + "\n" + words)
-            + &waiting::told(told.pending.as_ref(), || {
+            + &waiting::told(told.pending.waiting(), || {
                 let how = match (watched, served) {
                     (true, _) => watching::counts(&fates),
                     (false, true) => "not watched; see what nodes make of it: freehold node list".to_owned(),

@@ -17,7 +17,10 @@ use operate::card::{self, Card};
 use operate::folder::OperatorFolder;
 use operate::recover;
 use operate::signers::Change;
+use org::ledger::signers::Stance;
+use org::ledger::step::Step;
 use serde::Serialize;
+use wire::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
 use zeroize::Zeroizing;
 
@@ -25,7 +28,7 @@ use crate::commands::signer::find_or_make_key;
 use crate::found::recovery;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -34,6 +37,8 @@ use crate::words::confirm;
   freehold recover                                    after the delay: the new signer takes over
   freehold recover --wait                             begins or goes on, and waits for the moment
   freehold recover --cancel                           current signers who are not lost stop it
+
+Where two signer sets claim one place, the same command settles it for everybody, after the delay: neither signs any more.
 
 From the moment it begins, every machine and every operator that hears of it shouts, and counts the delay for itself.
 It can be stopped until then by the signers whom it would replace.")]
@@ -85,7 +90,8 @@ struct Told {
     /// Machines that the lost signers let in, and that the first head of the new ones lists.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     taken_over: Vec<String>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Recover {
@@ -109,7 +115,7 @@ impl Recover {
         drop(desk);
         if clock::now() < due_at {
             if !self.wait {
-                tell_waiting(common, &set, due_at);
+                tell_waiting(common, (&recovery, &set), due_at);
                 return Ok(());
             }
             wait_until(common, due_at).await;
@@ -154,7 +160,8 @@ impl Recover {
         let name = self.signer.clone().ok_or_else(|| {
             Failure::usage(doing, "the new signer needs a name").hint("freehold recover --signer NAME")
         })?;
-        let taken = known.signer_sets().iter().any(|set| set.quorum.key_of(&name).is_some());
+        let sets = known.signer_sets().into_iter().chain(known.rivals(clock::now()));
+        let taken = sets.into_iter().any(|set| set.quorum.key_of(&name).is_some());
         if taken {
             return Err(Failure::refused(
                 doing,
@@ -164,9 +171,7 @@ impl Recover {
         }
         let phrases = self.phrases(known, doing)?;
         if !common.json {
-            let delay = known.founding.record.recovery_delay;
-            eprintln!("The signers of `{}` are to be replaced by: {}", known.founding.record.name, self.names(&name));
-            eprintln!("Every machine and operator is told. It takes effect in {delay}, unless the signers stop it.");
+            foretell_begin(known, &self.names(&name));
         }
         confirm(self.yes, doing, "Begin?")?;
         let key = find_or_make_key(common, (folder, known), &name, self.unprotected, doing)?;
@@ -178,9 +183,8 @@ impl Recover {
         if let Some(noticed) = noticed {
             folder.save_known(&noticed).map_err(|why| Failure::new(doing, &why))?;
         }
-        let set = known.signers.succeed(&recovery, &known.founding.record.recovery);
-        let (set, _) = set.map_err(|why| Failure::new(doing, &why))?;
-        Ok((recovery, set))
+        let step = Step::read(known.org(), &recovery).map_err(|why| Failure::new(doing, &why))?;
+        Ok((recovery, step.to))
     }
 
     fn names(&self, name: &SignerName) -> String {
@@ -229,9 +233,9 @@ impl Recover {
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
         let made = session.finish_recovery(&keys, recovery).await.map_err(|why| failure(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, doing, &session.known, &made)?;
         let result = Told {
-            state: if pending.is_some() { "pending" } else { "done" },
+            state: if pending.waiting().is_some() { "pending" } else { "done" },
             due_at: None,
             signers: names_of(set),
             threshold: set.quorum.threshold(),
@@ -240,7 +244,7 @@ impl Recover {
             pending,
         };
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || {
+            told(result.pending.waiting(), || {
                 let (names, version) = (result.signers.join(", "), set.version);
                 let done =
                     format!("recovered: {names} sign from now on (signer set {version}, head {})", made.what.head);
@@ -258,14 +262,29 @@ impl Recover {
     }
 }
 
+/// What it would do, and to whom.
+fn foretell_begin(known: &Known, names: &str) {
+    let (org, delay) = (&known.founding.record.name, known.founding.record.recovery_delay);
+    if let Some(freeze) = Freeze::of(known, clock::now()) {
+        eprintln!("Two signer sets of `{org}` claim one place: {}.", freeze.rivals.join(" | "));
+        eprintln!("Once this takes effect neither of them signs any more: {names} will.");
+        eprintln!("Every machine and operator is told. It ends this for everybody in {delay}.");
+        return;
+    }
+    eprintln!("The signers of `{org}` are to be replaced by: {names}");
+    eprintln!("Every machine and operator is told. It takes effect in {delay}, unless the signers stop it.");
+}
+
 /// A card may be old: the recovery names the newest head and follows the newest signers that the gateway shows.
 async fn learn(desk: &AnyDesk, (folder, known): (&OperatorFolder, Known), doing: &str) -> Result<Known, Failure> {
     let newest = match desk.newest(&known).await {
         // What waits here is what is being finished.
         Err(BadKnowledge::RecoveryWaits { .. }) => return Ok(known),
+        // This is what it is for.
+        Err(why @ BadKnowledge::Frozen { .. }) => known.heed(&why, clock::now()).unwrap_or_else(|| known.clone()),
         newest => newest.map_err(|why| Failure::new(doing, &why))?,
     };
-    if newest.head.digest != known.head.digest {
+    if newest.says_more_than(&known) {
         folder.save_known(&newest).map_err(|why| Failure::new(doing, &why))?;
     }
     Ok(newest)
@@ -279,13 +298,22 @@ fn names_of(set: &SignerSet) -> Vec<String> {
 fn own_recovery(folder: &OperatorFolder, known: &Known) -> Option<(Envelope, SignerSet)> {
     let here = folder.signers_here();
     known.recoveries().find_map(|seen| {
-        let (set, _) = known.signers.succeed(&seen.step, &known.founding.record.recovery).ok()?;
+        let set = match known.stance_of(seen.step.digest(), clock::now()) {
+            Stance::Taken | Stance::Waits { .. } => known.step(seen.step.digest())?.to.clone(),
+            Stance::NotTaken => return None,
+        };
         let own = set.quorum.signers().iter().any(|signer| here.contains(&signer.name));
         own.then_some((seen.step, set))
     })
 }
 
-fn tell_waiting(common: &Common, set: &SignerSet, due_at: Timestamp) {
+fn tell_waiting(common: &Common, (recovery, set): (&Envelope, &SignerSet), due_at: Timestamp) {
+    let settles = Step::read(set.org, recovery).is_ok_and(|step| step.settles);
+    let meanwhile = if settles {
+        "Until then no new head is followed."
+    } else {
+        "Until then the signers of now can stop it: freehold recover --cancel"
+    };
     let result = Told {
         state: "waiting",
         due_at: Some(due_at.to_string()),
@@ -293,11 +321,11 @@ fn tell_waiting(common: &Common, set: &SignerSet, due_at: Timestamp) {
         threshold: set.quorum.threshold(),
         head: None,
         taken_over: Vec::new(),
-        pending: None,
+        pending: Left::default(),
     };
     show(common.json, &result, || {
         format!(
-            "the recovery has begun: {} take over at {due_at}.\nRun `freehold recover` again then. Until then the signers of now can stop it: freehold recover --cancel",
+            "the recovery has begun: {} take over at {due_at}.\nRun `freehold recover` again then. {meanwhile}",
             result.signers.join(", ")
         )
     });
@@ -328,11 +356,12 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
     if session.alarms().is_empty() {
         return Err(Failure::refused(doing, "no recovery waits"));
     }
+    foretell(common, &mut session, yes).await;
     confirm(yes, doing, "Stop it? The signers stay as they are.")?;
     let made = session.change_signers(&keys, &Change::Keep, None).await.map_err(|why| failure(doing, &why))?;
-    let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+    let pending = leave(common, doing, &session.known, &made)?;
     let result = Told {
-        state: if pending.is_some() { "pending" } else { "cancelled" },
+        state: if pending.waiting().is_some() { "pending" } else { "cancelled" },
         due_at: None,
         signers: made.what.signers().iter().map(|signer| signer.name.to_string()).collect(),
         threshold: made.what.threshold(),
@@ -341,7 +370,7 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
         pending,
     };
     show(common.json, &result, || {
-        told(result.pending.as_ref(), || {
+        told(result.pending.waiting(), || {
             "stopped: the signers stay. If you did not begin it, somebody has two recovery phrases: the org should get new ones"
                 .to_owned()
         })

@@ -6,7 +6,7 @@ use operate::timely::Reliance;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, leave, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -23,7 +23,8 @@ struct Refreshed {
     head: u64,
     fresh_until: String,
     mandates_until: Vec<String>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Refresh {
@@ -34,7 +35,7 @@ impl Refresh {
             session.reliance = Reliance::Resets;
         }
         let made = session.refresh(&keys).await.map_err(|why| failure(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, doing, &session.known, &made)?;
         let head = made.what;
         let refreshed = Refreshed {
             head: head.version,
@@ -43,7 +44,7 @@ impl Refresh {
             pending,
         };
         show(common.json, &refreshed, || {
-            told(refreshed.pending.as_ref(), || {
+            told(refreshed.pending.waiting(), || {
                 format!("head {} is fresh until {}", refreshed.head, refreshed.fresh_until)
             })
         });

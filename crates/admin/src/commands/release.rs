@@ -14,7 +14,7 @@ use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::waiting::{self, Waiting, leave};
+use crate::waiting::{self, Left, leave};
 use crate::words::table;
 
 #[derive(Debug, Subcommand)]
@@ -60,7 +60,8 @@ pub struct Add {
 #[derive(Serialize)]
 struct Added {
     release: ReleaseTold,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 #[derive(Serialize)]
@@ -115,11 +116,11 @@ impl Add {
         let made = session.publish_release(&keys, &programs, |sent| bar.show(sent)).await;
         bar.end();
         let made = made.map_err(|why| failure(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
-        let release = ReleaseTold::of(&made.what, None, pending.is_none());
+        let pending = leave(common, doing, &session.known, &made)?;
+        let release = ReleaseTold::of(&made.what, None, pending.waiting().is_none());
         let told = Added { release, pending };
         show(common.json, &told, || {
-            waiting::told(told.pending.as_ref(), || {
+            waiting::told(told.pending.waiting(), || {
                 format!("{}\n\nThe lines of new invites install these: freehold invite create", told.release.in_words())
             })
         });

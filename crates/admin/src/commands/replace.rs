@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
-use crate::waiting::{Waiting, leave, leave_beside};
+use crate::waiting::{Left, Waiting, leave, leave_beside};
 use crate::words::{confirm, or_dash};
 
 #[derive(Debug, Args)]
@@ -69,8 +69,8 @@ impl Replace {
         let (invite, revocation) = (&replaced.invite, replaced.head.as_ref());
         let known = &session.known;
         // The invite's file has the given name, and the revocation's one of its own beside it.
-        let for_invite = leave(common, &doing, known, invite.pending.as_ref())?;
-        let for_revocation = leave_beside(common, &doing, known, revocation.and_then(|made| made.pending.as_ref()))?;
+        let for_invite = leave(common, &doing, known, invite)?;
+        let for_revocation = leave_beside(common, &doing, known, revocation)?;
         let (gateways, code) = (replaced.code.gateways.clone(), replaced.code.encode());
         let name = Some(node.name.as_str());
         let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
@@ -81,7 +81,7 @@ impl Replace {
             handed: self.handing.hand(&line, &doing)?,
             code: code.to_string(),
             expires_at: invite.what.expires_at,
-            pending: [for_invite, for_revocation].into_iter().flatten().collect(),
+            pending: [for_invite, for_revocation].into_iter().filter_map(Left::into_waiting).collect(),
         };
         told.tell(common.json);
         Ok(())

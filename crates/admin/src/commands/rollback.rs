@@ -6,7 +6,7 @@ use node::report::{Failure, show};
 use crate::commands::publish::{How, Outcome, finish};
 use crate::home::{Common, failure};
 use crate::planning;
-use crate::waiting::leave;
+use crate::waiting::{foretell, leave};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -48,12 +48,13 @@ impl Rollback {
             eprintln!("{}", planning::in_words(&session, &prepared));
         }
         prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
+        foretell(common, &mut session, self.how.yes).await;
         confirm(self.how.yes, doing, "Go back to it?")?;
         let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
         staged.map_err(|why| failure(doing, &why))?;
         let made = session.roll_back(&keys, (&prepared.compiled, &to), prepared.root_before()).await;
         let made = made.map_err(|why| failure(doing, &why))?;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, doing, &session.known, &made)?;
         finish(
             common,
             &mut session,

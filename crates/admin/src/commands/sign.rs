@@ -1,6 +1,6 @@
 //! `freehold sign FILE`: says what it would do, then adds this operator's signature.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ground::clock;
@@ -8,9 +8,12 @@ use node::report::{Failure, show};
 use operate::describe;
 use operate::folder::OperatorFolder;
 use operate::pending::{BadPending, Pending};
+use operate::roll::Roll;
 use operate::timely;
+use operate::weigh::{Weighed, weigh};
 use serde::Serialize;
 
+use crate::commands::over;
 use crate::home::{Common, failure};
 use crate::waiting::NeedTold;
 use crate::words::confirm;
@@ -19,32 +22,60 @@ use crate::words::confirm;
 #[command(after_help = "Examples:
   freehold sign harbor-invite-5f0c2a91.pending          shows what it is, asks, signs
   freehold sign --show harbor-head-77ab01cd.pending     only shows it
+  freehold sign --over                                  after `freehold signer ...`: invites that were made before go on
 
-What is shown is read from the bytes that are signed, never from what somebody wrote beside them. Nothing is sent;
-no gateway is asked.")]
+What is shown is read from the bytes that are signed, never from what somebody wrote beside them. Whom a head lists is held
+against this home's own copy of the ledger; where that says otherwise, nothing is signed. Nothing is sent; no gateway is
+asked.")]
 pub struct Sign {
     /// What waits for signatures
-    file: PathBuf,
+    #[arg(required_unless_present = "over")]
+    file: Option<PathBuf>,
+    /// Sign anew what ended when the signers changed: invites and waivers that are still open
+    #[arg(long, conflicts_with_all = ["file", "show", "anyway"])]
+    over: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, Args)]
+struct How {
     /// Only show what it is
     #[arg(long)]
     show: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    /// Sign although this home's copy of the ledger says otherwise
+    #[arg(long)]
+    anyway: bool,
 }
 
 #[derive(Serialize)]
 struct Told {
     file: String,
     does: Vec<String>,
+    #[serde(flatten)]
+    roll: Roll,
+    /// Where it says otherwise than this home's copy of the ledger.
+    contradicts: Vec<String>,
+    /// Why it was not held against that copy, if it was not.
+    not_compared: Option<&'static str>,
     signed_now: Vec<String>,
     needs: Vec<NeedTold>,
     complete: bool,
 }
 
 impl Sign {
-    pub fn run(self, common: &Common) -> Result<(), Failure> {
-        let doing = format!("could not sign `{}`", self.file.display());
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match &self.file {
+            Some(file) => self.sign(common, file),
+            None => Box::pin(over::run(common, self.how.yes)).await,
+        }
+    }
+
+    fn sign(&self, common: &Common, file: &Path) -> Result<(), Failure> {
+        let doing = format!("could not sign `{}`", file.display());
         let failed = |why: BadPending| {
             let hint = match &why {
                 BadPending::Head(_) | BadPending::Signers(_) => {
@@ -56,22 +87,22 @@ impl Sign {
             };
             failure(&doing, &why.into()).hint(hint)
         };
-        let mut pending = Pending::read(&self.file).map_err(failed)?;
+        let mut pending = Pending::read(file).map_err(failed)?;
         let org = common.org(&doing)?;
         let folder = OperatorFolder::at(&common.home(), &org);
         let known = folder.known().map_err(|why| Failure::new(&doing, &why))?;
         let quorums = pending.quorums(&known).map_err(failed)?;
         let does = describe::in_words(&known, &pending.handed).map_err(|why| failed(why.into()))?;
+        let weighed = weigh(&folder, &known, &pending).map_err(failed)?;
         let mut signed_now = Vec::new();
-        if !common.json || self.show {
-            tell(common, &pending, &does);
-        }
-        if !self.show {
+        tell(common, &pending, &does, &weighed);
+        if !self.how.show {
+            check(&doing, &weighed, self.how.anyway)?;
             if !common.trust_clock {
                 timely::check_dates(known.org(), &pending.handed, clock::now())
                     .map_err(|why| failure(&doing, &why.into()))?;
             }
-            confirm(self.yes, &doing, "Sign it?")?;
+            confirm(self.how.yes, &doing, "Sign it?")?;
             let keys = common.keys_for(&folder, &quorums, &doing)?;
             let fresh = pending.sign(&known, &keys).map_err(failed)?;
             signed_now = fresh.iter().map(ToString::to_string).collect();
@@ -79,24 +110,47 @@ impl Sign {
                 let why = "everybody whose key is here has signed it already, or is not among those who must";
                 return Err(Failure::refused(&doing, why).hint("see who is missing: freehold sign --show FILE"));
             }
-            pending.save(&self.file).map_err(failed)?;
+            pending.save(file).map_err(failed)?;
         }
         let needs = pending.needs(&known).map_err(failed)?;
         let complete = needs.iter().all(operate::pending::Need::is_met);
         let needs: Vec<NeedTold> = needs.iter().map(NeedTold::from).collect();
-        let told = Told { file: self.file.display().to_string(), does, signed_now, needs, complete };
+        let Weighed { roll, contradictions, unseen: not_compared } = weighed;
+        let contradicts = contradictions.iter().map(ToString::to_string).collect();
+        let file = file.display().to_string();
+        let told = Told { file, does, roll, contradicts, not_compared, signed_now, needs, complete };
         show(common.json, &told, || in_words(&told));
         Ok(())
     }
 }
 
-fn tell(common: &Common, pending: &Pending, does: &[String]) {
+fn tell(common: &Common, pending: &Pending, does: &[String], weighed: &Weighed) {
     if common.json {
         return;
     }
     eprintln!("`{}`, made at {}:", pending.org, pending.made_at);
-    for line in does {
+    for line in does.iter().chain(&weighed.roll.in_words()) {
         eprintln!("  {line}");
+    }
+    for contradiction in &weighed.contradictions {
+        eprintln!("  NOT AS THIS HOME KNOWS IT: {contradiction}");
+    }
+    if let Some(why) = weighed.unseen {
+        eprintln!("  NOT COMPARED with what this home knows of machines: {why}");
+    }
+}
+
+/// A home signs only what its own fold says, unless a person says otherwise.
+fn check(doing: &str, weighed: &Weighed, anyway: bool) -> Result<(), Failure> {
+    match weighed.contradictions.as_slice() {
+        [first, rest @ ..] if !anyway => {
+            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
+            Err(Failure::refused(doing, format!("{first}{more}")).hint(
+                "this home may not have heard of it yet: freehold node list, then sign again; if it still says so, ask \
+                 whoever made it; if you looked and it is right: --anyway",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -9,10 +9,12 @@ use ground::random;
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::SignerName;
 use node::report::{Failure, show};
+use operate::adoption::bounded;
 use operate::card::{self, Card};
 use operate::describe::quorum_changes;
 use operate::folder::{Memory, OperatorFolder};
 use operate::keys;
+use operate::over::Ending;
 use operate::signers::{Change, changed};
 use operate::token;
 use operate::token::uri::TokenUri;
@@ -20,7 +22,7 @@ use serde::Serialize;
 use wire::known::Known;
 
 use crate::home::{Common, failure};
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
@@ -323,7 +325,8 @@ impl Add {
   freehold signer replace ann ann-2025                      a new key in this home, in place of ann's
   freehold signer replace ann ben --key ed25519:...
 
-A name stands for one key for ever, so the new key has a name of its own. Invites that only the old key signed die.")]
+A name stands for one key for ever, so the new key has a name of its own. Invites that only the old key signed
+end, unless they are carried over: freehold sign --over.")]
 pub struct Replace {
     /// The signer who goes
     old: SignerName,
@@ -381,25 +384,41 @@ struct Changed {
     version: u64,
     threshold: usize,
     signers: Vec<String>,
-    pending: Option<Waiting>,
+    /// What ends with it, unless it is carried over.
+    ends: Vec<Ending>,
+    #[serde(flatten)]
+    pending: Left,
+}
+
+fn tell_ends(ends: &[Ending]) {
+    let lines = bounded(ends.iter().map(Ending::in_words).collect());
+    if !lines.is_empty() {
+        eprintln!("these end with it; carry them over then: freehold sign --over");
+        for line in lines {
+            eprintln!("  {line}");
+        }
+    }
 }
 
 async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) -> Result<(), Failure> {
     let (mut session, keys) = common.signing_session_with_all(doing).await?;
     let now = session.known.signers.clone();
     let next = changed(&now.quorum, change, terms.threshold).map_err(|why| failure(doing, &why))?;
+    let ends = session.ends_with(&next).await.map_err(|why| failure(doing, &why))?;
     if !common.json {
         for line in quorum_changes(&now.quorum, &next) {
             eprintln!("{line}");
         }
+        tell_ends(&ends);
     }
+    foretell(common, &mut session, terms.yes).await;
     confirm(terms.yes, doing, "Sign the new set?")?;
     let made = session.change_signers(&keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
-    let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
+    let pending = leave(common, doing, &session.known, &made)?;
     let signers = made.what.signers().iter().map(|signer| signer.name.to_string()).collect();
-    let result = Changed { version: now.version + 1, threshold: made.what.threshold(), signers, pending };
+    let result = Changed { version: now.version + 1, threshold: made.what.threshold(), signers, ends, pending };
     show(common.json, &result, || {
-        told(result.pending.as_ref(), || {
+        told(result.pending.waiting(), || {
             let (k, n) = (result.threshold, result.signers.len());
             format!("signer set {} is in force: {k} of {n} must agree: {}", result.version, result.signers.join(", "))
         })

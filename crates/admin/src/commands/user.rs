@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::commands::check::known;
 use crate::home::{Common, failure};
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, Waiting, foretell, leave, told};
 use crate::watching::{self, Wait};
 use crate::words::confirm;
 
@@ -65,7 +65,8 @@ struct Added {
     yaml: String,
     /// Nothing if the machine is a member already.
     invite: Option<InviteTold>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 #[derive(Serialize)]
@@ -94,7 +95,7 @@ impl Add {
         let is_member = nodes.iter().any(|node| node.name == self.machine && node.state != Standing::Revoked);
         let declared = fleet.as_ref().is_some_and(|fleet| covers(fleet, &self.machine));
         let yaml = yaml(&self.name, (&self.machine, declared), &self.roles);
-        let (mut invite, mut pending) = (None, None);
+        let (mut invite, mut pending) = (None, Left::default());
         if !is_member {
             let only: NameGlob =
                 self.machine.as_str().parse().map_err(|_| Failure::usage(&doing, "not a node's name"))?;
@@ -114,7 +115,7 @@ impl Add {
                 approvers: 1,
             };
             let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(&doing, &why))?;
-            pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+            pending = leave(common, &doing, &session.known, &made)?;
             let (signed, code) = made.what;
             let (gateways, code) = (code.gateways.clone(), code.encode());
             let name = Some(self.machine.as_str());
@@ -178,11 +179,11 @@ fn in_words(added: &Added, machine: &NodeName) -> String {
     parts.push(match &added.invite {
         None => format!("`{machine}` is a member already: it needs no invite."),
         Some(InviteTold { expires_at, line, .. }) => {
-            let when = added.pending.as_ref().map_or("", |_| ", once the others have signed and it was sent");
+            let when = added.pending.waiting().map_or("", |_| ", once the others have signed and it was sent");
             format!("On `{machine}`, until {expires_at}{when}:\n\n  {line}\n")
         }
     });
-    parts.extend(added.pending.as_ref().map(Waiting::in_words));
+    parts.extend(added.pending.waiting().map(Waiting::in_words));
     parts.join("\n")
 }
 
@@ -209,7 +210,8 @@ struct RevokedTold {
     head: u64,
     confirmed: Vec<String>,
     waiting_for: Vec<String>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Revoke {
@@ -232,23 +234,24 @@ impl Revoke {
             eprintln!("  NOT revoked: the machines that she uses. They stay members: freehold node revoke NAME");
             eprintln!("  NOT changed: the fleet. Take her out of it, and publish.");
         }
+        foretell(common, &mut session, self.yes).await;
         confirm(self.yes, &doing, "Revoke her?")?;
         let made = session.revoke_principal(&keys, &principal).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, &doing, &session.known, &made)?;
         let head = made.what;
-        let receipts = watching::receipts(&mut session, head, (pending.is_none(), &self.wait)).await;
+        let receipts = watching::receipts(&mut session, head, (pending.waiting().is_none(), &self.wait)).await;
         let receipts = receipts.map_err(|why| failure("it is revoked, but who knows it could not be read", &why))?;
         let names = |names: &[NodeName]| names.iter().map(ToString::to_string).collect();
         let result = RevokedTold {
             principal: principal.to_string(),
-            revoked: pending.is_none(),
+            revoked: pending.waiting().is_none(),
             head,
             confirmed: names(&receipts.confirmed),
             waiting_for: names(&receipts.waiting),
             pending,
         };
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || {
+            told(result.pending.waiting(), || {
                 format!("revoked `{principal}` (head {head})\n{}", receipts.in_words(head))
             })
         });

@@ -1,15 +1,10 @@
-//! What a home does with its own copy of the ledger: it looks at it when no gateway answers, and hands over what one lacks.
+//! What a home does with its own copy of the ledger: it looks at it when no gateway answers.
 
-use identity::bundle::{Endpoint, Roots};
 use identity::principal::OrgName;
 use node::report::Failure;
 use operate::alone::HomeDesk;
 use operate::folder::OperatorFolder;
-use operate::keys::Named;
-use operate::remote::RemoteDesk;
 use operate::session::Session;
-use wire::connect::Gateway as Peer;
-use wire::known::Known;
 
 use super::{Common, failure};
 use crate::local::AnyDesk;
@@ -36,16 +31,4 @@ impl Common {
         let session = Session::begin(folder, AnyDesk::Home(Box::new(desk))).await;
         Some(session.map_err(|why| failure(doing, &why)))
     }
-}
-
-/// Hands a gateway what it lacks and this home has. True if it has everything then.
-pub(super) async fn hand_over(
-    folder: &OperatorFolder,
-    (doors, roots): (&[Peer], &Roots<Endpoint>),
-    (known, keys): (&Known, &[Named]),
-) -> bool {
-    let before = (known.clone(), None);
-    let desk = Box::pin(RemoteDesk::connect(doors.to_vec(), roots.clone(), before, true, keys.to_vec())).await;
-    let Ok(desk) = desk else { return false };
-    Box::pin(Session::begin(folder.clone(), desk)).await.is_ok()
 }

@@ -1,12 +1,15 @@
 //! An operator's failure as it is shown: the exit code, and what to do about it.
 
 use ledger::replicate::NotTaken;
-use node::report::{Exit, Failure};
+use node::report::{Exit, Failure, PARTED};
 use operate::desk::DeskError;
 use operate::replica::ReplicaError;
 use operate::session::OperateError;
 use operate::timely::ClockDoubt;
+use org::ledger::draft::NotDrafted;
 use wire::connect::CallError;
+use wire::freeze::WAY_OUT;
+use wire::known::BadKnowledge;
 
 use super::BEHIND;
 use crate::words::see;
@@ -18,6 +21,10 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
             Failure::new(doing, refusal)
         }
         OperateError::Desk(DeskError::Call(call)) => Failure::new(doing, call),
+        OperateError::Knowledge(BadKnowledge::Frozen { .. }) | OperateError::NotDrafted(NotDrafted::Frozen(_)) => {
+            Failure::new(doing, why).exit(Exit::Refused).hint(WAY_OUT)
+        }
+        OperateError::Knowledge(BadKnowledge::Parted) => Failure::new(doing, why).exit(Exit::Refused).hint(PARTED),
         OperateError::LedgerBehind
         | OperateError::Knowledge(_)
         | OperateError::NotAsTold { .. }
@@ -40,7 +47,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         OperateError::Clock(_) => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("nothing was signed: set the clock that is wrong; if this one is right, add --trust-clock"),
-        OperateError::Desk(DeskError::NoGateway) => Failure::new(doing, why)
+        OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => Failure::new(doing, why)
             .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
         OperateError::Replica(ReplicaError::Ledger(full) | ReplicaError::NotTaken(NotTaken::Ledger(full)))
             if full.is_full() =>

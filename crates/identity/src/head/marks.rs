@@ -98,6 +98,10 @@ impl KeyLines {
         self.0.keeps(&older.0, made_at)
     }
 
+    pub(super) fn not_in(&self, older: &Self) -> Self {
+        Self(self.0.not_in(&older.0))
+    }
+
     pub fn absorb(&mut self, other: &Self) {
         self.0.absorb(&other.0);
     }

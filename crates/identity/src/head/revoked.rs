@@ -57,6 +57,19 @@ impl Revocations {
             && other.voices.beyond(&self.voices).next().is_none()
     }
 
+    /// Lines that `older` does not have, or not as long.
+    #[must_use]
+    pub fn beyond(&self, older: &Self) -> Self {
+        Self {
+            node_keys: self.node_keys.not_in(&older.node_keys),
+            issuing_keys: self.issuing_keys.not_in(&older.issuing_keys),
+            serials: self.serials.not_in(&older.serials),
+            principals: self.principals.not_in(&older.principals),
+            invites: self.invites.not_in(&older.invites),
+            voices: self.voices.not_in(&older.voices),
+        }
+    }
+
     pub fn absorb(&mut self, other: &Self) {
         self.node_keys.absorb(&other.node_keys);
         self.issuing_keys.absorb(&other.issuing_keys);
@@ -162,6 +175,13 @@ impl<K: Ord> Lines<K> {
 }
 
 impl<K: Ord + Clone> Lines<K> {
+    /// What `older` does not say, or not as long.
+    pub(super) fn not_in(&self, older: &Self) -> Self {
+        let said = |what: &K, end: Option<Timestamp>| older.0.get(what).is_some_and(|it| later(*it, end) == *it);
+        let more = self.0.iter().filter(|(what, end)| !said(what, **end));
+        Self(more.map(|(what, end)| (what.clone(), *end)).collect())
+    }
+
     pub fn absorb(&mut self, other: &Self) {
         for (what, end) in &other.0 {
             let end = self.0.get(what).map_or(*end, |own| later(*own, *end));

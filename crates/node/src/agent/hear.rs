@@ -45,6 +45,7 @@ impl Agent {
             listed: self.listed,
             have: self.engine.have(),
             waits_for: trial.map(|trial| trial.digest),
+            rivals: line.rivals,
             suspended: line.suspended,
             wait,
             report,
@@ -56,11 +57,11 @@ impl Agent {
         let silent = heard.known.head.digest == line.known.head.digest && known_so(heard.known.head.head.version);
         self.quiet = silent && wait > Seconds(0) && began.elapsed() < Duration::from_secs(1);
         self.told = Some(told);
-        // Other signers may count from the beginning.
-        if heard.known.signers.version != line.known.signers.version {
+        // Other signers may count from the beginning, and two heads may stand at one place.
+        if heard.known.head.digest != line.known.head.digest {
             self.listed = 0;
         }
-        (line.known, line.suspended) = (heard.known, heard.suspended);
+        (line.known, line.rivals, line.suspended) = (heard.known, heard.rivals, heard.suspended);
         if let Some(under) = under {
             let fresh = line.under == Some(under);
             self.note(|engine| engine.reached(under, fresh, now));

@@ -230,7 +230,8 @@ struct Line {
     under: Option<Digest>,
     /// The gateway that came first then.
     first: Option<NodeName>,
-    /// The mark of the suspensions that were known then, or that the gateway has told of since.
+    /// The marks of the heads beside that one, and of the suspensions, that were known then, or that the gateway has told of since.
+    rivals: Option<Digest>,
     suspended: Option<Digest>,
 }
 
@@ -410,8 +411,8 @@ impl Agent {
                 let first = self.first.clone();
                 self.remember_good(gateway.address().clone());
                 self.learn(&known);
-                let suspended = suspensions::mark(&self.scope);
-                Ok(Line { gateway, known, under: self.engine.obeyed(), first, suspended })
+                let (rivals, suspended) = (known.mark(), suspensions::mark(&self.scope));
+                Ok(Line { gateway, known, under: self.engine.obeyed(), first, rivals, suspended })
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What went wrong, in words: for people, for reports, for logs.
 
-use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use wire::connect::CallError;
+use wire::freeze::{self, Freeze};
 use wire::known::{BadKnowledge, Known};
 
 use crate::ask::call::AskError;
@@ -26,21 +26,13 @@ pub fn is_lie(why: &AskError) -> bool {
 
 /// What a person should look at, although the machine works.
 pub fn trouble(known: &Known, now: Timestamp) -> Option<String> {
-    let recovery = known.alarms().into_iter().map(|(set, due_at)| {
-        let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
-        let names = names.join(", ");
+    let frozen = Freeze::of(known, now).map(|freeze| format!("FROZEN: {freeze}"));
+    // One that ends a freeze is told with it: nobody stops that.
+    let alarms = if frozen.is_some() { Vec::new() } else { known.alarms() };
+    let recovery = alarms.into_iter().map(|(set, due_at)| {
+        let names = freeze::names(&set);
         format!(
             "RECOVERY: the recovery keys replace the org's signers by {names} at {due_at}; signers who are not lost stop it: freehold recover --cancel"
-        )
-    });
-    let rivals = known.rivals(now);
-    let frozen = (!rivals.is_empty()).then(|| {
-        let names = |set: &SignerSet| set.quorum.signers().iter().map(|it| it.name.to_string()).collect::<Vec<_>>();
-        let sets: Vec<_> = rivals.iter().map(|set| names(set).join(", ")).collect();
-        format!(
-            "FROZEN: two signer sets claim one place ({}): nothing new is followed here until the signers of both sign the \
-             next set together, or the recovery keys settle it",
-            sets.join(" | ")
         )
     });
     recovery.chain(frozen).chain(behind(known, now)).chain(stale(known, now)).reduce(|all, one| format!("{all}; {one}"))

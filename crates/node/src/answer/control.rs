@@ -44,9 +44,11 @@ pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) 
     let holds = |key: PublicKey| key.verify(&message, &signed.signature.0).is_ok();
     let admitted = {
         let state = gateway.state().await;
-        // Those whom the recovery keys named may look, too; what they may change is the ledger's to say.
+        // Those whom the recovery keys named may look, too, and who claims to be in force; what they may change is the
+        // ledger's to say.
         let recovered = state.open_recoveries();
-        let mut sets = std::iter::once(state.signer_set()).chain(recovered.iter().map(|(step, _)| &step.to));
+        let recovered = recovered.iter().map(|(step, _)| &step.to);
+        let mut sets = std::iter::once(state.signer_set()).chain(recovered).chain(state.rivals());
         sets.any(|set| set.quorum.key_of(&signed.signer).is_some_and(holds))
     };
     if !admitted {
@@ -123,7 +125,7 @@ async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>
     Ok(Answer::Survey(Box::new(Survey {
         frontier: state.frontier.clone(),
         head: head.envelope.clone(),
-        signers: state.signer_chain(1),
+        signers: state.told_steps(1),
         tip,
         gateway: gateway.about.node.clone(),
         addresses: gateway.about.addresses.clone(),

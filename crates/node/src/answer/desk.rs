@@ -129,6 +129,8 @@ impl<'a> Desk<'a> {
                 trial.check_follows(&object, when.0).map_err(|why| refuses(why.to_string()))?;
             }
             trial.take(&object, when.0).map_err(|why| refuses(why.to_string()))?;
+            // A change of signers may name an older head.
+            self.keep(|desk| desk.ledger.bring_back_heads(&mut trial, when.0))?;
             trial.conclude(when.0);
             objects.push(object);
         }

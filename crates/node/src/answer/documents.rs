@@ -11,7 +11,7 @@ pub async fn founding(gateway: &Gateway) -> Documents {
 }
 
 pub async fn signers(gateway: &Gateway) -> Documents {
-    Documents { documents: gateway.state().await.signer_chain(1) }
+    Documents { documents: gateway.state().await.told_steps(1) }
 }
 
 pub async fn head(gateway: &Gateway) -> Result<Documents, Refusal> {

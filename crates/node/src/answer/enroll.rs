@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ground::{clock, random};
-use identity::envelope::{Envelope, Payload as _};
+use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::ClassLeaf;
@@ -12,10 +12,10 @@ use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use ledger::store::Alarm;
 use org::admission::{Claim, Purpose, Transcript};
-use org::approve::Decision;
 use org::enroll::{self, Attempt, Verdict};
 use org::grant::{Granted, KnownInvite, ProvenClaim};
 use org::invite::Approval;
+use org::ledger::judge::is_meant;
 use org::refusal::Refusal;
 use org::renew::{self, Conflict, Issuance};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
@@ -128,9 +128,7 @@ pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting)
             Verdict::Admit { invite, approval } => {
                 let published = shelf.now();
                 let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
-                // A person who looked at this machine knows what it will be; a waiver is nobody's look.
-                let looked = approval.is_some_and(|by| by.kind() == Decision::KIND);
-                let meant = looked || invite.invite.lists(&claim.name);
+                let meant = is_meant(&invite.invite, &claim.name, approval);
                 // Whoever proved nothing serves nobody and speaks for nobody, whoever says yes.
                 let closed = |leaf: &ClassLeaf| claim.is_low() && published.as_ref().is_some_and(|it| it.carries(leaf));
                 if let Some(leaf) = class.filter(|leaf| !meant || closed(leaf)) {

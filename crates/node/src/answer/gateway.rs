@@ -1,8 +1,8 @@
 //! The gateway itself: its keys, its state, its writer. Whoever holds its lock is the only opener.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -49,6 +49,9 @@ const MAP_COMES: Duration = Duration::from_secs(5);
 /// How long what was observed may wait until it is written.
 const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
 
+/// Shown heads that are remembered, so that showing one again costs nothing.
+const MOST_SHOWN: usize = 64;
+
 #[derive(Debug)]
 pub struct Gateway {
     pub folder: GatewayFolder,
@@ -81,8 +84,8 @@ pub struct Gateway {
     /// There are two successors of one signer set.
     frozen: Arc<AtomicBool>,
     halt: Arc<Halt>,
-    /// The latest head that was shown since this process began.
-    shown: AtomicU64,
+    /// The heads that were shown lately.
+    shown: Mutex<BTreeSet<Digest>>,
     _lock: Lock,
 }
 
@@ -199,7 +202,7 @@ impl Gateway {
             state,
             frozen,
             halt,
-            shown: AtomicU64::new(0),
+            shown: Mutex::default(),
             _lock: lock,
         })
     }
@@ -275,7 +278,8 @@ impl Gateway {
     pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         self.halt.check()?;
         if self.frozen.load(Ordering::Relaxed) {
-            return Err(Refusal::LedgerRefuses { why: "there are two successors of one signer set".to_owned() });
+            let why = "two signer sets claim one place: nothing is issued until the recovery keys settle it".to_owned();
+            return Err(Refusal::LedgerRefuses { why });
         }
         let mandate = self.mandate(now)?;
         let revoked = self.judgment.load().head.revocations.issuing_keys.contains(&mandate.identity_issuer);
@@ -323,14 +327,18 @@ impl Gateway {
         if self.halt.is_mapless() { Err(Refusal::LedgerBehind) } else { Ok(()) }
     }
 
-    /// Was no head of this version, or a later one, shown before? True once for each.
-    pub fn is_news(&self, version: u64) -> bool {
-        self.shown.fetch_max(version, Ordering::Relaxed) < version
+    /// Was this head not shown before? True once for each.
+    pub fn is_news(&self, head: Digest) -> bool {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.len() >= MOST_SHOWN {
+            shown.clear();
+        }
+        shown.insert(head)
     }
 
     /// It could not be kept: whoever shows it next brings news again.
-    pub fn forget_news(&self) {
-        self.shown.store(0, Ordering::Relaxed);
+    pub fn forget_news(&self, head: Digest) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(&head);
     }
 
     /// Does something hold it back that only operators can take away? A gateway that is behind or restored vouches for

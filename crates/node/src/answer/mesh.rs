@@ -191,22 +191,21 @@ async fn pull(
     let have = Have { frontier, issued, reports, tip, forks, wait };
     let answer = line.ask_patiently(Ask::Exchange, &ExchangeRequest::News(have), wait).await.map_err(AskError::Call)?;
     let ExchangeAnswer::News(news) = answer else { return Err(unexpected(line)) };
-    let empty = news.entries.is_empty() && news.issued.is_empty() && news.reports.is_empty();
-    let pulled = match news.more {
-        _ if empty => Pulled::Nothing,
-        true => Pulled::MoreIsThere,
-        false => Pulled::Something,
-    };
-    take(gateway, (line, peer), *news, told).await?;
-    Ok(pulled)
+    let more = news.more;
+    Ok(match (take(gateway, (line, peer), *news, told).await?, more) {
+        (false, _) => Pulled::Nothing,
+        (true, true) => Pulled::MoreIsThere,
+        (true, false) => Pulled::Something,
+    })
 }
 
+/// False if all of it was here: an entry that follows none is told again with every answer.
 async fn take(
     gateway: &Arc<Gateway>,
     (line, peer): (&mut Believed, &NodeName),
     news: News,
     told: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<(), ExchangeError> {
+) -> Result<bool, ExchangeError> {
     let org = gateway.about.org_id;
     let opened: Result<Vec<SignedEntry>, _> =
         news.entries.into_iter().chain(news.forks).map(|envelope| SignedEntry::open(org, envelope)).collect();
@@ -219,21 +218,23 @@ async fn take(
     }
     let (from, issued, reports) = (peer.clone(), news.issued, news.reports);
     let until = (news.issued_until, news.reports_until);
-    let merge = move |desk: &mut Desk<'_>| -> Result<(), Refusal> {
-        desk.merge(opened)?;
+    let merge = move |desk: &mut Desk<'_>| -> Result<bool, Refusal> {
+        let added = desk.merge(opened)?;
         desk.merge_issued(&from, &issued, clock::now())?;
         desk.merge_reports(&reports)?;
-        if desk.keep(|desk| desk.ledger.read_of(&from))? != until {
+        let read = desk.keep(|desk| desk.ledger.read_of(&from))?;
+        if read != until {
             desk.keep(|desk| desk.ledger.keep_read_of(&from, until))?;
         }
-        Ok(())
+        Ok(added > 0 || read != until)
     };
-    gateway.writer.run(merge).await?;
+    let is_new = gateway.writer.run(merge).await?;
     gateway.keep_tip_from(peer, news.tip);
     gateway.peers.answered(peer, news.frontier.clone(), clock::now());
     let own = gateway.state().await.frontier.clone();
     told(own.entries(), lacking(&own, &news.frontier));
-    show_published(gateway, line).await
+    show_published(gateway, line).await?;
+    Ok(is_new)
 }
 
 /// If what the head in force names is not here yet, it is asked for again.

@@ -241,8 +241,9 @@ impl Published {
         self.map.root()
     }
 
-    /// How a node stands in it. Its own leaf, with its class's if it names one; else its class's, else neither.
-    pub fn listing(&self, name: &NodeName) -> Option<Listing> {
+    /// How a node stands in it. Its own leaf, with its class's if it names one; else its class's, if it is meant to be of it,
+    /// else neither.
+    pub fn listing(&self, name: &NodeName, meant: bool) -> Option<Listing> {
         let key = members::node_key(name);
         if let Some(leaf) = self.nodes.get(name) {
             let class = match &leaf.manifest {
@@ -255,7 +256,7 @@ impl Published {
             return Some(Listing::Own { leaf: leaf.clone(), path: self.map.prove(key)?, class });
         }
         let absence = self.map.prove_absence(key)?;
-        match self.class_of(name) {
+        match self.class_of(name).filter(|_| meant) {
             Some(leaf) => {
                 let path = self.map.prove(members::class_key(&leaf.class))?;
                 Some(Listing::Class { leaf: leaf.clone(), path, absence })
@@ -265,12 +266,12 @@ impl Published {
     }
 
     /// The manifest that a machine of this name should have.
-    pub fn wanted_by(&self, name: &NodeName) -> Option<Digest> {
+    pub fn wanted_by(&self, name: &NodeName, meant: bool) -> Option<Digest> {
         match self.nodes.get(name).map(|leaf| &leaf.manifest) {
             Some(Meant::Own(digest)) => Some(*digest),
             Some(Meant::Class(class)) => self.class(class).map(|leaf| leaf.manifest),
             Some(Meant::Nothing) => None,
-            None => self.class_of(name).map(|leaf| leaf.manifest),
+            None => self.class_of(name).filter(|_| meant).map(|leaf| leaf.manifest),
         }
     }
 
@@ -303,9 +304,9 @@ impl Published {
         self.manifests.get(&digest)
     }
 
-    /// May this node, with this key, hold an SVID for that user or service?
+    /// May this node, with this key, hold an SVID for that user or service? Asked of nodes that are meant by their name.
     pub fn places(&self, (name, key): (&NodeName, Digest), principal: &Principal) -> bool {
-        let said = self.listing(name).and_then(|listing| listing.check(self.root(), name, key).ok());
+        let said = self.listing(name, true).and_then(|listing| listing.check(self.root(), name, key).ok());
         let Some(Said::Manifest(digest)) = said else { return false };
         let manifest = self.manifest(digest).map(|bytes| (bytes, digest));
         manifest.is_some_and(|(bytes, digest)| {

@@ -2,9 +2,9 @@
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::signers::Word;
+use identity::signers::{Recovery, SignerSet, Word};
 use identity::time::Timestamp;
-use org::ledger::signers::Stance;
+use org::ledger::signers::{Signers, Stance};
 use org::refusal::Refusal;
 use org::signer::MAX_OPEN;
 use org::state::State;
@@ -55,13 +55,27 @@ fn is_over(state: &State, recovery: &Envelope) -> bool {
     state.signers.stance_of(recovery.digest()) == Stance::Taken
 }
 
-/// Would it follow the signers in force here?
+/// Would it follow the signers in force here, or end a freeze?
 fn check(state: &State, recovery: &Envelope) -> Result<(), Refusal> {
-    let next = state.signer_set().succeed(recovery, &state.replica.basis.recovery);
-    let (set, word) = next.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
-    if word != Word::Recovery {
-        return Err(Refusal::BadProof);
-    }
+    let refuses = |why: String| Refusal::LedgerRefuses { why };
+    let set = match &state.signers {
+        Signers::InForce(in_force) => {
+            let next = in_force.set.succeed(recovery, &state.replica.basis.recovery);
+            let (set, word) = next.map_err(|why| refuses(why.to_string()))?;
+            if word != Word::Recovery {
+                return Err(Refusal::BadProof);
+            }
+            set
+        }
+        Signers::Frozen(frozen) => {
+            let body: Recovery =
+                state.replica.basis.recovery.open(state.org, recovery).map_err(|_| Refusal::BadProof)?;
+            if !body.settles || body.previous != frozen.last.id {
+                return Err(refuses("two signer sets claim one place here: it must settle that".to_owned()));
+            }
+            SignerSet::later(state.org, body.version, body.quorum)
+        }
+    };
     if let Some(name) = state.name_taken(&set) {
         let why = format!("the signer's name `{name}` belongs to another key: choose another");
         return Err(Refusal::LedgerRefuses { why });

@@ -23,18 +23,24 @@ pub async fn renew(
         return Err(Refusal::NoChallenge);
     }
     let principal = request.principal;
-    // A machine that proved nothing provides nothing, whatever was published.
-    let is_low = gateway.state().await.member(&peer.node_key()).is_some_and(|member| member.claim().is_low());
+    let node = (peer.node(), peer.node_key().digest());
+    let (is_low, is_meant) = {
+        let state = gateway.state().await;
+        // A machine that proved nothing provides nothing, whatever was published.
+        let is_low = state.member(&peer.node_key()).is_some_and(|member| member.claim().is_low());
+        (is_low, state.is_meant(node.0, node.1))
+    };
     let placed = match principal.kind() {
         Kind::Node => principal == *peer.principal(),
         Kind::User | Kind::Service => {
             let judgment = gateway.judgment.load();
-            let node = (peer.node(), peer.node_key().digest());
             let by_head = |place: &Placement| place.principal == principal && place.node == *peer.node();
             let by_fleet = || gateway.shelf.now().is_some_and(|published| published.places(node, &principal));
             // The fleet may name for a while whom operators have revoked; other programs would believe a new SVID.
             let serves_low = principal.kind() == Kind::Service && is_low;
-            !serves_low
+            // Who came under a name that operators wrote down for another has none of it.
+            is_meant
+                && !serves_low
                 && !judgment.head.revocations.principals.contains(&principal)
                 && (judgment.head.placements.iter().any(by_head) || by_fleet())
         }

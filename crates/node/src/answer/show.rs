@@ -21,17 +21,18 @@ pub async fn heed(gateway: &Gateway, head: Envelope) -> Result<(), Refusal> {
         let state = gateway.state().await;
         let opened = state.open_shown(&head).ok_or(Refusal::BadProof)?;
         // Once is enough: whoever shows it again costs nobody anything.
-        state.lacks(&opened.head) && gateway.is_news(opened.head.version)
+        state.lacks(&opened) && gateway.is_news(opened.digest)
     };
     if says_more {
+        let digest = head.digest();
         let take = move |desk: &mut Desk<'_>| {
             let opened = desk.state.open_shown(&head).ok_or(Refusal::BadProof)?;
             desk.take_shown(&head, clock::now())?;
             Ok(opened.head.version)
         };
-        let version = gateway.writer.run(take).await.inspect_err(|_| gateway.forget_news())?;
+        let version = gateway.writer.run(take).await.inspect_err(|_| gateway.forget_news(digest))?;
         if gateway.has_peers() {
-            tracing::info!(version, "somebody holds a later head: another gateway has it");
+            tracing::info!(version, "somebody holds a head that says more: another gateway has it");
             gateway.peers.hurry();
         } else {
             tracing::error!(

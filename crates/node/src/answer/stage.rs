@@ -81,7 +81,7 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
     }
     // What is published, or is whole and may wait for the others' signatures, is never begun anew: no signer alone takes
     // away what the threshold is about to name.
-    let named = desk.state.heads().any(|record| record.head.members == Some(root));
+    let named = desk.state.heads().any(|head| head.members() == Some(root));
     let in_use = named && desk.keep(|desk| desk.ledger.leaves(root))?.is_some();
     if !in_use && !desk.keep(|desk| Published::is_whole(desk.ledger, root))? {
         desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;

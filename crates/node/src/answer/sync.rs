@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
+use identity::head::Head;
 use identity::text::Bytes;
 use org::admission::Leave;
 use org::entry::Action;
@@ -12,7 +13,8 @@ use org::member::Member;
 use org::refusal::Refusal;
 use org::renew;
 use org::report::Report;
-use org::state::{Standing, State};
+use org::state::{HeadRecord, Standing, State};
+use org::suspended::mark;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};
 
 use crate::answer::enroll::check_alarm;
@@ -67,7 +69,7 @@ pub async fn check_in(
 fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
     let head = state.head().filter(|record| record.head.place() != (request.signers, request.head));
     CheckedIn {
-        signers: state.signer_chain(request.signers),
+        signers: state.told_steps(request.signers),
         head: head.map(|record| record.envelope.clone()),
         tip,
         recoveries: state.alarming_steps().into_iter().map(|step| step.envelope.clone()).collect(),
@@ -98,16 +100,33 @@ pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -
     let tip = gateway.tip_of(&state)?;
     let CheckedIn { signers, head, tip, recoveries } =
         news(&state, &CheckIn { signers: request.signers, head: request.head, tip: None }, tip);
+    let (instead, rivals) = beside(&state, request);
+    let head = head.or(instead);
     let now = state.head().map(|record| &record.head);
-    let unlisted = now.filter(|head| head.version > request.listed).and_then(|head| head.members);
+    let is_new = |it: &&Head| head.is_some() || it.version > request.listed;
+    let unlisted = now.filter(is_new).and_then(|head| head.members);
     let published = gateway.shelf.now().filter(|published| unlisted == Some(published.root()));
-    let listing = published.as_ref().and_then(|published| published.listing(peer.node()));
-    let wanted = published.as_ref().and_then(|published| published.wanted_by(peer.node()));
+    let meant = state.is_meant(peer.node(), peer.node_key().digest());
+    let listing = published.as_ref().and_then(|published| published.listing(peer.node(), meant));
+    let wanted = published.as_ref().and_then(|published| published.wanted_by(peer.node(), meant));
     let wanted = wanted.filter(|digest| !request.have.contains(digest));
     let manifest = wanted.and_then(|digest| Some(Bytes(published.as_ref()?.manifest(digest)?.to_vec())));
     let consent = request.waits_for.and_then(|manifest| state.consent_to(peer.node_key().digest(), manifest));
     let suspensions = gateway.suspended.told(request.suspended);
-    Ok(SyncAnswer { signers, head, listing, manifest, consent: consent.cloned(), tip, recoveries, suspensions })
+    let consent = consent.cloned();
+    Ok(SyncAnswer { signers, head, rivals, listing, manifest, consent, tip, recoveries, suspensions })
+}
+
+/// The head in force, if the node follows another one at its place that gives way; and rivals, if it was told of others: also
+/// the head in force itself, if it is the one to give way.
+fn beside(state: &State, request: &SyncRequest) -> (Option<Envelope>, Option<Vec<Envelope>>) {
+    let at_its_place = |record: &&HeadRecord| record.head.place() == (request.signers, request.head);
+    let own = state.head().filter(at_its_place).zip(request.digest);
+    let instead = own.filter(|(own, theirs)| own.digest < *theirs).map(|(own, _)| own.envelope.clone());
+    let gives_way = own.filter(|(own, theirs)| own.digest > *theirs).map(|(own, _)| own);
+    let rivals: Vec<&HeadRecord> = state.ground.takers().chain(gives_way).collect();
+    let told = mark(rivals.iter().map(|rival| rival.digest)) != request.rivals;
+    (instead, told.then(|| rivals.into_iter().map(|rival| rival.envelope.clone()).collect()))
 }
 
 /// Is there something that a node who waits would want to know?
@@ -115,6 +134,7 @@ pub fn is_news(answer: &SyncAnswer, request: &SyncRequest) -> bool {
     let unseen = |recovery: &Envelope| !request.sighted.contains(&recovery.digest());
     !answer.signers.is_empty()
         || answer.head.is_some()
+        || answer.rivals.is_some()
         || answer.listing.is_some()
         || answer.consent.is_some()
         || answer.recoveries.iter().any(unseen)

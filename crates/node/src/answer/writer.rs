@@ -207,6 +207,7 @@ impl Scribe {
         self.ledger.begin().map_err(|why| describe(&why))?;
         let reported = self.jottings.write(&self.ledger).map_err(|why| describe(&why))?;
         self.staged.forget_old();
+        self.ledger.keep_time(&mut self.ahead, clock::now());
         let hands = (self.tips.as_ref(), self.halt.as_ref(), &self.closing);
         let mut desk = Desk::new((&mut self.ahead, &mut self.staged), &self.ledger, hands);
         desk.batch.observed = reported;

@@ -211,6 +211,22 @@ pub fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Result<Optio
     keep_in_sight(scope, known.notice(recovery, known.now(clock::now())))
 }
 
+/// What was offered does not hold. What the signers took away is gone all the same; and a recovery may have taken effect where
+/// it comes from before this machine heard of it.
+pub fn keep_the_rest(
+    scope: &Scope,
+    known: &Known,
+    (why, beside): (&BadKnowledge, &[Envelope]),
+    now: Timestamp,
+) -> Result<bool, AskError> {
+    let heard = known.hear(beside, now);
+    if let Some(newer) = &heard {
+        save_authority(scope, newer)?;
+    }
+    keep_in_sight(scope, heard.as_ref().unwrap_or(known).heed(why, now))?;
+    Ok(heard.is_some())
+}
+
 pub fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Known>, AskError> {
     let Some(newer) = noticed else {
         return Ok(None);

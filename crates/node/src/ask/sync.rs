@@ -17,9 +17,9 @@ use wire::clocks::Clocks;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
 use wire::permit::Ask;
-use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};
+use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, ShowRequest, SyncAnswer, SyncRequest};
 
-use crate::ask::call::{AskError, call_known, keep_in_sight, notice, save_authority};
+use crate::ask::call::{AskError, call_known, keep_the_rest, notice, save_authority};
 use crate::ask::renew;
 use crate::store::scope::Scope;
 use crate::store::{suspensions, tunnel};
@@ -70,7 +70,7 @@ pub async fn check_in(
     let tip = scope.tip_of(&gateway.mandate.gateway)?;
     let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip };
     let CheckedIn { signers, head, tip, recoveries } = gateway.ask(Ask::CheckIn, &question).await?;
-    take_authority(scope, known, (&signers, head.as_ref()), (&tip, &recoveries))
+    take_authority(scope, known, (&signers, head.as_ref(), &[]), (&tip, &recoveries))
 }
 
 /// What a node wants to hear of beside the org itself.
@@ -82,7 +82,9 @@ pub struct Wants {
     pub have: Vec<Digest>,
     /// A manifest for which it waits for an operator's word.
     pub waits_for: Option<Digest>,
-    /// The mark of the suspensions that this gateway told of, or that are known here.
+    /// The marks of the heads beside the one that is followed, and of the suspensions, that this gateway told of, or that are
+    /// known here.
+    pub rivals: Option<Digest>,
     pub suspended: Option<Digest>,
     /// How long the gateway may wait for news.
     pub wait: Seconds,
@@ -99,7 +101,8 @@ pub struct Heard {
     pub listed: Option<Result<Listed, AskError>>,
     /// An operator said that this manifest stays, and when.
     pub consent: Option<(Digest, Timestamp)>,
-    /// The mark of the suspensions that this gateway has told of.
+    /// The marks of the heads beside the one that is followed, and of the suspensions, that this gateway has told of.
+    pub rivals: Option<Digest>,
     pub suspended: Option<Digest>,
 }
 
@@ -125,6 +128,8 @@ pub async fn sync(
     let question = SyncRequest {
         signers: known.signers.version,
         head: known.head.head.version,
+        digest: Some(known.head.digest),
+        rivals: wants.rivals,
         listed: wants.listed,
         have: wants.have,
         waits_for: wants.waits_for,
@@ -135,8 +140,16 @@ pub async fn sync(
         report: wants.report,
     };
     let answer: SyncAnswer = gateway.ask_patiently(Ask::Sync, &question, question.wait).await?;
-    let news = (&answer.signers[..], answer.head.as_ref());
+    let beside = answer.rivals.as_deref();
+    let news = (&answer.signers[..], answer.head.as_ref(), beside.unwrap_or_default());
     let (known, apart) = take_authority(scope, known, news, (&answer.tip, &answer.recoveries))?;
+    let rivals = match beside {
+        Some(told) => {
+            show_rivals(gateway, &known, told).await;
+            mark(told.iter().map(Envelope::digest))
+        }
+        None => wants.rivals,
+    };
     let suspended = match &answer.suspensions {
         Some(handed) => {
             suspensions::take(scope, &known, handed)?;
@@ -167,7 +180,18 @@ pub async fn sync(
         (None, Some(_)) => None,
     };
     let consent = answer.consent.and_then(|consent| open_consent(&known, &consent, own_key));
-    Ok(Heard { known, apart, listed, consent, suspended })
+    Ok(Heard { known, apart, listed, consent, rivals, suspended })
+}
+
+/// What was taken away, and the gateway does not know of: from there it reaches everybody.
+async fn show_rivals(gateway: &mut Believed, known: &Known, told: &[Envelope]) {
+    for rival in known.beside().filter(|rival| told.iter().all(|it| it.digest() != rival.digest)) {
+        let request = ShowRequest { head: rival.envelope.clone(), tip: None };
+        let shown: Result<Done, CallError> = gateway.ask(Ask::Show, &request).await;
+        if let Err(why) = shown {
+            tracing::debug!(%why, "the gateway does not take a head that is kept here");
+        }
+    }
 }
 
 fn check_listing(
@@ -208,19 +232,19 @@ fn open_consent(known: &Known, envelope: &Envelope, own_key: Digest) -> Option<(
 /// More at once is not somebody who lost keys.
 const MAX_RECOVERIES: usize = 8;
 
-/// Signer sets and the head: the ratchet, on disk before it is believed.
+/// Signer sets, the head, and heads beside it: the ratchet, on disk before it is believed.
 fn take_authority(
     scope: &Scope,
     known: &Known,
-    (signers, head): (&[Envelope], Option<&Envelope>),
+    (signers, head, rivals): (&[Envelope], Option<&Envelope>, &[Envelope]),
     (tip, recoveries): (&Envelope, &[Envelope]),
 ) -> Result<(Known, Option<String>), AskError> {
-    let now = known.now(clock::now());
-    let newer = match known.advance(signers, head, now) {
+    let (now, known) = (known.now(clock::now()), &scope.timed(known.clone()));
+    let newer = match known.told((signers, head), rivals, now) {
         Ok(newer) => newer,
         Err(why) => {
-            // A recovery may have taken effect at the gateway before this machine heard of it.
-            keep_in_sight(scope, known.heed(&why, now))?;
+            let beside: Vec<Envelope> = rivals.iter().chain(head).cloned().collect();
+            keep_the_rest(scope, known, (&why, &beside), now)?;
             return Err(AskError::Knowledge(why));
         }
     };

@@ -56,6 +56,7 @@ async fn ask(
         listed: 0,
         have: ground.have(),
         waits_for: None,
+        rivals: known.mark(),
         suspended: suspensions::mark(scope),
         wait: Seconds(0),
         report: None,

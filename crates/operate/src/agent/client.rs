@@ -163,7 +163,11 @@ fn ask(place: &AgentPlace, request: &Request) -> Result<Answer, AgentError> {
         BufReader::new((&stream).take(MAX_LINE as u64)).read_until(b'\n', &mut told)?;
         Ok(())
     };
-    exchange().map_err(AgentError::BrokenOff)?;
+    exchange().map_err(|why| match why.kind() {
+        // One that is killed closes its socket before it is gone.
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => AgentError::NotThere,
+        _ => AgentError::BrokenOff(why),
+    })?;
     if told.is_empty() {
         // It ended just then.
         return Err(AgentError::NotThere);

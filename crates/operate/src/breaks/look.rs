@@ -3,16 +3,14 @@
 use ground::clock;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
 use identity::certificate;
-use identity::envelope::Envelope;
-use identity::head::{Head, Mandate};
+use identity::head::Head;
 use identity::id::KeyId;
-use org::gateway::Issuers;
+use org::invite::Invite;
 use org::state::{InviteRecord, State};
 use pki_types::CertificateDer;
-use wire::control::{Answer, Call};
 
 use super::{Held, LiveInvite, Scene};
-use crate::desk::{Desk, DeskError};
+use crate::desk::Desk;
 use crate::publish::patterns;
 use crate::session::{OperateError, Session};
 
@@ -31,12 +29,13 @@ impl<D: Desk> Session<D> {
         if domain == Domain::Endpoint {
             invites = self.live_invites(&state);
             let founders = self.known.founding.endpoint_fingerprint();
-            let (machines, _) = self.waiting().await?;
+            let (machines, _) = if self.desk().is_alone() { Default::default() } else { self.waiting().await? };
             waiting = machines.into_iter().map(|it| (it.claim.name, it.invite.root.unwrap_or(founders))).collect();
         }
         let issued = self.issued(domain).await?;
         let now_so = Head { trust: self.lines(), ..self.known.head.head.clone() };
-        Ok(Scene { domain, head: now_so, held, members, invites, waiting, issued, now: clock::now() })
+        let (alone, now) = (self.desk().is_alone(), clock::now());
+        Ok(Scene { domain, head: now_so, held, members, invites, waiting, issued, alone, now })
     }
 
     async fn held<T: InDomain>(&mut self) -> Result<Vec<Held>, OperateError> {
@@ -47,15 +46,9 @@ impl<D: Desk> Session<D> {
     /// Invites that somebody could still come with, and the root that each pins, as the ledger has them.
     fn live_invites(&self, state: &State) -> Vec<LiveInvite> {
         let (now, founders) = (clock::now(), self.known.founding.endpoint_fingerprint());
-        let revoked = &self.known.head.head.revocations;
-        let is_live = |record: &&InviteRecord| {
-            let invite = &record.invite;
-            let left = invite.rights.iter().map(|right| record.uses_left(&right.gateway));
-            let left = left.map(|left| left.map_or(u64::MAX, u64::from)).fold(0, u64::saturating_add);
-            // A pattern of the fleet lets in whoever comes with any code.
-            let handed = patterns::named(invite.kind, &invite.label).is_none();
-            handed && left > 0 && now < invite.expires_at && !revoked.invite_is_revoked(invite.id)
-        };
+        // A pattern of the fleet lets in whoever comes with any code.
+        let handed = |invite: &Invite| patterns::named(invite.kind, &invite.label).is_none();
+        let is_live = |record: &&InviteRecord| handed(&record.invite) && state.is_open(record, now);
         let live = state.invites.values().filter(is_live).map(|record| &record.invite);
         let told = live.map(|invite| LiveInvite {
             id: invite.id,
@@ -69,18 +62,7 @@ impl<D: Desk> Session<D> {
 
     /// Certificates of issuing keys, each told in its gateway's own voice.
     async fn issued(&mut self, domain: Domain) -> Result<Vec<(KeyId, CertificateDer<'static>)>, OperateError> {
-        let Answer::Issuers { issuers } = self.ask(Call::Issuers {}).await? else {
-            return Err(DeskError::OtherAnswer.into());
-        };
-        let (org, mandates) = (Some(self.known.org()), self.mandates());
-        let open = |envelope: &Envelope| {
-            let by = |mandate: &Mandate| {
-                let told: Issuers = envelope.open_signed_by(org, &[mandate.voice]).ok()?;
-                (told.gateway == mandate.gateway).then_some(told)
-            };
-            mandates.iter().find_map(by)
-        };
-        let told = issuers.iter().filter_map(open).filter_map(|told| {
+        let told = self.issuers().await?.into_values().filter_map(|told| {
             let der = match domain {
                 Domain::Endpoint => told.endpoint,
                 Domain::Identity => told.identity,

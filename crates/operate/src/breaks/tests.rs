@@ -90,6 +90,7 @@ fn stage(domain: Domain) -> Stage {
         invites: Vec::new(),
         waiting: Vec::new(),
         issued: Vec::new(),
+        alone: false,
         now: NOW,
     };
     Stage { scene, roots, authorities, issuer }
@@ -404,6 +405,19 @@ fn when_a_root_was_stolen_those_are_named_who_cannot_hear_of_it() {
             "node web-3: it never said which roots it goes by: its agent 0.1.0 is too old for that; last seen at 1970-01-24T03:33:20Z",
         ]
     );
+}
+
+#[test]
+fn without_a_gateway_what_the_ledger_does_not_tell_is_not_known() {
+    let Stage { mut scene, roots: [root, _], .. } = stage(Domain::Endpoint);
+    scene.alone = true;
+    scene.members = vec![Stance { last_seen: None, agent: None, trust: None, ..member("web-1", &[]) }];
+    let (id, kind) = (InviteId([1; 16]), InviteKind::Token);
+    scene.invites = vec![LiveInvite { id, label: String::new(), kind, root, expires_at: LATER }];
+    let step = Step::Retire { version: 1, early: true };
+    let outcome = outcome(&scene, step, None).unwrap();
+    assert_eq!(outcome.breaks.iter().map(|it| it.kind).collect::<Vec<_>>(), [Kind::Invite]);
+    assert_eq!(outcome.unknown.iter().map(Break::in_words).collect::<Vec<_>>(), ["node web-1"]);
 }
 
 #[test]

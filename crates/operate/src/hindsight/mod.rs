@@ -17,6 +17,7 @@ use manifest::table::Table;
 use org::audit;
 use org::hindsight::Past;
 use org::ledger::fold::Leaves;
+use org::ledger::heads::Held;
 use org::ledger::replica::carried;
 use org::state::State;
 use serde::Serialize;
@@ -303,7 +304,7 @@ fn deeds(past: &Past, at: Timestamp) -> Vec<String> {
 fn head_told(then: &State, past: &Past, at: Timestamp) -> Option<HeadTold> {
     let record = then.head()?;
     let told = |signer: &Signer| SignerTold { name: signer.name.clone(), key: signer.key };
-    let (set, signed) = then.signers_of(record).unzip();
+    let (set, signed) = then.signers_of(Held::Whole(record)).unzip();
     let brought = past.brought(record.digest);
     let head = &record.head;
     Some(HeadTold {

@@ -8,7 +8,7 @@ use identity::head::TrustState;
 use identity::id::{Fingerprint, InviteId};
 use identity::trust;
 use org::invite::Invite;
-use wire::control::{Answer, Call};
+use org::state::State;
 
 use crate::desk::Desk;
 use crate::session::{OperateError, Session};
@@ -55,10 +55,14 @@ impl<D: Desk> Session<D> {
         invite.filter(Invite::is_well_formed)
     }
 
-    /// An invite as the signers signed it; none if the gateway has none of that id that they did.
+    /// An invite as the signers signed it; none if they signed none of that id.
     pub(crate) async fn invite_as_signed(&mut self, id: InviteId) -> Result<Option<Invite>, OperateError> {
-        let Answer::Document(Some(envelope)) = self.ask(Call::Invite { id }).await? else { return Ok(None) };
-        let signed = self.open_invite(&envelope);
-        Ok(signed.filter(|signed| signed.id == id))
+        let known = |state: &State| state.invite(id).map(|(_, record)| record.invite.clone());
+        if let Some(invite) = known(&*self.folded().await?) {
+            return Ok(Some(invite));
+        }
+        // It may have been made since.
+        self.look_again().await?;
+        Ok(known(&*self.folded().await?))
     }
 }

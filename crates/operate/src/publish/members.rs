@@ -118,11 +118,13 @@ pub(super) fn has_left(state: &State, node_key: Digest) -> bool {
     state.members.get(&node_key).is_some_and(|member| member.left)
 }
 
-/// Where what a gateway shows is not what the entries say, either way round.
+/// Where what a gateway shows is not what the entries say, either way round. Whoever waits on both sides, or is unknown to one and
+/// waits at the other, gets no place: a stolen voice can leave such entries where not everybody has them.
 fn differences(state: &State, nodes: &[NodeView]) -> Vec<Distrust> {
     let mut doubts: Vec<Distrust> = nodes.iter().filter_map(|node| doubt(state, node)).collect();
     let shown: BTreeSet<Digest> = nodes.iter().map(|node| node.node_key.digest()).collect();
     let hidden = state.members.iter().filter(|(key, _)| !shown.contains(key));
+    let hidden = hidden.filter(|(_, member)| state.standing(member) != Standing::Waiting);
     doubts.extend(hidden.map(|(key, member)| Distrust::Hidden {
         name: member.claim().name.clone(),
         node_key: *key,
@@ -134,8 +136,11 @@ fn differences(state: &State, nodes: &[NodeView]) -> Vec<Distrust> {
 fn doubt(state: &State, node: &NodeView) -> Option<Distrust> {
     let (name, node_key, shown) = (node.name.clone(), node.node_key.digest(), node.state);
     let Some(member) = state.member(&node.node_key) else {
-        return Some(Distrust::Unknown { name, node_key, shown: shown.word() });
+        return (shown != Standing::Waiting).then(|| Distrust::Unknown { name, node_key, shown: shown.word() });
     };
+    if (shown, state.standing(member)) == (Standing::Waiting, Standing::Waiting) {
+        return None;
+    }
     let (claim, admission) = (member.claim(), member.admission.digest);
     if claim.name != name || admission != node.admission {
         return Some(Distrust::OtherPapers { name, node_key, folded: claim.name.clone(), admission });

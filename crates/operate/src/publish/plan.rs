@@ -10,7 +10,7 @@ use identity::time::Timestamp;
 use manifest::compile::{Compiled, HeldBack, MemberKnown, compile};
 use manifest::diff::{BadPublished, Plan, compare};
 use manifest::fleet::Fleet;
-use manifest::stored::Manifest;
+use manifest::stored::{Manifest, SCHEMA};
 use serde::Serialize;
 
 use super::low::TooLow;
@@ -69,6 +69,7 @@ pub struct Gone {
 pub struct Prepared {
     pub published: Option<Published>,
     pub members: Vec<Member>,
+    /// Nothing in a rollback, and where no gateway tells.
     pub schema: Option<CommonSchema>,
     pub compiled: Compiled,
     pub plan: Plan,
@@ -110,16 +111,26 @@ impl<D: Desk> Session<D> {
         }
         let published = self.published().await?;
         let members = self.members(published.as_ref(), told).await?;
-        let (reports, _) = self.reports(0).await?;
-        let schema = CommonSchema::of(&members, &reports);
-        let compiled = compile(fleet, &known(&members), schema.schema);
-        let compiled = compiled.map_err(|why| PlanError::HeldBack { why, by: schema.held_back_by.clone() })?;
+        let schema = self.common_schema(&members).await?;
+        let written = schema.as_ref().map(|common| common.schema);
+        let written = written.or_else(|| published.as_ref()?.schema()).unwrap_or(SCHEMA);
+        let held_back_by = schema.as_ref().map(|common| common.held_back_by.clone()).unwrap_or_default();
+        let compiled = compile(fleet, &known(&members), written);
+        let compiled = compiled.map_err(|why| PlanError::HeldBack { why, by: held_back_by })?;
         let operators = super::low::operators(fleet);
-        let mut prepared = self.prepare(published, members, compiled, Some(schema), &operators)?;
+        let mut prepared = self.prepare(published, members, compiled, schema, &operators)?;
         prepared.patterns = self.plan_patterns(&fleet.invites).await?;
         let head = &self.known.head.head;
         prepared.warnings = warnings(head, prepared.published.as_ref(), fleet, &prepared.compiled);
         Ok(self.with_farewells(prepared).await?)
+    }
+
+    /// Which schema the machines read is what they say of themselves; nothing where no gateway tells.
+    async fn common_schema(&mut self, members: &[Member]) -> Result<Option<CommonSchema>, OperateError> {
+        if self.desk().is_alone() {
+            return Ok(None);
+        }
+        Ok(Some(CommonSchema::of(members, &self.reports(0).await?.0)))
     }
 
     /// What going back to an earlier map would do.
@@ -157,12 +168,12 @@ impl<D: Desk> Session<D> {
         let head = &self.known.head.head;
         let placements = head.placements.iter();
         let displaced = placements.filter(|place| !places(&compiled, place)).cloned().collect();
-        let is_there = |name: &NodeName| members.iter().any(|member| member.known.name == *name);
+        let there: BTreeSet<&NodeName> = members.iter().map(|member| &member.known.name).collect();
         let is_revoked = |name: &NodeName, key: &Digest| {
             let principal = Principal::node(&self.known.founding.record.name, name);
             head.revocations.node_keys.contains(key) || head.revocations.principals.contains(&principal)
         };
-        let before = published.iter().flat_map(Published::nodes).filter(|leaf| !is_there(&leaf.name));
+        let before = published.iter().flat_map(Published::nodes).filter(|leaf| !there.contains(&leaf.name));
         let gone = before.map(|leaf| Gone {
             name: leaf.name.clone(),
             revoked: is_revoked(&leaf.name, &leaf.node_key),

@@ -35,6 +35,11 @@ impl Published {
         published.map(compared).unwrap_or_default()
     }
 
+    /// The highest schema that a published manifest has.
+    pub fn schema(&self) -> Option<u32> {
+        self.manifests.keys().filter_map(|digest| self.manifest(*digest)).map(|manifest| manifest.schema).max()
+    }
+
     fn manifest(&self, digest: Digest) -> Option<Manifest> {
         Manifest::read(self.manifests.get(&digest)?, digest).ok()
     }

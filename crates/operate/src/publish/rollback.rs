@@ -7,6 +7,7 @@ use identity::id::Digest;
 use identity::members::{ClassLeaves, Leaf, Meant, MembersMap, NodeLeaf};
 use manifest::compile::{Compiled, MemberKnown};
 use org::ledger::draft::Wish;
+use org::ledger::heads::Held;
 
 use super::heads::meaning;
 use super::published::Published;
@@ -21,35 +22,35 @@ impl<D: Desk> Session<D> {
     /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
     pub async fn head_before(&mut self, wanted: Option<u64>) -> Result<Head, OperateError> {
         let state = self.folded().await?;
-        let mut heads: BTreeMap<u64, Head> = BTreeMap::new();
-        for record in state.heads() {
-            heads.entry(record.head.version).or_insert_with(|| record.head.clone());
+        let mut heads: BTreeMap<u64, Held<'_>> = BTreeMap::new();
+        for head in state.heads() {
+            heads.entry(head.version()).or_insert(head);
         }
         let now = &self.known.head.head;
         let Some(version) = wanted else {
-            let other =
-                |head: &Head| head.version < now.version && head.members.is_some() && head.members != now.members;
-            let earlier = heads.into_values().rev().find(other);
+            let before = |head: &Held<'_>| head.version() < now.version;
+            let other = |head: &Held<'_>| head.members().is_some() && head.members() != now.members;
+            let earlier = heads.into_values().rev().filter(before).find(other);
             let earlier =
                 earlier.ok_or_else(|| OperateError::Unwise("no earlier head published another fleet".to_owned()))?;
-            if earlier.signers != self.known.signers.as_ref() {
-                let (version, set) = (earlier.version, earlier.signers.version);
+            if earlier.signers() != self.known.signers.as_ref() {
+                let (version, set) = (earlier.version(), earlier.signers().version);
                 let why = format!(
                     "head {version} was signed by signer set {set}, which was replaced: name it, --to {version}"
                 );
                 return Err(OperateError::Unwise(why));
             }
-            return Ok(earlier);
+            return self.whole_head(earlier).await;
         };
         let head = heads.remove(&version);
         let head = head.ok_or_else(|| OperateError::NoSuch { what: "head", name: version.to_string() })?;
-        if head.version >= now.version {
+        if version >= now.version {
             return Err(OperateError::Unwise(format!("head {version} is the one in force")));
         }
-        if head.members.is_none() {
+        if head.members().is_none() {
             return Err(OperateError::Unwise(format!("head {version} was signed before a fleet was published")));
         }
-        Ok(head)
+        self.whole_head(head).await
     }
 
     pub async fn roll_back(

@@ -14,6 +14,8 @@ use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL};
 
 use crate::desk::{Desk, DeskError};
 use crate::handed::Handed;
+use crate::listing::Listing;
+use crate::roll::Roll;
 use crate::session::{OperateError, Session};
 
 type Told<'t> = &'t mut (dyn FnMut(usize, usize) + Send);
@@ -36,11 +38,17 @@ impl<D: Desk> Session<D> {
     }
 
     /// The map of the head that was drafted last: every head lists all members.
-    pub(crate) async fn stage_drafted(&mut self) -> Result<(), OperateError> {
-        let drafted = self.drafted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(leaves) = drafted else { return Ok(()) };
+    pub(crate) async fn stage_drafted(&mut self) -> Result<(Option<Roll>, Option<Listing>), OperateError> {
+        let Some((leaves, roll)) = self.take_drafted() else { return Ok(Default::default()) };
         let root = MembersMap::of(&leaves).map_err(NotDrafted::from)?.root();
-        self.stage_map(root, &leaves).await
+        self.stage_map(root, &leaves).await?;
+        let base = self.known.head.head.members;
+        let before = base.map_or_else(|| Some(Vec::new()), |base| self.leaves_at_home(base));
+        Ok((Some(roll), before.map(|before| Listing::between(base, &before, &leaves))))
+    }
+
+    pub(crate) fn take_drafted(&self) -> Option<(Vec<Leaf>, Roll)> {
+        self.drafted.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What waited for signatures may go to another gateway than the one that was handed its map.
@@ -56,7 +64,7 @@ impl<D: Desk> Session<D> {
     async fn stage_map(&mut self, root: Digest, leaves: &[Leaf]) -> Result<(), OperateError> {
         let base = self.known.head.head.members;
         // One that is held back may know the head and lack its map.
-        if base == Some(root) && self.survey.halt.is_none() {
+        if self.survey.halt.is_none() && (base == Some(root) || self.handed_in == Some(root)) {
             return Ok(());
         }
         let manifests = self.manifests_at_home(leaves);
@@ -82,12 +90,14 @@ impl<D: Desk> Session<D> {
             let fresh: BTreeMap<Digest, Vec<u8>> = fresh.map(|(digest, bytes)| (*digest, bytes.clone())).collect();
             if change.len() <= DIGESTS_PER_CALL && self.hand_in_change((root, base), &change, fresh, told).await? {
                 self.keep_made(root, Some((base, &change)), leaves);
+                self.handed_in = Some(root);
                 return Ok(());
             }
         }
         self.hand_in_missing(blobs, told).await?;
         self.hand_in_map(root, &values).await?;
         self.keep_made(root, None, leaves);
+        self.handed_in = Some(root);
         Ok(())
     }
 

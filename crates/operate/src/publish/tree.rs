@@ -16,14 +16,14 @@ impl<D: Desk> Session<D> {
         let nothing = || OperateError::Unwise("no fleet is published: there is nothing to write".to_owned());
         self.known.head.head.fleet.as_ref().ok_or_else(nothing)?;
         let published = self.published().await?.ok_or_else(nothing)?;
-        let mut contents = self.documents(now).await?;
+        let (mut contents, state) = (self.documents(now).await?, self.folded().await?);
         let (all, classes) = (published.nodes().count(), ClassLeaves::of(&published.leaves));
         for (nth, leaf) in published.nodes().enumerate() {
             told(nth + 1, all);
             let not_as_told = || OperateError::NotAsTold { what: "node", name: leaf.name.to_string() };
-            let admitted = self.admission(leaf.node_key).await?;
             // The very admission that the map names: whose seal key it is was checked when the map was signed.
-            let admitted = admitted.filter(|it| it.digest == leaf.admission).ok_or_else(not_as_told)?;
+            let member = state.members.get(&leaf.node_key).filter(|it| it.admission.digest == leaf.admission);
+            let claim = member.ok_or_else(not_as_told)?.claim();
             let manifest = match classes.manifest_of(leaf) {
                 Some(digest) => published.manifests.get(&digest).ok_or_else(not_as_told)?.clone(),
                 None => Manifest::nothing().bytes(),
@@ -38,7 +38,7 @@ impl<D: Desk> Session<D> {
             };
             contents.nodes.push(ForNode {
                 node_key: leaf.node_key,
-                seal_key: admitted.claim.seal_key.0,
+                seal_key: claim.seal_key.0,
                 listing: Listing::Own { leaf: leaf.clone(), path: path(Leaf::Node(leaf.clone()))?, class },
                 manifest,
             });

@@ -16,6 +16,7 @@ use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
 use crate::ledger::ground::{Ground, taken_away};
+use crate::ledger::heads::Held;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Frozen;
 use crate::state::HeadRecord;
@@ -94,10 +95,20 @@ pub fn draft_with(
     change: impl FnOnce(&mut Head),
 ) -> Result<Draft, NotDrafted> {
     let ground = replica.ground(now).map_err(|frozen| NotDrafted::Frozen(Box::new(frozen)))?;
-    let state = replica.fold(&ground);
-    let around = wish.around.and_then(|digest| replica.heads.get(&digest));
+    draft_on(replica, (&ground, &replica.fold(&ground)), now, (wish, meaning), change)
+}
+
+/// The same for whoever has judged what is here already.
+pub fn draft_on(
+    replica: &Replica,
+    (ground, state): (&Ground, &State),
+    now: Timestamp,
+    (wish, meaning): (&Wish, Option<&Meaning>),
+    change: impl FnOnce(&mut Head),
+) -> Result<Draft, NotDrafted> {
+    let around = wish.around.map(|digest| replica.heads.get(&digest).ok_or(NotDrafted::NoHead)).transpose()?;
     let top = around.or(ground.head.as_ref()).ok_or(NotDrafted::NoHead)?;
-    let mut desk = Desk { replica, ground: &ground, state: &state, top, rivals: Vec::new() };
+    let mut desk = Desk { replica, ground, state, top, rivals: Vec::new() };
     if around.is_none() {
         let rivals = ground.rivals.iter().filter(|rival| desk.can_record(rival));
         desk.rivals = rivals.take(MOST_PREVIOUS - 1).collect();
@@ -167,7 +178,7 @@ impl Desk<'_> {
             Meant::Own(manifest) => Some((leaf.name.clone(), *manifest)),
             Meant::Class(_) | Meant::Nothing => None,
         };
-        let own = self.map_of(self.top).into_iter().flat_map(BTreeMap::values).filter_map(own).collect();
+        let own = self.map_of(Held::Whole(self.top)).into_iter().flat_map(BTreeMap::values).filter_map(own).collect();
         let classes = self.top.head.members.and_then(|root| self.replica.classes.get(&root));
         Meaning { own, classes: classes.cloned().unwrap_or_default() }
     }
@@ -195,19 +206,19 @@ impl Desk<'_> {
     fn recent(&self, issued_at: Timestamp, now: &Leaves) -> Vec<Digest> {
         let names: BTreeMap<Digest, &NodeName> = now.values().map(|leaf| (leaf.node_key, &leaf.name)).collect();
         let stays = |leaf: &NodeLeaf| names.get(&leaf.node_key).is_none_or(|name| **name == leaf.name);
-        let keeps = |record: &HeadRecord| self.map_of(record).map(|leaves| leaves.values().all(stays));
-        let unmoved = keeps(self.top) == Some(true);
+        let keeps = |head: Held<'_>| self.map_of(head).map(|leaves| leaves.values().all(stays));
+        let unmoved = keeps(Held::Whole(self.top)) == Some(true);
         let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
         let counts = |digest: &Digest| {
-            let young = |record: &&HeadRecord| issued_at.since(record.head.issued_at) <= RECENT;
-            let record = self.replica.heads.get(digest).filter(young);
-            record.is_some_and(|record| record.head.members.is_some() && keeps(record).unwrap_or(unmoved))
+            let young = |head: &Held<'_>| issued_at.since(head.issued_at()) <= RECENT;
+            let head = self.replica.heads.held(digest).filter(young);
+            head.is_some_and(|head| head.members().is_some() && keeps(head).unwrap_or(unmoved))
         };
         heads.filter(counts).take(MOST_RECENT).collect()
     }
 
-    fn map_of(&self, record: &HeadRecord) -> Option<&Leaves> {
-        self.replica.maps.get(&record.head.members?)
+    fn map_of(&self, head: Held<'_>) -> Option<&Leaves> {
+        self.replica.maps.get(&head.members()?)
     }
 
     /// Everything that the ground has, and what is to be revoked now.
@@ -241,7 +252,7 @@ impl Desk<'_> {
     /// Whom the followed head lists, then rivals, then the fold; last, whom the operators choose.
     fn leaves(&self, head: &Head, wish: &Wish) -> Result<Leaves, NotDrafted> {
         let none = Leaves::new();
-        let own = match (self.top.head.members, self.map_of(self.top)) {
+        let own = match (self.top.head.members, self.map_of(Held::Whole(self.top))) {
             (None, _) => &none,
             (Some(_), Some(leaves)) => leaves,
             (Some(_), None) => return Err(NotDrafted::NoMap),
@@ -255,7 +266,7 @@ impl Desk<'_> {
                 leaves.insert(leaf.name.clone(), leaf.clone());
             }
         };
-        let rivals = self.rivals.iter().filter_map(|rival| self.map_of(rival)).flat_map(BTreeMap::values);
+        let rivals = self.rivals.iter().filter_map(|rival| self.map_of(Held::Whole(rival))).flat_map(BTreeMap::values);
         own.values().chain(rivals).for_each(|leaf| add(&mut leaves, &mut keys, leaf));
         if wish.around.is_none() {
             for (name, it) in &self.state.handed {
@@ -288,7 +299,7 @@ impl Desk<'_> {
     fn end_losers(&self, head: &mut Head, leaves: &Leaves, span: Seconds) {
         let until = self.longest(head.issued_at, span);
         let kept: BTreeSet<Digest> = leaves.values().map(|leaf| leaf.node_key).collect();
-        let before = self.rivals.iter().copied().chain([self.top]).filter_map(|record| self.map_of(record));
+        let before = self.rivals.iter().copied().chain([self.top]).filter_map(|it| self.map_of(Held::Whole(it)));
         let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
         let left = entries
@@ -304,8 +315,8 @@ impl Desk<'_> {
     }
 
     fn listed_by(&self, heads: &[Digest]) -> BTreeSet<Digest> {
-        let records = heads.iter().filter_map(|digest| self.replica.heads.get(digest));
-        let leaves = records.filter_map(|record| self.map_of(record)).flat_map(BTreeMap::values);
+        let heads = heads.iter().filter_map(|digest| self.replica.heads.held(digest));
+        let leaves = heads.filter_map(|head| self.map_of(head)).flat_map(BTreeMap::values);
         leaves.map(|leaf| leaf.node_key).collect()
     }
 

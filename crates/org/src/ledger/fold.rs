@@ -263,7 +263,7 @@ fn handed(
 
 /// Who holds chains and lacks a part of one does not guess.
 fn misses_uses(member: &Member) -> bool {
-    matches!(member, Member::Invited { unseen } if unseen.contains(&Unseen::Uses))
+    matches!(member, Member::Invited { unseen, .. } if unseen.contains(&Unseen::Uses))
 }
 
 impl Claimed<'_> {

@@ -1,18 +1,16 @@
 //! What everything here is judged by: the signer set in force, its head, and what was taken back. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use identity::head::{Head, Mandate, Revocations, TrustLine};
+use identity::head::{Head, MOST_PREVIOUS, Mandate, Revocations, TrustLine};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::signers::SignerSet;
 use identity::trust;
 
+use crate::ledger::heads::{Heads, Held};
 use crate::ledger::signers::{Frozen, InForce};
 use crate::state::HeadRecord;
-
-/// Heads as they came, by digest; nothing about them is believed yet.
-pub type Heads = BTreeMap<Digest, HeadRecord>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ground {
@@ -24,36 +22,65 @@ pub struct Ground {
     pub revoked: Revocations,
     /// By the set in force, not reached: they only take away.
     pub rivals: Vec<HeadRecord>,
+    /// Those of them that take away what the head in force and the ones before them do not, as nodes are told them.
+    pub takers: Vec<Digest>,
     /// The head in force, and all that it reaches through `previous`, as far as they are here.
     pub reached: BTreeSet<Digest>,
 }
 
-/// Heads are ordered by signer set, then version; of two alike the lower digest is the higher.
-pub fn rank(head: &HeadRecord) -> (u64, u64, std::cmp::Reverse<Digest>) {
-    (head.head.signers.version, head.head.version, std::cmp::Reverse(head.digest))
+/// Which heads everything is judged by.
+struct JudgedBy<'h> {
+    top: Option<Held<'h>>,
+    rivals: Vec<Held<'h>>,
+    reached: BTreeSet<Digest>,
 }
 
-/// Signed by the threshold of the very set that it names. A replica keeps no signature that does not hold.
-pub fn is_of(record: &HeadRecord, set: &SignerSet) -> bool {
-    let quorum = &set.quorum;
-    record.head.signers == set.as_ref() && record.envelope.kept_of(&quorum.keys()) >= quorum.threshold()
+fn judged_by<'h>(in_force: &InForce, heads: &'h Heads) -> JudgedBy<'h> {
+    let own: Vec<Held<'h>> = heads.all().filter(|head| head.is_of(&in_force.set)).collect();
+    let newest = own.iter().copied().max_by_key(|head| head.rank());
+    // Until the set has signed a head, the one that its succession names stands in, and no other.
+    let top = newest.or_else(|| in_force.stands_in.and_then(|named| heads.held(&named)));
+    let reached = heads.reach(top);
+    let rivals = own.into_iter().filter(|head| !reached.contains(&head.digest())).collect();
+    JudgedBy { top, rivals, reached }
 }
 
 pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
-    let set = &in_force.set;
-    let own: Vec<&HeadRecord> = heads.values().filter(|record| is_of(record, set)).collect();
-    let newest = own.iter().copied().max_by_key(|record| rank(record));
-    // Until the set has signed a head, the one that its succession names stands in, and no other.
-    let top = newest.or_else(|| in_force.stands_in.and_then(|named| heads.get(&named)));
-    let reached = reach(top, heads);
-    let rivals: Vec<&HeadRecord> = own.into_iter().filter(|record| !reached.contains(&record.digest)).collect();
+    let JudgedBy { top, rivals, reached } = judged_by(in_force, heads);
     let mut revoked = Revocations::default();
-    for record in reached.iter().filter_map(|digest| heads.get(digest)).chain(rivals.iter().copied()) {
-        revoked.absorb(&record.head.revocations);
+    for head in reached.iter().filter_map(|digest| heads.held(digest)).chain(rivals.iter().copied()) {
+        revoked.absorb(head.lines());
     }
-    let mut rivals: Vec<HeadRecord> = rivals.into_iter().cloned().collect();
-    rivals.sort_by_key(|record| std::cmp::Reverse(rank(record)));
-    Ground { org, set: set.clone(), head: top.cloned(), revoked, rivals, reached }
+    let whole = |head: Held<'_>| heads.get(&head.digest()).cloned();
+    let mut rivals: Vec<HeadRecord> = rivals.into_iter().filter_map(whole).collect();
+    rivals.sort_by_key(|record| std::cmp::Reverse(Held::Whole(record).rank()));
+    let head = top.and_then(whole);
+    let takers = takers(head.as_ref(), &rivals);
+    Ground { org, set: in_force.set.clone(), head, revoked, rivals, takers, reached }
+}
+
+/// Heads by which something is judged, and of which too little is here: whoever has them brings them back first.
+pub fn wanting(in_force: &InForce, named: Option<Digest>, heads: &Heads) -> BTreeSet<Digest> {
+    let within = named.and_then(|named| heads.held(&named)).map(|named| heads.within(&heads.reach(Some(named))));
+    let JudgedBy { top, rivals, .. } = judged_by(in_force, within.as_ref().unwrap_or(heads));
+    let judged = top.into_iter().chain(rivals).map(Held::digest);
+    judged.filter(|digest| heads.get(digest).is_none()).collect()
+}
+
+/// The highest first: whoever carried on a rival says all that it said.
+fn takers(top: Option<&HeadRecord>, rivals: &[HeadRecord]) -> Vec<Digest> {
+    let Some(top) = top.filter(|_| !rivals.is_empty()) else { return Vec::new() };
+    let (mut revoked, mut lines, mut takers) = (top.head.revocations.clone(), top.head.trust.clone(), Vec::new());
+    for rival in rivals {
+        let left = taken_away(&lines, &rival.head.trust);
+        if left != lines || !revoked.keeps(&rival.head.revocations, top.head.issued_at) {
+            takers.push(rival.digest);
+            revoked.absorb(&rival.head.revocations);
+            lines = left;
+        }
+    }
+    takers.truncate(MOST_PREVIOUS);
+    takers
 }
 
 /// Whoever is frozen takes no head: what runs, runs by the one that the first rival names, and by what that reaches. If it
@@ -64,32 +91,26 @@ pub fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
 
 /// As it was when this head was in force: of others only what it reaches counts.
 pub fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, heads: &Heads) -> Ground {
-    let Some(named) = named.and_then(|named| heads.get(&named)) else { return ground(org, in_force, heads) };
-    let reached = reach(Some(named), heads);
-    let heads = heads.iter().filter(|(digest, _)| reached.contains(*digest));
-    ground(org, in_force, &heads.map(|(digest, record)| (*digest, record.clone())).collect())
-}
-
-fn reach(top: Option<&HeadRecord>, heads: &Heads) -> BTreeSet<Digest> {
-    let mut reached = BTreeSet::new();
-    let mut edge: Vec<&HeadRecord> = top.into_iter().collect();
-    while let Some(record) = edge.pop() {
-        if reached.insert(record.digest) {
-            edge.extend(record.head.previous.iter().filter_map(|before| heads.get(before)));
-        }
+    match named.and_then(|named| heads.held(&named)) {
+        Some(named) => ground(org, in_force, &heads.within(&heads.reach(Some(named)))),
+        None => ground(org, in_force, heads),
     }
-    reached
 }
 
 impl Ground {
     /// Of whoever keeps one head alone, as nodes do: all that it knows was signed into that.
     pub fn alone(set: SignerSet, head: HeadRecord) -> Self {
         let (revoked, reached) = (head.head.revocations.clone(), BTreeSet::from([head.digest]));
-        Self { org: set.org, set, head: Some(head), revoked, rivals: Vec::new(), reached }
+        Self { org: set.org, set, head: Some(head), revoked, rivals: Vec::new(), takers: Vec::new(), reached }
     }
 
     pub fn head(&self) -> Option<&Head> {
         self.head.as_ref().map(|record| &record.head)
+    }
+
+    /// Rivals for whoever has the head in force alone.
+    pub fn takers(&self) -> impl Iterator<Item = &HeadRecord> {
+        self.rivals.iter().filter(|rival| self.takers.contains(&rival.digest))
     }
 
     /// Does the map of this head still show who is a member?

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use identity::envelope::Payload as _;
+use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::Digest;
 use identity::key::PublicKey;
@@ -75,8 +75,25 @@ pub enum Link {
 pub enum Member {
     /// The operators' map says so.
     Listed,
-    /// By an invite, or the signers' word, until the next head. It has what its invite lists by name, not by `*`.
-    Invited { unseen: BTreeSet<Unseen> },
+    /// By an invite, or the signers' word, until the next head.
+    Invited { meant: bool, unseen: BTreeSet<Unseen> },
+}
+
+impl Member {
+    /// Has it what the operators say of its name, or of a class of such names? If not, it has what any node has.
+    pub const fn is_meant(&self) -> bool {
+        match self {
+            Self::Listed => true,
+            Self::Invited { meant, .. } => *meant,
+        }
+    }
+}
+
+/// Whoever no map lists needs an invite that speaks of such names, and not just of any, or a person who looked at this very
+/// machine. A yes that the invite does not ask for was looked at by nobody, and a waiver is nobody's look.
+pub fn is_meant(invite: &Invite, name: &NodeName, approval: Option<&Envelope>) -> bool {
+    let by_person = approval.is_some_and(|approval| approval.kind() == Decision::KIND);
+    invite.lists(name) || invite.approval == Approval::Human && by_person
 }
 
 /// What was not looked at.
@@ -234,9 +251,10 @@ fn invited(shown: Shown<'_>, head: &Head, (ground, facts): (&Ground, &dyn Facts)
         Fact::Known(Link::NotLinked) => return Err(NotMember::NotLinked),
         Fact::Unknown => drop(unseen.insert(Unseen::Chain)),
     }
-    match &evidence.invite {
+    let meant = match &evidence.invite {
         None => {
             counts::<Claim>(&evidence.signed_claim, ground).map_err(NotMember::Word)?;
+            true
         }
         Some((envelope, _)) => {
             let fresh = head.fresh_until.since(head.issued_at);
@@ -244,10 +262,11 @@ fn invited(shown: Shown<'_>, head: &Head, (ground, facts): (&Ground, &dyn Facts)
             invite.check_claim(&evidence.claim).map_err(|_| NotMember::BeyondInvite)?;
             check_approved(evidence, &invite, (ground, facts), &mut unseen)?;
             check_uses(evidence, (envelope.digest(), &invite), facts, &mut unseen)?;
+            is_meant(&invite, shown.name, evidence.approval.as_ref())
         }
-    }
+    };
     check_pin(shown, (ground, facts))?;
-    Ok(Member::Invited { unseen })
+    Ok(Member::Invited { meant, unseen })
 }
 
 fn check_approved(

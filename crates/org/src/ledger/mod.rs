@@ -2,6 +2,7 @@
 
 pub mod step;
 pub mod signers;
+pub mod heads;
 pub mod ground;
 pub mod counts;
 pub mod evidence;

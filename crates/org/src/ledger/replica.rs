@@ -19,11 +19,11 @@ use crate::founding::Founding;
 use crate::ledger::chain::{Entries, Written};
 use crate::ledger::counts::says_no;
 use crate::ledger::fold::{Holdings, Leaves, State, fold};
-use crate::ledger::ground::{Ground, Heads, ground, ground_at, is_of};
+use crate::ledger::ground::{Ground, ground, ground_at, wanting};
+use crate::ledger::heads::Heads;
 use crate::ledger::judge::Member;
 use crate::ledger::signers::{Basis, Frozen, InForce, Signers, signers};
 use crate::ledger::step::{Sights, Step};
-use crate::state::HeadRecord;
 
 #[derive(Debug, Clone)]
 pub struct Replica {
@@ -31,6 +31,8 @@ pub struct Replica {
     pub basis: Basis,
     pub steps: BTreeMap<Digest, Step>,
     pub sights: Sights,
+    /// By how many seconds the clock that is read here is ahead of one that never jumped; by that one delays run.
+    pub ahead: i64,
     pub heads: Heads,
     /// Invites, waivers, yes and no, by digest, with all signatures that came.
     pub objects: BTreeMap<Digest, Envelope>,
@@ -53,7 +55,8 @@ impl Replica {
             keys,
             steps: BTreeMap::new(),
             sights: Sights::new(),
-            heads: Heads::new(),
+            ahead: 0,
+            heads: Heads::default(),
             objects: BTreeMap::new(),
             chains: BTreeMap::new(),
             maps: BTreeMap::new(),
@@ -102,12 +105,8 @@ impl Replica {
     pub fn remember(&mut self, envelope: &Envelope) -> Result<(), BadEnvelope> {
         match envelope.kind() {
             Head::KIND => {
-                let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
-                let record = self.heads.entry(digest);
-                let record = record.or_insert_with(|| HeadRecord { digest, envelope: unsigned(envelope), head });
-                if record.envelope != *envelope {
-                    record.envelope.merge_holding(envelope, &self.keys);
-                }
+                let head = envelope.peek::<Head>(Some(self.org))?;
+                self.heads.take(envelope.digest(), envelope, head, &self.keys);
             }
             Succession::KIND | Recovery::KIND => {
                 let step = Step::read(self.org, &unsigned(envelope))?;
@@ -143,11 +142,8 @@ impl Replica {
     }
 
     fn take_head(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
-        let (digest, head) = (envelope.digest(), envelope.peek::<Head>(Some(self.org))?);
-        let record = self.heads.entry(digest);
-        let record = record.or_insert_with(|| HeadRecord { digest, envelope: unsigned(envelope), head });
-        if record.envelope != *envelope {
-            record.envelope.merge_holding(envelope, &self.keys);
+        let head = envelope.peek::<Head>(Some(self.org))?;
+        if self.heads.take(envelope.digest(), envelope, head, &self.keys) {
             self.look(now);
         }
         Ok(())
@@ -173,7 +169,7 @@ impl Replica {
         let good = |step: &Step| self.is_signed(step, &sets) && follows(step);
         let good: BTreeSet<Digest> = self.steps.values().filter(|step| good(step)).map(|step| step.digest).collect();
         self.steps.retain(|digest, _| good.contains(digest));
-        let before = self.sights.len();
+        let (before, now) = (self.sights.len(), self.steady(now));
         for digest in good {
             self.sights.entry(digest).or_insert(now);
         }
@@ -210,11 +206,11 @@ impl Replica {
         loop {
             // A recovery waits: until then its set would stand on no head, if it has signed none either.
             let leads_on =
-                |step: &&Step| step.word == Word::Signers || self.heads.values().any(|record| is_of(record, &step.to));
+                |step: &&Step| step.word == Word::Signers || self.heads.all().any(|head| head.is_of(&step.to));
             let further: BTreeSet<Digest> = self.seen_steps().filter(leads_on).flat_map(Step::follows).collect();
             let fresh = |step: &&Step| {
-                let stands = step.head.is_some_and(|head| self.heads.contains_key(&head))
-                    || self.heads.values().any(|record| is_of(record, &step.to))
+                let stands = step.head.is_some_and(|head| self.heads.contains(&head))
+                    || self.heads.all().any(|head| head.is_of(&step.to))
                     || further.contains(&step.to.id);
                 !self.sights.contains_key(&step.digest) && stands && self.is_signed(step, &sets)
             };
@@ -222,6 +218,7 @@ impl Replica {
             if fresh.is_empty() {
                 return;
             }
+            let now = self.steady(now);
             self.sights.extend(fresh.into_iter().map(|digest| (digest, now)));
         }
     }
@@ -257,7 +254,17 @@ impl Replica {
 
     pub fn signers(&self, now: Timestamp) -> Signers {
         let steps: Vec<Step> = self.steps.values().cloned().collect();
-        signers(&self.basis, &steps, &self.sights, now)
+        let told = signers(&self.basis, &steps, &self.sights, self.steady(now));
+        told.by(|at| self.shown(at))
+    }
+
+    fn steady(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_unix(now.unix().saturating_sub(self.ahead))
+    }
+
+    /// A moment of the steady clock, as the clock here will show it.
+    pub fn shown(&self, at: Timestamp) -> Timestamp {
+        Timestamp::from_unix(at.unix().saturating_add(self.ahead))
     }
 
     #[expect(clippy::result_large_err, reason = "a freeze is rare, and whoever meets it wants all of it")]
@@ -283,6 +290,26 @@ impl Replica {
         let before = self.fold(&ground_at(self.org, &before, in_force.stands_in, &self.heads));
         let unlisted = before.members.into_iter().filter(|(_, it)| it.member != Member::Listed);
         unlisted.map(|(name, it)| (name, it.admission)).collect()
+    }
+
+    /// Heads by which something is judged now, and that were shortened: whoever has them brings them back first.
+    pub fn wanting(&self, signers: &Signers) -> BTreeSet<Digest> {
+        match signers {
+            Signers::InForce(in_force) => wanting(in_force, None, &self.heads),
+            Signers::Frozen(frozen) => wanting(&InForce::before(frozen), frozen.named, &self.heads),
+        }
+    }
+
+    pub fn bring_back(&mut self, envelope: &Envelope) {
+        if let Ok(head) = envelope.peek::<Head>(Some(self.org)) {
+            self.heads.put_back(envelope.digest(), envelope, head, &self.keys);
+        }
+    }
+
+    /// Of heads that the one in force leads back to, keeps only what is still asked of them. For whoever has them on disk.
+    pub fn shorten(&mut self, ground: &Ground) {
+        let top = ground.head.as_ref().map(|record| record.digest);
+        self.heads.shorten(ground.reached.iter().copied().filter(|digest| Some(*digest) != top));
     }
 
     /// Claims to which a signer of the set in force said no.

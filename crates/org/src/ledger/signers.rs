@@ -62,6 +62,24 @@ pub enum Stance {
 }
 
 impl Signers {
+    /// The same by another clock.
+    pub(crate) fn by(mut self, clock: impl Fn(Timestamp) -> Timestamp) -> Self {
+        let pending = match &mut self {
+            Self::InForce(in_force) => {
+                in_force.since = in_force.since.map(&clock);
+                &mut in_force.pending
+            }
+            Self::Frozen(frozen) => {
+                frozen.since = clock(frozen.since);
+                &mut frozen.pending
+            }
+        };
+        for (_, until) in pending {
+            *until = clock(*until);
+        }
+        self
+    }
+
     pub fn stance_of(&self, step: Digest) -> Stance {
         let (path, pending) = match self {
             Self::InForce(in_force) => (&in_force.path, &in_force.pending),

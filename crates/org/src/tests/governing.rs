@@ -1,6 +1,9 @@
 //! Who signs, as a state has it: successions, recoveries, freezes, and what becomes of what former signers made.
 
-use identity::head::BadHead;
+use std::collections::BTreeSet;
+
+use identity::envelope::Envelope;
+use identity::head::{BadHead, SignedHead};
 use identity::time::Seconds;
 
 use super::world::{HERE, Site, Turned, said};
@@ -121,6 +124,36 @@ fn one_successor_that_two_installed_is_no_conflict_and_two_freeze() {
     assert_eq!((frozen.state.is_frozen(), frozen.state.signer_set()), (true, &org.set()));
 }
 
+#[test]
+fn the_steps_to_both_rivals_are_told_with_what_settles_between_them() {
+    let (org, mut site) = settled();
+    let (head, zoe) = (site.state.head().unwrap().digest, org.later(3, 1, &["zoe"]));
+    let to = |third: &str| org.later(2, 1, &["ann", third]);
+    let rivals = ["cat", "dan"].map(|third| org.succession(&org.set(), &to(third), head, &["ben"]));
+    for step in &rivals {
+        site.told(step, 2);
+    }
+    let way = org.way_out(&org.set(), &zoe, head, PHRASES);
+    site.told(&way, 3);
+    let told = |steps: Vec<Envelope>| steps.iter().map(Envelope::digest).collect::<BTreeSet<_>>();
+    let all: BTreeSet<_> = rivals.iter().chain([&way]).map(Envelope::digest).collect();
+    assert_eq!((told(site.state.told_steps(1)), told(site.state.signer_chain(1))), (all.clone(), BTreeSet::new()));
+    site.state.conclude(day(3 + DELAY));
+    assert_eq!(site.state.signer_set(), &zoe);
+    assert!(
+        site.state.contested_sets().eq([&to("cat"), &to("dan")])
+            || site.state.contested_sets().eq([&to("dan"), &to("cat")])
+    );
+    site.publish(&org, (3 + DELAY, &["zoe"]), &Wish::default());
+    // Also to who followed one of them, and as the last that which settles it.
+    for version in [1, 2] {
+        let chain = site.state.signer_chain(version);
+        assert_eq!(chain.last().map(Envelope::digest), Some(way.digest()));
+        assert_eq!(told(chain), all);
+    }
+    assert_eq!(site.state.signer_chain(3), []);
+}
+
 /// What runs, runs: neither the last set, which anybody may hold by now, nor a rival changes anything.
 #[test]
 fn whoever_is_frozen_takes_no_head() {
@@ -155,11 +188,12 @@ fn a_head_by_the_next_set_is_newer_whatever_its_number() {
     site.told(&org.succession(&org.set(), &bob, last.digest(), &["ann"]), 2);
     assert_eq!(site.state.head().unwrap().digest, last.digest());
     let first = org.forged(&last, &["bob"], |head, _| (head.version, head.signers) = (1, bob.as_ref()));
-    assert!(site.state.is_older_than(&org.body(&first)) && site.state.lacks(&org.body(&first)));
+    let shown = |made: &Sent| SignedHead { head: org.body(made), digest: made.digest() };
+    assert!(site.state.is_older_than(&shown(&first)) && site.state.lacks(&shown(&first)));
     assert_eq!(site.state.check_follows(&first.envelope, day(2)), Ok(()));
     site.hear(&first, 2);
     assert_eq!(site.state.head().unwrap().digest, first.digest());
-    assert!(!site.state.is_older_than(&org.body(&last)));
+    assert!(!site.state.is_older_than(&shown(&last)));
 }
 
 #[test]
@@ -199,7 +233,7 @@ fn a_head_that_nobody_entitled_signed_is_found_by_nobody() {
     let (org, mut site) = settled();
     let forged = org.forged(&org.first, &["eve"], |head, _| head.version = 9);
     site.hear(&forged, 1);
-    assert!(site.state.head_named(forged.digest()).is_none() && site.state.heads_at(9).next().is_none());
+    assert!(site.state.head_named(forged.digest()).is_none() && site.state.heads().all(|head| head.version() != 9));
     assert!(site.state.head_named(org.first.digest()).is_some());
     assert!(site.state.open_shown(&forged.envelope).is_none());
 }

@@ -228,9 +228,9 @@ fn an_invite_counts_by_the_signers_of_now_until_it_is_over_or_revoked() {
     assert_eq!(refused(&harbor, "bob"), NotMember::NoMandate.into());
 }
 
-/// An invite for any name made `web-7` a `web-*` for its peers.
+/// An invite for any name made `web-7` a `web-*` for its peers, and whatever the fleet says of `web-7` itself.
 #[test]
-fn a_machine_has_what_its_class_has_only_if_its_invite_speaks_of_such_names() {
+fn a_machine_has_what_is_said_of_its_name_only_if_its_invite_speaks_of_such_names() {
     let harbor = Harbor::new();
     for (names, meant) in [("*", false), ("web-*", true), ("web-7", true)] {
         let peer =

@@ -270,6 +270,10 @@ fn known(inner: &Inner, (who, node): &Key, met: Met) -> Result<(Arc<Peer>, Times
     if *peer.principal() != Principal::node(&inner.held.org, node) {
         return Err(format!("`{}` answers there, and not node `{node}`", peer.principal()));
     }
+    // Whom the operators wrote down is called, not whoever came under that name by an invite for any.
+    if !peer.is_meant() {
+        return Err("no map lists it, and its invite is for any name: it is not the one that is meant".to_owned());
+    }
     let chain = inner.held.chain_of(who).unwrap_or_default();
     let own = chain.first().and_then(|leaf| identity::certificate::read(leaf).ok()).map(|leaf| leaf.validity.not_after);
     let until = own.map_or(peer.until(), |own| own.min(peer.until()));

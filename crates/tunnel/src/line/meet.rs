@@ -19,7 +19,7 @@ use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use wire::known::{BadKnowledge, Known};
-use wire::peer::{Hello, News, SCHEMA};
+use wire::peer::{Hello, Knows, News, Place, SCHEMA};
 
 use super::frames::{Frames, NoFrame, say_frame};
 use crate::frame::Kind;
@@ -44,18 +44,20 @@ pub struct Met {
     pub claims: Option<Principal>,
 }
 
-/// The newest head that one of the two knew when they met, and the suspensions. Who has heard of more since has something to
+/// The newest head that one of the two knew when they met, the heads beside it, and the suspensions. Who has heard of more since has something to
 /// tell, and needs another connection for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shared {
-    pub head: u64,
+    pub place: Place,
+    pub rivals: Option<Digest>,
     pub suspended: Option<Digest>,
 }
 
 impl Shared {
     /// Is nothing left to tell by what is known now?
     pub fn is_all_of(&self, standing: &Standing) -> bool {
-        self.head >= standing.head() && self.suspended == standing.knows().suspended
+        let now = standing.knows();
+        self.place >= now.place && (self.rivals, self.suspended) == (now.rivals, now.suspended)
     }
 }
 
@@ -126,12 +128,12 @@ where
     }
     let standing = later.map_or_else(|| Arc::clone(&held.rule.load().standing), Arc::new);
     // Of a later head there is only the other's word, unless it came.
-    let goes_by = hello.head.min(standing.head().max(own.head));
-    let suspended = held.rule.load().standing.knows().suspended;
-    let shared = Shared { head: own.head.max(goes_by), suspended };
+    let goes_by = other.place.min(standing.knows().place.max(own.place));
+    let Knows { rivals, suspended, .. } = held.rule.load().standing.knows();
+    let shared = Shared { place: own.place.max(goes_by), rivals, suspended };
     let peer = judge(held, &standing, (&hello, shown)).map(Arc::new);
     let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
-    Ok(Met { peer, head: goes_by, shared, claims })
+    Ok(Met { peer, head: goes_by.head, shared, claims })
 }
 
 fn claimed(shown: Shown<'_>) -> Option<Principal> {
@@ -184,7 +186,7 @@ async fn hear<R: AsyncRead + Unpin>(
 
 fn goes_by(standing: &Standing, later: Option<&(Known, Suspensions)>, hello: &Hello) -> bool {
     match later {
-        Some((known, suspensions)) => standing.has(known, suspensions),
+        Some((known, suspensions)) => standing.has(known, suspensions, standing.known.now(clock::now())),
         None => !standing.knows().is_older_than(&hello.knows()),
     }
 }

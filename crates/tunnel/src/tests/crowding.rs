@@ -63,9 +63,9 @@ async fn what_is_said_to_everybody_is_kept_once() {
     let standing = Arc::clone(&alpha.held.rule.load().standing);
     let one = standing.hello_frame().unwrap().unwrap();
     assert!(Arc::ptr_eq(&one, &standing.hello_frame().unwrap().unwrap()));
-    let mut other = Knows { signers: 1, head: standing.head(), suspended: None };
+    let mut other = Knows { suspended: None, ..standing.knows() };
     assert!(standing.news_for(&other).unwrap().is_none());
-    other.head = 0;
+    other.place.head = 0;
     let news = standing.news_for(&other).unwrap().unwrap();
     assert!(Arc::ptr_eq(&news, &standing.news_for(&other).unwrap().unwrap()));
 }

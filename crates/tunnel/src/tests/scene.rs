@@ -9,14 +9,17 @@ use identity::bundle::Identity as IdentityDomain;
 use identity::certificate::{Validity, draft_svid, key_id};
 use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Mandate, Revocations};
-use identity::id::{Digest, KeyId, OrgId};
+use identity::id::{Correlation, Digest, InviteId, KeyId, OrgId};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use identity::principal::{Kind, NodeName, OrgName, Principal};
 use identity::signers::{Quorum, Signer};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
+use org::admission::{Claim, ClaimAuthority, SealKey};
+use org::entry::{Action, SignedEntry, Under};
 use org::founding::{Founding, FoundingRecord};
+use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use org::peer::Presented;
 use org::suspend::Suspension;
 use org::suspended::Suspensions;
@@ -40,6 +43,10 @@ pub struct Org {
     pub head: Head,
     /// What a node is handed that knows them.
     pub suspensions: Suspensions,
+    /// Heads beside the one that counts.
+    pub beside: Vec<Envelope>,
+    /// Who came since the head was made, each by an invite for such names.
+    newcomers: BTreeMap<NodeName, &'static str>,
 }
 
 impl Org {
@@ -66,8 +73,20 @@ impl Org {
         let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&ann).unwrap()).unwrap();
         let head = first_head(&founding, issuer.key_id(), now);
         let keys = nodes.iter().map(|name| (node(name), random::p256().unwrap())).collect();
-        let mut org =
-            Self { name, ann, issuer, issuer_key, root, founding, keys, head, suspensions: Suspensions::default() };
+        let beside = Vec::new();
+        let mut org = Self {
+            name,
+            ann,
+            issuer,
+            issuer_key,
+            root,
+            founding,
+            keys,
+            head,
+            suspensions: Suspensions::default(),
+            beside,
+            newcomers: BTreeMap::new(),
+        };
         org.head.members = Some(org.map().root());
         org
     }
@@ -99,6 +118,13 @@ impl Org {
         assert!(self.suspensions.take(&[self.suspension(name, now, span)], &set, now));
     }
 
+    /// Another operator revokes it in a head of the version before, which the one that counts does not know.
+    pub fn revoke_beside(&mut self, name: &str) {
+        let mut body = Head { version: self.head.version - 1, ..self.head.clone() };
+        body.revocations.node_keys.extend([self.keys[&node(name)].public().digest()]);
+        self.beside.push(Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&self.ann).unwrap());
+    }
+
     pub fn principal(&self, kind: &str, name: &str) -> Principal {
         format!("spiffe://{}/{kind}/{name}", self.name).parse().unwrap()
     }
@@ -113,7 +139,8 @@ impl Org {
     }
 
     fn map(&self) -> MembersMap {
-        let leaves: Vec<Leaf> = self.keys.keys().map(|name| Leaf::Node(self.leaf(name))).collect();
+        let listed = self.keys.keys().filter(|name| !self.newcomers.contains_key(*name));
+        let leaves: Vec<Leaf> = listed.map(|name| Leaf::Node(self.leaf(name))).collect();
         MembersMap::of(&leaves).unwrap()
     }
 
@@ -121,7 +148,57 @@ impl Org {
         Envelope::seal(Some(self.founding.id), &self.head).unwrap().signed(&self.ann).unwrap()
     }
 
+    /// A machine that no map lists, let in by an invite for such names.
+    pub fn join(&mut self, name: &str, names: &'static str) {
+        self.newcomers.insert(node(name), names);
+        self.keys.insert(node(name), random::p256().unwrap());
+    }
+
+    fn admission(&self, name: &NodeName, names: &str) -> Envelope {
+        let (org, voice, secret) = (Some(self.founding.id), EdKey::from_seed(&[1; 32]), EdKey::from_seed(&[8; 32]));
+        let (gateway, uses) = (node("gw-1"), Uses::Limited(1));
+        let invite = Invite {
+            id: InviteId([8; 16]),
+            label: String::new(),
+            signers: 1,
+            kind: InviteKind::Token,
+            key: Some(secret.public()),
+            rights: vec![Right { gateway, voice: voice.public(), uses }],
+            created_at: self.head.issued_at,
+            expires_at: self.head.fresh_until,
+            names: vec![names.parse().unwrap()],
+            hosts: Vec::new(),
+            networks: Vec::new(),
+            labels: BTreeSet::new(),
+            roles: BTreeSet::new(),
+            approval: Approval::None,
+            approvers: 1,
+            files: BTreeSet::new(),
+            root: None,
+        };
+        let claim = Claim {
+            authority: ClaimAuthority::Invite(invite.id),
+            node_key: self.keys[name].public(),
+            seal_key: SealKey([0; 32]),
+            name: name.clone(),
+            labels: BTreeSet::new(),
+            roles: BTreeSet::new(),
+            host: None,
+            replaces: None,
+            until: None,
+        };
+        let claim = Envelope::seal(org, &claim).unwrap().signed(&secret).unwrap().signed(&self.keys[name]).unwrap();
+        let invite = Some(Envelope::seal(org, &invite).unwrap().signed(&self.ann).unwrap());
+        let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (clock::now(), Correlation([0; 8])));
+        let action = Action::NodeAdmit { claim, invite, approval: None };
+        SignedEntry::write(self.founding.id, None, (&voice, under), when, action).unwrap().envelope
+    }
+
     pub fn presented(&self, name: &NodeName) -> Presented {
+        if let Some(names) = self.newcomers.get(name) {
+            let listing = Some(Listing::Unlisted { absence: self.map().prove_absence(node_key(name)).unwrap() });
+            return Presented { by: self.envelope(), listing, admission: Some(self.admission(name, names)) };
+        }
         let path = self.map().prove(node_key(name)).unwrap();
         let listing = Some(Listing::Own { leaf: self.leaf(name), path, class: None });
         Presented { by: self.envelope(), listing, admission: None }
@@ -130,6 +207,7 @@ impl Org {
     /// What a node was handed that knows the newest head.
     pub fn knowledge(&self, name: &str) -> Knowledge {
         let known = Known::new(self.founding.clone(), &[], &self.envelope()).unwrap();
+        let known = known.hear(&self.beside, clock::now()).unwrap_or(known);
         Knowledge {
             known: known.to_file(),
             roots: vec![Bytes(self.root.certificate().to_vec())],

@@ -8,6 +8,7 @@ use identity::signers::{Recovery, Succession};
 use identity::time::Seconds;
 
 use super::*;
+use crate::freeze::Freeze;
 use crate::scene::{NOW, head, known, quorum, sealed};
 
 /// The next set on its predecessor's word.
@@ -90,6 +91,32 @@ fn a_clock_that_was_never_set_does_not_shorten_the_delay() {
 }
 
 #[test]
+fn a_clock_that_jumps_ahead_counts_nothing_for_a_recovery_and_time_that_passes_does() {
+    let known = known();
+    let (lost, second) = recovery(&known.signers, "zoe");
+    let next = head(&second, 2, "zoe");
+    let chain = std::slice::from_ref(&lost);
+    let told = known.notice(&lost, NOW).unwrap();
+    // A day and an hour ahead after an hour: the delay has an hour behind it.
+    let jump = i64::try_from(Seconds::DAY.0).unwrap();
+    let jumped = told.clone().ahead_by(jump);
+    let now = NOW + Seconds::HOUR + Seconds::DAY;
+    let due = NOW + Seconds::DAY.times(2);
+    let why = jumped.advance(chain, Some(&next), now).unwrap_err();
+    assert!(matches!(why, BadKnowledge::RecoveryWaits { until, .. } if until == due), "{why}");
+    assert_eq!(jumped.alarms(), [(second.clone(), due)]);
+    assert!(jumped.advance(chain, Some(&next), due).is_ok());
+    // One that was put back makes nobody wait longer, and what is seen under it is not older for it.
+    let back = told.ahead_by(-jump);
+    assert!(back.advance(chain, Some(&next), NOW).is_ok());
+    let seen = known.clone().ahead_by(-jump).notice(&lost, NOW).unwrap();
+    assert!(seen.advance(chain, Some(&next), NOW + Seconds::HOUR).is_err());
+    // Another copy of it counts from the same moment.
+    let copy = known.ahead_by(jump).with_sightings_of(&jumped);
+    assert_eq!(copy.sights(), jumped.sights());
+}
+
+#[test]
 fn only_a_head_moves_the_floor_of_time_also_back() {
     let known = known();
     let day = Seconds::DAY;
@@ -167,6 +194,60 @@ fn of_two_heads_at_one_place_everybody_follows_the_same() {
 }
 
 #[test]
+fn what_a_head_beside_takes_away_counts_at_once_and_nothing_else_of_it() {
+    let known = known();
+    let home = known.advance(&[], Some(&revoking(&known, 3, &[8])), NOW).unwrap();
+    let mut body = Head { version: 2, ..known.head.head.clone() };
+    body.revocations.node_keys.extend([Digest([7; 32])]);
+    body.fresh_until = NOW + Seconds::DAY.times(90);
+    let rival = sealed(Some(known.org()), &body, "ann");
+    let heard = home.hear(std::slice::from_ref(&rival), NOW).unwrap();
+    let revoked = |known: &Known, key: u8| known.head.head.revocations.node_keys.contains(&Digest([key; 32]));
+    assert!(revoked(&heard, 7) && revoked(&heard, 8) && heard.says_more_than(&home));
+    assert_eq!((heard.head.digest, heard.head.head.fresh_until), (home.head.digest, home.head.head.fresh_until));
+    // On disk, too; who tells it again says nothing new, and who keeps the same has the same mark.
+    let read = Known::from_file(heard.to_file()).unwrap();
+    assert!(revoked(&read, 7) && read.mark().is_some() && read.mark() == heard.mark());
+    assert!(read.hear(std::slice::from_ref(&rival), NOW).is_none());
+    let other = home.with_sightings_of(&read);
+    assert_eq!(other.mark(), read.mark());
+    // Until a head says so itself.
+    let next = read.advance(&[], Some(&revoking(&known, 4, &[7, 8])), NOW).unwrap();
+    assert!(revoked(&next, 7) && next.mark().is_none());
+}
+
+#[test]
+fn a_head_beside_that_others_signed_or_that_is_higher_takes_nothing_away() {
+    let known = known();
+    let home = known.advance(&[], Some(&revoking(&known, 3, &[8])), NOW).unwrap();
+    let (forged, higher) = (revoking(&known, 2, &[7]).kept(&BTreeSet::new()), revoking(&known, 4, &[7]));
+    let nothing_more = revoking(&known, 2, &[]);
+    let (step, second) = succession(&known.signers, "ben", "ann");
+    let other = Head { signers: second.as_ref(), ..known.head.head.clone() };
+    let other = sealed(Some(known.org()), &other, "ben");
+    assert!(home.hear(&[forged, higher, nothing_more, other, step.clone()], NOW).is_none());
+    // Nor one of signers who were replaced, nor while two sets claim one place.
+    let late = revoking(&known, 2, &[7]);
+    let moved = home.advance(&[step], Some(&head(&second, 4, "ben")), NOW).unwrap();
+    assert!(moved.hear(&[late], NOW).is_none());
+    let body =
+        Head { version: 3, signers: second.as_ref(), ..revoking(&known, 3, &[7]).peek(Some(known.org())).unwrap() };
+    let rival = sealed(Some(known.org()), &body, "ben");
+    let frozen = moved.notice(&succession(&known.signers, "eve", "ann").0, NOW).unwrap();
+    assert!(moved.hear(std::slice::from_ref(&rival), NOW).is_some() && frozen.hear(&[rival], NOW).is_none());
+}
+
+#[test]
+fn who_carried_on_a_rival_says_it_all_and_more_than_a_few_are_not_kept() {
+    let known = known();
+    let home = known.advance(&[], Some(&revoking(&known, 99, &[])), NOW).unwrap();
+    let carried = [revoking(&known, 2, &[7]), revoking(&known, 3, &[7, 8])];
+    assert_eq!(home.hear(&carried, NOW).unwrap().beside().count(), 1);
+    let many: Vec<Envelope> = (2..60).map(|version| revoking(&known, version.into(), &[version])).collect();
+    assert_eq!(home.hear(&many, NOW).unwrap().beside().count(), identity::head::MOST_PREVIOUS);
+}
+
+#[test]
 fn two_successors_within_one_delay_freeze_a_machine_and_later_ones_do_not() {
     let known = known();
     let ((one, true_set), (other, false_set)) =
@@ -188,6 +269,74 @@ fn two_successors_within_one_delay_freeze_a_machine_and_later_ones_do_not() {
     let why = home.advance(&[other], Some(&rival), late).unwrap_err();
     assert!(!matches!(why, BadKnowledge::Frozen { .. }), "{why}");
     assert_eq!(home.advance(&[], Some(&next), late).unwrap().head.head.place(), (2, 3));
+}
+
+/// What the recovery keys say where two sets claim one place, and the set that it names.
+fn way_out(last: &SignerSet, next: &str, head: Digest) -> (Envelope, SignerSet) {
+    let (version, quorum) = (last.version + 2, quorum(next));
+    let set = SignerSet::later(last.org, version, quorum.clone());
+    let body = Recovery { version, previous: last.id, quorum, head: Some(head), settles: true, at: NOW };
+    (sealed(Some(last.org), &body, "safe"), set)
+}
+
+#[test]
+fn the_recovery_keys_lead_a_frozen_machine_on_after_its_own_delay() {
+    let known = known();
+    let ((one, true_set), (other, _)) =
+        (succession(&known.signers, "ben", "ann"), succession(&known.signers, "eve", "ann"));
+    let (way, third) = way_out(&known.signers, "zoe", known.head.digest);
+    let home = known.advance(std::slice::from_ref(&one), Some(&head(&true_set, 2, "ben")), NOW).unwrap();
+    // Whoever stands still shows the older head, and what leads to each.
+    let why = home.advance(&[one.clone(), other.clone()], Some(&known.head_envelope), NOW).unwrap_err();
+    let frozen = home.heed(&why, NOW).unwrap();
+    let told = Freeze::of(&frozen, NOW).unwrap().to_string();
+    assert!(told.contains("(ben | eve)") || told.contains("(eve | ben)"), "{told}");
+    assert!(told.contains("freehold recover --signer NAME"), "{told}");
+    let (chain, next) = ([one, other, way.clone()], head(&third, 2, "zoe"));
+    let later = NOW + Seconds(60);
+    let why = frozen.advance(&chain, Some(&next), later).unwrap_err();
+    assert!(matches!(why, BadKnowledge::Frozen { .. }), "{why}");
+    let frozen = frozen.heed(&why, later).unwrap();
+    let due = later + Seconds::DAY;
+    let told = Freeze::of(&frozen, later).unwrap();
+    assert_eq!(told.ends, [("zoe".to_owned(), due)]);
+    assert!(told.to_string().contains(&format!("until {due}, when the recovery keys settle it for zoe")), "{told}");
+    assert!(frozen.advance(&chain, Some(&next), due - Seconds(1)).is_err());
+    // Until the new set has signed a head, the older one stands in, and is no lie.
+    let stays = frozen.advance(&chain, Some(&known.head_envelope), due).unwrap();
+    assert_eq!((stays.head.digest, stays.rivals(due).len()), (home.head.digest, 0));
+    let moved = Known::from_file(stays.to_file()).unwrap().advance(&chain, Some(&next), due).unwrap();
+    assert_eq!(moved.signers, third);
+    assert_eq!(moved.signer_sets(), [known.signers.clone(), third]);
+    assert_eq!((moved.alarms(), moved.stance_of(way.digest(), due)), (Vec::new(), Stance::Taken));
+}
+
+#[test]
+fn a_machine_that_went_by_one_of_two_sets_for_a_delay_is_told_that_others_did_not() {
+    let known = known();
+    let ((one, true_set), (other, _)) =
+        (succession(&known.signers, "ben", "ann"), succession(&known.signers, "eve", "ann"));
+    let (way, third) = way_out(&known.signers, "zoe", known.head.digest);
+    let home = known.advance(std::slice::from_ref(&one), Some(&head(&true_set, 2, "ben")), NOW).unwrap();
+    let late = NOW + Seconds::DAY + Seconds(1);
+    let frozen_there = home.advance(&[one.clone(), other.clone()], Some(&known.head_envelope), late);
+    assert_eq!(frozen_there.unwrap_err(), BadKnowledge::Parted);
+    let settled_there = home.advance(&[one, other, way], Some(&head(&third, 2, "zoe")), late);
+    assert_eq!(settled_there.unwrap_err(), BadKnowledge::Parted);
+    // An older head alone is still one.
+    let older = home.advance(&[], Some(&known.head_envelope), late).unwrap_err();
+    assert!(matches!(older, BadKnowledge::Head(BadHead::OtherSigners { .. })), "{older}");
+}
+
+#[test]
+fn a_ledger_that_begins_here_is_frozen_by_what_freezes_this_machine() {
+    let known = known();
+    let (step, set) = succession(&known.signers, "ben", "ann");
+    let home = known.advance(std::slice::from_ref(&step), Some(&head(&set, 2, "ben")), NOW).unwrap();
+    assert_eq!(home.followed(), [(step.digest(), NOW)].into());
+    // What a person settled needs no waiting.
+    let settled = Known::new(known.founding.clone(), std::slice::from_ref(&step), &head(&set, 2, "ben")).unwrap();
+    assert_eq!(settled.followed(), [(step.digest(), Timestamp::from_unix(0))].into());
 }
 
 #[test]

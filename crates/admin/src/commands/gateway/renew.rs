@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::rooting::certify_lacking;
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, leave, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -52,7 +52,8 @@ struct Renewed {
     grant: Option<String>,
     /// No certificate of its issuing keys was ever seen here.
     unknown: bool,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Renew {
@@ -80,7 +81,7 @@ impl Renew {
             uncertified,
             grant,
             unknown: !papers.identity.is_known() || !papers.endpoint.is_known(),
-            pending: leave(common, &doing, &session.known, made.pending.as_ref())?,
+            pending: leave(common, &doing, &session.known, &made)?,
         };
         show(common.json, &renewed, || renewed.in_words());
         Ok(())
@@ -114,7 +115,7 @@ impl Renew {
 impl Renewed {
     fn in_words(&self) -> String {
         let done = || format!("`{}` has a mandate until {}", self.gateway, self.until);
-        let mut lines = vec![told(self.pending.as_ref(), done)];
+        let mut lines = vec![told(self.pending.waiting(), done)];
         if !self.certified.is_empty() {
             lines.push(format!("its issuing keys are certified under {}", self.certified.join(", ")));
             lines.push(match &self.grant {

@@ -7,7 +7,7 @@ use operate::reopen::{Branch, Reopening};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::waiting::{Waiting, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,8 @@ struct Reopened {
     /// Machines that wait for an operator.
     waiting: Vec<WaitsTold>,
     invites: Vec<InviteTold>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 #[derive(Serialize)]
@@ -79,12 +80,13 @@ impl Reopen {
         if !common.json {
             eprintln!("{}", in_words(&reopening));
         }
+        foretell(common, &mut session, self.yes).await;
         confirm(self.yes, &doing, "End its chain, and have it begin another?")?;
         let made = session.reopen_gateway(&keys, &reopening).await.map_err(|why| failure(&doing, &why))?;
-        let pending = leave(common, &doing, &session.known, made.pending.as_ref())?;
+        let pending = leave(common, &doing, &session.known, &made)?;
         let result = Reopened::of(reopening, made.what, pending);
         show(common.json, &result, || {
-            told(result.pending.as_ref(), || {
+            told(result.pending.waiting(), || {
                 let (gateway, head) = (&result.gateway, result.head);
                 let waits: Vec<_> =
                     result.waiting.iter().map(|it| format!("\n  freehold node approve {}", it.name)).collect();
@@ -101,7 +103,7 @@ impl Reopen {
 }
 
 impl Reopened {
-    fn of(it: Reopening, head: u64, pending: Option<Waiting>) -> Self {
+    fn of(it: Reopening, head: u64, pending: Left) -> Self {
         let branch = |it: Branch| BranchTold {
             entry: it.entry.to_string(),
             at: it.at.to_string(),

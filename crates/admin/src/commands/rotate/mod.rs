@@ -27,7 +27,7 @@ use crate::commands::trust::rollback;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::rooting::next_root;
-use crate::waiting::{Waiting, leave};
+use crate::waiting::{Left, Waiting, leave};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -109,7 +109,8 @@ pub struct Rotated {
     missing: Vec<String>,
     /// What comes next, as a command.
     next: Option<String>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 /// Whether there is more to do now.
@@ -265,7 +266,7 @@ impl Run<'_> {
         }
         self.say(&format!("the grace of version {version} is over, and nobody would break without it"));
         let made = self.session.retire(&self.keys, &wish).await.map_err(|why| failure(&self.doing, &why))?;
-        let pending = leave(self.common, &self.doing, &self.session.known, made.pending.as_ref())?;
+        let pending = leave(self.common, &self.doing, &self.session.known, &made)?;
         Ok(self.done("retire", pending))
     }
 
@@ -273,7 +274,7 @@ impl Run<'_> {
         let made = self.session.roll_back_trust::<T>(&self.keys, self.wish.grace).await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         let told = TurnTold::of(self.common, &self.session.known, &made, &self.doing)?;
-        if told.pending.is_none() {
+        if told.pending.waiting().is_none() {
             self.say(&rollback::in_words(&told));
         }
         self.done("rollback", told.pending);
@@ -281,8 +282,8 @@ impl Run<'_> {
     }
 
     /// A step was made, or waits for the others' signatures.
-    fn done(&mut self, step: &'static str, pending: Option<Waiting>) -> Then {
-        if pending.is_some() {
+    fn done(&mut self, step: &'static str, pending: Left) -> Then {
+        if pending.waiting().is_some() {
             self.told.pending = pending;
             return Then::Rest;
         }
@@ -318,7 +319,7 @@ impl Run<'_> {
         };
         (self.told.stands, self.told.trust_bundle_version) = (stands, version);
         (self.told.grace_until, self.told.next) = (until, next);
-        if self.told.pending.is_some() {
+        if self.told.pending.waiting().is_some() {
             let forward = !self.wish.way.back && !self.wish.way.compromised;
             self.told.next = forward.then(|| format!("when it is delivered: {}", self.wish.go_on()));
         }
@@ -349,7 +350,7 @@ impl Run<'_> {
 impl Rotated {
     fn in_words(&self) -> String {
         let now = match self.stands {
-            _ if self.pending.is_some() => self.pending.as_ref().map(Waiting::in_words).unwrap_or_default(),
+            _ if self.pending.waiting().is_some() => self.pending.waiting().map(Waiting::in_words).unwrap_or_default(),
             "staged" => format!("version {} of `{}` is handed out", self.trust_bundle_version, self.domain),
             _ => format!("version {} of `{}` is in use", self.trust_bundle_version, self.domain),
         };

@@ -97,7 +97,7 @@ async fn desk_of(run: &Run<'_>, mandate: &Mandate) -> Option<AnyDesk> {
     let org = &run.session.known.founding.record.name;
     let doors: Vec<Peer> = mandate.addresses.iter().cloned().map(Peer::from).collect();
     if !doors.is_empty()
-        && let Ok(desk) = run.common.remote((org, Some(&run.keys)), doors, &run.doing, false).await
+        && let Ok(desk) = run.common.remote((org, Some(&run.keys)), doors, &run.doing).await
     {
         return Some(desk);
     }

@@ -30,8 +30,8 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
     drop((root, known));
     let made = made.map_err(|why| failure(&run.doing, &why))?;
     let (turned, spares) = &made.what;
-    let pending = leave(run.common, &run.doing, &run.session.known, made.pending.as_ref())?;
-    if pending.is_some() {
+    let pending = leave(run.common, &run.doing, &run.session.known, &made)?;
+    if pending.waiting().is_some() {
         return Ok(run.done("replace", pending));
     }
     run.say(&format!(
@@ -42,7 +42,7 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
     ));
     let (version, lost) = (turned.version, lost_words(spares));
     run.say(&format!("mandates moved to the spare keys of {} gateway(s){lost}", spares.ready.len()));
-    run.done("replace", None);
+    run.done("replace", pending);
     if run.waits() {
         run.say("waiting until every node is back under it");
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use wire::known::Known;
 
 use crate::home::Common;
-use crate::waiting::{self, Waiting, leave};
+use crate::waiting::{self, Left, leave};
 
 /// The domains, as they are typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -50,7 +50,8 @@ pub struct TurnTold {
     pub sha256_fingerprint: Fingerprint,
     pub grace: Option<Grace>,
     pub head: u64,
-    pub pending: Option<Waiting>,
+    #[serde(flatten)]
+    pub pending: Left,
 }
 
 impl TurnTold {
@@ -65,12 +66,12 @@ impl TurnTold {
             sha256_fingerprint: turned.roots,
             grace: turned.grace,
             head: turned.head,
-            pending: leave(common, doing, known, made.pending.as_ref())?,
+            pending: leave(common, doing, known, made)?,
         })
     }
 
     /// What is true now, or who has to sign.
     pub fn in_words(&self, done: impl FnOnce() -> String) -> String {
-        waiting::told(self.pending.as_ref(), done)
+        waiting::told(self.pending.waiting(), done)
     }
 }

@@ -35,7 +35,7 @@ struct Told {
     reverts: Option<u64>,
     grace: Option<Grace>,
     distrusted: bool,
-    /// Absent of what is retired.
+    /// Absent of what is retired, and where no gateway tells.
     adoption: Option<Adoption>,
     /// The gateway does not have the bundle.
     missing: bool,
@@ -44,9 +44,9 @@ struct Told {
 }
 
 impl Told {
-    fn of<D: InDomain>(version: &Version<D>, stances: &Stances, now: Timestamp) -> Self {
+    fn of<D: InDomain>(version: &Version<D>, stances: Option<&Stances>, now: Timestamp) -> Self {
         let (line, body) = (&version.line, version.bundle.body());
-        let adoption = || stances.adoption((D::DOMAIN, line.version), body.published_at, now);
+        let adoption = |stances: &Stances| stances.adoption((D::DOMAIN, line.version), body.published_at, now);
         Self {
             domain: D::DOMAIN.word(),
             trust_bundle_version: line.version,
@@ -57,7 +57,7 @@ impl Told {
             reverts: body.reverts,
             grace: line.grace,
             distrusted: line.distrusted,
-            adoption: line.state.is_trusted().then(adoption),
+            adoption: stances.filter(|_| line.state.is_trusted()).map(adoption),
             missing: false,
             words: state_words(line, now),
         }
@@ -82,7 +82,7 @@ impl Told {
     }
 
     /// Everything of one domain, the oldest first.
-    fn all<D: InDomain>(versions: &Versions<D>, stances: &Stances, now: Timestamp) -> Vec<Self> {
+    fn all<D: InDomain>(versions: &Versions<D>, stances: Option<&Stances>, now: Timestamp) -> Vec<Self> {
         let here = versions.here.iter().map(|version| Self::of(version, stances, now));
         let mut all: Vec<_> = here.chain(versions.missing.iter().map(|line| Self::unread(line, now))).collect();
         all.sort_by_key(|told| told.trust_bundle_version);
@@ -99,8 +99,8 @@ impl Told {
     fn rest(&self) -> Option<String> {
         if self.missing && self.state != TrustState::Retired.word() {
             return Some(format!(
-                "{} {} is trusted, and the gateway does not have it: nodes cannot follow\n  hand it in again, in a home \
-                 that has seen it: freehold gateway reopen NAME",
+                "{} {} is trusted, and the gateway does not have it: nodes cannot follow\n  a home that has seen it \
+                 hands it over when it next looks: freehold status",
                 self.domain, self.trust_bundle_version
             ));
         }
@@ -128,9 +128,9 @@ impl List {
         let failed = |why| failure(doing, &why);
         let endpoint = session.all_versions::<Endpoint>().await.map_err(failed)?;
         let identity = session.all_versions::<Identity>().await.map_err(failed)?;
-        let (stances, now) = (session.stances().await.map_err(failed)?, clock::now());
-        let mut told = Told::all(&endpoint, &stances, now);
-        told.extend(Told::all(&identity, &stances, now));
+        let (stances, now) = (session.stances_known().await.map_err(failed)?, clock::now());
+        let mut told = Told::all(&endpoint, stances.as_ref(), now);
+        told.extend(Told::all(&identity, stances.as_ref(), now));
         show(common.json, &told, || {
             let rows: Vec<_> = told.iter().map(Told::row).collect();
             let versions = table(&["DOMAIN", "VERSION", "STATE", "NODES", "PUBLISHED", "SHA-256"], &rows);

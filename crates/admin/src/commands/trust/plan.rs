@@ -9,6 +9,7 @@ use identity::id::{Digest, Fingerprint};
 use identity::time::Seconds;
 use identity::trust::{self, BadStep, Step};
 use node::report::{Failure, show};
+use operate::adoption::bounded;
 use operate::breaks::{self, Break, Held, Kind, Outcome, Scene};
 use operate::unturned::Unturned;
 use serde::Serialize;
@@ -29,7 +30,7 @@ Names each node, gateway, certificate, service, user, invite, bundle file and im
 that is off comes home by itself later, since the head is signed; until then it is cut off, and so it is named. `activate`
 breaks nobody, for the former version stays trusted: there, those are named who have not taken the new one over.
 
-Exit code: 0 if nobody is named, 3 if somebody is or the step cannot be taken.")]
+Exit code: 0 if nobody is named, 3 if somebody is, the step cannot be taken, or no gateway tells who would break.")]
 pub struct Plan {
     #[command(subcommand)]
     step: PlanStep,
@@ -138,6 +139,8 @@ pub struct Planned {
     versions: Vec<VersionPlanned>,
     roots_going: Vec<Fingerprint>,
     breaks: Vec<BreakTold>,
+    /// No gateway answers: these may break or not.
+    not_known: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -171,7 +174,12 @@ impl Plan {
         let planned = Planned::of(&scene, step, &outcome);
         show(common.json, &planned, || planned.in_words());
         match outcome.breaks.len() {
-            0 => Ok(()),
+            0 if outcome.unknown.is_empty() => Ok(()),
+            0 => {
+                let why = "no gateway answers, and what machines said of themselves only a gateway knows";
+                Err(Failure::refused("who would get through this step is not known", why)
+                    .hint("start a gateway, and plan again: freehold serve; or name one: --gateway HOST:PORT"))
+            }
             many => {
                 let command = command(step, domain, &[]);
                 let (what, why) = match step {
@@ -249,6 +257,7 @@ impl Planned {
             versions: trust::of(&outcome.lines, domain).into_iter().map(planned).collect(),
             roots_going: outcome.going.clone(),
             breaks: outcome.breaks.iter().map(|it| BreakTold { it: it.clone(), cure: it.kind.cure() }).collect(),
+            not_known: outcome.unknown.iter().map(Break::in_words).collect(),
         }
     }
 
@@ -277,15 +286,28 @@ impl Planned {
         parts.join("\n\n")
     }
 
+    fn named(&self) -> String {
+        let row = |told: &BreakTold| vec![told.it.kind.word().to_owned(), told.it.name.clone(), told.it.why.clone()];
+        table(&["KIND", "NAME", "WHY"], &self.breaks.iter().map(row).collect::<Vec<_>>())
+    }
+
     /// Who would break, and why.
     pub fn broken(&self) -> String {
         let activates = self.step == "activate";
+        if !self.not_known.is_empty() {
+            let lines = bounded(self.not_known.clone()).into_iter().map(|line| format!("  {line}"));
+            let lines = lines.collect::<Vec<_>>().join("\n");
+            let known = if self.breaks.is_empty() {
+                String::new()
+            } else {
+                format!("{} would break:\n{}\n\n", self.breaks.len(), self.named())
+            };
+            return format!("{known}whether these would break is not known:\n{lines}");
+        }
         if self.breaks.is_empty() {
             return if activates { "everybody has it" } else { "nobody would break" }.to_owned();
         }
-        let row = |told: &BreakTold| vec![told.it.kind.word().to_owned(), told.it.name.clone(), told.it.why.clone()];
-        let rows: Vec<_> = self.breaks.iter().map(row).collect();
-        let (many, rows) = (self.breaks.len(), table(&["KIND", "NAME", "WHY"], &rows));
+        let (many, rows) = (self.breaks.len(), self.named());
         if !activates {
             return format!("{many} would break:\n{rows}");
         }

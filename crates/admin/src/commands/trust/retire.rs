@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::plan::{Planned, VersionWords, cures};
 use crate::home::{Common, failure};
-use crate::waiting::{self, Waiting, leave};
+use crate::waiting::{self, Left, foretell, leave};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -43,7 +43,8 @@ struct Retired {
     head: u64,
     roots_gone: Vec<Fingerprint>,
     waived: Vec<Break>,
-    pending: Option<Waiting>,
+    #[serde(flatten)]
+    pending: Left,
 }
 
 impl Retire {
@@ -74,14 +75,15 @@ impl Retire {
         if !self.yes {
             eprintln!("{}\n", node::report::plain(&planned.in_words()));
         }
+        foretell(common, &mut session, self.yes).await;
         confirm(self.yes, doing, &format!("Trust version {version} of `{}` no more, for good?", domain.word()))?;
         let made = session.retire(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
+        let pending = leave(common, doing, &session.known, &made)?;
         let (head, waived) = made.what;
-        let pending = leave(common, doing, &session.known, made.pending.as_ref())?;
         let (domain, head) = (domain.word(), head.version);
         let told = Retired { domain, trust_bundle_version: version, head, roots_gone: outcome.going, waived, pending };
         show(common.json, &told, || {
-            waiting::told(told.pending.as_ref(), || {
+            waiting::told(told.pending.waiting(), || {
                 let waived = match told.waived.len() {
                     0 => "; nobody breaks by it".to_owned(),
                     many => format!("; {many} may break by it, as you said"),

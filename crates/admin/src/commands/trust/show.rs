@@ -121,17 +121,17 @@ impl Show {
             print!("{}", version.bundle.pem());
             return Ok(());
         }
-        let stances = session.stances().await.map_err(failed)?;
-        let shown = Shown::of(version, &session.known.head.head.mandates, &stances);
+        let stances = session.stances_known().await.map_err(failed)?;
+        let shown = Shown::of(version, &session.known.head.head.mandates, stances.as_ref());
         show(common.json, &shown, || shown.in_words());
         Ok(())
     }
 }
 
 impl Shown {
-    fn of<D: InDomain>(version: &Version<D>, mandates: &[Mandate], stances: &Stances) -> Self {
+    fn of<D: InDomain>(version: &Version<D>, mandates: &[Mandate], stances: Option<&Stances>) -> Self {
         let (line, body, now) = (&version.line, version.bundle.body(), clock::now());
-        let adoption = || stances.adoption((D::DOMAIN, line.version), body.published_at, now);
+        let adoption = |stances: &Stances| stances.adoption((D::DOMAIN, line.version), body.published_at, now);
         Self {
             trust_bundle_version: body.trust_bundle_version,
             environment_name: body.environment_name.to_string(),
@@ -149,7 +149,7 @@ impl Shown {
             roots: version.bundle.roots().certificates().iter().map(CertificateTold::of).collect(),
             issuers: body.issuers.iter().map(|der| issuer(&der.0, mandates)).collect(),
             outside: outside(body),
-            adoption: line.state.is_trusted().then(adoption),
+            adoption: stances.filter(|_| line.state.is_trusted()).map(adoption),
             words: state_words(line, now),
         }
     }

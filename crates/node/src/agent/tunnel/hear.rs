@@ -63,7 +63,7 @@ mod tests {
         let mut head = scene::head(&founding);
         head.version = version;
         let head = Some(scene::sealed(&founding, &head, "ann"));
-        News { signers: Vec::new(), head, suspensions: Vec::new() }
+        News { signers: Vec::new(), head, rivals: Vec::new(), suspensions: Vec::new() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ use self::feed::Orders;
 use self::supervise::Supervisor;
 use self::view::TunnelView;
 use crate::agent::{Agent, AgentError};
-use crate::ask::call::{AskError, keep_in_sight, save_authority};
+use crate::ask::call::{AskError, keep_the_rest, save_authority};
 use crate::store::scope::Scope;
 use crate::store::suspensions;
 use crate::store::tunnel::Met;
@@ -195,17 +195,14 @@ fn heed(scope: &Scope, news: &News) -> Result<Option<Known>, AskError> {
         }
         Ok(_) => Ok(is_stopped.then_some(known)),
         Err(why) => {
-            keep_in_sight(scope, known.heed(&why, now))?;
-            if is_stopped { Ok(Some(known)) } else { Err(AskError::Knowledge(why)) }
+            let is_taken = keep_the_rest(scope, &known, (&why, &news.beside()), now)?;
+            if is_stopped || is_taken { Ok(scope.known()?) } else { Err(AskError::Knowledge(why)) }
         }
     }
 }
 
 fn advance(known: &Known, news: &News, now: Timestamp) -> Result<Known, BadKnowledge> {
-    match &news.head {
-        Some(head) => known.advance(&news.signers, Some(head), now),
-        None => Ok(known.clone()),
-    }
+    known.told((&news.signers, news.head.as_ref()), &news.rivals, now)
 }
 
 /// Would it change anything, by what is on disk? An error says why it does not hold.
@@ -221,6 +218,7 @@ fn is_news(scope: &Scope, news: &News) -> Result<bool, AskError> {
         Ok(newer) => Ok(newer.says_more_than(&known)),
         // A recovery that was not seen here before counts from now on.
         Err(why) if known.heed(&why, now).is_some() => Ok(true),
+        Err(_) if known.hear(&news.beside(), now).is_some() => Ok(true),
         Err(why) => Err(AskError::Knowledge(why)),
     }
 }

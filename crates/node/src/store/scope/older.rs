@@ -1,5 +1,7 @@
 //! What the machine was given and told, unless it is older than the first release: that is said, and is no damage.
 
+use ground::clock;
+use ground::steady::Steady;
 use identity::envelope::{Envelope, Payload as _};
 use org::entry::Entry;
 use wire::known::{BadKnowledge, Known, KnownFile};
@@ -18,10 +20,17 @@ impl Scope {
 
     pub fn known(&self) -> Result<Option<Known>, ScopeError> {
         let file: Option<KnownFile> = self.read_json("known.json")?;
-        file.map(Known::from_file).transpose().map_err(|why| match why {
+        let known = file.map(Known::from_file).transpose().map_err(|why| match why {
             BadKnowledge::Older => self.older("known.json"),
             why => ScopeError::Knowledge(why),
-        })
+        })?;
+        Ok(known.map(|known| self.timed(known)))
+    }
+
+    /// With how far this machine's clock has jumped until now: no delay ends by that.
+    pub fn timed(&self, known: Known) -> Known {
+        let ahead = Steady::of(&self.folder).ahead(known.now(clock::now()));
+        known.ahead_by(ahead)
     }
 
     fn older(&self, name: &str) -> ScopeError {

@@ -347,7 +347,7 @@ fn laws_hold(cast: Cast, few: u64) {
     println!("{many} histories, in {lapses} of them a revocation lapsed over a change of signers");
 }
 
-const FEW: u64 = 80;
+const FEW: u64 = 400;
 
 #[test]
 fn the_laws_hold_in_histories_of_a_lone_founder() {

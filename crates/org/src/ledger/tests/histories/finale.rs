@@ -62,7 +62,7 @@ impl History {
     fn look_at_newcomer(&mut self, head: &super::Sent) {
         let home = &self.replicas[0].1;
         let mut new = self.org.newcomer(self.truth.last().map(identity::signers::SignerSet::as_ref));
-        let beside = |sent: &super::Sent| !home.heads.contains_key(&sent.digest());
+        let beside = |sent: &super::Sent| !home.heads.contains(&sent.digest());
         let others: Vec<_> = holdings(home).into_iter().filter(beside).collect();
         hear(&mut new, head, self.now);
         hear_all(&mut new, &others, self.now);

@@ -14,8 +14,10 @@ use crate::entry::SignedEntry;
 use crate::invite::Uses;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
-use crate::ledger::ground::Ground;
+use crate::ledger::ground::{Ground, frozen_ground, ground};
+use crate::ledger::heads::Held;
 use crate::ledger::judge::Member;
+use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, Signers};
 use crate::ledger::tests::replicas::{Store, hear, hear_all, holdings};
 use crate::ledger::tests::world::{DELAY, day};
@@ -42,6 +44,30 @@ impl History {
         }
         if let (Some(at), 0) = (touched.first(), dice.below(4)) {
             self.look_at_order(*at, dice);
+        }
+        if let (Some(at), 0) = (touched.last(), dice.below(4)) {
+            self.look_at_shortened(*at, dice);
+        }
+    }
+
+    /// L9: whoever keeps of any heads only what is still asked of them, and reads back what it is told to, judges the same.
+    fn look_at_shortened(&mut self, at: usize, mut dice: Dice) {
+        let (whole, now) = (&self.replicas[at].1, day(self.now));
+        let mut short = whole.clone();
+        let some: Vec<Digest> = short.heads.all().map(Held::digest).filter(|_| dice.below(3) > 0).collect();
+        short.heads.shorten(some.into_iter());
+        for digest in short.wanting(&short.signers(now)) {
+            short.bring_back(&whole.heads.get(&digest).unwrap().envelope);
+        }
+        let judged = |replica: &Replica| {
+            let ground = match replica.signers(now) {
+                Signers::InForce(in_force) => ground(replica.org, &in_force, &replica.heads),
+                Signers::Frozen(frozen) => frozen_ground(replica.org, &frozen, &replica.heads),
+            };
+            (replica.fold(&ground), ground)
+        };
+        if judged(whole) != judged(&short) {
+            self.breaks("L9", &format!("{} judges otherwise with shortened heads", self.replicas[at].0));
         }
     }
 
@@ -151,8 +177,9 @@ impl History {
             let signed = replica.entry(it.admission).unwrap();
             let voice = signed.entry.voice;
             let of_set = replica.heads.values().filter(|it| it.head.signers == ground.set.as_ref());
-            let of_set = of_set.filter(|it| self.thieves_speak_for(&ground.set) || !self.forged.contains(&it.digest));
-            if of_set.clone().any(|it| it.head.revocations.voices.contains(&voice)) {
+            let mut of_set =
+                of_set.filter(|it| self.thieves_speak_for(&ground.set) || !self.forged.contains(&it.digest));
+            if of_set.any(|it| it.head.revocations.voices.contains(&voice)) {
                 wrong.push(("L2", format!("`{name}` is let in by a closed gateway")));
             }
             if !is_backed(replica, ground, signed) {
@@ -179,7 +206,7 @@ impl History {
             self.forged.contains(&digest) && envelope.signers_among(&others).is_empty()
         };
         let mut without = self.replicas[at].1.clone();
-        without.heads.retain(|_, record| !by_gone(&record.envelope));
+        without.heads.retain(|head| matches!(head, Held::Whole(record) if !by_gone(&record.envelope)));
         without.steps.retain(|_, step| !by_gone(&step.envelope));
         let steps: BTreeSet<Digest> = without.steps.keys().copied().collect();
         without.sights.retain(|digest, _| steps.contains(digest));

@@ -1,0 +1,42 @@
+//! `freehold sign --over`: signs anew what a change of signers ended, so that it counts again.
+
+use node::report::{Failure, show};
+use operate::adoption::bounded;
+use operate::over::Ending;
+use serde::Serialize;
+
+use crate::home::{Common, failure};
+use crate::waiting::{Left, leave, told};
+use crate::words::confirm;
+
+#[derive(Serialize)]
+struct Over {
+    over: Vec<Ending>,
+    #[serde(flatten)]
+    pending: Left,
+}
+
+pub async fn run(common: &Common, yes: bool) -> Result<(), Failure> {
+    let doing = "could not carry anything over";
+    let (mut session, keys) = common.signing_session(doing).await?;
+    let over = session.ended().await.map_err(|why| failure(doing, &why))?;
+    if over.is_empty() {
+        let nothing = Over { over, pending: Left::default() };
+        show(common.json, &nothing, || "nothing that is still open ended with a change of signers".to_owned());
+        return Ok(());
+    }
+    if !common.json {
+        eprintln!("the signers of now have not signed:");
+        for line in bounded(over.iter().map(Ending::in_words).collect()) {
+            eprintln!("  {line}");
+        }
+    }
+    confirm(yes, doing, "Sign them anew?")?;
+    let made = session.sign_over(&keys, &over).await.map_err(|why| failure(doing, &why))?;
+    let pending = leave(common, doing, &session.known, &made)?;
+    let result = Over { over, pending };
+    show(common.json, &result, || {
+        told(result.pending.waiting(), || format!("{} count again, as they were made", result.over.len()))
+    });
+    Ok(())
+}

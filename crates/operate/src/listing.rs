@@ -1,0 +1,37 @@
+//! Whom a head lists, as it travels with the head to other operators: by what its map differs in from theirs.
+
+use std::collections::BTreeSet;
+
+use identity::id::Digest;
+use identity::members::change::MapChange;
+use identity::members::{Leaf, MembersMap};
+use serde::{Deserialize, Serialize};
+
+/// How the members' map of a pending head differs from one that other operators have. Whoever reads it computes the root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listing {
+    /// Nothing if no head named one before.
+    pub base: Option<Digest>,
+    pub go: Vec<Digest>,
+    pub come: Vec<Leaf>,
+}
+
+impl Listing {
+    pub(crate) fn between(base: Option<Digest>, before: &[Leaf], after: &[Leaf]) -> Self {
+        let values = |leaves: &[Leaf]| -> Vec<Digest> { leaves.iter().map(Leaf::value).collect() };
+        let change = MapChange::between(&values(before), &values(after));
+        let new: BTreeSet<Digest> = change.come.into_iter().collect();
+        let come = after.iter().filter(|leaf| new.contains(&leaf.value()));
+        Self { base, come: come.cloned().collect(), go: change.go }
+    }
+
+    /// Nothing if this is not how one gets to that map.
+    pub(crate) fn apply(&self, before: Vec<Leaf>, root: Digest) -> Option<Vec<Leaf>> {
+        let mut leaves = before;
+        let go: BTreeSet<&Digest> = self.go.iter().collect();
+        leaves.retain(|leaf| !go.contains(&leaf.value()));
+        leaves.extend(self.come.iter().cloned());
+        MembersMap::of(&leaves).is_ok_and(|map| map.root() == root).then_some(leaves)
+    }
+}

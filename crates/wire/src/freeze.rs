@@ -1,0 +1,61 @@
+//! Two signer sets that claim one place, in words: who they are, and what ends it.
+
+use std::fmt;
+
+use identity::signers::SignerSet;
+use identity::time::Timestamp;
+use org::ledger::signers::Frozen;
+
+use crate::known::Known;
+
+/// What a person does about it.
+pub const WAY_OUT: &str =
+    "two of the recovery phrases settle it: freehold recover --signer NAME (a name that no signer had)";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Freeze {
+    /// The signers of each.
+    pub rivals: Vec<String>,
+    pub since: Timestamp,
+    /// Whom the recovery keys named, and when that ends it here.
+    pub ends: Vec<(String, Timestamp)>,
+}
+
+impl Freeze {
+    pub fn of(known: &Known, now: Timestamp) -> Option<Self> {
+        let frozen = known.frozen(now)?;
+        Some(Self {
+            ends: ends(known, &frozen),
+            since: frozen.since,
+            rivals: frozen.rivals.iter().map(names).collect(),
+        })
+    }
+}
+
+fn ends(known: &Known, frozen: &Frozen) -> Vec<(String, Timestamp)> {
+    frozen.pending.iter().filter_map(|(step, at)| Some((names(&known.step(*step)?.to), *at))).collect()
+}
+
+/// The signers of a set, as a person reads them.
+pub fn names(set: &SignerSet) -> String {
+    set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Freeze {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rivals, since) = (self.rivals.join(" | "), self.since);
+        write!(f, "two signer sets claim one place ({rivals}) since {since}: nothing new is followed here")?;
+        match self.ends.as_slice() {
+            [] => write!(f, "; {WAY_OUT}"),
+            [(signers, at)] => write!(f, " until {at}, when the recovery keys settle it for {signers}"),
+            several => {
+                let several: Vec<_> = several.iter().map(|(signers, at)| format!("{signers} at {at}")).collect();
+                write!(
+                    f,
+                    "; the recovery keys would settle it for {}, and two that contradict lead nowhere",
+                    several.join(" | ")
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A gateway that lies at random, to everybody who talks to it, while honest people go on with their work.
+//!
+//! `LIES=20 SEED=7 cargo nextest run -p trials lies_at_random` plays twenty worlds, from that seed on.
+
+mod forge;
+mod lies;
+mod server;
+mod world;
+mod raids;
+mod laws;
+
+use trials::place::{succeeded, until};
+use trials::thief::Thief;
+use world::World;
+
+/// In each world honest people do so much.
+const STEPS: usize = 10;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn a_gateway_that_lies_at_random_moves_nobody_and_the_truth_is_found_again() {
+    let first = number("SEED").unwrap_or(1);
+    for seed in first..first + number("LIES").unwrap_or(1) {
+        play(seed);
+    }
+}
+
+fn play(seed: u64) {
+    let mut world = World::new(seed);
+    world.welcome();
+    world.welcome();
+    for _ in 0..STEPS {
+        world.step();
+        world.check();
+    }
+    let _vps = world.mend();
+    world.check();
+    world.at_home(&["refresh"]);
+    world.welcome();
+    let nodes: Vec<String> = world.agents.keys().cloned().collect();
+    for node in nodes {
+        until(&format!("`{node}` has the newest head"), || is_well(&mut world, &node));
+    }
+    world.check();
+    succeeded(&world.at_home(&["audit", "--verify"]));
+    eprintln!("{}", world.summary());
+}
+
+/// It has the newest head, and nothing to complain of. A gateway that is confronted with what it never wrote says so, and is
+/// reopened: the liar gave its word for it.
+fn is_well(world: &mut World, node: &str) -> bool {
+    let status = world.place().status(node);
+    if status["problem"].as_str().is_some_and(|problem| problem.contains("older than what was shown to it")) {
+        let second = world.two.address();
+        world.reopen(&second);
+    }
+    let newest = Thief::of(world.place()).known().head.head.version;
+    let well = status["head"] == newest && status["problem"].is_null();
+    if !well {
+        world.story.push(format!("`{node}` is at head {} of {newest}: {}", status["head"], status["problem"]));
+    }
+    well
+}
