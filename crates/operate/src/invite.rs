@@ -12,6 +12,7 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use org::code::InviteCode;
 use org::invite::{Approval, Invite, Right, Uses};
+use org::ledger::draft::Wish;
 use wire::control::{Answer, Call, InviteView};
 
 use crate::desk::{Desk, DeskError};
@@ -177,9 +178,8 @@ impl<D: Desk> Session<D> {
         }
         self.publish(keys, |session, now| {
             let cause = Cause::InviteRevoke { invite: id };
-            let head = session.next_head(now, cause, |head| {
-                head.revocations.invites.insert(id);
-            })?;
+            let wish = Wish { revoke_invites: vec![id], ..Wish::default() };
+            let head = session.next_head_with(now, cause, (&wish, None), |_| {})?;
             let version = head.version;
             Ok((Handed::of(session.seal(&head)?), version))
         })

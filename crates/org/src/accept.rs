@@ -24,7 +24,7 @@ pub enum NotAccepted {
     Head,
     #[error("the head does not do what it says that it is for")]
     OtherCause,
-    #[error("two signer sets would claim one place")]
+    #[error("two signer sets claim one place, or would: nothing is taken until that is settled")]
     Frozen,
     #[error("it does not follow the signers in force")]
     NotASuccessor,
@@ -54,7 +54,7 @@ impl State {
                 if does_it(&head) { Ok(()) } else { Err(NotAccepted::OtherCause) }
             }
             Head::KIND => Err(NotAccepted::Head),
-            Succession::KIND if self.is_frozen() => Err(NotAccepted::Frozen),
+            Succession::KIND | Suspension::KIND if self.is_frozen() => Err(NotAccepted::Frozen),
             Succession::KIND | Recovery::KIND => match self.signers.stance_of(digest) {
                 Stance::Taken | Stance::Waits { .. } => Ok(()),
                 Stance::NotTaken => Err(NotAccepted::NotASuccessor),

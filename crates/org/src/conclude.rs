@@ -146,7 +146,8 @@ impl State {
     }
 
     fn file_suspension(&mut self, suspension: &Suspension, envelope: &Envelope) {
-        if !suspend::is_sound(suspension) {
+        // While two sets claim one place, nobody is suspended.
+        if !suspend::is_sound(suspension) || self.is_frozen() {
             return;
         }
         for key in envelope.signers_among(&self.signer_set().quorum.keys()) {

@@ -193,7 +193,7 @@ impl Standing {
     pub fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
         let known = self.known.told((&news.signers, news.head.as_ref()), &news.rivals, now)?;
         let mut suspensions = self.suspensions.clone();
-        let is_new = suspensions.take(&news.suspensions, &known.signers, now);
+        let is_new = suspensions.take(known.heeded(&news.suspensions, now), &known.signers, now);
         let is_later = Place::of(&known.head) != Place::of(&self.known.head) || known.mark() != self.known.mark();
         Ok((is_later || is_new).then_some((known, suspensions)))
     }

@@ -412,6 +412,11 @@ impl Known {
         }
     }
 
+    /// Of suspensions that somebody hands over, those that may count here: none while two sets claim one place.
+    pub fn heeded<'a>(&self, suspensions: &'a [Envelope], now: Timestamp) -> &'a [Envelope] {
+        if self.frozen(now).is_some() { &[] } else { suspensions }
+    }
+
     /// The sets that claim one place, if two do.
     pub fn rivals(&self, now: Timestamp) -> Vec<SignerSet> {
         self.frozen(now).map(|frozen| frozen.rivals).unwrap_or_default()

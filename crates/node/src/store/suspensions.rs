@@ -34,7 +34,8 @@ pub fn save(folder: &Path, suspensions: &Suspensions) -> Result<(), ScopeError> 
 /// What somebody handed over: on disk before anybody is stopped by it. True if it says something new.
 pub fn take(scope: &Scope, known: &Known, handed: &[Envelope]) -> Result<bool, ScopeError> {
     let mut all = load(&scope.folder);
-    let is_new = all.take(handed, &known.signers, known.now(clock::now()));
+    let now = clock::now();
+    let is_new = all.take(known.heeded(handed, now), &known.signers, known.now(now));
     if is_new {
         save(&scope.folder, &all)?;
     }

@@ -38,11 +38,10 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
             session.check_plan(named, draft.planned_on)?;
-            let wish = (&Wish::default(), Some(&meaning(named)));
-            let head = session.next_head_with(now, Cause::FleetPublish, wish, |head| {
+            let wish = Wish { revoke_invites: draft.closes.iter().copied().collect(), ..Wish::default() };
+            let head = session.next_head_with(now, Cause::FleetPublish, (&wish, Some(&meaning(named))), |head| {
                 head.fresh_until = now + draft.freshness;
                 head.fleet = Some(draft.fleet.clone());
-                head.revocations.invites.extend(draft.closes.iter().copied());
                 for mandate in &mut head.mandates {
                     mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
                 }

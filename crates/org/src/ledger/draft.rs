@@ -14,7 +14,7 @@ use crate::invite::{Invite, InviteKind};
 use crate::ledger::chain::Chain;
 use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
-use crate::ledger::fold::{Leaves, State};
+use crate::ledger::fold::{Leaves, State, Why};
 use crate::ledger::ground::{Ground, taken_away};
 use crate::ledger::heads::Held;
 use crate::ledger::replica::Replica;
@@ -157,6 +157,8 @@ impl Desk<'_> {
         head.mandates.extend(wish.mandate.iter().cloned());
         change(&mut head);
         self.close(&mut head);
+        // As long as an invite may have been over: by this head, too.
+        let span = span.max(head.fresh_until.since(head.issued_at));
         let mut leaves = self.leaves(&head, wish)?;
         let meaning = meaning.map_or_else(|| Cow::Owned(self.meaning()), Cow::Borrowed);
         for leaf in leaves.values_mut() {
@@ -228,16 +230,24 @@ impl Desk<'_> {
         for key in &wish.revoke_keys {
             head.revocations.node_keys.insert_until(*key, until);
         }
-        head.revocations.invites.extend(wish.revoke_invites.iter().copied());
+        for invite in &wish.revoke_invites {
+            match self.invites().filter(|known| known.id == *invite).map(|known| known.expires_at).max() {
+                Some(last) => head.revocations.invites.insert_until(*invite, last + span + RECENT),
+                None => drop(head.revocations.invites.insert(*invite)),
+            }
+        }
         head.revocations.voices.extend(wish.close.iter().copied());
     }
 
     /// From then on nothing that is known here could let a key in again.
     fn longest(&self, issued_at: Timestamp, span: Seconds) -> Timestamp {
-        let org = self.replica.org;
-        let invites = self.replica.objects.values().filter_map(|object| object.peek::<Invite>(Some(org)).ok());
-        let last = invites.map(|invite| invite.expires_at + span).max();
+        let last = self.invites().map(|invite| invite.expires_at + span).max();
         last.map_or(issued_at + RECENT, |last| last.max(issued_at + RECENT))
+    }
+
+    fn invites(&self) -> impl Iterator<Item = Invite> {
+        let org = self.replica.org;
+        self.replica.objects.values().filter_map(move |object| object.peek::<Invite>(Some(org)).ok())
     }
 
     /// A voice that is not mandated any more never returns, whichever head names it.
@@ -280,6 +290,9 @@ impl Desk<'_> {
             for (name, it) in &self.state.members {
                 add(&mut leaves, &mut keys, &leaf(name, it.key, it.admission));
             }
+            for (name, it) in self.uncontested(head).iter().flat_map(|state| &state.members) {
+                add(&mut leaves, &mut keys, &leaf(name, it.key, it.admission));
+            }
         }
         for evidence in wish.list.iter().filter_map(|digest| self.evidence(*digest)) {
             if lives(&evidence.key()) {
@@ -288,6 +301,21 @@ impl Desk<'_> {
             }
         }
         Ok(leaves)
+    }
+
+    /// What is so once this head closes and revokes, if that may end a contest for a name: the record passes all who wait, and
+    /// whom nobody contests any more would wait for ever.
+    fn uncontested(&self, head: &Head) -> Option<State> {
+        let changes = head.revocations != self.ground.revoked || head.mandates != self.top.head.mandates;
+        let contested = self.state.waiting.values().any(|waiting| waiting.why == Why::Contested);
+        let above = || {
+            let mut ground = self.ground.clone();
+            ground.revoked.absorb(&head.revocations);
+            let record = ground.head.as_mut()?;
+            record.head.mandates.clone_from(&head.mandates);
+            Some(self.replica.fold(&ground))
+        };
+        if changes && contested { above() } else { None }
     }
 
     fn evidence(&self, digest: Digest) -> Option<Evidence> {
@@ -320,23 +348,40 @@ impl Desk<'_> {
         leaves.map(|leaf| leaf.node_key).collect()
     }
 
-    /// A line goes when it is over, nothing that counts could let the key in again, and no recent head lists it.
+    /// A line goes when it is over, nothing that counts could let the key in again, and no recent head lists it. Whoever has
+    /// the secret of an invite that was made since needs no key of old.
     fn drop_over(&self, head: &mut Head, span: Seconds) {
         let listed = self.listed_by(&head.recent);
         let lives = |until: Timestamp| head.issued_at < until;
-        let open = self.replica.objects.values().any(|object| {
+        let open = self.replica.objects.values().filter_map(|object| {
             let open = |invite: &Invite| invite.kind != InviteKind::Machine && lives(invite.expires_at + span);
-            let peeked: Option<Invite> = object.peek(Some(self.replica.org)).ok().filter(open);
-            peeked.is_some() && counts_within::<Invite>(object, self.ground, span).is_ok()
+            let peeked: Invite = object.peek(Some(self.replica.org)).ok().filter(open)?;
+            counts_within::<Invite>(object, self.ground, span).is_ok().then_some(peeked.created_at)
         });
+        let oldest = open.min();
+        let since = if oldest.is_some() { self.revoked_since() } else { BTreeMap::new() };
+        let earlier = |key: &KeyMark| oldest.is_some_and(|made| since.get(key).is_none_or(|since| made <= *since));
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
         // A line that stands longer harms nobody: who signed these claims need not be asked.
         let claims = entries.filter_map(|written| written.evidence(true));
         let claimed: BTreeSet<Digest> =
             claims.filter(|it| it.claim.until.is_some_and(lives)).map(Evidence::key).collect();
         let needed: BTreeSet<KeyMark> = listed.iter().chain(&claimed).map(KeyMark::of).collect();
-        let needed = |key: &KeyMark| open || needed.contains(key);
+        let needed = |key: &KeyMark| earlier(key) || needed.contains(key);
         head.revocations.node_keys.drop_over(head.issued_at, needed);
+        head.revocations.invites.drop_over(head.issued_at, |_| false);
+    }
+
+    /// The first head here that took a key back, by its time.
+    fn revoked_since(&self) -> BTreeMap<KeyMark, Timestamp> {
+        let mut since = BTreeMap::new();
+        for head in self.ground.reached.iter().filter_map(|digest| self.replica.heads.held(digest)) {
+            for mark in head.lines().node_keys.marks() {
+                let first = since.entry(*mark).or_insert_with(|| head.issued_at());
+                *first = head.issued_at().min(*first);
+            }
+        }
+        since
     }
 
     /// Is everything here that this rival recorded beyond the followed head? Who names it lets no record fall.

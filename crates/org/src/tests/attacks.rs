@@ -262,6 +262,14 @@ fn an_admission_by_a_lying_gateway_leaves_the_real_member_seated() {
     lies.force(("g2", 1), admission(&org, ("k-eve", "web"), &made));
     lies.give(&mut home, 1);
     assert_eq!((home.why("k1"), home.why("k-eve")), (Some(Why::Contested), Some(Why::Contested)));
-    home.publish(&org, (2, &["ann"]), &Wish { close: vec![voice("g2")], ..Wish::default() });
-    assert_eq!(home.holder("web"), None, "the record passed both");
+    // The head that ends the gateway, or the intruder, lists whom nobody contests then.
+    let closes = Wish { close: vec![voice("g2")], ..Wish::default() };
+    for wish in [closes, Wish { revoke_keys: vec![key("k-eve")], ..Wish::default() }] {
+        let mut home = home.clone();
+        home.publish(&org, (2, &["ann"]), &wish);
+        assert_eq!((home.holder("web"), home.standing("k1")), (Some(key("k1")), Some(Standing::Issued)));
+        assert_ne!(home.standing("k-eve"), Some(Standing::Issued));
+    }
+    home.publish(&org, (2, &["ann"]), &Wish::default());
+    assert_eq!(home.holder("web"), None, "and another one passes both");
 }

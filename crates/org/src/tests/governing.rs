@@ -7,6 +7,7 @@ use identity::head::{BadHead, SignedHead};
 use identity::time::Seconds;
 
 use super::world::{HERE, Site, Turned, said};
+use crate::accept::NotAccepted;
 use crate::audit;
 use crate::consent::Consent;
 use crate::entry::Action;
@@ -14,6 +15,7 @@ use crate::ledger::draft::Wish;
 use crate::ledger::tests::world::{DELAY, Org, Sent, day, invite, key, node, signed, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;
+use crate::suspend::Suspension;
 
 const PHRASES: &[&str] = &["phrase-1", "phrase-2"];
 
@@ -177,6 +179,26 @@ fn whoever_is_frozen_takes_no_head() {
     });
     site.hear_all(&[forged, of_rival], 3);
     assert_eq!(said(&site.state), before);
+}
+
+#[test]
+fn whoever_is_frozen_suspends_nobody() {
+    let (org, mut site) = settled();
+    let known = site.publish(&org, (1, &["ann"]), &Wish::default());
+    let stop = |reason: &str| {
+        let (at, until) = (day(2), day(2) + Seconds::DAY);
+        org.seal(&Suspension { node_key: key("k1"), name: node("web"), at, until, reason: reason.to_owned() }, &["ben"])
+    };
+    let (mut running, before) = (site.clone(), site.clone());
+    running.told(&stop("odd"), 2);
+    assert!(running.state.is_suspended(key("k1"), day(2)).is_some());
+    for third in ["cat", "dan"] {
+        let to = org.later(2, 1, &["ann", third]);
+        site.told(&org.succession(&org.set(), &to, known.digest(), &["ben"]), 2);
+    }
+    site.told(&stop("odd"), 2);
+    assert!(site.state.is_frozen() && site.state.suspensions.is_empty());
+    assert_eq!(site.state.check_taken(&stop("very odd"), &before.state), Err(NotAccepted::Frozen));
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn is_news(scope: &Scope, news: &News) -> Result<bool, AskError> {
     let now = known.now(clock::now());
     let newer = advance(&known, news, now);
     let by = newer.as_ref().unwrap_or(&known);
-    if suspensions::load(&scope.folder).take(&news.suspensions, &by.signers, now) {
+    if suspensions::load(&scope.folder).take(by.heeded(&news.suspensions, now), &by.signers, now) {
         return Ok(true);
     }
     match newer {

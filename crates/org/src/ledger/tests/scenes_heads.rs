@@ -2,16 +2,17 @@
 
 use identity::bundle::Domain;
 use identity::head::{Head, Recorded, Revocations, TrustLine, TrustState};
-use identity::id::Digest;
+use identity::id::{Digest, InviteId};
 
 use crate::entry::Action;
+use crate::invite::Invite;
 use crate::ledger::draft::{Fate, Wish, draft};
 use crate::ledger::judge::{Member, NotMember};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, hear_all, in_force, install, publish,
     shows_leaf, state, tell, why, write,
 };
-use crate::ledger::tests::world::{FRESH, Org, day, key, leaf, mandate, node, voice};
+use crate::ledger::tests::world::{FRESH, Org, day, invite, key, leaf, mandate, node, voice};
 
 fn revoking(name: &str) -> Wish {
     Wish { revoke_keys: vec![key(name)], ..Wish::default() }
@@ -229,7 +230,7 @@ fn a_slow_clock_dates_no_head_back() {
 }
 
 #[test]
-fn a_line_stands_as_long_as_an_invite_that_was_made_later_could_let_the_key_in() {
+fn a_line_stands_as_long_as_an_invite_that_its_maker_had_not_heard_of_could_let_the_key_in() {
     let org = Org::new(1, &["ann"]);
     let mut home = org.replica();
     publish(&org, &mut home, (1, &["ann"]), &revoking("k"));
@@ -241,6 +242,45 @@ fn a_line_stands_as_long_as_an_invite_that_was_made_later_could_let_the_key_in()
     assert_waits(&new, &entry, 101, &NotMember::Revoked);
     let over = publish(&org, &mut home, (300 + FRESH + 1, &["ann"]), &Wish::default());
     assert!(org.body(&over).revocations.node_keys.is_empty(), "and no longer");
+}
+
+#[test]
+fn a_line_ends_though_invites_are_open_that_were_made_since() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    publish(&org, &mut home, (1, &["ann"]), &revoking("k"));
+    for (id, made, until) in [("new", 2, 90), ("newer", 80, 300)] {
+        let invite = Invite { created_at: day(made), ..invite(id, &["x"], &[("g1", 9)], until) };
+        tell(&mut home, &org.seal(&invite, &["ann"]), made);
+    }
+    let stands = publish(&org, &mut home, (60, &["ann"]), &Wish::default());
+    assert!(org.body(&stands).revocations.node_keys.contains(&key("k")));
+    let over = publish(&org, &mut home, (63, &["ann"]), &Wish::default());
+    assert!(org.body(&over).revocations.node_keys.is_empty());
+    // Whoever has every head knows for ever, and lets the key in by no invite.
+    let later = org.invite("newest", &["x"], &[("g1", 9)], (300, &["ann"]));
+    tell(&mut home, &later, 64);
+    let entry = admit(&org, &mut home, ("g1", 64), ("k", "x"), &later);
+    assert_waits(&home, &entry, 64, &NotMember::Revoked);
+}
+
+#[test]
+fn the_line_of_an_invite_ends_long_after_the_invite() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    let (made, id) = (invite("i", &["x"], &[("g1", 9)], 10), invite("i", &[], &[], 0).id);
+    tell(&mut home, &org.seal(&made, &["ann"]), 0);
+    let wish = Wish { revoke_invites: vec![id], ..Wish::default() };
+    let revokes = publish(&org, &mut home, (1, &["ann"]), &wish);
+    assert_eq!(org.body(&revokes).revocations.invites.end_of(&id), Some(Some(day(10 + FRESH + 60))));
+    let stands = publish(&org, &mut home, (10 + FRESH + 60, &["ann"]), &Wish::default());
+    assert!(org.body(&stands).revocations.invite_is_revoked(id));
+    let over = publish(&org, &mut home, (10 + FRESH + 61, &["ann"]), &Wish::default());
+    assert!(org.body(&over).revocations.invites.is_empty());
+    let unknown = InviteId([9; 16]);
+    let wish = Wish { revoke_invites: vec![unknown], ..Wish::default() };
+    let revokes = publish(&org, &mut home, (200, &["ann"]), &wish);
+    assert_eq!(org.body(&revokes).revocations.invites.end_of(&unknown), Some(None), "nobody knows when it ends");
 }
 
 #[test]
