@@ -82,8 +82,8 @@ pub const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
 
 /// May this counter and this request follow the last issuance?
 ///
-/// A gateway that was set back has lost a part of its log of issuances: a machine may then be ahead of it, once. What is issued
-/// to it thereby is dated after that, and the rule holds again.
+/// A gateway that was set back has lost a part of its log of issuances: a machine may then be ahead of it, once. What
+/// is issued to it thereby is dated after that, and the rule holds again.
 pub fn check_counter(
     last: Option<&Issuance>,
     (counter, request): (u64, Digest),
