@@ -1,4 +1,4 @@
-//! A replica's ledger on disk: entries, what follows from them, and what was observed. Gateways and operators' homes use it.
+//! A replica's ledger on disk: entries, what came beside them, what was observed. Gateways and homes use it.
 
 pub mod error;
 pub mod migrate;

@@ -45,7 +45,7 @@ impl<D: Desk> Session<D> {
             until: now + span,
             reason: reason.to_owned(),
         };
-        // By the signer in whose chain it stands.
+        // By the signer who speaks here: it is that one's word.
         let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
         let suspension = self.seal(&body)?.signed(key.as_ref()).map_err(crate::keys::KeyError::from)?;
         let action = Handed::of(suspension);

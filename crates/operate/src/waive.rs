@@ -93,7 +93,7 @@ impl<D: Desk> Session<D> {
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
         self.check_clock(clock::now())?;
-        // By the signer in whose chain it stands.
+        // By the signer who speaks here; others add their signatures to the same bytes.
         let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
         waiver.sign(key.as_ref()).map_err(KeyError::from)?;
         self.hand_over(Handed::of(waiver.clone()), correlation).await?;

@@ -1,6 +1,6 @@
 //! What was so at a moment: the ledger folded up to it, by the times that its authors wrote.
 //!
-//! Those times are the authors' own words; a chain or what its author had seen can only put one later, never earlier.
+//! Those times are the authors' own words; what comes before it in its chain can only put one later, never earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
 

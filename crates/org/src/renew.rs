@@ -82,8 +82,8 @@ pub const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
 
 /// May this counter and this request follow the last issuance?
 ///
-/// When the operators went on from an older copy of the ledger, the log of issuances went back with it: a machine may
-/// then be ahead of it, once. What is issued to it thereby is of the new epoch, and the rule holds again.
+/// A gateway that was set back has lost a part of its log of issuances: a machine may then be ahead of it, once. What
+/// is issued to it thereby is dated after that, and the rule holds again.
 pub fn check_counter(
     last: Option<&Issuance>,
     (counter, request): (u64, Digest),
@@ -178,7 +178,7 @@ mod tests {
         for lower in [0, 3, 4] {
             assert_eq!(check_counter(Some(&old), (lower, other), restored_at), conflict(lower));
         }
-        // What was issued in the new epoch is known for certain.
+        // What was issued since the gateway was set back is known for certain.
         for begun_at in [old.issued_at, old.issued_at - Seconds(1)] {
             assert_eq!(check_counter(Some(&old), (9, other), Some(begun_at)), conflict(9));
         }

@@ -220,7 +220,7 @@ fn an_operator_a_few_days_ahead_is_refused_by_both_sides() {
     let told = run(&["refresh"]);
     refused(&told, "and the gateway's says");
     assert!(stderr(&told).contains("they are 2 days apart"), "{}", stderr(&told));
-    // Who insists is stopped by the gateway, and its outbox holds nothing that could go out later.
+    // Who insists is stopped by the gateway, and nothing is kept that could go out later.
     refused(&run(&["refresh", "--trust-clock"]), "the gateway's clock says");
     assert_eq!(place.facts(&["audit"]), before);
     clock.set("+0");

@@ -1,4 +1,4 @@
-//! The head that names a fleet: drafted on what is so at that moment, signed by the threshold, handed in as one entry.
+//! The head that names a fleet: drafted on what is so at that moment, signed by the threshold, handed in whole.
 
 use std::collections::BTreeSet;
 
