@@ -117,10 +117,13 @@ impl Ledger {
         for envelope in self.objects()? {
             state.remember(&envelope).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         }
+        let mut most = MOST_WHOLE;
         self.each_entry(|signed| {
             state.remember_entry(&signed);
-            if state.replica.heads.whole_count() > MOST_WHOLE {
+            if state.replica.heads.whole_count() > most {
                 state.shorten(now);
+                // Those that nothing leads to stay whole: whoever sows them does not make each entry cost as much.
+                most = MOST_WHOLE.max(state.replica.heads.whole_count() * 2);
             }
         })?;
         self.conclude(&mut state, now)?;
@@ -150,11 +153,16 @@ impl Ledger {
     /// Old heads are shortened in memory. One that is to be judged by again, since somebody went round the newer ones or a
     /// change of signers names it, is read again.
     pub fn bring_back_heads(&self, state: &mut State, now: Timestamp) -> Result<(), LedgerError> {
-        let wanted = state.wanting(now);
-        if wanted.is_empty() {
-            return Ok(());
+        let mut wanted = state.wanting(now);
+        // Which others are wanted is known once the one in force is here.
+        while !wanted.is_empty() {
+            self.heads(&wanted)?.iter().for_each(|head| state.replica.bring_back(head));
+            let more = state.wanting(now);
+            if more == wanted {
+                return Err(LedgerError::Damaged("a head that was written is missing".to_owned()));
+            }
+            wanted = more;
         }
-        self.heads(&wanted)?.iter().for_each(|head| state.replica.bring_back(head));
         Ok(())
     }
 

@@ -75,8 +75,14 @@ pub struct KnownFile {
 /// More recoveries than this at once are not somebody who lost keys.
 const MOST_WAITING: usize = 4;
 
-/// Steps that lead elsewhere, and heads beside: whoever has signers' keys cannot fill a disk with them.
+/// Steps of each kind that lead elsewhere, and heads beside: whoever has signers' keys cannot fill a disk with them.
 const MOST_BESIDE: usize = 16;
+
+/// So much of heads beside, in bytes as they are written: a head that is kept with them can be read back.
+const MOST_LEFT: usize = 4 << 20;
+
+/// Nobody changed signers so often.
+const MOST_TOLD: usize = 1_024;
 
 impl Known {
     /// Takes a chain that was walked before, or that somebody vouches for who is believed.
@@ -133,12 +139,18 @@ impl Known {
         let record = replica.heads.get(&digest).cloned().ok_or_else(unread)?;
         let path = replica.path_to(record.head.signers).ok_or_else(|| other(&record.head))?;
         let set = path.last().map_or_else(|| replica.basis.first.clone(), |step| step.to.clone());
-        let head = SignedHead::open(&set, &record.envelope)?;
+        if !Held::Whole(&record).is_of(&set) {
+            // Says why.
+            SignedHead::open(&set, &record.envelope)?;
+        }
         let chain = path.iter().map(|step| step.envelope.clone()).collect();
-        let takers = Self::ground(&replica, &set, &record).takers;
-        replica.heads.retain(|head| head.digest() == digest || takers.contains(&head.digest()));
-        let ground = Self::ground(&replica, &set, &record);
-        let head = Head { revocations: ground.revoked.clone(), trust: ground.trust(), ..head.head };
+        let mut ground = Self::ground(&replica, &set, &record);
+        let kept = few(&ground);
+        if replica.heads.len() > kept.len() + 1 {
+            replica.heads.retain(|head| head.digest() == digest || kept.contains(&head.digest()));
+            ground = Self::ground(&replica, &set, &record);
+        }
+        let head = Head { revocations: ground.revoked.clone(), trust: ground.trust(), ..record.head };
         let (head, head_envelope) = (SignedHead { head, digest }, record.envelope);
         Ok(Self { founding, chain, signers: set, head, head_envelope, replica })
     }
@@ -239,11 +251,15 @@ impl Known {
     /// here or not. What is not higher is refused and changes nothing.
     pub fn advance(&self, steps: &[Envelope], head: Option<&Envelope>, now: Timestamp) -> Result<Self, BadKnowledge> {
         let mut replica = self.replica.clone();
+        if steps.len() > MOST_TOLD {
+            return Err(BrokenChain::TooMany.into());
+        }
         for step in steps.iter().filter(|step| !self.has_step(step)) {
             replica.see(step, now)?;
         }
-        self.check_room(&replica)?;
-        let Some(head) = head.filter(|head| head.digest() != self.head.digest) else {
+        replica.keep_few_beside(&self.chain_digests(), now, MOST_BESIDE);
+        let Some((head, digest)) = head.map(|head| (head, head.digest())).filter(|(_, it)| *it != self.head.digest)
+        else {
             return Ok(Self { replica, ..self.clone() });
         };
         replica.remember(head).map_err(BadHead::from)?;
@@ -252,7 +268,7 @@ impl Known {
             Signers::InForce(in_force) => in_force,
         };
         let ground = ground(self.org(), &in_force, &replica.heads);
-        let top = ground.head.as_ref().filter(|top| top.digest == head.digest());
+        let top = ground.head.as_ref().filter(|top| top.digest == digest);
         if in_force.set.version > self.signers.version
             && top.is_some_and(|top| top.head.place() < self.head.head.place())
         {
@@ -281,6 +297,9 @@ impl Known {
         now: Timestamp,
     ) -> Result<Self, BadKnowledge> {
         let newer = self.advance(steps, head, now)?;
+        if beside.is_empty() {
+            return Ok(newer);
+        }
         Ok(newer.hear(beside, now).unwrap_or(newer))
     }
 
@@ -288,12 +307,9 @@ impl Known {
         self.replica.steps.get(&step.digest()).is_some_and(|known| known.envelope == *step)
     }
 
-    fn check_room(&self, with: &Replica) -> Result<(), BadKnowledge> {
-        let grown = with.steps.len() > self.replica.steps.len();
-        // Whoever was away for years walks a long way home: what leads to one set after the other is no flood.
-        let places: BTreeSet<u64> = with.steps.values().map(|step| step.to.version).collect();
-        let flood = with.steps.len().saturating_sub(places.len()) > MOST_BESIDE;
-        if grown && flood { Err(BrokenChain::TooMany.into()) } else { Ok(()) }
+    /// The steps to the signers of the head that is followed.
+    fn chain_digests(&self) -> BTreeSet<Digest> {
+        self.chain.iter().map(Envelope::digest).collect()
     }
 
     /// Why a head that is offered is not followed.
@@ -355,13 +371,14 @@ impl Known {
         // A clock that was never set counts from the last moment that the operators signed.
         let since = self.now(now);
         let mut replica = self.replica.clone();
-        for step in steps {
+        for step in steps.iter().take(MOST_TOLD) {
             replica.see(step, since).ok()?;
         }
+        replica.keep_few_beside(&self.chain_digests(), since, MOST_BESIDE);
         let newer = Self { replica, ..self.clone() };
-        let is_new = newer.replica.sights.len() > self.replica.sights.len();
+        let is_new = newer.replica.sights != self.replica.sights;
         let room = newer.waiting().count() <= MOST_WAITING.max(self.waiting().count());
-        (is_new && room && self.check_room(&newer.replica).is_ok()).then_some(newer)
+        (is_new && room).then_some(newer)
     }
 
     /// With what another copy of this knowledge has seen: whoever reads two gateways forgets neither's.
@@ -463,6 +480,17 @@ impl Known {
         }
         Self::by(founding, replica, file.head.digest())
     }
+}
+
+/// The heads beside that are kept, as far as there is room.
+fn few(ground: &Ground) -> BTreeSet<Digest> {
+    let mut room = MOST_LEFT;
+    let mut fits = |record: &&HeadRecord| {
+        let left = room.checked_sub(serde_json::to_vec(&record.envelope).map_or(usize::MAX, |text| text.len()));
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    ground.takers().filter(|record| fits(record)).map(|record| record.digest).collect()
 }
 
 /// Each after those that it may follow: whose signatures count is known then.

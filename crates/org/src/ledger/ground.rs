@@ -22,7 +22,10 @@ pub struct Ground {
     pub revoked: Revocations,
     /// By the set in force, not reached: they only take away.
     pub rivals: Vec<HeadRecord>,
-    /// Those of them that take away what the head in force and the ones before them do not, as nodes are told them.
+    /// Heads that the one in force reaches, and of whose lines it leaves out some that are not over.
+    pub forgotten: Vec<HeadRecord>,
+    /// Those of the rivals, and these, that take away what the head in force and the ones before them do not, as nodes are
+    /// told them.
     pub takers: Vec<Digest>,
     /// The head in force, and all that it reaches through `previous`, as far as they are here.
     pub reached: BTreeSet<Digest>,
@@ -55,23 +58,46 @@ pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
     let mut rivals: Vec<HeadRecord> = rivals.into_iter().filter_map(whole).collect();
     rivals.sort_by_key(|record| std::cmp::Reverse(Held::Whole(record).rank()));
     let head = top.and_then(whole);
-    let takers = takers(head.as_ref(), &rivals);
-    Ground { org, set: in_force.set.clone(), head, revoked, rivals, takers, reached }
+    let forgotten = forgotten(head.as_ref(), &reached, heads).into_iter().filter_map(whole).collect::<Vec<_>>();
+    let takers = takers(head.as_ref(), rivals.iter().chain(&forgotten));
+    Ground { org, set: in_force.set.clone(), head, revoked, rivals, forgotten, takers, reached }
+}
+
+/// Heads of which the one in force lets lines fall, of each line the first that had it: whoever saw them goes by them all
+/// the same.
+fn forgotten<'h>(top: Option<&HeadRecord>, reached: &BTreeSet<Digest>, heads: &'h Heads) -> Vec<Held<'h>> {
+    let Some(top) = top else { return Vec::new() };
+    let others = reached.iter().filter(|digest| **digest != top.digest).filter_map(|digest| heads.held(digest));
+    let falls = |head: &Held<'_>| !top.head.revocations.keeps(head.lines(), top.head.issued_at);
+    let mut forgotten: Vec<Held<'h>> = others.filter(falls).collect();
+    forgotten.sort_by_key(|head| head.rank());
+    let mut said = top.head.revocations.clone();
+    forgotten.retain(|head| {
+        let more = !said.keeps(head.lines(), top.head.issued_at);
+        said.absorb(head.lines());
+        more
+    });
+    forgotten.truncate(MOST_PREVIOUS);
+    forgotten
 }
 
 /// Heads by which something is judged, and of which too little is here: whoever has them brings them back first.
 pub fn wanting(in_force: &InForce, named: Option<Digest>, heads: &Heads) -> BTreeSet<Digest> {
     let within = named.and_then(|named| heads.held(&named)).map(|named| heads.within(&heads.reach(Some(named))));
-    let JudgedBy { top, rivals, .. } = judged_by(in_force, within.as_ref().unwrap_or(heads));
-    let judged = top.into_iter().chain(rivals).map(Held::digest);
+    let heads_then = within.as_ref().unwrap_or(heads);
+    let JudgedBy { top, rivals, reached } = judged_by(in_force, heads_then);
+    let whole = top.and_then(|top| heads.get(&top.digest()));
+    let forgotten = forgotten(whole, &reached, heads_then);
+    let judged = top.into_iter().chain(rivals).chain(forgotten).map(Held::digest);
     judged.filter(|digest| heads.get(digest).is_none()).collect()
 }
 
 /// The highest first: whoever carried on a rival says all that it said.
-fn takers(top: Option<&HeadRecord>, rivals: &[HeadRecord]) -> Vec<Digest> {
-    let Some(top) = top.filter(|_| !rivals.is_empty()) else { return Vec::new() };
+fn takers<'h>(top: Option<&HeadRecord>, others: impl Iterator<Item = &'h HeadRecord>) -> Vec<Digest> {
+    let mut others = others.peekable();
+    let Some(top) = top.filter(|_| others.peek().is_some()) else { return Vec::new() };
     let (mut revoked, mut lines, mut takers) = (top.head.revocations.clone(), top.head.trust.clone(), Vec::new());
-    for rival in rivals {
+    for rival in others {
         let left = taken_away(&lines, &rival.head.trust);
         if left != lines || !revoked.keeps(&rival.head.revocations, top.head.issued_at) {
             takers.push(rival.digest);
@@ -84,9 +110,13 @@ fn takers(top: Option<&HeadRecord>, rivals: &[HeadRecord]) -> Vec<Digest> {
 }
 
 /// Whoever is frozen takes no head: what runs, runs by the one that the first rival names, and by what that reaches. If it
-/// is not here, by what the last set signed.
+/// is not here, by what the last set signed. What the rival took away that was in force here alone stays away.
 pub fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
-    ground_at(org, &InForce::before(frozen), frozen.named, heads)
+    let mut ground = ground_at(org, &InForce::before(frozen), frozen.named, heads);
+    if let Some(set) = &frozen.stood {
+        heads.all().filter(|head| head.is_of(set)).for_each(|head| ground.revoked.absorb(head.lines()));
+    }
+    ground
 }
 
 /// As it was when this head was in force: of others only what it reaches counts.
@@ -101,16 +131,17 @@ impl Ground {
     /// Of whoever keeps one head alone, as nodes do: all that it knows was signed into that.
     pub fn alone(set: SignerSet, head: HeadRecord) -> Self {
         let (revoked, reached) = (head.head.revocations.clone(), BTreeSet::from([head.digest]));
-        Self { org: set.org, set, head: Some(head), revoked, rivals: Vec::new(), takers: Vec::new(), reached }
+        let (rivals, forgotten, takers) = (Vec::new(), Vec::new(), Vec::new());
+        Self { org: set.org, set, head: Some(head), revoked, rivals, forgotten, takers, reached }
     }
 
     pub fn head(&self) -> Option<&Head> {
         self.head.as_ref().map(|record| &record.head)
     }
 
-    /// Rivals for whoever has the head in force alone.
+    /// What whoever has the head in force alone lacks.
     pub fn takers(&self) -> impl Iterator<Item = &HeadRecord> {
-        self.rivals.iter().filter(|rival| self.takers.contains(&rival.digest))
+        self.rivals.iter().chain(&self.forgotten).filter(|head| self.takers.contains(&head.digest))
     }
 
     /// Does the map of this head still show who is a member?

@@ -130,7 +130,7 @@ impl Replica {
     }
 
     fn know_keys(&mut self) {
-        let sets = self.sets().into_iter().flat_map(|set| set.quorum.keys());
+        let sets = self.sets().into_values().flat_map(|set| set.quorum.keys());
         self.keys = sets.chain(self.basis.recovery.keys()).collect();
     }
 
@@ -165,7 +165,7 @@ impl Replica {
     pub fn see(&mut self, step: &Envelope, now: Timestamp) -> Result<bool, BadEnvelope> {
         self.remember(step)?;
         let sets = self.sets();
-        let follows = |step: &Step| step.follows().all(|id| sets.iter().any(|set| set.id == id));
+        let follows = |step: &Step| step.follows().all(|id| sets.contains_key(&id));
         let good = |step: &Step| self.is_signed(step, &sets) && follows(step);
         let good: BTreeSet<Digest> = self.steps.values().filter(|step| good(step)).map(|step| step.digest).collect();
         self.steps.retain(|digest, _| good.contains(digest));
@@ -178,17 +178,46 @@ impl Replica {
 
     /// Steps that lead from the founders' set to this one, by signatures alone; of several the lowest digests.
     pub fn path_to(&self, set: SignersRef) -> Option<Vec<&Step>> {
-        if set.version <= self.basis.first.version {
-            return (set == self.basis.first.as_ref()).then(Vec::new);
-        }
         let sets = self.sets();
-        let mut leads = self.steps.values().filter(|step| step.to.as_ref() == set && self.is_signed(step, &sets));
-        leads.find_map(|step| {
-            let before = sets.iter().find(|before| before.id == step.previous && before.version < set.version)?;
-            let mut path = self.path_to(before.as_ref())?;
+        let mut path = Vec::new();
+        let mut at = set;
+        while at != self.basis.first.as_ref() {
+            let leads = |step: &&Step| step.to.as_ref() == at && self.is_signed(step, &sets);
+            // Versions fall on the way back: it ends.
+            let before = |step: &Step| Some(sets.get(&step.previous)?.as_ref()).filter(|it| it.version < at.version);
+            let (step, before) = self.steps.values().filter(leads).find_map(|step| Some((step, before(step)?)))?;
             path.push(step);
-            Some(path)
-        })
+            at = before;
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// Of steps that are on no way to the signers in force, only as many as are still asked of: whoever held a set's keys
+    /// once could sign them without end. Those that follow the last set that nobody contests, or a rival, come first.
+    pub fn keep_few_beside(&mut self, followed: &BTreeSet<Digest>, now: Timestamp, most: usize) {
+        if self.steps.len() <= most {
+            return;
+        }
+        let (path, asked): (_, BTreeSet<Digest>) = match self.signers(now) {
+            Signers::InForce(it) => (it.path, [it.set.id].into()),
+            Signers::Frozen(it) => (it.path, it.rivals.iter().map(|set| set.id).chain([it.last.id]).collect()),
+        };
+        let path: BTreeSet<Digest> = path.into_iter().chain(followed.iter().copied()).collect();
+        let rank = |step: &Step| {
+            let asked = step.follows().any(|id| asked.contains(&id));
+            (!asked, self.sights.get(&step.digest).copied(), step.digest)
+        };
+        let beyond = [Word::Signers, Word::Recovery].map(|word| {
+            let beside = self.steps.values().filter(|step| step.word == word && !path.contains(&step.digest));
+            let mut beside: Vec<_> = beside.map(rank).collect();
+            beside.sort_unstable();
+            beside.split_off(most.min(beside.len()))
+        });
+        for (_, _, step) in beyond.into_iter().flatten() {
+            self.steps.remove(&step);
+            self.sights.remove(&step);
+        }
     }
 
     /// The leaves of nodes in a map. They are filed under the names that they say themselves, whoever sent them.
@@ -227,28 +256,37 @@ impl Replica {
         self.sights.keys().filter_map(|digest| self.steps.get(digest))
     }
 
-    /// The founders' set, and those to which signatures lead from it, whether they are in force or not: of others any
-    /// stranger could speak.
-    fn sets(&self) -> Vec<SignerSet> {
-        let mut sets: Vec<SignerSet> = vec![self.basis.first.clone()];
-        let mut open: Vec<&Step> = self.steps.values().collect();
-        loop {
-            let (leads, others): (Vec<&Step>, Vec<&Step>) = open.into_iter().partition(|it| self.is_signed(it, &sets));
-            if leads.is_empty() {
-                return sets;
-            }
-            sets.extend(leads.into_iter().map(|step| step.to.clone()));
-            open = others;
+    /// The founders' set, and those to which signatures lead from it, whether they are in force or not, by their ids: of
+    /// others any stranger could speak.
+    fn sets(&self) -> BTreeMap<Digest, SignerSet> {
+        let mut sets = BTreeMap::from([(self.basis.first.id, self.basis.first.clone())]);
+        let mut after: BTreeMap<Digest, Vec<&Step>> = BTreeMap::new();
+        for step in self.steps.values() {
+            step.follows().for_each(|id| after.entry(id).or_default().push(step));
         }
+        let recovered = self.steps.values().filter(|step| step.word == Word::Recovery);
+        let mut edge: Vec<&Step> =
+            recovered.chain(after.get(&self.basis.first.id).into_iter().flatten().copied()).collect();
+        while let Some(step) = edge.pop() {
+            if !sets.contains_key(&step.to.id) && self.is_signed(step, &sets) {
+                sets.insert(step.to.id, step.to.clone());
+                edge.extend(after.get(&step.to.id).into_iter().flatten());
+            }
+        }
+        sets
     }
 
-    /// A delay that began before the keys had signed would be nobody's.
-    fn is_signed(&self, step: &Step, sets: &[SignerSet]) -> bool {
+    /// A delay that began before the keys had signed would be nobody's. Numbers go up by one, or by two out of a freeze: else
+    /// whoever held the keys of one set could fill all places to come.
+    fn is_signed(&self, step: &Step, sets: &BTreeMap<Digest, SignerSet>) -> bool {
         match step.word {
-            Word::Recovery => step.is_signed_by(&self.basis.recovery),
-            Word::Signers => {
-                step.follows().all(|id| sets.iter().any(|set| set.id == id && step.is_signed_by(&set.quorum)))
+            Word::Recovery => {
+                let fits = sets.get(&step.previous).is_none_or(|set| step.is_numbered_after(set));
+                fits && step.is_signed_by(&self.basis.recovery)
             }
+            Word::Signers => step.follows().all(|id| {
+                sets.get(&id).is_some_and(|set| step.is_numbered_after(set) && step.is_signed_by(&set.quorum))
+            }),
         }
     }
 
@@ -308,8 +346,9 @@ impl Replica {
 
     /// Of heads that the one in force leads back to, keeps only what is still asked of them. For whoever has them on disk.
     pub fn shorten(&mut self, ground: &Ground) {
-        let top = ground.head.as_ref().map(|record| record.digest);
-        self.heads.shorten(ground.reached.iter().copied().filter(|digest| Some(*digest) != top));
+        let judged: BTreeSet<Digest> =
+            ground.head.iter().chain(&ground.forgotten).map(|record| record.digest).collect();
+        self.heads.shorten(ground.reached.iter().copied().filter(|digest| !judged.contains(digest)));
     }
 
     /// Claims to which a signer of the set in force said no.

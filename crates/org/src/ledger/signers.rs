@@ -119,6 +119,8 @@ pub struct Frozen {
     pub pending: Vec<(Digest, Timestamp)>,
     /// The head that the first of the rivals names: what runs, runs by it.
     pub named: Option<Digest>,
+    /// That first one, if it was in force here before the others were seen.
+    pub stood: Option<SignerSet>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -317,7 +319,8 @@ impl<'a> Walk<'a> {
         let pending = ways.iter().map(|it| (it.step.digest, it.at)).collect();
         let rivals = rivals.into_iter().map(|step| step.to.clone()).collect();
         let (last, path, stands_in) = (self.at.clone(), self.path.clone(), self.stands_in);
-        Next::Freeze(Box::new(Frozen { last, rivals, since, path, stands_in, pending, named: winner.step.head }))
+        let (named, stood) = (winner.step.head, (winner.at < since).then(|| winner.step.to.clone()));
+        Next::Freeze(Box::new(Frozen { last, rivals, since, path, stands_in, pending, named, stood }))
     }
 
     /// A set that every rival's threshold signed leads out at once; a recovery after its delay.

@@ -54,6 +54,13 @@ impl Step {
         std::iter::once(self.previous).chain(self.also.iter().copied())
     }
 
+    /// By one; by two out of a freeze, whose rivals have the place between.
+    pub(super) fn is_numbered_after(&self, set: &SignerSet) -> bool {
+        let (one_on, two_on) = (set.version.checked_add(1), set.version.checked_add(2));
+        let out = self.settles || !self.also.is_empty();
+        one_on == Some(self.to.version) || (out && two_on == Some(self.to.version))
+    }
+
     /// A replica keeps no signature that does not hold.
     pub(super) fn is_signed_by(&self, quorum: &Quorum) -> bool {
         self.envelope.kept_of(&quorum.keys()) >= quorum.threshold()

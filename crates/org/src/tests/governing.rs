@@ -182,6 +182,24 @@ fn whoever_is_frozen_takes_no_head() {
 }
 
 #[test]
+fn what_the_first_of_two_sets_revoked_while_it_was_alone_stays_revoked_in_a_freeze() {
+    let (org, mut site) = settled();
+    let known = site.publish(&org, (1, &["ann"]), &Wish::default());
+    let (cat, dan) = (org.later(2, 1, &["cat"]), org.later(2, 1, &["dan"]));
+    site.told(&org.succession(&org.set(), &cat, known.digest(), &["ann"]), 2);
+    site.publish(&org, (2, &["cat"]), &Wish { revoke_keys: vec![key("k1")], ..Wish::default() });
+    assert_eq!(site.standing("k1"), Some(Standing::Revoked));
+    let both = org.succession(&org.set(), &dan, known.digest(), &["ben"]);
+    let mut at_once = Site::of(&org);
+    let told: Vec<Sent> = site.holdings().into_iter().chain([both.clone().into()]).collect();
+    at_once.hear_all(&told, 2);
+    site.told(&both, 2 + DELAY);
+    assert!(site.state.is_frozen() && at_once.state.is_frozen());
+    assert_eq!(site.standing("k1"), Some(Standing::Revoked), "what runs, runs");
+    assert_eq!(at_once.standing("k1"), Some(Standing::Issued), "who heard both at once went by neither");
+}
+
+#[test]
 fn whoever_is_frozen_suspends_nobody() {
     let (org, mut site) = settled();
     let known = site.publish(&org, (1, &["ann"]), &Wish::default());

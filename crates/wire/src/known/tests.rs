@@ -339,6 +339,57 @@ fn a_ledger_that_begins_here_is_frozen_by_what_freezes_this_machine() {
     assert_eq!(settled.followed(), [(step.digest(), Timestamp::from_unix(0))].into());
 }
 
+/// A step of one whose keys were replaced, to whatever number.
+fn sown(of: &SignerSet, version: u64, nth: usize) -> Envelope {
+    let quorum = quorum(&format!("eve-{nth}"));
+    let body = Succession { version, previous: of.id, also: Vec::new(), quorum, head: None };
+    sealed(Some(of.org), &body, "ann")
+}
+
+#[test]
+fn whoever_held_the_keys_of_a_former_set_fills_no_place_that_the_next_signers_need() {
+    let first = known();
+    let (to_ben, second) = succession(&first.signers, "ben", "ann");
+    let known = first.advance(std::slice::from_ref(&to_ben), Some(&head(&second, 2, "ben")), NOW).unwrap();
+    let later = NOW + Seconds::DAY.times(3);
+    let ahead: Vec<Envelope> = (3..200).map(|version| sown(&first.signers, version, 0)).collect();
+    let rivals: Vec<Envelope> = (0..60).map(|nth| sown(&first.signers, 2, nth)).collect();
+    let sown = known.advance(&ahead, None, later).unwrap();
+    assert_eq!(sown.to_file().steps.len(), 1, "a number that does not follow is nobody's");
+    let sown = sown.advance(&rivals, None, later).unwrap();
+    assert!(sown.frozen(later).is_none(), "it comes too late");
+    assert!(sown.to_file().steps.len() <= 1 + MOST_BESIDE, "{}", sown.to_file().steps.len());
+    // Told again, it says nothing new.
+    assert!(sown.notice(&rivals[59], later + Seconds::DAY).is_none());
+    let (to_cat, third) = succession(&second, "cat", "ben");
+    let next = sown.advance(&[to_cat], Some(&head(&third, 3, "cat")), later).unwrap();
+    assert_eq!(next.signers, third);
+    let (lost, _) = recovery(&third, "zoe");
+    assert_eq!(next.notice(&lost, later).unwrap().alarms().len(), 1);
+    let many: Vec<Envelope> = std::iter::repeat_n(to_ben, MOST_TOLD + 1).collect();
+    assert!(matches!(known.advance(&many, None, NOW), Err(BadKnowledge::Signers(BrokenChain::TooMany))));
+}
+
+#[test]
+fn what_was_revoked_stays_revoked_though_the_next_head_knows_of_it_and_leaves_it_out() {
+    let known = known();
+    let revokes = revoking(&known, 2, &[1]);
+    let digest = revokes.digest();
+    let known = known.advance(&[], Some(&revokes), NOW).unwrap();
+    let forgets = |version: u64, previous: Digest| {
+        let head = Head { version, previous: vec![previous], ..known.head.head.clone() };
+        sealed(Some(known.org()), &Head { revocations: Default::default(), ..head }, "ann")
+    };
+    let third = forgets(3, digest);
+    let next = known.advance(&[], Some(&third), NOW).unwrap();
+    let read = Known::from_file(next.to_file()).unwrap();
+    let last = read.advance(&[], Some(&forgets(4, third.digest())), NOW).unwrap();
+    for known in [&next, &read, &last, &Known::from_file(last.to_file()).unwrap()] {
+        assert!(known.head.head.revocations.node_keys.contains(&Digest([1; 32])));
+    }
+    assert_eq!(last.beside().map(|record| record.digest).collect::<Vec<_>>(), [digest]);
+}
+
 #[test]
 fn what_nobody_signed_is_not_kept() {
     let known = known();
