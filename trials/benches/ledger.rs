@@ -1,22 +1,30 @@
 //! A ledger of many machines and many heads: how long it takes to open, what it takes in memory, and what publishing over it
 //! costs.
 //!
-//! `cargo build --release && cargo bench -p trials --bench ledger -- [--quick] [--nodes N] [--heads N] [--keep FOLDER]`
+//! `cargo build --release && cargo bench -p trials --bench ledger -- [--quick] [--sizes] [--nodes N] [--heads N] [--keep FOLDER]`
 
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ground::clock;
+use identity::envelope::Envelope;
 use identity::head::{Cause, Head, MOST_RECENT};
-use identity::id::Digest;
-use identity::key::Sign as _;
-use identity::time::Seconds;
+use identity::id::{Digest, InviteId};
+use identity::key::{EdKey, PublicKey, Sign as _};
+use identity::members::{Leaf, Meant, MembersMap, NodeLeaf};
+use identity::principal::NodeName;
+use identity::time::{Seconds, Timestamp};
 use ledger::store::Ledger;
 use org::entry::{Action, SignedEntry};
+use org::invite::{Approval, Invite, InviteKind, Right, Uses};
+use org::ledger::draft::{Wish, draft};
+use org::ledger::fold::Leaves;
+use org::ledger::replica::Replica;
 use trials::intruder::Intruder;
 use trials::place::{Place, succeeded};
 use trials::thief::Thief;
@@ -37,6 +45,10 @@ fn main() {
     meter::raise_files();
     println!("{}, {} cores; {}", meter::processor(), meter::cores(), meter::load());
     let place = Place::founded(&[]);
+    tell_sizes(&place, nodes);
+    if words.iter().any(|word| word == "--sizes") {
+        return;
+    }
     println!("disk: {}", meter::disk(&place.org()));
     let gateway = place.serve();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -45,7 +57,6 @@ fn main() {
     println!("{} machines joined in {:.1} s", joined.len(), begun.elapsed().as_secs_f64());
     publish(&place, nodes);
     gateway.stop();
-    tell_sizes(&place, nodes);
     for heads in [heads / 10, heads] {
         add_heads(&place, heads);
         tell_opening(&place.org().join("gateway/ledger.db"), (nodes, heads));
@@ -83,21 +94,81 @@ fn publish(place: &Place, nodes: usize) {
     println!("`freehold refresh` over {nodes} admissions: {:.2} s", begun.elapsed().as_secs_f64());
 }
 
-/// What every machine is sent of an org in which a fifth of the machines go each year: their lines stand until no invite could
-/// let them in again.
+/// What every machine is sent after ten years in which a fifth of the machines go each year and as many come, and a new
+/// invite is made each month: the operators' own tool drafts every head.
 fn tell_sizes(place: &Place, nodes: usize) {
-    let thief = Thief::of(place);
-    for (invites, days) in [("a day", 61), ("30 days", 61), ("90 days", 121), ("366 days", 397)] {
-        let lines = nodes * 20 / 100 * days / 365;
-        let head = thief.head(|head| {
-            for line in 0..lines {
-                let until = head.issued_at + Seconds::DAY.times(u64::try_from(line * days / lines).unwrap());
-                head.revocations.node_keys.insert_until(Digest::of(&line.to_be_bytes()), until);
-            }
-            head.recent = (0..MOST_RECENT).map(|nth| Digest::of(&nth.to_le_bytes())).collect();
-        });
-        let size = serde_json::to_vec(&head).unwrap().len();
-        println!("a head with {lines} lines, where invites live {invites}: {} KB as sent", size.div_ceil(1024));
+    for days in [1, 30, 90, 366] {
+        let head = ten_years(&Thief::of(place), nodes, Seconds::DAY.times(days));
+        let (lines, size) = (head.0.revocations.node_keys.len(), serde_json::to_vec(&head.1).unwrap().len());
+        println!("after ten years, invites of {days} days: {lines} lines, {} KB as sent", size.div_ceil(1024));
+    }
+}
+
+fn ten_years(thief: &Thief, nodes: usize, life: Seconds) -> (Head, Envelope) {
+    let (known, signer) = (thief.known(), thief.signer());
+    let mut replica = Replica::new(&known.founding, None);
+    replica.take(&known.head_envelope, known.head.head.issued_at).unwrap();
+    let mut next = 0;
+    let mut leaves = Leaves::new();
+    join(&mut leaves, &mut next, nodes);
+    let (version, previous) = (known.head.head.version + 1, vec![known.head.digest]);
+    let mut head = Head { version, previous, record: BTreeMap::new(), ..known.head.head.clone() };
+    let mut envelope = place_head(thief, &mut replica, &mut head, &leaves);
+    for month in 1..=120 {
+        let now = known.head.head.issued_at + Seconds::DAY.times(month * 365 / 12);
+        let invite = invite(month, known.signers.version, (now, now + life), known.head.head.mandates[0].voice);
+        replica.take(&thief.seal(&invite, &signer), now).unwrap();
+        let going = nodes / 5 / 12;
+        // Whoever came first goes first; names are numbered.
+        let revoke_keys = leaves.values().take(going).map(|leaf| leaf.node_key).collect();
+        let draft = draft(&replica, now, &Wish { revoke_keys, ..Wish::default() }).unwrap();
+        (head, leaves) = (draft.head, draft.leaves);
+        join(&mut leaves, &mut next, going);
+        envelope = place_head(thief, &mut replica, &mut head, &leaves);
+    }
+    (head, envelope)
+}
+
+fn join(leaves: &mut Leaves, next: &mut usize, count: usize) {
+    for _ in 0..count {
+        let name: NodeName = format!("n-{next:06}").parse().unwrap();
+        let (node_key, admission) = (Digest::of(name.as_str().as_bytes()), Digest::of(&next.to_be_bytes()));
+        leaves.insert(name.clone(), NodeLeaf { name, node_key, admission, manifest: Meant::Nothing });
+        *next += 1;
+    }
+}
+
+fn place_head(thief: &Thief, replica: &mut Replica, head: &mut Head, leaves: &Leaves) -> Envelope {
+    let all: Vec<Leaf> = leaves.values().cloned().map(Leaf::Node).collect();
+    head.members = Some(MembersMap::of(&all).unwrap().root());
+    let envelope = thief.seal(head, &thief.signer());
+    replica.take(&envelope, head.issued_at).unwrap();
+    // Older maps are not asked for any more.
+    let recent = head.recent.iter().filter_map(|digest| replica.heads.get(digest)?.head.members).collect::<Vec<_>>();
+    replica.maps.retain(|root, _| recent.contains(root));
+    replica.take_map(leaves);
+    envelope
+}
+
+fn invite(nth: u64, signers: u64, (created_at, expires_at): (Timestamp, Timestamp), voice: PublicKey) -> Invite {
+    Invite {
+        id: InviteId(u128::from(nth).to_be_bytes()),
+        label: String::new(),
+        signers,
+        kind: InviteKind::Token,
+        key: Some(EdKey::from_seed(&[7; 32]).public()),
+        rights: vec![Right { gateway: "quay".parse().unwrap(), voice, uses: Uses::Unlimited }],
+        created_at,
+        expires_at,
+        names: vec!["n-*".parse().unwrap()],
+        hosts: Vec::new(),
+        networks: Vec::new(),
+        labels: BTreeSet::new(),
+        roles: BTreeSet::new(),
+        approval: Approval::None,
+        approvers: 1,
+        files: BTreeSet::new(),
+        root: None,
     }
 }
 
