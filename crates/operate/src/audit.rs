@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use identity::causes::describe;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Correlation, Digest};
@@ -16,7 +17,7 @@ use serde::Serialize;
 use wire::control::{Answer, Call};
 
 use crate::desk::{Desk, DeskError};
-use crate::replica::ReplicaError;
+use crate::replica::{Replica, ReplicaError};
 use crate::session::{OperateError, Session};
 
 /// The result of a check.
@@ -54,6 +55,20 @@ impl<D: Desk> Session<D> {
         let state = Arc::new(Box::pin(self.replica()).await?.state);
         self.fold = Some(Arc::clone(&state));
         if self.is_whole(&state) { Ok(state) } else { Err(OperateError::LedgerBehind) }
+    }
+
+    /// For who only looks: what is here, also if a gateway counts what it does not bring, or brings what is not taken.
+    pub(crate) async fn fold_here(&mut self) -> Result<Arc<State>, OperateError> {
+        match self.folded().await {
+            Ok(state) => return Ok(state),
+            Err(OperateError::LedgerBehind) => {}
+            Err(why) => self.copy_trouble = Some(describe(&why)),
+        }
+        if self.fold.is_none() {
+            let replica = Replica::open(&self.folder, &self.known)?.unlocked();
+            self.fold = Some(Arc::new(replica.state));
+        }
+        self.fold.clone().ok_or(OperateError::LedgerBehind)
     }
 
     /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows. One that

@@ -13,11 +13,11 @@ use identity::key::PublicKey;
 use identity::principal::{Address, Kind, NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::admission::ClaimAuthority;
+use ledger::views::NodeView;
 use org::gateway::{CheckedRequest, GatewayGrant};
 use org::report::Report;
 use org::state::Standing;
-use wire::control::{Answer, Call, NodeView, PeerView};
+use wire::control::{Answer, Call, PeerView};
 
 use crate::desk::{Desk, DeskError};
 use crate::handed::Handed;
@@ -71,7 +71,7 @@ pub struct GatewayWish {
 }
 
 impl<D: Desk> Session<D> {
-    /// Whether the machine that asks is a member, and may be a gateway. The gateway's word is not enough for it.
+    /// Whether the machine that asks is a member, and may be a gateway.
     pub async fn check_gateway_request(
         &mut self,
         envelope: &Envelope,
@@ -86,17 +86,13 @@ impl<D: Desk> Session<D> {
                 node.node_key
             )));
         }
-        let (claim, standing) = self.by_ledger(&node).await?;
-        if standing != Standing::Member {
-            return Err(unwise(format!("`{name}` is not a member, but {}", standing.word())));
+        if node.state != Standing::Member {
+            return Err(unwise(format!("`{name}` is not a member, but {}", node.state.word())));
         }
-        match claim.authority {
-            ClaimAuthority::Invite(_) | ClaimAuthority::Signers => {}
-            ClaimAuthority::Pattern => {
-                return Err(unwise(format!(
-                    "`{name}` was let in by a pattern, which anybody can forge: such a machine never becomes a gateway"
-                )));
-            }
+        if node.low {
+            return Err(unwise(format!(
+                "`{name}` was let in by a pattern, which anybody can forge: such a machine never becomes a gateway"
+            )));
         }
         self.check_free(&checked)?;
         Ok((checked, node))

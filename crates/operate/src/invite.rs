@@ -10,11 +10,11 @@ use identity::label::Label;
 use identity::principal::{Address, Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
+use ledger::views::{self, InviteView};
 use org::code::InviteCode;
 use org::invite::{Approval, Invite, Right, Uses};
-use wire::control::{Answer, Call, InviteView};
 
-use crate::desk::{Desk, DeskError};
+use crate::desk::Desk;
 use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
@@ -138,20 +138,10 @@ impl<D: Desk> Session<D> {
         rights.iter().flat_map(of).collect()
     }
 
+    /// Every invite, as this home's own fold has it.
     pub async fn invites(&mut self) -> Result<Vec<InviteView>, OperateError> {
-        let (mut all, mut after) = (Vec::new(), None);
-        loop {
-            let Answer::Invites { invites, next } = self.ask(Call::Invites { after }).await? else {
-                return Err(DeskError::OtherAnswer.into());
-            };
-            all.extend(invites);
-            match next {
-                Some(next) => after = Some(next),
-                None => break,
-            }
-        }
-        all.sort_by_key(|invite| (invite.created_at, invite.id));
-        Ok(all)
+        let observed = self.observed().await?;
+        Ok(views::invites(&*self.fold_here().await?, &observed))
     }
 
     /// By id, by the beginning of an id, or by label.
@@ -170,11 +160,6 @@ impl<D: Desk> Session<D> {
     /// Machines that are already in stay, for the head lists them; whoever comes in later does not count.
     pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<Made<u64>, OperateError> {
         let id = view.id;
-        // What was shown must be what was signed under that id.
-        let signed = self.invite_as_signed(id).await?;
-        if signed.is_none_or(|signed| signed.label != view.label) {
-            return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
-        }
         self.publish(keys, |session, now| {
             let cause = Cause::InviteRevoke { invite: id };
             let head = session.next_head(now, cause, |head| {

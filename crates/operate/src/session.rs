@@ -51,7 +51,7 @@ pub enum OperateError {
     NoSuch { what: &'static str, name: String },
     #[error("the gateway's word about the {what} `{name}` is not what was signed: nothing was done")]
     NotAsTold { what: &'static str, name: String },
-    #[error("what the gateway says of its members is not believed, and nothing was signed:{}", lines(.0))]
+    #[error("what the ledger says of members is not what was published, and nothing was signed:{}", lines(.0))]
     Distrusted(Vec<Distrust>),
     #[error(transparent)]
     NotDrafted(#[from] NotDrafted),

@@ -9,13 +9,13 @@ use identity::id::OrgId;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
 use identity::trust;
+use ledger::views::NodeView;
 use org::gateway::ENDS_SOON;
 use org::head::AHEAD;
 use org::ledger::heads::Held;
 use org::state::Standing;
 use org::survival::{Ends, Limit, returns_until, survival};
 use serde::Serialize;
-use wire::control::NodeView;
 use wire::freeze::Freeze;
 
 use crate::desk::Desk;
@@ -98,7 +98,7 @@ impl Lasting {
         let mandate = active.clone().map(|gateway| gateway.mandate_until).min();
         let longest = active.clone().map(|gateway| gateway.svid_ttl).min().unwrap_or(Seconds::DAY);
         let issuer = active.filter_map(|gateway| gateway.issuer_until).min();
-        let svid = node.svid_expires_at;
+        let svid = node.observed.svid_expires_at;
         let (until, limit) = survival(Ends { svid, longest, mandate, issuer }, now);
         Self {
             node: node.name.clone(),
@@ -219,7 +219,7 @@ impl<D: Desk> Session<D> {
         }));
         for node in live {
             let name = &node.name;
-            alarms.extend(node.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
+            alarms.extend(node.observed.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
         }
         alarms.extend(self.odd_marks.iter().cloned());
         alarms.extend(self.turned_elsewhere());

@@ -15,13 +15,14 @@ use identity::glob::NameGlob;
 use identity::head::{Mandate, TrustLine, TrustState};
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use ledger::views::NodeView;
 use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::gateway::GatewayWish;
 use operate::session::Session;
 use org::gateway::CheckedRequest;
 use serde::Serialize;
-use wire::control::{NodeView, PeerView};
+use wire::control::PeerView;
 
 use renew::Renew;
 use reopen::Reopen;
@@ -253,7 +254,7 @@ fn row<D>(
     let asked = mandate.gateway == session.survey.gateway;
     let peer = peers.iter().find(|peer| peer.gateway == mandate.gateway);
     let node = nodes.iter().rfind(|node| node.name == mandate.gateway);
-    let seen = node.and_then(|node| node.last_seen);
+    let seen = node.and_then(|node| node.observed.last_seen);
     let problem = peer.and_then(|peer| peer.problem.clone());
     let state = if !mandate.is_active(now) {
         "over"

@@ -8,6 +8,7 @@ use identity::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
+use ledger::views::InviteView;
 use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::invite::InviteWish;
@@ -16,7 +17,7 @@ use operate::line::{Kit, Line};
 use operate::session::{OperateError, Session};
 use org::invite::{InviteKind, Uses};
 use serde::Serialize;
-use wire::control::{InviteView, Reuse};
+use wire::control::Reuse;
 
 use crate::commands::terms::{TermsArgs, warn_of_low};
 use crate::commands::waive::{Approve, Waivers};
