@@ -16,6 +16,7 @@ use org::state::State;
 use serde::Serialize;
 use wire::control::{Answer, Call};
 
+use crate::beside::{counted_elsewhere, name_of};
 use crate::desk::{Desk, DeskError};
 use crate::replica::{Replica, ReplicaError};
 use crate::session::{OperateError, Session};
@@ -54,14 +55,18 @@ impl<D: Desk> Session<D> {
         }
         let state = Arc::new(Box::pin(self.replica()).await?.state);
         self.fold = Some(Arc::clone(&state));
-        if self.is_whole(&state) { Ok(state) } else { Err(OperateError::LedgerBehind) }
+        if self.is_whole(&state) {
+            return Ok(state);
+        }
+        let lacks = counted_elsewhere(&state, &self.survey.gateway, &self.survey.frontier);
+        if lacks.is_empty() { Err(OperateError::LedgerBehind) } else { Err(OperateError::NotBrought(lacks.join("; "))) }
     }
 
     /// For who only looks: what is here, also if a gateway counts what it does not bring, or brings what is not taken.
     pub(crate) async fn fold_here(&mut self) -> Result<Arc<State>, OperateError> {
         match self.folded().await {
             Ok(state) => return Ok(state),
-            Err(OperateError::LedgerBehind) => {}
+            Err(OperateError::LedgerBehind | OperateError::NotBrought(_)) => {}
             Err(why) => self.copy_trouble = Some(describe(&why)),
         }
         if self.fold.is_none() {
@@ -170,7 +175,8 @@ fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
     let asked = entries.iter().filter(is_asked);
     let cut = asked.filter(|signed| !follows(signed)).min_by_key(|signed| signed.entry.seq)?;
     let (before, name) = (cut.entry.seq.saturating_sub(1), name_of(state, &cut.entry.voice));
-    Some(format!("entry {before} of the chain of {name} is missing"))
+    let seq = cut.entry.seq;
+    Some(format!("entry {before} of the chain of {name} is missing: whoever wrote entry {seq} in that voice had it"))
 }
 
 /// What the head in force settled of a chain.
@@ -190,10 +196,6 @@ fn settled(state: &State) -> BTreeMap<PublicKey, Settled> {
         .collect()
 }
 
-fn name_of(state: &State, voice: &PublicKey) -> String {
-    state.voices.get(voice).map_or_else(|| voice.to_string(), |gateway| format!("`{gateway}`"))
-}
-
 /// What a head settled of a gateway's chain must be here, link by link; and no chain may fork.
 fn broken_link(state: &State) -> Option<String> {
     let name = |voice| name_of(state, voice);
@@ -203,7 +205,13 @@ fn broken_link(state: &State) -> Option<String> {
     let record = state.head().into_iter().flat_map(|record| &record.head.record);
     let mut lacking = record.filter(|(voice, _)| !state.fold.whole.contains(voice));
     let lacking = || {
-        lacking.next().map(|(voice, at)| format!("the chain of {} is not whole up to entry {}", name(voice), at.seq))
+        lacking.next().map(|(voice, at)| {
+            let head = state.head();
+            let makers = head.map(|head| state.signers_of_object(&head.envelope).join(", ")).unwrap_or_default();
+            let version = head.map(|head| head.head.version).unwrap_or_default();
+            let (name, seq) = (name(voice), at.seq);
+            format!("the chain of {name} is not whole up to entry {seq}: whoever made head {version} had it ({makers})")
+        })
     };
     fork.or_else(lacking)
 }

@@ -8,7 +8,7 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::{Cause, Mandate, TrustLine};
+use identity::head::{Cause, Head, Mandate, TrustLine};
 use identity::key::PublicKey;
 use identity::principal::{Address, Kind, NodeName, OrgName};
 use identity::text::Bytes;
@@ -248,20 +248,24 @@ impl<D: Desk> Session<D> {
     pub async fn remove_gateway(&mut self, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<u64>, OperateError> {
         self.mandate_of(gateway)?;
         self.publish(keys, |session, now| {
-            session.mandate_of(gateway)?;
-            let others = session.mandates().iter().filter(|mandate| mandate.gateway != *gateway);
-            if others.filter(|mandate| mandate.is_active(now)).count() == 0 {
-                let why = format!("`{gateway}` is the last gateway: without it nothing can join or renew");
-                return Err(OperateError::Unwise(why));
-            }
-            let cause = Cause::GatewayRemove { gateway: gateway.clone() };
-            let head = session.next_head(now, cause, |head| {
-                head.mandates.retain(|mandate| mandate.gateway != *gateway);
-            })?;
+            let head = session.draft_removal(gateway, now)?;
             let version = head.version;
             Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
+    }
+
+    /// The head that takes the mandate away.
+    pub fn draft_removal(&self, gateway: &NodeName, now: Timestamp) -> Result<Head, OperateError> {
+        self.mandate_of(gateway)?;
+        let others = self.mandates().iter().filter(|mandate| mandate.gateway != *gateway);
+        if others.filter(|mandate| mandate.is_active(now)).count() == 0 {
+            let why = format!("`{gateway}` is the last gateway: without it nothing can join or renew");
+            return Err(OperateError::Unwise(why));
+        }
+        self.next_head(now, Cause::GatewayRemove { gateway: gateway.clone() }, |head| {
+            head.mandates.retain(|mandate| mandate.gateway != *gateway);
+        })
     }
 
     /// How the gateway that is asked stands with the others.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use ground::random;
 use identity::glob::NameGlob;
-use identity::head::Cause;
-use identity::id::Digest;
+use identity::head::{Cause, Head};
+use identity::id::{Digest, InviteId};
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName};
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use ipnet::IpNet;
 use ledger::views::{self, InviteView};
 use org::code::InviteCode;
@@ -161,13 +161,16 @@ impl<D: Desk> Session<D> {
     pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<Made<u64>, OperateError> {
         let id = view.id;
         self.publish(keys, |session, now| {
-            let cause = Cause::InviteRevoke { invite: id };
-            let head = session.next_head(now, cause, |head| {
-                head.revocations.invites.insert(id);
-            })?;
+            let head = session.draft_invite_revocation(id, now)?;
             let version = head.version;
             Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
+    }
+
+    pub fn draft_invite_revocation(&self, id: InviteId, now: Timestamp) -> Result<Head, OperateError> {
+        self.next_head(now, Cause::InviteRevoke { invite: id }, |head| {
+            head.revocations.invites.insert(id);
+        })
     }
 }

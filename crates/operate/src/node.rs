@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use identity::head::Cause;
+use identity::head::{Cause, Head};
 use identity::id::Digest;
 use identity::principal::NodeName;
+use identity::time::Timestamp;
 use ledger::views::{self, NodeView};
 use org::ledger::draft::Wish;
 use org::state::Standing;
@@ -64,14 +65,18 @@ impl<D: Desk> Session<D> {
 
     pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<Made<u64>, OperateError> {
         self.check_revocable(node)?;
-        let node_key = node.node_key.digest();
         self.publish(keys, |session, now| {
-            let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
-            let wish = Wish { revoke_keys: vec![node_key], ..Wish::default() };
-            let head = session.next_head_with(now, cause, (&wish, None), |_| {})?;
+            let head = session.draft_node_revocation(node, now)?;
             let version = head.version;
             Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
+    }
+
+    pub fn draft_node_revocation(&self, node: &NodeView, now: Timestamp) -> Result<Head, OperateError> {
+        let node_key = node.node_key.digest();
+        let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
+        let wish = Wish { revoke_keys: vec![node_key], ..Wish::default() };
+        self.next_head_with(now, cause, (&wish, None), |_| {})
     }
 }

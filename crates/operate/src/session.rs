@@ -43,6 +43,8 @@ pub enum OperateError {
         "the gateway's ledger is older than what was seen before: it was restored from an old copy, or it hides something"
     )]
     LedgerBehind,
+    #[error("{0}: it was restored from an old copy, or it hides something")]
+    NotBrought(String),
     #[error(transparent)]
     Envelope(#[from] BadEnvelope),
     #[error(transparent)]

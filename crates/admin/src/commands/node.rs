@@ -16,7 +16,7 @@ use crate::commands::invite::reused;
 use crate::commands::replace::{Replace, evidence};
 use crate::commands::user::people_on;
 use crate::home::{Common, failure};
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Left, foretell_of, leave, told};
 use crate::watching::{self, Wait};
 use crate::words::{confirm, or_dash, table};
 
@@ -148,7 +148,7 @@ fn state(node: &NodeView) -> &'static str {
 
 /// What the node says of itself.
 fn reported(heard: &Heard) -> Vec<String> {
-    let Report { head, agent, applied, refused, .. } = &heard.report;
+    let Report { head, agent, applied, refused, left, .. } = &heard.report;
     let mut lines = vec![format!("reports    head {}, freehold-node {agent}, at {}", head.version, heard.received_at)];
     match applied {
         Applied::Nothing => {}
@@ -160,6 +160,9 @@ fn reported(heard: &Heard) -> Vec<String> {
             lines.push(format!("manifest   {manifest} ROLLED BACK at {at}: {why}"));
         }
     }
+    lines.extend(left.iter().map(|left| {
+        format!("left       head {} ({}), which the one that it followed then does not name", left.version, left.digest)
+    }));
     lines.extend(refused.iter().map(|refused| format!("refused    at {}: {}", refused.at, refused.why)));
     lines
 }
@@ -256,7 +259,7 @@ impl Revoke {
                 eprintln!("  {person}");
             }
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell_of(common, &mut session, self.yes, |session, now| session.draft_node_revocation(&node, now)).await;
         confirm(self.yes, &doing, "Revoke it?")?;
         let made = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
