@@ -6,12 +6,14 @@ use std::sync::Arc;
 use identity::causes::describe;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
-use identity::id::{Correlation, Digest};
+use identity::id::{Correlation, Digest, OrgId};
 use identity::key::PublicKey;
+use identity::members::NodeLeaf;
 use org::audit::{self, Line};
 use org::entry::SignedEntry;
 use org::founding::Founding;
 use org::ledger::chain::Chain;
+use org::ledger::evidence::Evidence;
 use org::state::State;
 use serde::Serialize;
 use wire::control::{Answer, Call};
@@ -216,10 +218,22 @@ fn broken_link(state: &State) -> Option<String> {
     fork.or_else(lacking)
 }
 
-/// Whoever is listed was admitted by an entry that is here.
+/// Whoever is listed was admitted by an entry that is here, under this very name and key, by whoever must have signed.
 fn without_evidence(state: &State, entries: &[SignedEntry]) -> Option<String> {
-    let there: BTreeSet<Digest> = entries.iter().map(|signed| signed.digest).collect();
+    let there: BTreeMap<Digest, &SignedEntry> = entries.iter().map(|signed| (signed.digest, signed)).collect();
     let mut leaves = state.leaves().into_iter().flat_map(|leaves| leaves.values());
-    let bare = leaves.find(|leaf| !there.contains(&leaf.admission))?;
-    Some(format!("`{}` is listed by head, and the entry that admitted it, {}, is not here", bare.name, bare.admission))
+    leaves.find_map(|leaf| {
+        let why = unproven(state.org, leaf, there.get(&leaf.admission).copied())?;
+        Some(format!("`{}` is listed by head, and the entry that admitted it, {}, {why}", leaf.name, leaf.admission))
+    })
+}
+
+/// Why an entry is no evidence for a leaf.
+fn unproven(org: OrgId, leaf: &NodeLeaf, admission: Option<&SignedEntry>) -> Option<String> {
+    let Some(signed) = admission else { return Some("is not here".to_owned()) };
+    match Evidence::of(org, signed) {
+        Err(why) => Some(format!("does not hold: {why}")),
+        Ok(evidence) if evidence.claim.name == leaf.name && evidence.key() == leaf.node_key => None,
+        Ok(evidence) => Some(format!("admitted `{}` with the node key {}", evidence.claim.name, evidence.key())),
+    }
 }
