@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a trial fails by panicking")]
 
+use std::collections::BTreeMap;
+
+use identity::id::Digest;
 use serde_json::Value;
-use wire::control::{Answer, Call, NodeView, SignedCall};
+use wire::control::{Answer, Call, Observed, SignedCall};
 use wire::permit::Ask;
 
 use crate::impostor::{Impostor, Papers};
@@ -39,12 +42,13 @@ impl Between {
         });
         Self { address: door.address(), _impostor: impostor, _door: door }
     }
-    /// Changes only what it says of nodes.
-    pub fn about_nodes(place: &Place, change: impl Fn(&mut Vec<NodeView>) + Send + 'static) -> Self {
+
+    /// Changes only what it says that it saw of nodes.
+    pub fn about_nodes(place: &Place, change: impl Fn(&mut BTreeMap<Digest, Observed>) + Send + 'static) -> Self {
         Self::changing(place, move |answer| match answer {
-            Answer::Nodes { mut nodes, next } => {
+            Answer::Observed { mut nodes, next } => {
                 change(&mut nodes);
-                Answer::Nodes { nodes, next }
+                Answer::Observed { nodes, next }
             }
             other => other,
         })

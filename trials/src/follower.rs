@@ -168,6 +168,7 @@ impl Hearing {
             refused: None,
             agent: "0.1.0".to_owned(),
             trust,
+            left: None,
         };
         Envelope::seal(Some(self.known.org()), &report).unwrap().signed(node_key).unwrap()
     }

@@ -1,11 +1,14 @@
 //! The audit: every change is in it, and every tampering with the gateway's file is named.
 
 use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::members::{Leaf, Meant, NodeLeaf};
 use org::entry::Action;
 use rusqlite::Connection;
 use serde_json::Value;
 use trials::intruder::Intruder;
 use trials::place::{Place, ended, refused, stderr, stdout, succeeded, text};
+use trials::thief::Thief;
 
 #[test]
 fn every_change_is_told_with_who_what_whom_and_the_result() {
@@ -85,6 +88,32 @@ fn a_changed_entry_is_named() {
             .execute("UPDATE entries SET envelope = (SELECT envelope FROM entries WHERE id = 8) WHERE id = 7", [])
             .unwrap();
     });
+}
+
+#[test]
+fn a_leaf_that_names_the_admission_of_another_has_no_evidence() {
+    let place = Place::founded(&["--node", "quay"]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    place.joined("web-2");
+    let leaf = |name: &str, admitted: &str| {
+        let [own, other] = [name, admitted].map(|name| place.facts(&["node", "show", name]));
+        let key: PublicKey = text(&own, "node_key").parse().unwrap();
+        let admission = text(&other, "admission").parse().unwrap();
+        Leaf::Node(NodeLeaf {
+            name: name.parse().unwrap(),
+            node_key: key.digest(),
+            admission,
+            manifest: Meant::Nothing,
+        })
+    };
+    let thief = Thief::of(&place);
+    thief.publish(&[leaf("quay", "quay"), leaf("web-1", "web-2"), leaf("web-2", "web-2")], &[], |_| {});
+    let told = place.freehold(&["audit", "--verify"]);
+    ended(&told, 1, "`web-1` is listed by head, and the entry that admitted it");
+    assert!(stderr(&told).contains("admitted `web-2` with the node key"), "{}", stderr(&told));
+    thief.publish(&["quay", "web-1", "web-2"].map(|name| leaf(name, name)), &[], |_| {});
+    assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
 }
 
 #[test]

@@ -25,6 +25,18 @@ fn pending(told: &Value) -> String {
 }
 
 #[test]
+fn what_the_very_head_does_to_machines_is_told_before_it_is_signed() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let before = place.facts(&["status"])["head"]["version"].clone();
+    let told = place.freehold(&["node", "revoke", "web-1"]);
+    assert!(!told.status.success(), "nobody said yes");
+    assert!(stderr(&told).contains("revokes the key of web-1"), "{}", stderr(&told));
+    assert_eq!(place.facts(&["status"])["head"]["version"], before);
+}
+
+#[test]
 fn an_invite_a_revocation_and_a_refresh_wait_for_the_second_signature() {
     let place = two_of_three();
     let _gateway = place.serve();

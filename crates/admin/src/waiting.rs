@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use identity::head::{Cause, Head};
+use identity::time::Timestamp;
 use node::report::Failure;
 use operate::pending::{Need, Pending};
 use operate::roll::Roll;
-use operate::session::{Made, Session};
+use operate::session::{Made, OperateError, Session};
 use serde::Serialize;
 use wire::known::Known;
 
@@ -74,13 +76,24 @@ pub fn leave<T>(common: &Common, doing: &str, known: &Known, made: &Made<T>) -> 
     Ok(Left { pending, roll: made.roll.clone() })
 }
 
-/// What the next head does to machines, before a person says yes to it.
+/// What the next head does to machines whatever it is made for, before a person says yes to it.
 pub async fn foretell(common: &Common, session: &mut Session<AnyDesk>, yes: bool) {
+    let any = |session: &Session<AnyDesk>, now| session.next_head(now, Cause::Refresh, |_| {});
+    foretell_of(common, session, yes, any).await;
+}
+
+/// The same of the very head that is about to be signed.
+pub async fn foretell_of(
+    common: &Common,
+    session: &mut Session<AnyDesk>,
+    yes: bool,
+    draft: impl FnOnce(&Session<AnyDesk>, Timestamp) -> Result<Head, OperateError>,
+) {
     if yes {
         return;
     }
     // What is in the way is told by the command itself.
-    if let Ok(roll) = Box::pin(session.next_roll()).await {
+    if let Ok(roll) = Box::pin(session.next_roll(draft)).await {
         tell(common, Some(&roll));
     }
 }

@@ -202,7 +202,7 @@ pub async fn receipts(
     if !sent {
         return Ok(Receipts::default());
     }
-    let members = session.members_told().await?;
+    let members = session.members_here().await?;
     // Nodes learn of it only from a gateway that serves.
     let served = matches!(session.desk(), AnyDesk::Remote(_));
     let until = clock::now() + how.wait.filter(|_| served).unwrap_or(Seconds(0));
@@ -228,7 +228,8 @@ pub async fn follow(
     if !matches!(session.desk(), AnyDesk::Remote(_)) {
         return Ok(Fates::new());
     }
-    let seen = session.nodes().await?.into_iter().filter_map(|node| Some((node.name, node.last_seen?))).collect();
+    let seen =
+        session.nodes().await?.into_iter().filter_map(|node| Some((node.name, node.observed.last_seen?))).collect();
     let Some(published) = session.published().await? else {
         return Ok(Fates::new());
     };

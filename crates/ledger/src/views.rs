@@ -1,16 +1,108 @@
-//! Nodes and invites as people see them, from what a ledger says; what only a gateway knows is left to it.
+//! Nodes and invites as people see them, from what a ledger says; what a gateway observed is put beside it, as its word.
 
-use identity::id::Digest;
-use identity::principal::Principal;
-use org::invite::{Approval, Uses};
-use org::state::{InviteRecord, MemberRecord, State, SuspensionRecord};
-use wire::control::{InviteView, JoinedView, NodeView, SuspensionView};
+use std::collections::BTreeMap;
+
+use identity::glob::NameGlob;
+use identity::host::HostGlob;
+use identity::id::{Digest, InviteId};
+use identity::key::PublicKey;
+use identity::label::Label;
+use identity::principal::{Name, NodeName, Principal, SignerName};
+use identity::time::Timestamp;
+use org::invite::{Approval, InviteKind, Uses};
+use org::state::{InviteRecord, MemberRecord, Standing, State, SuspensionRecord};
+use serde::Serialize;
+use wire::control::{Observed, Reuse};
 
 /// A lineage of thousands would fill the page: the newest are in `node list` too.
 const MAX_LINEAGE: usize = 1_000;
 
-/// Without what was observed: when it was seen, what it was issued, what is odd about it.
-pub fn node(state: &State, key: Digest, member: &MemberRecord) -> NodeView {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SuspensionView {
+    pub by: SignerName,
+    pub at: Timestamp,
+    pub until: Timestamp,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeView {
+    pub name: NodeName,
+    pub state: Standing,
+    pub spiffe_id: Principal,
+    pub invite: Option<InviteId>,
+    pub enrolled_at: Timestamp,
+    pub node_key: PublicKey,
+    pub admission: Digest,
+    pub admitted_by: NodeName,
+    pub labels: Vec<Label>,
+    pub roles: Vec<Name>,
+    pub left: bool,
+    /// Why it does not count, if it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Who suspended it, also when it is over.
+    pub suspensions: Vec<SuspensionView>,
+    /// Let in on a host name and an address, which can be forged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub low: bool,
+    #[serde(flatten)]
+    pub observed: Observed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InviteView {
+    pub id: InviteId,
+    /// Absent for a token.
+    #[serde(skip_serializing_if = "is_token")]
+    pub kind: InviteKind,
+    pub label: String,
+    pub uses: Uses,
+    pub spent: u32,
+    pub created_at: Timestamp,
+    pub created_by: String,
+    pub expires_at: Timestamp,
+    pub revoked: bool,
+    /// Not enough of the signers in force have signed it.
+    pub outdated: bool,
+    pub names: Vec<NameGlob>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostGlob>,
+    pub networks: Vec<String>,
+    pub labels: Vec<Label>,
+    pub roles: Vec<Name>,
+    /// How many signers must say yes to each machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<u8>,
+    /// As the gateway saw it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reused: Vec<Reuse>,
+    pub joined: Vec<JoinedView>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_token(kind: &InviteKind) -> bool {
+    *kind == InviteKind::Token
+}
+
+/// One line of an invite's lineage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JoinedView {
+    pub name: NodeName,
+    pub at: Timestamp,
+    pub state: Standing,
+    pub node_key: Digest,
+}
+
+/// Every machine, in the order of names.
+pub fn nodes(state: &State, mut observed: BTreeMap<Digest, Observed>) -> Vec<NodeView> {
+    let view = |(key, member): (&Digest, &MemberRecord)| node(state, *key, member, observed.remove(key));
+    let mut nodes: Vec<NodeView> = state.members.iter().map(view).collect();
+    nodes.sort_by(|a, b| (&a.name, a.enrolled_at).cmp(&(&b.name, b.enrolled_at)));
+    nodes
+}
+
+fn node(state: &State, key: Digest, member: &MemberRecord, observed: Option<Observed>) -> NodeView {
     let claim = member.claim();
     NodeView {
         name: claim.name.clone(),
@@ -18,9 +110,6 @@ pub fn node(state: &State, key: Digest, member: &MemberRecord) -> NodeView {
         spiffe_id: Principal::node(&state.name, &claim.name),
         invite: member.admission.invite,
         enrolled_at: member.admission.at,
-        last_seen: None,
-        svid_expires_at: None,
-        svid_serial: None,
         node_key: claim.node_key,
         admission: member.admission.digest,
         admitted_by: member.admission.gateway.clone(),
@@ -29,10 +118,8 @@ pub fn node(state: &State, key: Digest, member: &MemberRecord) -> NodeView {
         left: member.left,
         waits: member.why.as_ref().map(ToString::to_string),
         suspensions: state.suspensions_of(key).iter().map(suspension).collect(),
-        conflict: None,
-        alarm: None,
         low: claim.is_low(),
-        reused: Vec::new(),
+        observed: observed.unwrap_or_default(),
     }
 }
 
@@ -54,8 +141,15 @@ const fn plus(a: Uses, b: Uses) -> Uses {
     }
 }
 
-/// Without what was observed: bundles that were shown again.
-pub fn invite(state: &State, record: &InviteRecord) -> InviteView {
+/// Every invite, in the order in which they were made.
+pub fn invites(state: &State, observed: &BTreeMap<Digest, Observed>) -> Vec<InviteView> {
+    let records = state.invite_ids.keys().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
+    let mut invites: Vec<InviteView> = records.map(|record| invite(state, record, observed)).collect();
+    invites.sort_by_key(|invite| (invite.created_at, invite.id));
+    invites
+}
+
+fn invite(state: &State, record: &InviteRecord, observed: &BTreeMap<Digest, Observed>) -> InviteView {
     let invite = &record.invite;
     let all = || state.invites_of(invite.id);
     let joined = all().flat_map(|record| record.spent.keys()).take(MAX_LINEAGE).filter_map(|key| {
@@ -65,6 +159,9 @@ pub fn invite(state: &State, record: &InviteRecord) -> InviteView {
     });
     let mut joined: Vec<JoinedView> = joined.collect();
     joined.sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
+    // Nobody can show a bundle again that no machine had joined with.
+    let reused =
+        joined.iter().filter(|_| invite.kind == InviteKind::Bundle).filter_map(|it| observed.get(&it.node_key));
     InviteView {
         id: invite.id,
         kind: invite.kind,
@@ -82,7 +179,7 @@ pub fn invite(state: &State, record: &InviteRecord) -> InviteView {
         labels: invite.labels.iter().cloned().collect(),
         roles: invite.roles.iter().cloned().collect(),
         approvers: (invite.approval == Approval::Human).then_some(invite.approvers),
-        reused: Vec::new(),
+        reused: reused.map(|it| it.reused.clone()).find(|reused| !reused.is_empty()).unwrap_or_default(),
         joined,
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use ground::clock;
 use identity::bundle::Domain;
 use identity::id::Digest;
-use identity::principal::{NodeName, Principal};
+use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
+use ledger::views::NodeView;
 use org::report::{DomainTold, Refused, TrustTold};
-use org::state::{Standing, State};
 use serde::Serialize;
-use wire::control::NodeView;
+use wire::control::Observed;
 
 use crate::desk::Desk;
 use crate::publish::reports::Reports;
@@ -232,9 +232,10 @@ pub fn bounded(lines: Vec<String>) -> Vec<String> {
 impl<D: Desk> Session<D> {
     /// Reads who is a member and what each said last. Who must be among them, with which key, is the ledger's word.
     pub async fn stances(&mut self) -> Result<Stances, OperateError> {
-        // Before the gateway is asked who is there: whoever joins in between is no cause for doubt.
-        let state = self.folded().await?;
-        self.stances_by(&state).await
+        self.folded().await?;
+        let (members, read_at) = (self.members_seen().await?, clock::now());
+        let (reports, after) = if self.desk().is_alone() { Default::default() } else { self.reports(0).await? };
+        Ok(Stances { members, reports, after, read_at })
     }
 
     /// The same for who only looks; nothing where no gateway answers.
@@ -242,18 +243,11 @@ impl<D: Desk> Session<D> {
         if self.desk().is_alone() { Ok(None) } else { Ok(Some(self.stances().await?)) }
     }
 
-    /// The same, if the ledger is at hand.
-    pub(crate) async fn stances_by(&mut self, state: &State) -> Result<Stances, OperateError> {
-        let (members, read_at) = (self.members_seen().await?, clock::now());
-        self.check_left_out(state, &members)?;
-        let (reports, after) = if self.desk().is_alone() { Default::default() } else { self.reports(0).await? };
-        Ok(Stances { members, reports, after, read_at })
-    }
-
     /// Reads what was said since.
     pub async fn hear(&mut self, stances: &mut Stances) -> Result<(), OperateError> {
         let now = clock::now();
         if now.since(stances.read_at) >= MEMBERS_ANEW || now < stances.read_at {
+            self.look_again().await?;
             stances.members = self.members_seen().await?;
             stances.read_at = now;
         }
@@ -263,27 +257,11 @@ impl<D: Desk> Session<D> {
         Ok(())
     }
 
-    /// Nobody who is a member by the ledger may be missing from the gateway's list, or stand there with another key: a
-    /// turn would be weighed, and a bar drawn, without it.
-    fn check_left_out(&self, state: &State, seen: &[(Stance, Digest)]) -> Result<(), OperateError> {
-        let told: BTreeSet<Digest> = seen.iter().map(|(_, key)| *key).collect();
-        let revoked = &self.known.head.head.revocations;
-        for (key, member) in state.members.iter().filter(|(key, _)| !told.contains(key)) {
-            let name = &member.claim().name;
-            let principal = Principal::node(&self.known.founding.record.name, name);
-            let stands = matches!(state.standing(member), Standing::Member | Standing::Issued);
-            if stands && !revoked.node_keys.contains(key) && !revoked.principals.contains(&principal) {
-                return Err(OperateError::NotAsTold { what: "node", name: name.to_string() });
-            }
-        }
-        Ok(())
-    }
-
     async fn members_seen(&mut self) -> Result<Vec<(Stance, Digest)>, OperateError> {
         let nodes = self.nodes().await?;
         let seen = |node: NodeView| {
             let key = node.node_key.digest();
-            let NodeView { name, last_seen, svid_expires_at, .. } = node;
+            let (name, Observed { last_seen, svid_expires_at, .. }) = (node.name, node.observed);
             (Stance { name, last_seen, svid_expires_at, agent: None, trust: None }, key)
         };
         Ok(nodes.into_iter().filter(|node| self.is_live(node)).map(seen).collect())

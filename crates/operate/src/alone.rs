@@ -3,7 +3,6 @@
 use identity::id::Digest;
 use identity::text::Bytes;
 use identity::time::Timestamp;
-use ledger::views;
 use org::refusal::Refusal;
 use org::state::State;
 use wire::control::{Answer, Call, Survey};
@@ -64,15 +63,6 @@ impl Desk for HomeDesk {
             Call::Survey { .. } => {
                 self.survey().map(|survey| Answer::Survey(Box::new(survey))).ok_or(DeskError::NoGateway)
             }
-            Call::Nodes { .. } => {
-                let nodes = state.members.iter().map(|(key, member)| views::node(state, *key, member)).collect();
-                Ok(Answer::Nodes { nodes, next: None })
-            }
-            Call::Invites { .. } => {
-                let records = state.invite_ids.keys().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
-                let invites = records.map(|record| views::invite(state, record)).collect();
-                Ok(Answer::Invites { invites, next: None })
-            }
             Call::Bundles {} => {
                 Ok(Answer::Bundles { bundles: state.bundles.values().map(|it| it.envelope.clone()).collect() })
             }
@@ -106,8 +96,7 @@ impl Desk for HomeDesk {
             | Call::FilesSweep { .. }
             | Call::Waiting { .. }
             | Call::Reports { .. }
-            | Call::Admission { .. }
-            | Call::Invite { .. }
+            | Call::Observed { .. }
             | Call::Entries { .. }
             | Call::Waivers {}
             | Call::Releases {}

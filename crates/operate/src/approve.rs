@@ -13,7 +13,7 @@ use org::admission::{Claim, Facts};
 use org::approve::{Decision, Verdict};
 use org::invite::{Approval, Invite};
 use org::ledger::draft::Wish;
-use org::state::Standing;
+use org::state::{MemberRecord, Standing};
 use org::words::{self, Words};
 use wire::control::{Answer, Call, WaitingView};
 
@@ -50,6 +50,21 @@ pub struct CutOff {
     pub at: Timestamp,
     /// Why it waits.
     pub why: String,
+}
+
+impl CutOff {
+    fn of(member: &MemberRecord) -> Self {
+        let admission = &member.admission;
+        Self {
+            name: member.claim().name.clone(),
+            node_key: member.claim().node_key,
+            admission: admission.digest,
+            invite: admission.invite,
+            gateway: admission.gateway.clone(),
+            at: admission.at,
+            why: member.why.as_ref().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
 }
 
 /// Why it is not clear which machine is meant.
@@ -170,21 +185,16 @@ impl<D: Desk> Session<D> {
 
     /// The machine of this name that was cut off, if there is one: by the ledger, folded here.
     pub async fn cut_off(&mut self, name: &NodeName) -> Result<Option<CutOff>, OperateError> {
+        Ok(self.all_cut_off().await?.into_iter().find(|it| it.name == *name))
+    }
+
+    /// Every machine whose admission does not count, in the order of names.
+    pub async fn all_cut_off(&mut self) -> Result<Vec<CutOff>, OperateError> {
         let state = self.folded().await?;
-        let named = state.names.get(name).into_iter().flatten().filter_map(|key| state.members.get(key));
-        let Some(member) = named.into_iter().find(|member| state.standing(member) == Standing::Waiting) else {
-            return Ok(None);
-        };
-        let admission = &member.admission;
-        Ok(Some(CutOff {
-            name: name.clone(),
-            node_key: member.claim().node_key,
-            admission: admission.digest,
-            invite: admission.invite,
-            gateway: admission.gateway.clone(),
-            at: admission.at,
-            why: member.why.as_ref().map(ToString::to_string).unwrap_or_default(),
-        }))
+        let waits = state.members.values().filter(|member| state.standing(member) == Standing::Waiting);
+        let mut all: Vec<CutOff> = waits.map(CutOff::of).collect();
+        all.sort_by(|a, b| (&a.name, a.at).cmp(&(&b.name, b.at)));
+        Ok(all)
     }
 
     /// The signer who speaks here.

@@ -3,20 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use identity::causes::describe;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
-use identity::id::{Correlation, Digest};
+use identity::id::{Correlation, Digest, OrgId};
 use identity::key::PublicKey;
+use identity::members::NodeLeaf;
 use org::audit::{self, Line};
 use org::entry::SignedEntry;
 use org::founding::Founding;
 use org::ledger::chain::Chain;
+use org::ledger::evidence::Evidence;
 use org::state::State;
 use serde::Serialize;
 use wire::control::{Answer, Call};
 
+use crate::beside::{counted_elsewhere, name_of};
 use crate::desk::{Desk, DeskError};
-use crate::replica::ReplicaError;
+use crate::replica::{Replica, ReplicaError};
 use crate::session::{OperateError, Session};
 
 /// The result of a check.
@@ -53,7 +57,25 @@ impl<D: Desk> Session<D> {
         }
         let state = Arc::new(Box::pin(self.replica()).await?.state);
         self.fold = Some(Arc::clone(&state));
-        if self.is_whole(&state) { Ok(state) } else { Err(OperateError::LedgerBehind) }
+        if self.is_whole(&state) {
+            return Ok(state);
+        }
+        let lacks = counted_elsewhere(&state, &self.survey.gateway, &self.survey.frontier);
+        if lacks.is_empty() { Err(OperateError::LedgerBehind) } else { Err(OperateError::NotBrought(lacks.join("; "))) }
+    }
+
+    /// For who only looks: what is here, also if a gateway counts what it does not bring, or brings what is not taken.
+    pub(crate) async fn fold_here(&mut self) -> Result<Arc<State>, OperateError> {
+        match self.folded().await {
+            Ok(state) => return Ok(state),
+            Err(OperateError::LedgerBehind | OperateError::NotBrought(_)) => {}
+            Err(why) => self.copy_trouble = Some(describe(&why)),
+        }
+        if self.fold.is_none() {
+            let replica = Replica::open(&self.folder, &self.known)?.unlocked();
+            self.fold = Some(Arc::new(replica.state));
+        }
+        self.fold.clone().ok_or(OperateError::LedgerBehind)
     }
 
     /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows. One that
@@ -155,7 +177,8 @@ fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
     let asked = entries.iter().filter(is_asked);
     let cut = asked.filter(|signed| !follows(signed)).min_by_key(|signed| signed.entry.seq)?;
     let (before, name) = (cut.entry.seq.saturating_sub(1), name_of(state, &cut.entry.voice));
-    Some(format!("entry {before} of the chain of {name} is missing"))
+    let seq = cut.entry.seq;
+    Some(format!("entry {before} of the chain of {name} is missing: whoever wrote entry {seq} in that voice had it"))
 }
 
 /// What the head in force settled of a chain.
@@ -175,10 +198,6 @@ fn settled(state: &State) -> BTreeMap<PublicKey, Settled> {
         .collect()
 }
 
-fn name_of(state: &State, voice: &PublicKey) -> String {
-    state.voices.get(voice).map_or_else(|| voice.to_string(), |gateway| format!("`{gateway}`"))
-}
-
 /// What a head settled of a gateway's chain must be here, link by link; and no chain may fork.
 fn broken_link(state: &State) -> Option<String> {
     let name = |voice| name_of(state, voice);
@@ -188,15 +207,33 @@ fn broken_link(state: &State) -> Option<String> {
     let record = state.head().into_iter().flat_map(|record| &record.head.record);
     let mut lacking = record.filter(|(voice, _)| !state.fold.whole.contains(voice));
     let lacking = || {
-        lacking.next().map(|(voice, at)| format!("the chain of {} is not whole up to entry {}", name(voice), at.seq))
+        lacking.next().map(|(voice, at)| {
+            let head = state.head();
+            let makers = head.map(|head| state.signers_of_object(&head.envelope).join(", ")).unwrap_or_default();
+            let version = head.map(|head| head.head.version).unwrap_or_default();
+            let (name, seq) = (name(voice), at.seq);
+            format!("the chain of {name} is not whole up to entry {seq}: whoever made head {version} had it ({makers})")
+        })
     };
     fork.or_else(lacking)
 }
 
-/// Whoever is listed was admitted by an entry that is here.
+/// Whoever is listed was admitted by an entry that is here, under this very name and key, by whoever must have signed.
 fn without_evidence(state: &State, entries: &[SignedEntry]) -> Option<String> {
-    let there: BTreeSet<Digest> = entries.iter().map(|signed| signed.digest).collect();
+    let there: BTreeMap<Digest, &SignedEntry> = entries.iter().map(|signed| (signed.digest, signed)).collect();
     let mut leaves = state.leaves().into_iter().flat_map(|leaves| leaves.values());
-    let bare = leaves.find(|leaf| !there.contains(&leaf.admission))?;
-    Some(format!("`{}` is listed by head, and the entry that admitted it, {}, is not here", bare.name, bare.admission))
+    leaves.find_map(|leaf| {
+        let why = unproven(state.org, leaf, there.get(&leaf.admission).copied())?;
+        Some(format!("`{}` is listed by head, and the entry that admitted it, {}, {why}", leaf.name, leaf.admission))
+    })
+}
+
+/// Why an entry is no evidence for a leaf.
+fn unproven(org: OrgId, leaf: &NodeLeaf, admission: Option<&SignedEntry>) -> Option<String> {
+    let Some(signed) = admission else { return Some("is not here".to_owned()) };
+    match Evidence::of(org, signed) {
+        Err(why) => Some(format!("does not hold: {why}")),
+        Ok(evidence) if evidence.claim.name == leaf.name && evidence.key() == leaf.node_key => None,
+        Ok(evidence) => Some(format!("admitted `{}` with the node key {}", evidence.claim.name, evidence.key())),
+    }
 }

@@ -8,16 +8,16 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{RequestedKey, Validity};
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::{Cause, Mandate, TrustLine};
+use identity::head::{Cause, Head, Mandate, TrustLine};
 use identity::key::PublicKey;
 use identity::principal::{Address, Kind, NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::admission::ClaimAuthority;
+use ledger::views::NodeView;
 use org::gateway::{CheckedRequest, GatewayGrant};
 use org::report::Report;
 use org::state::Standing;
-use wire::control::{Answer, Call, NodeView, PeerView};
+use wire::control::{Answer, Call, PeerView};
 
 use crate::desk::{Desk, DeskError};
 use crate::handed::Handed;
@@ -71,7 +71,7 @@ pub struct GatewayWish {
 }
 
 impl<D: Desk> Session<D> {
-    /// Whether the machine that asks is a member, and may be a gateway. The gateway's word is not enough for it.
+    /// Whether the machine that asks is a member, and may be a gateway.
     pub async fn check_gateway_request(
         &mut self,
         envelope: &Envelope,
@@ -86,17 +86,13 @@ impl<D: Desk> Session<D> {
                 node.node_key
             )));
         }
-        let (claim, standing) = self.by_ledger(&node).await?;
-        if standing != Standing::Member {
-            return Err(unwise(format!("`{name}` is not a member, but {}", standing.word())));
+        if node.state != Standing::Member {
+            return Err(unwise(format!("`{name}` is not a member, but {}", node.state.word())));
         }
-        match claim.authority {
-            ClaimAuthority::Invite(_) | ClaimAuthority::Signers => {}
-            ClaimAuthority::Pattern => {
-                return Err(unwise(format!(
-                    "`{name}` was let in by a pattern, which anybody can forge: such a machine never becomes a gateway"
-                )));
-            }
+        if node.low {
+            return Err(unwise(format!(
+                "`{name}` was let in by a pattern, which anybody can forge: such a machine never becomes a gateway"
+            )));
         }
         self.check_free(&checked)?;
         Ok((checked, node))
@@ -252,20 +248,24 @@ impl<D: Desk> Session<D> {
     pub async fn remove_gateway(&mut self, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<u64>, OperateError> {
         self.mandate_of(gateway)?;
         self.publish(keys, |session, now| {
-            session.mandate_of(gateway)?;
-            let others = session.mandates().iter().filter(|mandate| mandate.gateway != *gateway);
-            if others.filter(|mandate| mandate.is_active(now)).count() == 0 {
-                let why = format!("`{gateway}` is the last gateway: without it nothing can join or renew");
-                return Err(OperateError::Unwise(why));
-            }
-            let cause = Cause::GatewayRemove { gateway: gateway.clone() };
-            let head = session.next_head(now, cause, |head| {
-                head.mandates.retain(|mandate| mandate.gateway != *gateway);
-            })?;
+            let head = session.draft_removal(gateway, now)?;
             let version = head.version;
             Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
+    }
+
+    /// The head that takes the mandate away.
+    pub fn draft_removal(&self, gateway: &NodeName, now: Timestamp) -> Result<Head, OperateError> {
+        self.mandate_of(gateway)?;
+        let others = self.mandates().iter().filter(|mandate| mandate.gateway != *gateway);
+        if others.filter(|mandate| mandate.is_active(now)).count() == 0 {
+            let why = format!("`{gateway}` is the last gateway: without it nothing can join or renew");
+            return Err(OperateError::Unwise(why));
+        }
+        self.next_head(now, Cause::GatewayRemove { gateway: gateway.clone() }, |head| {
+            head.mandates.retain(|mandate| mandate.gateway != *gateway);
+        })
     }
 
     /// How the gateway that is asked stands with the others.

@@ -68,10 +68,13 @@ impl<D: Desk> Session<D> {
         Ok(draft.head)
     }
 
-    /// What the next head would do to machines, whatever it is made for.
-    pub async fn next_roll(&mut self) -> Result<Roll, OperateError> {
+    /// What the head that is about to be made would do to machines.
+    pub async fn next_roll(
+        &mut self,
+        draft: impl FnOnce(&Self, Timestamp) -> Result<Head, OperateError>,
+    ) -> Result<Roll, OperateError> {
         Box::pin(self.folded()).await?;
-        self.next_head(clock::now(), Cause::Refresh, |_| {})?;
+        draft(self, clock::now())?;
         Ok(self.take_drafted().map(|(_, roll)| roll).unwrap_or_default())
     }
 

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use ground::random;
 use identity::glob::NameGlob;
-use identity::head::Cause;
-use identity::id::Digest;
+use identity::head::{Cause, Head};
+use identity::id::{Digest, InviteId};
 use identity::label::Label;
 use identity::principal::{Address, Name, NodeName};
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use ipnet::IpNet;
+use ledger::views::{self, InviteView};
 use org::code::InviteCode;
 use org::invite::{Approval, Invite, Right, Uses};
 use org::ledger::draft::Wish;
-use wire::control::{Answer, Call, InviteView};
 
-use crate::desk::{Desk, DeskError};
+use crate::desk::Desk;
 use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::session::{Made, OperateError, Session};
@@ -139,20 +139,10 @@ impl<D: Desk> Session<D> {
         rights.iter().flat_map(of).collect()
     }
 
+    /// Every invite, as this home's own fold has it.
     pub async fn invites(&mut self) -> Result<Vec<InviteView>, OperateError> {
-        let (mut all, mut after) = (Vec::new(), None);
-        loop {
-            let Answer::Invites { invites, next } = self.ask(Call::Invites { after }).await? else {
-                return Err(DeskError::OtherAnswer.into());
-            };
-            all.extend(invites);
-            match next {
-                Some(next) => after = Some(next),
-                None => break,
-            }
-        }
-        all.sort_by_key(|invite| (invite.created_at, invite.id));
-        Ok(all)
+        let observed = self.observed().await?;
+        Ok(views::invites(&*self.fold_here().await?, &observed))
     }
 
     /// By id, by the beginning of an id, or by label.
@@ -171,18 +161,16 @@ impl<D: Desk> Session<D> {
     /// Machines that are already in stay, for the head lists them; whoever comes in later does not count.
     pub async fn revoke_invite(&mut self, keys: &SignerKeys, view: &InviteView) -> Result<Made<u64>, OperateError> {
         let id = view.id;
-        // What was shown must be what was signed under that id.
-        let signed = self.invite_as_signed(id).await?;
-        if signed.is_none_or(|signed| signed.label != view.label) {
-            return Err(OperateError::NotAsTold { what: "invite", name: id.to_string() });
-        }
         self.publish(keys, |session, now| {
-            let cause = Cause::InviteRevoke { invite: id };
-            let wish = Wish { revoke_invites: vec![id], ..Wish::default() };
-            let head = session.next_head_with(now, cause, (&wish, None), |_| {})?;
+            let head = session.draft_invite_revocation(id, now)?;
             let version = head.version;
             Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
+    }
+
+    pub fn draft_invite_revocation(&self, id: InviteId, now: Timestamp) -> Result<Head, OperateError> {
+        let wish = Wish { revoke_invites: vec![id], ..Wish::default() };
+        self.next_head_with(now, Cause::InviteRevoke { invite: id }, (&wish, None), |_| {})
     }
 }

@@ -63,6 +63,7 @@ pub mod fleet;
 // What is looked at and kept.
 pub mod card;
 pub mod landing;
+pub mod beside;
 pub mod audit;
 pub mod hindsight;
 pub mod status;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ground::clock;
-use identity::head::Cause;
+use identity::head::{Cause, Head};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Meant, NodeLeaf};
@@ -26,6 +26,7 @@ use crate::desk::Desk;
 use crate::handed::Handed;
 use crate::keys::SignerKeys;
 use crate::replica::ReplicaError;
+use crate::roll::waiting_of;
 use crate::session::{Made, OperateError, Session};
 
 /// What is wrong with a gateway's chain, and what its end leaves open.
@@ -41,6 +42,8 @@ pub struct Reopening {
     pub behind: bool,
     /// Places that it told this home of and nobody has brought.
     pub lacking: Option<(u64, u64)>,
+    /// Other gateways that had entries which this one lacks: how many, and when that was.
+    pub had_by: Vec<(NodeName, u64, Timestamp)>,
     pub fork: Option<Fork>,
     /// Machines that its chain admitted and that wait: they are listed one by one, or not at all.
     pub waiting: Vec<(NodeName, String)>,
@@ -91,7 +94,10 @@ impl<D: Desk> Session<D> {
         let invites = anew(&state, (gateway, voice), told.spare_voice);
         let invites = invites.into_iter().map(|it| (it.id, it.label.clone(), it.uses())).collect();
         let (next, waiting) = (told.spare_voice, waiting_of(&state, voice));
-        Ok(Reopening { gateway: gateway.clone(), voice, next, restored, behind, lacking, fork, waiting, invites })
+        let asked = self.survey.gateway == *gateway && !self.desk().is_alone();
+        let had_by = if asked { self.had_by_peers().await? } else { Vec::new() };
+        let gateway = gateway.clone();
+        Ok(Reopening { gateway, voice, next, restored, behind, lacking, had_by, fork, waiting, invites })
     }
 
     /// What this home's copy says. If nobody has the members' map of the head in force, the newest head whose members are
@@ -166,16 +172,26 @@ impl<D: Desk> Session<D> {
             let invites = anew(state, (gateway, *voice), *next).into_iter();
             let invites = invites.map(|it| session.seal(&Invite { signers: session.known.signers.version, ..it }));
             let invites: Vec<_> = invites.collect::<Result<_, _>>()?;
-            let cause = Cause::GatewayReopen { gateway: gateway.clone() };
-            let head = session.next_head(now, cause, |head| {
-                for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
-                    mandate.voice = *next;
-                }
-            })?;
+            let head = session.draft_reopening(reopening, now)?;
             let version = head.version;
             Ok((Handed::with(invites, session.seal(&head)?), version))
         })
         .await
+    }
+
+    /// The head that ends its chain and mandates the next voice.
+    pub fn draft_reopening(&self, reopening: &Reopening, now: Timestamp) -> Result<Head, OperateError> {
+        let Reopening { gateway, next, .. } = reopening;
+        self.next_head(now, Cause::GatewayReopen { gateway: gateway.clone() }, |head| {
+            for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
+                mandate.voice = *next;
+            }
+        })
+    }
+
+    /// Where the chain of a gateway's voice forks, with an entry of each branch.
+    pub fn fork_of(&self, voice: PublicKey) -> Option<Fork> {
+        fork_of(self.fold.as_deref()?, voice)
     }
 }
 
@@ -245,14 +261,4 @@ fn fork_of(state: &State, voice: PublicKey) -> Option<Fork> {
         Branch { entry: first.digest, at: first.at, entries: on_it.len(), admitted }
     };
     Some(Fork { at, branches: first.map(branch).collect() })
-}
-
-/// Whom the chain admitted and nobody lists: what ends with it.
-fn waiting_of(state: &State, voice: PublicKey) -> Vec<(NodeName, String)> {
-    let waits = state.fold.waiting.values().filter(|waiting| waiting.voice == voice);
-    let waits = waits.filter_map(|waiting| Some((waiting.claims.clone()?, waiting.why.to_string())));
-    let in_already = |key: &Digest| state.fold.members.values().any(|member| member.key == *key);
-    let waits = waits.filter(|((_, key), _)| !in_already(key) && !state.is_gone(*key));
-    let all: BTreeMap<NodeName, String> = waits.map(|((name, _), why)| (name, why)).collect();
-    all.into_iter().collect()
 }

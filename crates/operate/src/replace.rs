@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use identity::id::Digest;
 use identity::time::Seconds;
+use ledger::views::NodeView;
 use org::code::InviteCode;
 use org::invite::{Approval, Invite, Uses};
 use org::state::Standing;
-use wire::control::NodeView;
 
 use crate::desk::Desk;
 use crate::invite::InviteWish;
@@ -34,9 +34,7 @@ impl<D: Desk> Session<D> {
         node: &NodeView,
         (ttl, files): (Seconds, BTreeSet<Digest>),
     ) -> Result<Replaced, OperateError> {
-        // What it may be again is what it was let in as, not what the gateway says it was.
-        let (was, standing) = self.by_ledger(node).await?;
-        let over = standing == Standing::Revoked;
+        let over = node.state == Standing::Revoked;
         if !over {
             self.check_revocable(node)?;
         }
@@ -48,8 +46,8 @@ impl<D: Desk> Session<D> {
             ttl,
             names: vec![name],
             networks: Vec::new(),
-            labels: was.labels,
-            roles: was.roles,
+            labels: node.labels.iter().cloned().collect(),
+            roles: node.roles.iter().cloned().collect(),
             terms: Terms::default(),
             at: Vec::new(),
             files,

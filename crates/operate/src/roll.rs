@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use identity::head::{Head, KeyMark};
+use identity::id::Digest;
+use identity::key::PublicKey;
 use identity::principal::NodeName;
 use org::ledger::draft::{Draft, Fate};
 use org::ledger::fold::Leaves;
@@ -35,9 +37,16 @@ impl Roll {
             let waiting = state.fold.waiting.get(entry)?;
             Some(Waits { name: waiting.claims.as_ref()?.0.clone(), why: waiting.why.to_string() })
         });
+        let mut leaves_waiting: Vec<Waits> = waits.collect();
+        let closes = draft.head.revocations.voices.beyond(&state.revocations.voices);
+        for (name, why) in closes.flat_map(|voice| waiting_of(state, *voice)) {
+            if !draft.leaves.contains_key(&name) && leaves_waiting.iter().all(|it| it.name != name) {
+                leaves_waiting.push(Waits { name, why });
+            }
+        }
         Self {
             lists: newly_listed(state.leaves(), &draft.leaves),
-            leaves_waiting: waits.collect(),
+            leaves_waiting,
             revokes_keys: ended(state, &draft.head),
         }
     }
@@ -61,6 +70,16 @@ impl Roll {
         lines.extend(reasons.iter().map(|(why, who)| format!("leaves {} waiting: {why}", names(who))));
         lines
     }
+}
+
+/// Whom a chain admitted and nobody lists: whoever waits when it ends.
+pub(crate) fn waiting_of(state: &State, voice: PublicKey) -> Vec<(NodeName, String)> {
+    let waits = state.fold.waiting.values().filter(|waiting| waiting.voice == voice);
+    let waits = waits.filter_map(|waiting| Some((waiting.claims.clone()?, waiting.why.to_string())));
+    let in_already = |key: &Digest| state.fold.members.values().any(|member| member.key == *key);
+    let waits = waits.filter(|((_, key), _)| !in_already(key) && !state.is_gone(*key));
+    let all: BTreeMap<NodeName, String> = waits.map(|((name, _), why)| (name, why)).collect();
+    all.into_iter().collect()
 }
 
 pub(crate) fn newly_listed(before: Option<&Leaves>, after: &Leaves) -> Vec<NodeName> {

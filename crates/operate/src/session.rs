@@ -43,6 +43,8 @@ pub enum OperateError {
         "the gateway's ledger is older than what was seen before: it was restored from an old copy, or it hides something"
     )]
     LedgerBehind,
+    #[error("{0}: it was restored from an old copy, or it hides something")]
+    NotBrought(String),
     #[error(transparent)]
     Envelope(#[from] BadEnvelope),
     #[error(transparent)]
@@ -51,7 +53,7 @@ pub enum OperateError {
     NoSuch { what: &'static str, name: String },
     #[error("the gateway's word about the {what} `{name}` is not what was signed: nothing was done")]
     NotAsTold { what: &'static str, name: String },
-    #[error("what the gateway says of its members is not believed, and nothing was signed:{}", lines(.0))]
+    #[error("what the ledger says of members is not what was published, and nothing was signed:{}", lines(.0))]
     Distrusted(Vec<Distrust>),
     #[error(transparent)]
     NotDrafted(#[from] NotDrafted),

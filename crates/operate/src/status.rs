@@ -4,26 +4,22 @@ use std::collections::BTreeMap;
 
 use identity::bundle::{Domain, Endpoint, Identity, InDomain as _};
 use identity::causes::describe;
-use identity::head::{Head, KeyMark, Mandate, Revocations, TrustLine};
+use identity::head::{Head, Mandate, TrustLine};
 use identity::id::OrgId;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
-use identity::trust;
+use ledger::views::NodeView;
 use org::gateway::ENDS_SOON;
 use org::head::AHEAD;
-use org::ledger::heads::Held;
 use org::state::Standing;
 use org::survival::{Ends, Limit, returns_until, survival};
 use serde::Serialize;
-use wire::control::NodeView;
 use wire::freeze::Freeze;
 
+use crate::beside::{LeftView, RivalView};
 use crate::desk::Desk;
 use crate::publish::reports::Reports;
 use crate::session::{OperateError, Session};
-
-/// Of what former signers revoked, so much is told by name.
-const MOST_NAMED: usize = 8;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
@@ -38,6 +34,10 @@ pub struct Status {
     pub trust: Vec<TrustView>,
     /// Machines that wait for a person.
     pub waiting: usize,
+    /// Heads beside the one in force, and what they take away.
+    pub rivals: Vec<RivalView>,
+    /// Heads that machines followed, and the one in force does not reach.
+    pub heads_left: Vec<LeftView>,
     pub alarms: Vec<String>,
     /// The one that ends first comes first.
     pub survival: Vec<Lasting>,
@@ -98,7 +98,7 @@ impl Lasting {
         let mandate = active.clone().map(|gateway| gateway.mandate_until).min();
         let longest = active.clone().map(|gateway| gateway.svid_ttl).min().unwrap_or(Seconds::DAY);
         let issuer = active.filter_map(|gateway| gateway.issuer_until).min();
-        let svid = node.svid_expires_at;
+        let svid = node.observed.svid_expires_at;
         let (until, limit) = survival(Ends { svid, longest, mandate, issuer }, now);
         Self {
             node: node.name.clone(),
@@ -142,6 +142,14 @@ impl<D: Desk> Session<D> {
                 view.used_by = None;
             }
         }
+        let (rivals, heads_left) = (self.rival_heads(&nodes), self.heads_left(&live, &reports));
+        let alarms = [
+            self.troubles(&live, &gateways, now),
+            self.missing().await?,
+            rivals.iter().map(|rival| rival.in_words(head.version)).collect(),
+            heads_left.iter().map(LeftView::in_words).collect(),
+            self.left_behind(&nodes),
+        ];
         let quorum = &self.known.signers.quorum;
         Ok(Status {
             org: self.known.founding.record.name.clone(),
@@ -159,11 +167,9 @@ impl<D: Desk> Session<D> {
             nodes: counts,
             trust,
             waiting,
-            alarms: [self.troubles(&live, &gateways, now), self.left_behind(&nodes)]
-                .into_iter()
-                .flatten()
-                .chain(unfolded)
-                .collect(),
+            alarms: alarms.into_iter().flatten().chain(unfolded).collect(),
+            rivals,
+            heads_left,
             gateways,
             survival,
         })
@@ -219,55 +225,12 @@ impl<D: Desk> Session<D> {
         }));
         for node in live {
             let name = &node.name;
-            alarms.extend(node.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
+            alarms.extend(node.observed.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
         }
         alarms.extend(self.odd_marks.iter().cloned());
         alarms.extend(self.turned_elsewhere());
         alarms
     }
-
-    /// What signers who were replaced took away, and no head of those in force does: perhaps two operators decided at once,
-    /// perhaps somebody has an old key. Only a person can tell.
-    fn left_behind(&self, nodes: &[NodeView]) -> Vec<String> {
-        let own = &self.known.head.head;
-        let tell = |former: Held<'_>| {
-            let mut what = taken_away(former.lines(), &own.revocations, nodes);
-            if let Held::Whole(record) = former
-                && trust::follows(&record.head.trust, &own.trust).is_err()
-            {
-                what.push("turns trust".to_owned());
-            }
-            format!(
-                "head {} of signer set {}, which was replaced, {}: it counts for nothing, and no later head takes it over. \
-                 If it should be so, sign it anew",
-                former.version(),
-                former.signers().version,
-                what.join(", ")
-            )
-        };
-        self.of_former_signers().into_iter().map(tell).collect()
-    }
-}
-
-/// In words: what one head revokes, and the other does not.
-fn taken_away(said: &Revocations, own: &Revocations, nodes: &[NodeView]) -> Vec<String> {
-    let named = |key: &KeyMark| {
-        let node = nodes.iter().find(|node| KeyMark::of(&node.node_key.digest()) == *key);
-        node.map_or_else(|| format!("revokes the node key {key}"), |node| format!("revokes `{}`", node.name))
-    };
-    let node_keys = said.node_keys.beyond(&own.node_keys).map(named);
-    let principals = said.principals.beyond(&own.principals).map(|who| format!("revokes `{who}`"));
-    let invites = said.invites.beyond(&own.invites).map(|id| format!("revokes the invite {id}"));
-    let keys = said.issuing_keys.beyond(&own.issuing_keys).map(|key| format!("revokes the issuing key {key}"));
-    let serials = said.serials.beyond(&own.serials).map(|serial| format!("revokes the certificate {serial}"));
-    let voices = said.voices.beyond(&own.voices).map(|voice| format!("closes the voice {voice}"));
-    let all = node_keys.chain(principals).chain(invites).chain(keys).chain(serials).chain(voices);
-    let mut words: Vec<String> = all.take(MOST_NAMED + 1).collect();
-    if words.len() > MOST_NAMED {
-        words.truncate(MOST_NAMED);
-        words.push("and more".to_owned());
-    }
-    words
 }
 
 /// What is retired and nobody's any more is history: `freehold trust list` has it.

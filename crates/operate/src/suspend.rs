@@ -2,8 +2,8 @@
 
 use ground::{clock, random};
 use identity::time::{Seconds, Timestamp};
+use ledger::views::NodeView;
 use org::suspend::{LONGEST, Suspension, is_plain};
-use wire::control::NodeView;
 
 use crate::desk::Desk;
 use crate::handed::Handed;
@@ -30,7 +30,6 @@ impl<D: Desk> Session<D> {
             let why = format!("`{}` was suspended before, by `{by}` until {until}; it cannot be repeated", node.name);
             return Err(OperateError::Unwise(why));
         }
-        self.alive_by_ledger(node).await?;
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;

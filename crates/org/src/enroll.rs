@@ -111,7 +111,7 @@ fn again<'a>(
     match state.standing(member) {
         Standing::Revoked => Err(Refusal::KeyRevoked),
         Standing::Waiting => Err(Refusal::Waiting),
-        Standing::Claimed | Standing::Issued | Standing::Member => Ok(Verdict::Again { key, member, invite: record }),
+        Standing::Issued | Standing::Member => Ok(Verdict::Again { key, member, invite: record }),
     }
 }
 
@@ -161,7 +161,7 @@ fn check_replaced(state: &State, claim: &Claim) -> Result<(), Refusal> {
         Standing::Revoked if member.left => Err(Refusal::KeyLeft),
         Standing::Revoked => Err(Refusal::KeyRevoked),
         Standing::Waiting => Err(Refusal::Waiting),
-        Standing::Claimed | Standing::Issued | Standing::Member => Ok(()),
+        Standing::Issued | Standing::Member => Ok(()),
     }
 }
 

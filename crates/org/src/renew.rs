@@ -114,7 +114,7 @@ pub fn member_behind<'a>(state: &'a State, node_key: &PublicKey, node: &NodeName
 /// Does it belong? One that is suspended does, and hears what is new; it gets no SVID.
 pub fn check_standing(state: &State, member: &MemberRecord) -> Result<(), Refusal> {
     match state.standing(member) {
-        Standing::Claimed | Standing::Issued | Standing::Member => Ok(()),
+        Standing::Issued | Standing::Member => Ok(()),
         Standing::Waiting => Err(Refusal::Waiting),
         Standing::Revoked if member.left => Err(Refusal::KeyLeft),
         Standing::Revoked => Err(Refusal::KeyRevoked),

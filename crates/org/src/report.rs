@@ -29,6 +29,9 @@ pub struct Report {
     /// Which roots it goes by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<TrustTold>,
+    /// The head that it followed before, if the one that it follows does not name it: perhaps operators went round it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Mark>,
 }
 
 /// Both domains, apart as everywhere.

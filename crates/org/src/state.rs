@@ -178,7 +178,6 @@ impl MemberRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    Claimed,
     Waiting,
     Issued,
     Member,
@@ -188,7 +187,6 @@ pub enum Standing {
 impl Standing {
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Claimed => "claimed",
             Self::Waiting => "waiting",
             Self::Issued => "issued",
             Self::Member => "member",
@@ -199,7 +197,7 @@ impl Standing {
     /// Does it belong?
     pub const fn is_live(self) -> bool {
         match self {
-            Self::Claimed | Self::Issued | Self::Member => true,
+            Self::Issued | Self::Member => true,
             Self::Waiting | Self::Revoked => false,
         }
     }
@@ -268,7 +266,7 @@ impl State {
         trusted.filter_map(|line| self.bundle_of(&line))
     }
 
-    /// Issued covers claimed too: whether an SVID was made is in the gateway's own log.
+    /// Whether an SVID was made of an admission is in the gateway's own log.
     pub const fn standing(&self, member: &MemberRecord) -> Standing {
         member.standing
     }

@@ -1,23 +1,19 @@
 //! The words between an operator's tool and a gateway. They admit; what they change is signed inside.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use identity::bundle::Domain;
 use identity::envelope::Envelope;
-use identity::glob::NameGlob;
-use identity::host::HostGlob;
-use identity::id::{Correlation, Digest, InviteId, Serial};
+use identity::id::{Correlation, Digest, Serial};
 use identity::key::PublicKey;
-use identity::label::Label;
 use identity::members::change::MapChange;
-use identity::principal::{Address, Name, NodeName, Principal, SignerName};
+use identity::principal::{Address, NodeName, SignerName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::frontier::Frontier;
-use org::invite::{InviteKind, Uses};
 use org::refusal::Refusal;
 use org::renew::Conflict;
-use org::state::Standing;
 use serde::{Deserialize, Serialize};
 
 /// A question with a current signer's signature over it and over the connection.
@@ -55,25 +51,13 @@ pub enum Call {
         objects: Vec<Envelope>,
         correlation: Correlation,
     },
-    /// A page of nodes, in the order of their keys.
-    Nodes {
+    /// A page of what the gateway saw of machines, in the order of their node keys.
+    Observed {
         after: Option<Digest>,
-    },
-    /// The admission of a node key, as the gateway signed it.
-    Admission {
-        node_key: Digest,
-    },
-    /// A page of invites, in the order of their ids.
-    Invites {
-        after: Option<InviteId>,
     },
     /// Begins a recovery.
     Recover {
         recovery: Envelope,
-    },
-    /// An invite, as the operators signed it.
-    Invite {
-        id: InviteId,
     },
     /// A page of the ledger, in the order of arrival.
     Entries {
@@ -179,16 +163,11 @@ pub enum Answer {
     Recovering {
         due_at: Timestamp,
     },
-    Nodes {
-        nodes: Vec<NodeView>,
+    Observed {
+        /// By the digests of their node keys.
+        nodes: BTreeMap<Digest, Observed>,
         next: Option<Digest>,
     },
-    Invites {
-        invites: Vec<InviteView>,
-        next: Option<InviteId>,
-    },
-    /// Nothing if there is no such thing.
-    Document(Option<Envelope>),
     Entries {
         entries: Vec<Envelope>,
         next: Option<u64>,
@@ -329,44 +308,17 @@ pub struct RecoveryView {
     pub due_at: Timestamp,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a gateway saw of one machine: its word alone, on which nothing rests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SuspensionView {
-    pub by: SignerName,
-    pub at: Timestamp,
-    pub until: Timestamp,
-    pub reason: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NodeView {
-    pub name: NodeName,
-    pub state: Standing,
-    pub spiffe_id: Principal,
-    pub invite: Option<InviteId>,
-    pub enrolled_at: Timestamp,
+pub struct Observed {
     pub last_seen: Option<Timestamp>,
     pub svid_expires_at: Option<Timestamp>,
     pub svid_serial: Option<Serial>,
-    pub node_key: PublicKey,
-    pub admission: Digest,
-    pub admitted_by: NodeName,
-    pub labels: Vec<Label>,
-    pub roles: Vec<Name>,
-    pub left: bool,
-    /// Why it does not count, if it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits: Option<String>,
-    /// Who suspended it, also when it is over.
-    pub suspensions: Vec<SuspensionView>,
     /// Something that an operator should look at.
     pub alarm: Option<String>,
     /// What the alarm rests on.
     pub conflict: Option<Conflict>,
-    /// Let in on a host name and an address, which can be forged.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub low: bool,
     /// Other machines that showed the bundle which this one joined with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reused: Vec<Reuse>,
@@ -383,51 +335,6 @@ pub struct Reuse {
     pub node_key: Digest,
     /// How often it tried.
     pub times: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InviteView {
-    pub id: InviteId,
-    /// Absent for a token.
-    #[serde(default, skip_serializing_if = "is_token")]
-    pub kind: InviteKind,
-    pub label: String,
-    pub uses: Uses,
-    pub spent: u32,
-    pub created_at: Timestamp,
-    pub created_by: String,
-    pub expires_at: Timestamp,
-    pub revoked: bool,
-    /// Not enough of the signers in force have signed it.
-    pub outdated: bool,
-    pub names: Vec<NameGlob>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<HostGlob>,
-    pub networks: Vec<String>,
-    pub labels: Vec<Label>,
-    pub roles: Vec<Name>,
-    /// How many signers must say yes to each machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approvers: Option<u8>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reused: Vec<Reuse>,
-    pub joined: Vec<JoinedView>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
-fn is_token(kind: &InviteKind) -> bool {
-    *kind == InviteKind::Token
-}
-
-/// One line of an invite's lineage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct JoinedView {
-    pub name: NodeName,
-    pub at: Timestamp,
-    pub state: Standing,
-    pub node_key: Digest,
 }
 
 /// How one gateway stands with another.

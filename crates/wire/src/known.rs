@@ -214,6 +214,12 @@ impl Known {
         self.head.digest != other.head.digest || self.mark() != other.mark() || self.sights() != other.sights()
     }
 
+    /// Is this the head that is followed, or does that one name it?
+    pub fn names(&self, head: Digest) -> bool {
+        let own = &self.head.head;
+        self.head.digest == head || own.previous.contains(&head) || own.recent.contains(&head)
+    }
+
     /// Heads beside the one that is followed, which took away what it does not.
     pub fn beside(&self) -> impl Iterator<Item = &HeadRecord> {
         self.replica.heads.values().filter(|record| record.digest != self.head.digest)

@@ -133,9 +133,8 @@ impl<'a> Bench<'a> {
 
     async fn publish(&mut self, shape: Shape, run: usize) -> Row {
         self.wave += 1;
-        let mut line = self.operator.line().await;
         let begun = Instant::now();
-        let members = line.members().await;
+        let members = self.operator.members();
         let listing = begun.elapsed();
         let yaml = fleet::yaml(self.crowd.known.org(), self.crowd.count, shape, self.wave);
         let compiled = compile(&fleet::fleet(yaml), &members, SCHEMA).unwrap();

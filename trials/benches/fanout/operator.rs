@@ -6,12 +6,14 @@ use std::time::Instant;
 use ground::{clock, random};
 use identity::envelope::Envelope;
 use identity::head::{Cause, Head};
+use identity::id::Digest;
 use identity::members::Leaf;
 use identity::text::Bytes;
 use manifest::compile::{Compiled, MemberKnown};
 use org::refusal::Refusal;
-use org::state::Standing;
+use org::state::{MemberRecord, Standing};
 use trials::caller::{Caller, address};
+use trials::intruder::Intruder;
 use trials::machine::Door;
 use trials::place::Place;
 use trials::thief::{Thief, signed_call};
@@ -24,6 +26,7 @@ const DESK: usize = 16_000;
 pub struct Operator {
     thief: Thief,
     door: Door,
+    ledger: Intruder,
 }
 
 /// One connection: a stranger's lasts a minute, so each deed has its own.
@@ -34,7 +37,19 @@ pub struct Line {
 
 impl Operator {
     pub fn new(place: &Place) -> Self {
-        Self { thief: Thief::of(place), door: Door::new(place.port) }
+        let ledger = Intruder::at(place.org().join("gateway"));
+        Self { thief: Thief::of(place), door: Door::new(place.port), ledger }
+    }
+
+    pub fn members(&self) -> Vec<MemberKnown> {
+        let state = self.ledger.state();
+        let members = state.members.iter().filter(|(_, it)| it.standing == Standing::Member);
+        let known = |(key, it): (&Digest, &MemberRecord)| MemberKnown {
+            name: it.claim().name.clone(),
+            node_key: *key,
+            admission: it.admission.digest,
+        };
+        members.map(known).collect()
     }
 
     pub async fn line(self: &Arc<Self>) -> Line {
@@ -49,25 +64,6 @@ impl Line {
         let signed = signed_call("ann", call, self.caller.exporter, &self.of.thief.signer());
         let answer: Result<Answer, Refusal> = self.caller.ask(Ask::Control, &signed).await.unwrap();
         answer.unwrap_or_else(|refusal| panic!("the operator was refused: {refusal}"))
-    }
-
-    pub async fn members(&mut self) -> Vec<MemberKnown> {
-        let (mut all, mut after) = (Vec::new(), None);
-        loop {
-            let Answer::Nodes { nodes, next } = self.ask(&Call::Nodes { after }).await else {
-                panic!("not a page of nodes");
-            };
-            let live = nodes.into_iter().filter(|node| node.state == Standing::Member);
-            all.extend(live.map(|node| MemberKnown {
-                name: node.name,
-                node_key: node.node_key.digest(),
-                admission: node.admission,
-            }));
-            match next {
-                Some(next) => after = Some(next),
-                None => return all,
-            }
-        }
     }
 
     /// Hands in every leaf and manifest, and the map.

@@ -11,7 +11,7 @@ use trials::faults::Clock;
 use trials::intruder::Intruder;
 use trials::joiner::Joiner;
 use trials::meter;
-use trials::place::{ended, refused, succeeded, text, until};
+use trials::place::{ended, refused, stderr, stdout, succeeded, text, until};
 
 use super::Two;
 use crate::bad_days::{agent, counter};
@@ -86,8 +86,21 @@ fn a_fork_is_noticed_by_every_replica_and_cured_at_either_gateway() {
     std::fs::remove_dir_all(&folder).unwrap();
     std::fs::rename(place.path("branch"), &folder).unwrap();
     let _vps = two.serve_vps();
-    until("it stops", || trials::place::stderr(&place.join("n-3", &code)).contains("ledger is older"));
+    until("it stops", || stderr(&place.join("n-3", &code)).contains("ledger is older"));
     until("the laptop lets both wait", || two.state_at(&a, "n-2").as_deref() == Some("waiting"));
+    let listed = two.at(&a, &["gateway", "list"]);
+    let fork = listed.as_array().unwrap().iter().find(|it| it["gateway"] == "vps").unwrap()["fork"].clone();
+    let entries: Vec<_> = fork["branches"].as_array().unwrap().iter().map(|it| text(it, "entry")).collect();
+    let words = stdout(&place.freehold(&["gateway", "list", "--gateway", &a]));
+    assert!(entries.len() == 2 && entries.iter().all(|entry| words.contains(entry)), "{words}");
+    assert!(words.contains(&format!("forks at entry {}", fork["at"])), "{words}");
+    let waiting = two.at(&a, &["node", "waiting"]);
+    let waiting: Vec<_> =
+        waiting.as_array().unwrap().iter().map(|it| (text(it, "name"), text(it, "cut_off"))).collect();
+    assert!(waiting.iter().map(|(name, _)| name.as_str()).eq(["n-1", "n-2"]), "{waiting:?}");
+    // Whom a closing would leave out is told before anything is signed.
+    let told = stderr(&place.freehold(&["gateway", "remove", "vps", "--gateway", &a]));
+    assert!(told.contains("leaves n-1, n-2 waiting: "), "{told}");
     // At the first one, which is fine: the second hears of it, and goes over by itself.
     let mut done = serde_json::Value::Null;
     until("the laptop knows in which voice it would go on", || {

@@ -50,7 +50,7 @@ fn a_member_gets_no_further_than_its_own_questions() {
         assert_eq!(line.code(ask, &json!({})), expected, "{ask:?}");
     }
     let mut line = Dial::to(scene.port()).with(&own).line();
-    let call = signed_call("ann", &Call::Nodes { after: None }, line.exporter, &random::ed25519().unwrap());
+    let call = signed_call("ann", &Call::Observed { after: None }, line.exporter, &random::ed25519().unwrap());
     assert_eq!(line.code(Ask::Control, &call), "not_an_operator", "a certificate gives no power");
     assert_eq!(scene.truth(), before);
 }
@@ -76,7 +76,7 @@ fn a_users_certificate_has_none_of_its_machines_powers() {
         assert_eq!(line.code(Ask::Renew, &RenewRequest { principal, svid }), "not_permitted");
     }
     let mut line = Dial::to(scene.port()).with(&own).line();
-    let call = signed_call("ann", &Call::Nodes { after: None }, line.exporter, &own_name_key());
+    let call = signed_call("ann", &Call::Observed { after: None }, line.exporter, &own_name_key());
     assert_eq!(line.code(Ask::Control, &call), "not_an_operator", "the user `ann` is not the signer `ann`");
     assert_eq!(scene.truth(), after_invite);
 }
@@ -93,8 +93,7 @@ fn an_operators_call_needs_a_current_signers_signature_for_this_connection() {
     let mut line = Dial::to(scene.port()).line();
     let elsewhere = Dial::to(scene.port()).line();
     let calls = [
-        Call::Nodes { after: None },
-        Call::Invites { after: None },
+        Call::Observed { after: None },
         Call::Survey { tip: None },
         Call::Entries { after: 0 },
         Call::Hand { entries: Vec::new() },
@@ -110,7 +109,7 @@ fn an_operators_call_needs_a_current_signers_signature_for_this_connection() {
         ] {
             assert_eq!(line.code(Ask::Control, &signed), "not_an_operator", "{case}: {call:?}");
         }
-        let mut changed = signed_call("ann", &Call::Nodes { after: None }, line.exporter, &signer);
+        let mut changed = signed_call("ann", &Call::Observed { after: None }, line.exporter, &signer);
         changed.call.0 = serde_json::to_vec(call).unwrap();
         changed.call.0.push(b' ');
         assert_eq!(line.code(Ask::Control, &changed), "not_an_operator", "changed after it was signed: {call:?}");
@@ -118,7 +117,7 @@ fn an_operators_call_needs_a_current_signers_signature_for_this_connection() {
     let unknown = json!({ "signer": "ann", "call": "e30=", "signature": "", "also": 1 });
     assert_eq!(line.code(Ask::Control, &unknown), "malformed", "an unknown field");
     assert_eq!(scene.truth(), before);
-    let good = signed_call("ann", &Call::Nodes { after: None }, line.exporter, &signer);
+    let good = signed_call("ann", &Call::Observed { after: None }, line.exporter, &signer);
     assert_eq!(line.code(Ask::Control, &good), "ok");
 }
 

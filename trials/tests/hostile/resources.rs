@@ -174,7 +174,7 @@ fn no_noise_at_their_address_keeps_members_and_operators_out() {
     let next = Joiner { counter: 2, svid_key: random::p256().unwrap(), ..member };
     assert_eq!(neighbour.code(Ask::Renew, &next.renew(ground)), "ok");
     let mut operator = Dial::to(scene.port()).from(NOISY).line();
-    assert_eq!(Thief::of(&scene.place).call(&mut operator, &Call::Nodes { after: None }).code(), "ok");
+    assert_eq!(Thief::of(&scene.place).call(&mut operator, &Call::Observed { after: None }).code(), "ok");
 
     // A member that is noisy itself closes its own account.
     let mut closed = 0;

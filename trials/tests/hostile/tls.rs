@@ -63,7 +63,8 @@ fn members_and_operators_need_the_post_quantum_key_exchange_and_strangers_do_not
     let ground = Ground::on(&mut member);
     assert_eq!(member.code(Ask::Renew, &joiner.renew(ground)), "weak_key_exchange");
     assert_eq!(member.code(Ask::CheckIn, &check_in()), "weak_key_exchange");
-    let call = signed_call("ann", &Call::Nodes { after: None }, stranger.exporter, &Thief::of(&scene.place).signer());
+    let call =
+        signed_call("ann", &Call::Observed { after: None }, stranger.exporter, &Thief::of(&scene.place).signer());
     assert_eq!(stranger.code(Ask::Control, &call), "weak_key_exchange", "a call that is rightly signed");
 }
 

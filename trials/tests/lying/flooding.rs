@@ -86,6 +86,7 @@ fn a_report_that_would_steer_a_terminal_is_refused_and_never_shown() {
             refused: Some(Refused { at: ground::clock::now(), why: "a lie".to_owned() }),
             agent: "0".to_owned(),
             trust: None,
+            left: None,
         };
         let sealed = Envelope::seal(Some(known.org()), &report).unwrap().signed(key).unwrap();
         SyncRequest { wait: Seconds(0), report: Some(sealed), ..waiting(head) }

@@ -87,6 +87,7 @@ impl Puppet {
                 refused: None,
                 agent: "0.1.0".to_owned(),
                 trust: None,
+                left: None,
             }),
             None,
         );

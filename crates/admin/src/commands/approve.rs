@@ -21,7 +21,38 @@ use crate::words::{confirm, table};
 #[derive(Debug, Args)]
 pub struct List {}
 
-/// A machine that waits, for programs.
+/// Whoever waits for an operator, for programs.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Waits<'a> {
+    Claim(Box<Told<'a>>),
+    CutOff {
+        name: &'a NodeName,
+        node_key: String,
+        admission: String,
+        admitted_by: &'a NodeName,
+        admitted_at: String,
+        invite: Option<String>,
+        /// Why its admission does not count.
+        cut_off: &'a str,
+    },
+}
+
+impl<'a> Waits<'a> {
+    fn cut(it: &'a CutOff) -> Self {
+        Self::CutOff {
+            name: &it.name,
+            node_key: it.node_key.to_string(),
+            admission: it.admission.to_string(),
+            admitted_by: &it.gateway,
+            admitted_at: it.at.to_string(),
+            invite: it.invite.map(|id| id.to_string()),
+            cut_off: &it.why,
+        }
+    }
+}
+
+/// A machine that waits to be let in.
 #[derive(Serialize)]
 struct Told<'a> {
     name: &'a NodeName,
@@ -75,13 +106,24 @@ impl List {
         let mut session = common.session(doing).await?;
         let (waiting, odd) = session.waiting().await.map_err(|why| failure(doing, &why))?;
         warn(&odd);
-        let told: Vec<_> = waiting.iter().map(Told::of).collect();
+        let cut = session.all_cut_off().await.map_err(|why| failure(doing, &why))?;
+        let claims = waiting.iter().map(|one| Waits::Claim(Box::new(Told::of(one))));
+        let told: Vec<_> = claims.chain(cut.iter().map(Waits::cut)).collect();
         show(common.json, &told, || {
-            if waiting.is_empty() {
-                return "nobody waits for an operator".to_owned();
-            }
             let rows: Vec<_> = waiting.iter().map(row).collect();
-            table(&["NAME", "WORDS", "HOST NAME", "ADDRESS", "INVITE", "SINCE", "UNTIL", ""], &rows)
+            let mut parts = Vec::new();
+            if !rows.is_empty() {
+                parts.push(table(&["NAME", "WORDS", "HOST NAME", "ADDRESS", "INVITE", "SINCE", "UNTIL", ""], &rows));
+            }
+            if !cut.is_empty() {
+                let line = |it: &CutOff| format!("  {}: {}", it.name, it.why);
+                let lines: Vec<_> = cut.iter().map(line).collect();
+                parts.push(format!(
+                    "admitted, and not counted; freehold node approve NAME lists one:\n{}",
+                    lines.join("\n")
+                ));
+            }
+            if parts.is_empty() { "nobody waits for an operator".to_owned() } else { parts.join("\n\n") }
         });
         Ok(())
     }

@@ -15,20 +15,21 @@ use identity::glob::NameGlob;
 use identity::head::{Mandate, TrustLine, TrustState};
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use ledger::views::NodeView;
 use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::gateway::GatewayWish;
 use operate::session::Session;
 use org::gateway::CheckedRequest;
 use serde::Serialize;
-use wire::control::{NodeView, PeerView};
+use wire::control::PeerView;
 
 use renew::Renew;
-use reopen::Reopen;
+use reopen::{ForkTold, Reopen};
 
 use crate::home::{Common, failure};
 use crate::rooting::open_roots;
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Left, foretell, foretell_of, leave, told};
 use crate::words::{confirm, or_dash, table};
 
 #[derive(Debug, Subcommand)]
@@ -209,6 +210,8 @@ struct GatewayTold {
     ahead: u64,
     state: String,
     problem: Option<String>,
+    /// Where its chain has two branches, with the entries that begin them.
+    fork: Option<ForkTold>,
 }
 
 impl List {
@@ -233,7 +236,7 @@ impl List {
                     or_dash(it.last_seen.as_ref()),
                     or_dash(it.last_exchange.as_ref()),
                     if it.asked { "-".to_owned() } else { it.ahead.to_string() },
-                    or_dash(it.problem.as_ref()),
+                    or_dash(it.fork.as_ref().map(|fork| fork.in_words(&it.gateway)).or(it.problem.clone()).as_ref()),
                 ]
             };
             let rows: Vec<_> = gateways.iter().map(cells).collect();
@@ -243,7 +246,7 @@ impl List {
     }
 }
 
-fn row<D>(
+fn row<D: Desk>(
     session: &Session<D>,
     first: bool,
     mandate: &Mandate,
@@ -253,10 +256,13 @@ fn row<D>(
     let asked = mandate.gateway == session.survey.gateway;
     let peer = peers.iter().find(|peer| peer.gateway == mandate.gateway);
     let node = nodes.iter().rfind(|node| node.name == mandate.gateway);
-    let seen = node.and_then(|node| node.last_seen);
+    let seen = node.and_then(|node| node.observed.last_seen);
     let problem = peer.and_then(|peer| peer.problem.clone());
+    let fork = session.fork_of(mandate.voice).map(ForkTold::of);
     let state = if !mandate.is_active(now) {
         "over"
+    } else if fork.is_some() {
+        "FORKED"
     } else if asked {
         "answers"
     } else if problem.is_some() || peer.is_none_or(|peer| peer.last_exchange.is_none()) {
@@ -276,6 +282,7 @@ fn row<D>(
         ahead: peer.map_or(0, |peer| peer.ahead),
         state: if first { format!("first, {state}") } else { state.to_owned() },
         problem,
+        fork,
     }
 }
 
@@ -407,7 +414,7 @@ impl Remove {
                 self.node
             );
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell_of(common, &mut session, self.yes, |session, now| session.draft_removal(&self.node, now)).await;
         confirm(self.yes, &doing, "Remove it?")?;
         let made = session.remove_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

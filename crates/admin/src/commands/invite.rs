@@ -8,6 +8,7 @@ use identity::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
+use ledger::views::InviteView;
 use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::invite::InviteWish;
@@ -16,13 +17,13 @@ use operate::line::{Kit, Line};
 use operate::session::{OperateError, Session};
 use org::invite::{InviteKind, Uses};
 use serde::Serialize;
-use wire::control::{InviteView, Reuse};
+use wire::control::Reuse;
 
 use crate::commands::terms::{TermsArgs, warn_of_low};
 use crate::commands::waive::{Approve, Waivers};
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
-use crate::waiting::{self, Left, Waiting, foretell, leave};
+use crate::waiting::{self, Left, Waiting, foretell_of, leave};
 use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
@@ -369,7 +370,8 @@ impl Revoke {
                 invite.joined.len()
             );
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell_of(common, &mut session, self.yes, |session, now| session.draft_invite_revocation(invite.id, now))
+            .await;
         confirm(self.yes, &doing, "Revoke it?")?;
         let made = session.revoke_invite(&keys, &invite).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

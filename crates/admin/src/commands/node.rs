@@ -3,20 +3,20 @@
 use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
+use ledger::views::NodeView;
 use node::report::{Failure, show};
 use operate::publish::reports::Heard;
 use operate::publish::watch::Receipts;
 use org::report::{Applied, Report};
 use org::state::Standing;
 use serde::Serialize;
-use wire::control::NodeView;
 
 use crate::commands::approve;
 use crate::commands::invite::reused;
 use crate::commands::replace::{Replace, evidence};
 use crate::commands::user::people_on;
 use crate::home::{Common, failure};
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Left, foretell_of, leave, told};
 use crate::watching::{self, Wait};
 use crate::words::{confirm, or_dash, table};
 
@@ -71,8 +71,8 @@ impl List {
                     state(node).to_owned(),
                     applied(listed).to_owned(),
                     node.enrolled_at.to_string(),
-                    or_dash(node.last_seen.as_ref()),
-                    or_dash(node.svid_expires_at.as_ref()),
+                    or_dash(node.observed.last_seen.as_ref()),
+                    or_dash(node.observed.svid_expires_at.as_ref()),
                     remark(listed),
                 ]
             };
@@ -83,7 +83,7 @@ impl List {
     }
 }
 
-/// A node as the gateway knows it, and what it says of itself, by its own signature.
+/// A node by this home's fold, what the gateway saw of it, and what it says of itself, by its own signature.
 #[derive(Serialize)]
 struct Listed {
     #[serde(flatten)]
@@ -107,9 +107,9 @@ fn remark(listed: &Listed) -> String {
     let node = &listed.node;
     let refused = listed.report.as_ref().and_then(|heard| heard.report.refused.as_ref());
     let suspended = node.suspensions.iter().find(|suspension| clock::now() < suspension.until);
-    let alarmed = node.alarm.is_some() && node.state != Standing::Revoked;
+    let alarmed = node.observed.alarm.is_some() && node.state != Standing::Revoked;
     match suspended {
-        _ if alarmed || !node.reused.is_empty() => format!("ALARM: see `freehold node show {}`", node.name),
+        _ if alarmed || !node.observed.reused.is_empty() => format!("ALARM: see `freehold node show {}`", node.name),
         Some(suspension) => format!("suspended until {}", suspension.until),
         None if node.state == Standing::Waiting => format!("let it stay: freehold node approve {}", node.name),
         None => refused.map_or_else(
@@ -141,14 +141,14 @@ fn state(node: &NodeView) -> &'static str {
     match node.state {
         Standing::Revoked if node.left => "revoked (it left by itself)",
         Standing::Revoked => node.state.word(),
-        _ if node.alarm.is_some() => "suspended",
+        _ if node.observed.alarm.is_some() => "suspended by the gateway",
         _ => node.state.word(),
     }
 }
 
 /// What the node says of itself.
 fn reported(heard: &Heard) -> Vec<String> {
-    let Report { head, agent, applied, refused, .. } = &heard.report;
+    let Report { head, agent, applied, refused, left, .. } = &heard.report;
     let mut lines = vec![format!("reports    head {}, freehold-node {agent}, at {}", head.version, heard.received_at)];
     match applied {
         Applied::Nothing => {}
@@ -160,6 +160,9 @@ fn reported(heard: &Heard) -> Vec<String> {
             lines.push(format!("manifest   {manifest} ROLLED BACK at {at}: {why}"));
         }
     }
+    lines.extend(left.iter().map(|left| {
+        format!("left       head {} ({}), which the one that it followed then does not name", left.version, left.digest)
+    }));
     lines.extend(refused.iter().map(|refused| format!("refused    at {}: {}", refused.at, refused.why)));
     lines
 }
@@ -175,11 +178,11 @@ fn in_words(listed: &Listed) -> String {
         format!("invite     {}", node.invite.map_or("none: admitted by the signers".to_owned(), |id| id.to_string())),
         format!("assurance  {}", if node.low { "LOW: it showed a host name and an address" } else { "proven" }),
         format!("enrolled   {} by the gateway `{}`", node.enrolled_at, node.admitted_by),
-        format!("last seen  {}", or_dash(node.last_seen.as_ref())),
+        format!("last seen  {}", or_dash(node.observed.last_seen.as_ref())),
         format!(
             "svid       until {}, serial {}",
-            or_dash(node.svid_expires_at.as_ref()),
-            or_dash(node.svid_serial.as_ref())
+            or_dash(node.observed.svid_expires_at.as_ref()),
+            or_dash(node.observed.svid_serial.as_ref())
         ),
         format!("node key   {}", node.node_key),
         format!("admission  {}", node.admission),
@@ -195,10 +198,10 @@ fn in_words(listed: &Listed) -> String {
         let (by, until) = (&suspension.by, suspension.until);
         lines.push(format!("suspended  until {until}, by {by}{over}: {:?}", suspension.reason));
     }
-    lines.extend(node.reused.iter().map(reused));
-    if let Some(alarm) = &node.alarm {
+    lines.extend(node.observed.reused.iter().map(reused));
+    if let Some(alarm) = &node.observed.alarm {
         lines.push(format!("ALARM      {alarm}"));
-        lines.extend(evidence(&node.name, node.conflict.as_ref()));
+        lines.extend(evidence(&node.name, node.observed.conflict.as_ref()));
     }
     lines.join("\n")
 }
@@ -238,10 +241,15 @@ impl Revoke {
         let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
         session.check_revocable(&node).map_err(|why| Failure::refused(&doing, why.to_string()))?;
         if !common.json {
-            eprintln!("{} ({}, last seen {})", node.spiffe_id, node.state.word(), or_dash(node.last_seen.as_ref()));
+            eprintln!(
+                "{} ({}, last seen {})",
+                node.spiffe_id,
+                node.state.word(),
+                or_dash(node.observed.last_seen.as_ref())
+            );
             eprintln!(
                 "  cut at once: its SVID (until {}), its open connections to the gateway",
-                or_dash(node.svid_expires_at.as_ref())
+                or_dash(node.observed.svid_expires_at.as_ref())
             );
             eprintln!("  it cannot be undone: this node key never returns. The machine can join again as a new one,");
             eprintln!("  and the name `{}` becomes free.", node.name);
@@ -251,7 +259,7 @@ impl Revoke {
                 eprintln!("  {person}");
             }
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell_of(common, &mut session, self.yes, |session, now| session.draft_node_revocation(&node, now)).await;
         confirm(self.yes, &doing, "Revoke it?")?;
         let made = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

@@ -56,7 +56,7 @@ impl Replace {
             session.check_revocable(&node).map_err(|why| Failure::refused(&doing, why.to_string()))?;
         }
         if !common.json {
-            eprintln!("{} (last seen {})", node.spiffe_id, or_dash(node.last_seen.as_ref()));
+            eprintln!("{} (last seen {})", node.spiffe_id, or_dash(node.observed.last_seen.as_ref()));
             eprintln!("  its key is revoked: every machine that holds it is cut off at once, for good");
             eprintln!("  one machine can then join as `{}` again, with a new key", node.name);
         }

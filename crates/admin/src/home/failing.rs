@@ -26,6 +26,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         }
         OperateError::Knowledge(BadKnowledge::Parted) => Failure::new(doing, why).exit(Exit::Refused).hint(PARTED),
         OperateError::LedgerBehind
+        | OperateError::NotBrought(_)
         | OperateError::Knowledge(_)
         | OperateError::NotAsTold { .. }
         | OperateError::NotTaken => Failure::new(doing, why).exit(Exit::Refused).hint(BEHIND),

@@ -33,7 +33,8 @@ impl Agent {
         let now = clock::now();
         let before = self.told.as_ref().and_then(|told| told.refused_lately(now));
         let roots = trust::told(&self.scope, &self.node, &line.known)?;
-        let told = told::of(&self.node, &line.known, (&self.engine.view(), roots), self.refused.as_ref().or(before));
+        let (so_far, refused) = ((&line.known, self.scope.left()), self.refused.as_ref().or(before));
+        let told = told::of(&self.node, so_far, (&self.engine.view(), roots), refused);
         let report = self.told.as_ref().is_none_or(|last| *last != told);
         let said_at = report.then(|| self.next_word_at(now));
         let report = said_at.map(|at| told.signed(&self.scope, at)).transpose()?;

@@ -19,11 +19,12 @@ pub struct Told {
     applied: Applied,
     refused: Option<Refused>,
     trust: Option<TrustTold>,
+    left: Option<Mark>,
 }
 
 pub fn of(
     node: &NodeFile,
-    known: &Known,
+    (known, left): (&Known, Option<Mark>),
     (view, trust): (&ApplyView, Option<TrustTold>),
     refused: Option<&Refused>,
 ) -> Told {
@@ -41,7 +42,7 @@ pub fn of(
         (None, None, None) => Applied::Nothing,
     };
     let head = Mark { version: known.head.head.version, digest: known.head.digest };
-    Told { node: node.clone(), head, applied, refused: refused.cloned(), trust }
+    Told { node: node.clone(), head, applied, refused: refused.cloned(), trust, left }
 }
 
 /// So long the operators can read that a gateway lied, also after another one told the truth.
@@ -65,6 +66,7 @@ impl Told {
             refused: self.refused.clone(),
             agent: env!("CARGO_PKG_VERSION").to_owned(),
             trust: self.trust.clone(),
+            left: self.left,
         };
         let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
         let envelope = Envelope::seal(Some(self.node.org_id), &report).map_err(|why| bad(&why))?;

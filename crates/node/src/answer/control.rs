@@ -8,28 +8,24 @@ use std::time::Duration;
 use ground::clock;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::{BadHead, Head};
-use identity::id::{Correlation, Digest, InviteId, OrgId};
+use identity::id::{Correlation, Digest, OrgId};
 use identity::key::PublicKey;
 use identity::principal::Principal;
 use identity::time::Timestamp;
-use ledger::error::LedgerError;
-use ledger::views;
 use org::entry::SignedEntry;
 use org::frontier::Frontier;
-use org::invite::InviteKind;
 use org::ledger::replica::carried;
 use org::ledger::step::Step;
 use org::refusal::Refusal;
-use org::state::{Standing, State};
-use wire::control::{Answer, Call, InviteView, RecoveryView, SignedCall, Survey};
+use org::state::State;
+use wire::control::{Answer, Call, Observed, RecoveryView, SignedCall, Survey};
 
 use crate::answer::desk::Desk;
-use crate::answer::enroll::stored_admission;
 use crate::answer::gateway::Gateway;
 use crate::answer::{approve, files, recover, stage, trust};
 
 const ROWS_PER_PAGE: u32 = 1_000;
-const VIEWS_PER_PAGE: usize = 2_000;
+const OBSERVED_PER_PAGE: usize = 2_000;
 const RELEASES_SHOWN: usize = 100;
 /// Escaping can double it, and a reply is at most four times as long.
 const PAGE_BYTES: usize = 2 << 20;
@@ -65,15 +61,10 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
             survey(gateway, halt, mark).await
         }
         Call::Take { objects, correlation } => take(gateway, objects, correlation).await,
-        Call::Nodes { after } => gateway.writer.run(move |desk| nodes(desk, after)).await,
-        Call::Admission { node_key } => gateway.writer.run(move |desk| admission(desk, node_key)).await,
-        Call::Invites { after } => gateway.writer.run(move |desk| invites(desk, after)).await,
+        Call::Observed { after } => gateway.writer.run(move |desk| observed(desk, after)).await,
         Call::Recover { recovery } => {
             let due_at = recover::begin(gateway, recovery).await?;
             Ok(Answer::Recovering { due_at })
-        }
-        Call::Invite { id } => {
-            Ok(Answer::Document(gateway.state().await.invite(id).map(|(_, record)| record.envelope.clone())))
         }
         Call::Hand { entries } => hand(gateway, entries).await,
         Call::Beyond { frontier } => gateway.writer.run(move |desk| beyond(desk, &frontier)).await,
@@ -191,61 +182,28 @@ fn check_times(org: OrgId, objects: &[Envelope], now: Timestamp) -> Result<(), R
     Ok(())
 }
 
-fn admission(desk: &mut Desk<'_>, node_key: Digest) -> Result<Answer, Refusal> {
-    match desk.state.members.get(&node_key).map(|member| member.admission.digest) {
-        Some(admission) => Ok(Answer::Document(Some(stored_admission(desk, admission)?))),
-        None => Ok(Answer::Document(None)),
-    }
-}
-
-/// Of a sorted map: the page after `after`, and where the next one begins.
-fn page<K: Ord + Copy, V>(map: &BTreeMap<K, V>, after: Option<K>) -> (Vec<(&K, &V)>, Option<K>) {
+/// What this gateway saw of machines: the page after `after`, and where the next one begins.
+fn observed(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let page: Vec<_> = map.range((from, Bound::Unbounded)).take(VIEWS_PER_PAGE).collect();
-    let next = page.last().filter(|_| page.len() == VIEWS_PER_PAGE).map(|(key, _)| **key);
-    (page, next)
-}
-
-fn nodes(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> {
-    let keys: Vec<_> =
-        page(&desk.state.members, after).0.into_iter().map(|(key, it)| (*key, it.claim().name.clone())).collect();
-    let mut last = BTreeMap::new();
-    for (key, name) in keys {
-        let principal = Principal::node(&desk.state.name, &name);
-        last.extend(desk.last_issuance(key, &principal)?.map(|row| (key, row)));
+    let page = desk.state.members.range((from, Bound::Unbounded)).take(OBSERVED_PER_PAGE);
+    let page: Vec<_> = page.map(|(key, it)| (*key, it.claim().name.clone(), it.admission.invite)).collect();
+    let next = page.last().filter(|_| page.len() == OBSERVED_PER_PAGE).map(|(key, ..)| *key);
+    let mut nodes = BTreeMap::new();
+    for (key, name, invite) in page {
+        let issuance = desk.last_issuance(key, &Principal::node(&desk.state.name, &name))?;
+        let alarm = desk.keep(|desk| desk.ledger.alarm(key))?.filter(|alarm| desk.heeds(alarm));
+        let (alarm, conflict) = alarm.map(|alarm| (alarm.why, alarm.conflict)).unzip();
+        let seen = Observed {
+            last_seen: desk.keep(|desk| desk.ledger.seen(key))?,
+            svid_expires_at: issuance.as_ref().map(|row| row.not_after),
+            svid_serial: issuance.map(|row| row.serial),
+            alarm,
+            conflict: conflict.flatten(),
+            reused: invite.map(|invite| desk.keep(|desk| desk.ledger.reuses(invite))).transpose()?.unwrap_or_default(),
+        };
+        nodes.insert(key, seen);
     }
-    let (page, next) = page(&desk.state.members, after);
-    let mut found = Vec::with_capacity(page.len());
-    for (key, member) in page {
-        let failed = |why: LedgerError| Refusal::Failed { why: why.to_string() };
-        let issuance = last.remove(key);
-        let alarm = desk.ledger.alarm(*key).map_err(failed)?.filter(|alarm| desk.heeds(alarm));
-        let mut view = views::node(desk.state, *key, member);
-        if view.state == Standing::Issued && issuance.is_none() {
-            view.state = Standing::Claimed;
-        }
-        view.last_seen = desk.ledger.seen(*key).map_err(failed)?;
-        view.svid_expires_at = issuance.as_ref().map(|row| row.not_after);
-        view.svid_serial = issuance.map(|row| row.serial);
-        view.conflict = alarm.as_ref().and_then(|alarm| alarm.conflict.clone());
-        view.alarm = alarm.map(|alarm| alarm.why);
-        if let Some(invite) = view.invite {
-            view.reused = desk.ledger.reuses(invite).map_err(failed)?;
-        }
-        found.push(view);
-    }
-    Ok(Answer::Nodes { nodes: found, next })
-}
-
-fn invites(desk: &mut Desk<'_>, after: Option<InviteId>) -> Result<Answer, Refusal> {
-    let state = &*desk.state;
-    let (page, next) = page(&state.invite_ids, after);
-    let records = page.into_iter().filter_map(|(id, _)| state.invite(*id)).map(|(_, record)| record);
-    let mut invites: Vec<InviteView> = records.map(|record| views::invite(state, record)).collect();
-    for view in invites.iter_mut().filter(|view| view.kind == InviteKind::Bundle) {
-        view.reused = desk.ledger.reuses(view.id).map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    }
-    Ok(Answer::Invites { invites, next })
+    Ok(Answer::Observed { nodes, next })
 }
 
 fn releases(state: &State) -> Answer {

@@ -27,6 +27,7 @@ use self::trust::{BadTrustPath, TrustPaths};
 pub mod word;
 pub mod trust;
 mod older;
+mod left;
 mod worth;
 
 #[derive(Debug, thiserror::Error)]
@@ -186,7 +187,10 @@ impl Scope {
 
     /// The ratchet, on disk before anything is done by it.
     pub fn save_known(&self, known: &Known) -> Result<(), ScopeError> {
-        self.write_json("known.json", &known.to_file())
+        // What cannot be read was never followed, as far as can be told.
+        let before = self.known().ok().flatten();
+        self.write_json("known.json", &known.to_file())?;
+        before.map_or(Ok(()), |before| self.note_left(&before, known))
     }
 
     /// The founders' own roots. Which versions they are is learned at the first gateway.

@@ -21,9 +21,8 @@ impl<D: Desk> Session<D> {
             Domain::Endpoint => self.held::<Endpoint>().await?,
             Domain::Identity => self.held::<Identity>().await?,
         };
-        // Before the gateway is asked who is there: whoever joins in between is no cause for doubt.
         let state = self.folded().await?;
-        let members = self.stances_by(&state).await?.all();
+        let members = self.stances().await?.all();
         let (mut invites, mut waiting) = (Vec::new(), Vec::new());
         // Who may be a member nobody pins beforehand.
         if domain == Domain::Endpoint {

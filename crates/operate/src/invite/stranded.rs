@@ -8,7 +8,6 @@ use identity::head::TrustState;
 use identity::id::{Fingerprint, InviteId};
 use identity::trust;
 use org::invite::Invite;
-use org::state::State;
 
 use crate::desk::Desk;
 use crate::session::{OperateError, Session};
@@ -38,31 +37,15 @@ impl<D: Desk> Session<D> {
             fits.find(|version| version.bundle.fingerprints().any(|it| it == root)).map(|version| version.line.version)
         };
         let founders = self.known.founding.endpoint_fingerprint();
-        let mut stranded = BTreeMap::new();
-        for id in ids {
-            let Some(invite) = self.invite_as_signed(*id).await? else { continue };
-            let root = invite.root.unwrap_or(founders);
-            if named(root, true).is_none() {
-                stranded.insert(*id, Stranded { root, version: named(root, false) });
-            }
-        }
-        Ok(stranded)
+        let state = self.fold_here().await?;
+        let pinned = ids.iter().filter_map(|id| Some((*id, state.invite(*id)?.1.invite.root.unwrap_or(founders))));
+        let pinned = pinned.filter(|(_, root)| named(*root, true).is_none());
+        Ok(pinned.map(|(id, root)| (id, Stranded { root, version: named(root, false) })).collect())
     }
 
     /// An invite that the threshold of some signers of this org signed; whether it still counts is another question.
     pub(crate) fn open_invite(&self, envelope: &Envelope) -> Option<Invite> {
         let invite: Option<Invite> = self.known.signer_sets().iter().find_map(|set| set.open(envelope).ok());
         invite.filter(Invite::is_well_formed)
-    }
-
-    /// An invite as the signers signed it; none if they signed none of that id.
-    pub(crate) async fn invite_as_signed(&mut self, id: InviteId) -> Result<Option<Invite>, OperateError> {
-        let known = |state: &State| state.invite(id).map(|(_, record)| record.invite.clone());
-        if let Some(invite) = known(&*self.folded().await?) {
-            return Ok(Some(invite));
-        }
-        // It may have been made since.
-        self.look_again().await?;
-        Ok(known(&*self.folded().await?))
     }
 }

@@ -3,9 +3,10 @@
 use ground::{clock, random};
 use identity::id::Digest;
 use identity::time::Timestamp;
+use ledger::views::NodeView;
 use org::consent::Consent;
 use org::report::Applied;
-use wire::control::NodeView;
+use org::state::Standing;
 
 use crate::desk::Desk;
 use crate::handed::Handed;
@@ -23,7 +24,9 @@ pub struct Waits {
 impl<D: Desk> Session<D> {
     /// What this node has on trial now; an error if nothing.
     pub async fn on_trial(&mut self, node: &NodeView) -> Result<Waits, OperateError> {
-        self.alive_by_ledger(node).await?;
+        if node.state == Standing::Revoked {
+            return Err(OperateError::Unwise(format!("`{}` is already revoked", node.name)));
+        }
         let (reports, _) = self.reports(0).await?;
         let heard = reports.get(&node.node_key.digest()).filter(|heard| heard.report.node == node.name);
         match heard.map(|heard| &heard.report.applied) {

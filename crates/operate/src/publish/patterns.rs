@@ -8,8 +8,8 @@ use identity::principal::Name;
 use identity::time::{Seconds, Timestamp};
 use manifest::fleet::InviteSpec;
 use org::invite::{Approval, Invite, InviteKind, Uses};
+use org::state::State;
 use serde::Serialize;
-use wire::control::InviteView;
 
 use crate::desk::Desk;
 use crate::invite::InviteWish;
@@ -58,24 +58,18 @@ impl<D: Desk> Session<D> {
     pub async fn plan_patterns(&mut self, wanted: &BTreeMap<Name, InviteSpec>) -> Result<Patterns, OperateError> {
         let now = clock::now();
         let mut patterns = Patterns { opens: wanted.clone(), closes: BTreeMap::new() };
-        let views = self.invites().await?;
-        for (name, view) in views.into_iter().filter_map(|view| Some((standing(&view, now)?, view))) {
-            let invite = self.signed_invite(&view).await?;
-            let fits = patterns.opens.get(&name).is_some_and(|spec| self.still_fits(spec, &invite, now));
+        let state = self.folded().await?;
+        let records = state.invite_ids.keys().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
+        for (name, record) in records.filter_map(|record| Some((standing(&state, &record.invite, now)?, record))) {
+            let fits = patterns.opens.get(&name).is_some_and(|spec| self.still_fits(spec, &record.invite, now));
             // Two that fit would be one too many.
-            if fits && !view.outdated {
+            if fits && !state.is_outdated(record) {
                 patterns.opens.remove(&name);
             } else {
-                patterns.closes.insert(view.id, name);
+                patterns.closes.insert(record.invite.id, name);
             }
         }
         Ok(patterns)
-    }
-
-    /// What was shown must be what was signed under that id.
-    async fn signed_invite(&mut self, view: &InviteView) -> Result<Invite, OperateError> {
-        let signed = self.invite_as_signed(view.id).await?.filter(|signed| signed.label == view.label);
-        signed.ok_or_else(|| OperateError::NotAsTold { what: "invite", name: view.id.to_string() })
     }
 
     fn still_fits(&self, spec: &InviteSpec, invite: &Invite, now: Timestamp) -> bool {
@@ -122,8 +116,9 @@ fn any() -> Vec<identity::glob::NameGlob> {
 }
 
 /// The name of the standing pattern that this open invite was made for.
-fn standing(view: &InviteView, now: Timestamp) -> Option<Name> {
-    named(view.kind, &view.label).filter(|_| !view.revoked && now < view.expires_at)
+fn standing(state: &State, invite: &Invite, now: Timestamp) -> Option<Name> {
+    let open = !state.revocations.invite_is_revoked(invite.id) && now < invite.expires_at;
+    named(invite.kind, &invite.label).filter(|_| open)
 }
 
 /// The name of the standing pattern that an invite was made for. Nobody was ever handed its code.

@@ -99,7 +99,7 @@ impl Prepared {
     /// When the gateway saw each member last.
     pub fn last_seen(&self) -> BTreeMap<NodeName, Timestamp> {
         let seen = self.members.iter().map(|member| &member.view);
-        seen.filter_map(|view| Some((view.name.clone(), view.last_seen?))).collect()
+        seen.filter_map(|view| Some((view.name.clone(), view.observed.last_seen?))).collect()
     }
 }
 

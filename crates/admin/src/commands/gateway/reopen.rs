@@ -3,11 +3,11 @@
 use clap::Args;
 use identity::principal::NodeName;
 use node::report::{Failure, show};
-use operate::reopen::{Branch, Reopening};
+use operate::reopen::{Branch, Fork, Reopening};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Left, foretell_of, leave, told};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -37,6 +37,8 @@ struct Reopened {
     restored: bool,
     /// Places of its chain that nobody can bring: the first and the last.
     lacking: Option<(u64, u64)>,
+    /// Other gateways that had entries which it lacks.
+    had_by: Vec<String>,
     fork: Option<ForkTold>,
     /// Machines that wait for an operator.
     waiting: Vec<WaitsTold>,
@@ -46,9 +48,27 @@ struct Reopened {
 }
 
 #[derive(Serialize)]
-struct ForkTold {
+pub(super) struct ForkTold {
     at: u64,
     branches: Vec<BranchTold>,
+}
+
+impl ForkTold {
+    pub(super) fn of(fork: Fork) -> Self {
+        let branch = |it: Branch| BranchTold {
+            entry: it.entry.to_string(),
+            at: it.at.to_string(),
+            entries: it.entries,
+            admitted: it.admitted.iter().map(ToString::to_string).collect(),
+        };
+        Self { at: fork.at, branches: fork.branches.into_iter().map(branch).collect() }
+    }
+
+    pub(super) fn in_words(&self, gateway: &str) -> String {
+        let entries: Vec<_> = self.branches.iter().map(|it| it.entry.as_str()).collect();
+        let (at, entries) = (self.at, entries.join(" and "));
+        format!("its chain forks at entry {at}: {entries}; see: freehold gateway reopen {gateway}")
+    }
 }
 
 #[derive(Serialize)]
@@ -80,7 +100,7 @@ impl Reopen {
         if !common.json {
             eprintln!("{}", in_words(&reopening));
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell_of(common, &mut session, self.yes, |session, now| session.draft_reopening(&reopening, now)).await;
         confirm(self.yes, &doing, "End its chain, and have it begin another?")?;
         let made = session.reopen_gateway(&keys, &reopening).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
@@ -104,14 +124,7 @@ impl Reopen {
 
 impl Reopened {
     fn of(it: Reopening, head: u64, pending: Left) -> Self {
-        let branch = |it: Branch| BranchTold {
-            entry: it.entry.to_string(),
-            at: it.at.to_string(),
-            entries: it.entries,
-            admitted: it.admitted.iter().map(ToString::to_string).collect(),
-        };
-        let fork =
-            it.fork.map(|fork| ForkTold { at: fork.at, branches: fork.branches.into_iter().map(branch).collect() });
+        let fork = it.fork.map(ForkTold::of);
         let invite =
             |(id, label, uses): (_, String, _)| InviteTold { id: format!("{id}"), label, uses: format!("{uses}") };
         Self {
@@ -121,6 +134,7 @@ impl Reopened {
             former_voice: it.voice.to_string(),
             restored: it.restored,
             lacking: it.lacking,
+            had_by: it.had_by.iter().map(|(peer, ..)| peer.to_string()).collect(),
             fork,
             waiting: it.waiting.into_iter().map(|(name, why)| WaitsTold { name: name.to_string(), why }).collect(),
             invites: it.invites.into_iter().map(invite).collect(),
@@ -140,6 +154,11 @@ fn in_words(it: &Reopening) -> String {
             .push(format!("`{gateway}` lacks entries {first} to {last} of its own chain, which it told this home of."));
     } else if it.behind && it.fork.is_none() {
         lines.push(format!("`{gateway}` told others of entries of its own that it lacks; this home has none of them."));
+    }
+    for (peer, count, at) in &it.had_by {
+        lines.push(format!(
+            "`{peer}` had {count} entries at {at} that `{gateway}` lacks: start it, so that it hands them over."
+        ));
     }
     if let Some(fork) = &it.fork {
         lines.push(format!(

@@ -41,6 +41,7 @@ impl Scene {
             refused: None,
             agent: "0.1.0".to_owned(),
             trust: None,
+            left: None,
         }
     }
 

@@ -19,7 +19,8 @@ use crate::ledger::tests::world::{Org, day, invite, junk, key, machine, node, si
 fn what_is_spliced_in_before_a_head_is_drafted_gets_no_leaf() {
     let org = Org::new(1, &["ann"]);
     let mut home = org.replica();
-    let invite = |id, uses, until| org.invite(id, &["x"], &[("g1", uses), ("g2", uses)], (until, &["ann"]));
+    let names = ["x1", "x2", "x3", "x4"];
+    let invite = |id, uses, until| org.invite(id, &names, &[("g1", uses), ("g2", uses)], (until, &["ann"]));
     let (revoked, used_up, outdated, fine) =
         (invite("revoked", 9, 300), invite("used-up", 1, 300), invite("outdated", 9, 5), invite("fine", 9, 300));
     admit(&org, &mut home, ("g1", 1), ("k1", "w"), &org.invite("used-up-w", &["w"], &[("g1", 1)], (300, &["ann"])));
@@ -31,7 +32,12 @@ fn what_is_spliced_in_before_a_head_is_drafted_gets_no_leaf() {
     };
     publish(&org, &mut home, (100, &["ann"]), &wish);
     let spliced = [("g1", "e1", &revoked), ("g1", "e2", &used_up), ("g1", "e3", &outdated), ("g2", "e4", &fine)];
-    let spliced = spliced.map(|(gateway, key, invite)| admit(&org, &mut home, (gateway, 101), (key, "x"), invite));
+    let mut names = names.into_iter();
+    // Under one name two that counted would contest it, and hide each other.
+    let spliced = spliced.map(|(gateway, key, invite)| {
+        let name = names.next().expect("each has its own");
+        admit(&org, &mut home, (gateway, 101), (key, name), invite)
+    });
     let Draft { leaves, head, .. } = draft(&home, day(102), &Wish::default()).unwrap();
     assert_eq!(leaves.keys().map(ToString::to_string).collect::<Vec<_>>(), ["alpha", "w"]);
     hear(&mut home, &org.head(head, leaves, &["ann"]), 102);
