@@ -1,8 +1,11 @@
 //! A gateway that lies to the operator's tool about its members.
 
 use identity::key::PublicKey;
+use org::entry::Action;
 use org::frontier::Frontier;
 use trials::between::Between;
+use trials::intruder::Intruder;
+use trials::joiner::Joiner;
 use trials::place::{json, succeeded, text};
 use wire::control::{Answer, Observed};
 
@@ -50,6 +53,32 @@ fn a_gateway_that_forgets_its_ledger_hides_nobody_whom_this_home_knows() {
         other => other,
     });
     assert_eq!(listed(&scene, &lie.address), members(&["quay", "web-1"]));
+}
+
+#[test]
+fn an_admission_that_does_not_count_gets_no_leaf_though_the_gateway_wrote_it_down() {
+    let (scene, gateway) = Scene::with_wiki(&["web-1", "web-2"]);
+    let place = &scene.place;
+    let revoked = place.invite(&["--uses", "5"]);
+    succeeded(&place.freehold(&["invite", "revoke", &text(&revoked, "id"), "--yes"]));
+    let used_up = place.code(&["--uses", "1"]);
+    succeeded(&place.join("web-3", &used_up));
+    assert_eq!(gateway.stop(), Some(0));
+    let intruder = Intruder::at(place.org().join("gateway"));
+    for (code, name) in [(text(&revoked, "code"), "web-8"), (used_up, "web-9")] {
+        let joiner = Joiner::new(&code, name);
+        let id = joiner.code.ticket.authority().invite().unwrap();
+        let invite = intruder.state().invite(id).map(|(_, record)| record.envelope.clone());
+        intruder.put(&intruder.says(Action::NodeAdmit { claim: joiner.signed_claim(), invite, approval: None }));
+    }
+    let _gateway = place.serve();
+    assert_eq!(scene.publish()["published"], true);
+    let mut all = members(&["quay", "web-1", "web-2", "web-3"]);
+    all.extend(["web-8", "web-9"].map(|name| (name.to_owned(), "waiting".to_owned())));
+    assert_eq!(listed(&scene, &place.address()), all);
+    // Whoever had a leaf would be in for good: another head, and the invites' end, change nothing about them.
+    succeeded(&place.freehold(&["refresh"]));
+    assert_eq!(listed(&scene, &place.address()), all);
 }
 
 #[test]
