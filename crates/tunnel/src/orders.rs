@@ -53,6 +53,9 @@ pub enum Order {
 #[serde(deny_unknown_fields)]
 pub struct Knowledge {
     pub known: KnownFile,
+    /// By how many seconds the clock here is ahead of one that never jumped: delays run by that one.
+    #[serde(default)]
+    pub ahead: i64,
     /// The identity roots in force, and those that were: only for words.
     pub roots: Vec<Bytes>,
     pub former: Vec<Bytes>,

@@ -49,8 +49,7 @@ pub type Frame = Arc<[u8]>;
 /// What somebody has not heard yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Told {
-    /// The head, and the signer sets from this one on.
-    later: Option<usize>,
+    later: bool,
     rivals: bool,
     suspensions: bool,
 }
@@ -115,7 +114,7 @@ impl Denied {
 
 impl Standing {
     pub fn new(name: &OrgName, knowledge: Knowledge, pins: Arc<Pins>) -> Result<Self, BadKnowledge> {
-        let known = Known::from_file(knowledge.known)?;
+        let known = Known::from_file(knowledge.known)?.ahead_by(knowledge.ahead);
         let roots = |all: Vec<identity::text::Bytes>| {
             Roots::<Identity>::from_certificates(all.into_iter().map(|root| root.0.into()).collect())
         };
@@ -133,14 +132,17 @@ impl Standing {
         Ok(Self { known, judgment, ground, suspensions, stopped, mark, beside, presented, pins, hello, news })
     }
 
-    /// The same under a later head, whose signatures hold, and with these suspensions.
-    #[must_use]
-    pub fn under(&self, known: Known, suspensions: Suspensions) -> Self {
+    /// The same under a later head, whose signatures hold, and with these suspensions. Whether other signers are in force is
+    /// the agent's to say: it alone knows how long it has waited.
+    pub fn under(&self, known: Known, suspensions: Suspensions) -> Option<Self> {
+        if known.signers != self.known.signers {
+            return None;
+        }
         let judgment = Judgment { head: known.head.head.clone(), ..self.judgment.clone() };
         let (ground, presented, pins) = (ground_of(&known), self.presented.clone(), Arc::clone(&self.pins));
         let (stopped, mark) = (suspensions.stopped(&known.signers), suspensions.mark());
         let (beside, hello, news) = (known.mark(), OnceLock::new(), Mutex::default());
-        Self { known, judgment, ground, suspensions, stopped, mark, beside, presented, pins, hello, news }
+        Some(Self { known, judgment, ground, suspensions, stopped, mark, beside, presented, pins, hello, news })
     }
 
     pub const fn head(&self) -> u64 {
@@ -163,15 +165,14 @@ impl Standing {
         self.hello.get_or_init(make).clone()
     }
 
-    /// What the other side does not know. An org has few signer sets: it gets those that follow its own.
+    /// What the other side does not know. With a later head go all steps to its signers, which are few: a side that took
+    /// another one at some place would else not hear of this one.
     pub fn news_for(&self, other: &Knows) -> Result<Option<Frame>, BadFrame> {
         let own = self.knows();
         if !other.lacks_of(&own) {
             return Ok(None);
         }
-        let chain = &self.known.chain;
-        let from = || usize::try_from(other.place.signers.saturating_sub(1)).unwrap_or(usize::MAX).min(chain.len());
-        let later = other.is_older_than(&own).then(from);
+        let later = other.is_older_than(&own);
         let (rivals, suspensions) = (own.rivals != other.rivals, own.suspended != other.suspended);
         let told = Told { later, rivals, suspensions };
         let mut made = self.news.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,8 +180,8 @@ impl Standing {
             return Ok(Some(Frame::clone(news)));
         }
         let news = News {
-            signers: later.map(|from| chain.iter().skip(from).cloned().collect()).unwrap_or_default(),
-            head: later.map(|_| self.known.head_envelope.clone()),
+            signers: if later { self.known.chain.clone() } else { Vec::new() },
+            head: later.then(|| self.known.head_envelope.clone()),
             rivals: self.known.beside().filter(|_| told.rivals).map(|rival| rival.envelope.clone()).collect(),
             suspensions: if told.suspensions { self.suspensions.envelopes() } else { Vec::new() },
         };
@@ -189,13 +190,29 @@ impl Standing {
         Ok(Some(news))
     }
 
-    /// What is known once these news are taken in, if they say something new.
+    /// What is known once these news are taken in, if they say something new. An error says why they do not hold, and then
+    /// nothing that came with them is new either.
     pub fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
-        let known = self.known.told((&news.signers, news.head.as_ref()), &news.rivals, now)?;
+        let told = self.known.told((&news.signers, news.head.as_ref()), &news.rivals, now);
+        let (known, why) = match told {
+            Ok(known) => (known, None),
+            Err(why) => (self.rest_of(news, &why, now), Some(why)),
+        };
         let mut suspensions = self.suspensions.clone();
         let is_new = suspensions.take(known.heeded(&news.suspensions, now), &known.signers, now);
-        let is_later = Place::of(&known.head) != Place::of(&self.known.head) || known.mark() != self.known.mark();
-        Ok((is_later || is_new).then_some((known, suspensions)))
+        match why {
+            _ if is_new || known.says_more_than(&self.known) => Ok(Some((known, suspensions))),
+            // In sight already: the agent has heard of it.
+            None | Some(BadKnowledge::RecoveryWaits { .. } | BadKnowledge::Frozen { .. }) => Ok(None),
+            Some(why) => Err(why),
+        }
+    }
+
+    /// The same without a head that does not hold: what the signers took away is gone all the same, and steps to other
+    /// signers count from their first sight.
+    fn rest_of(&self, news: &News, why: &BadKnowledge, now: Timestamp) -> Known {
+        let heard = self.known.hear(&news.beside(), now).unwrap_or_else(|| self.known.clone());
+        heard.heed(why, now).unwrap_or(heard)
     }
 
     /// Does this one go by all of that?

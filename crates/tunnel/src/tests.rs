@@ -7,6 +7,7 @@ mod judging;
 mod cutting;
 mod suspending;
 mod rivals;
+mod freezing;
 mod naming;
 mod closing;
 mod crowding;

@@ -171,6 +171,10 @@ impl Known {
         self
     }
 
+    pub const fn ahead(&self) -> i64 {
+        self.replica.ahead
+    }
+
     /// The time to judge by: what enough operators signed is in the past, whatever a clock says. Only a head moves this
     /// floor, also back.
     pub fn now(&self, clock: Timestamp) -> Timestamp {

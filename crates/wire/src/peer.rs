@@ -83,7 +83,7 @@ impl Knows {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct News {
-    /// The signer sets that follow the one which the other side named.
+    /// The steps to the signers of the head.
     pub signers: Vec<Envelope>,
     /// The head, if it is newer.
     #[serde(default, skip_serializing_if = "Option::is_none")]

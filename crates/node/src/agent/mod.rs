@@ -275,8 +275,10 @@ impl Agent {
                 self.failures = 0;
                 self.options.tally.checked_in(now);
                 self.options.tally.knows(&known);
-                // A gateway that does not wait is not asked without end, and a tree never waits.
-                let pause = if source.is_some() { self.spread(self.options.check_in_every) } else { Seconds(1) };
+                // A gateway that does not wait is not asked without end, and a tree never waits; whoever stands still has
+                // nothing to take.
+                let is_slow = source.is_some() || known.frozen(known.now(now)).is_some();
+                let pause = if is_slow { self.spread(self.options.check_in_every) } else { Seconds(1) };
                 self.next_check_in = (self.quiet || source.is_some()).then(|| clock::now() + pause);
                 let refused = self.refused.as_ref().map(|refused| refused.why.clone());
                 let problem = self.stop.now().map(ToString::to_string).or(refused);

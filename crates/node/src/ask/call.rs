@@ -212,7 +212,7 @@ pub fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Result<Optio
 }
 
 /// What was offered does not hold. What the signers took away is gone all the same; and a recovery may have taken effect where
-/// it comes from before this machine heard of it.
+/// it comes from before this machine heard of it. True if something was kept.
 pub fn keep_the_rest(
     scope: &Scope,
     known: &Known,
@@ -223,8 +223,8 @@ pub fn keep_the_rest(
     if let Some(newer) = &heard {
         save_authority(scope, newer)?;
     }
-    keep_in_sight(scope, heard.as_ref().unwrap_or(known).heed(why, now))?;
-    Ok(heard.is_some())
+    let noticed = keep_in_sight(scope, heard.as_ref().unwrap_or(known).heed(why, now))?;
+    Ok(heard.is_some() || noticed.is_some())
 }
 
 pub fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Known>, AskError> {

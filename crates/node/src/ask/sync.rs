@@ -15,7 +15,7 @@ use org::frontier::Tip;
 use org::suspended::mark;
 use wire::clocks::Clocks;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
-use wire::known::Known;
+use wire::known::{BadKnowledge, Known};
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, ShowRequest, SyncAnswer, SyncRequest};
 
@@ -179,6 +179,9 @@ pub async fn sync(
         }
         (None, Some(_)) => None,
     };
+    // Whoever stands still may be told how a head lists it that it does not take: that is no lie.
+    let stands_still = known.frozen(known.now(clock::now())).is_some();
+    let listed = listed.filter(|listed| listed.is_ok() || !stands_still);
     let consent = answer.consent.and_then(|consent| open_consent(&known, &consent, own_key));
     Ok(Heard { known, apart, listed, consent, rivals, suspended })
 }
@@ -245,7 +248,11 @@ fn take_authority(
         Err(why) => {
             let beside: Vec<Envelope> = rivals.iter().chain(head).cloned().collect();
             keep_the_rest(scope, known, (&why, &beside), now)?;
-            return Err(AskError::Knowledge(why));
+            match why {
+                // Whoever stands still goes on asking by what it has, and hears of the way out.
+                BadKnowledge::Frozen { .. } => scope.known()?.ok_or(AskError::NotJoined)?,
+                why => return Err(AskError::Knowledge(why)),
+            }
         }
     };
     if newer.says_more_than(known) {
@@ -279,8 +286,9 @@ pub async fn leave(scope: &Scope, gateways: &[Gateway]) -> Result<(), AskError> 
 
 #[cfg(test)]
 mod tests {
-    use identity::head::Recorded;
+    use identity::head::{Head, Recorded};
     use identity::key::Sign as _;
+    use identity::signers::Succession;
 
     use super::*;
     use crate::scene::{self, NOW};
@@ -294,6 +302,38 @@ mod tests {
         let place = Recorded { seq: 1, digest: Digest([0; 32]) };
         let tip = Tip { voice: scene::key("quay").public(), place, at: there };
         clocks_apart(&scene::sealed(&founding, &tip, "quay"), &known, here)
+    }
+
+    #[test]
+    fn a_node_that_stands_still_follows_no_head_and_goes_on_by_what_it_has() {
+        let (_root, scope) = scene::scope();
+        let founding = scene::founding();
+        let (first, known) = (founding.first_signers(), scene::known(&founding, &scene::head(&founding)));
+        scope.save_known(&known).unwrap();
+        let step = |next: &str| {
+            let quorum = scene::quorum(next);
+            let body = Succession { version: 2, previous: first.id, also: Vec::new(), quorum, head: None };
+            let step = scene::sealed(&founding, &body, "ann");
+            let (set, _) = first.succeed(&step, &scene::quorum("safe")).unwrap();
+            (step, Head { version: 2, signers: set.as_ref(), ..known.head.head.clone() })
+        };
+        let tip = Tip { voice: scene::key("quay").public(), place: Recorded { seq: 1, digest: Digest([0; 32]) }, at: NOW };
+        let tip = scene::sealed(&founding, &tip, "quay");
+        let told = |known: &Known, (step, head): (Envelope, Head), by: &str| {
+            let head = scene::sealed(&founding, &head, by);
+            take_authority(&scope, known, (&[step], Some(&head), &[]), (&tip, &[])).map(|(known, _)| known)
+        };
+        let known = told(&known, step("ben"), "ben").unwrap();
+        // First when it hears of the other, then by all that any of them signs.
+        let frozen = told(&known, step("eve"), "eve").unwrap();
+        let (there, head) = step("ben");
+        let again = told(&frozen, (there, Head { version: 3, ..head }), "ben").unwrap();
+        for stays in [&frozen, &again, &scope.known().unwrap().unwrap()] {
+            assert_eq!((stays.head.digest, stays.rivals(NOW).len()), (known.head.digest, 2));
+        }
+        // Any other lie is one.
+        let (there, head) = step("ben");
+        assert!(told(&known, (there, Head { version: 1, ..head }), "ben").is_err());
     }
 
     #[test]

@@ -14,11 +14,9 @@ use identity::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
 use org::peer::{NotAPeer, Peer, Presented};
 use org::report::plain;
-use org::suspended::Suspensions;
 use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
-use wire::known::{BadKnowledge, Known};
 use wire::peer::{Hello, Knows, News, Place, SCHEMA};
 
 use super::frames::{Frames, NoFrame, say_frame};
@@ -154,12 +152,10 @@ async fn hear<R: AsyncRead + Unpin>(
     };
     let news = news?;
     let standing = Arc::clone(&held.rule.load().standing);
-    let later = match standing.with(&news, standing.known.now(clock::now())) {
+    let (known, suspensions) = match standing.with(&news, standing.known.now(clock::now())) {
+        Ok(Some(later)) => later,
         // Whoever says that it knows more, and does not, costs the agent nothing.
         Ok(None) => return Ok(None),
-        Ok(later) => later,
-        // A recovery counts from its first sight.
-        Err(BadKnowledge::RecoveryWaits { .. }) => None,
         Err(why) => {
             tracing::warn!(why = plain(&why.to_string()), "a peer's news do not hold");
             return Ok(None);
@@ -167,28 +163,22 @@ async fn hear<R: AsyncRead + Unpin>(
     };
     held.tell(Word::Heard(Box::new(news)));
     if held.waited_in_vain(hello.knows()) {
-        return Ok(later.map(|(known, suspensions)| standing.under(known, suspensions)));
+        return Ok(standing.under(known, suspensions));
     }
-    let known = async {
-        while !goes_by(&held.rule.load().standing, later.as_ref(), hello) {
+    let is_known = async {
+        let now = standing.known.now(clock::now());
+        while !held.rule.load().standing.has(&known, &suspensions, now) {
             if changes.changed().await.is_err() {
                 break;
             }
         }
     };
-    if timeout(NEWS, known).await.is_err() {
+    if timeout(NEWS, is_known).await.is_err() {
         held.note_in_vain(hello.knows());
         tracing::info!(head = hello.head, "the agent has not taken in what a peer knows");
-        return Ok(later.map(|(known, suspensions)| standing.under(known, suspensions)));
+        return Ok(standing.under(known, suspensions));
     }
     Ok(None)
-}
-
-fn goes_by(standing: &Standing, later: Option<&(Known, Suspensions)>, hello: &Hello) -> bool {
-    match later {
-        Some((known, suspensions)) => standing.has(known, suspensions, standing.known.now(clock::now())),
-        None => !standing.knows().is_older_than(&hello.knows()),
-    }
 }
 
 fn judge(held: &Held, standing: &Standing, (hello, shown): (&Hello, Shown<'_>)) -> Result<Peer, NotAPeer> {

@@ -9,11 +9,11 @@ use identity::bundle::Identity as IdentityDomain;
 use identity::certificate::{Validity, draft_svid, key_id};
 use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Mandate, Revocations};
-use identity::id::{Correlation, Digest, InviteId, KeyId, OrgId};
+use identity::id::{Correlation, Digest, InviteId, KeyId, OrgId, sha256};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use identity::principal::{Kind, NodeName, OrgName, Principal};
-use identity::signers::{Quorum, Signer};
+use identity::signers::{Quorum, Recovery, Signer, Succession};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::admission::{Claim, ClaimAuthority, SealKey};
@@ -32,9 +32,21 @@ pub fn node(name: &str) -> NodeName {
     name.parse().unwrap()
 }
 
+fn key(name: &str) -> EdKey {
+    EdKey::from_seed(&sha256(name.as_bytes()))
+}
+
+/// One who signs alone.
+fn quorum(name: &str) -> Quorum {
+    Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap()
+}
+
 pub struct Org {
     pub name: OrgName,
-    ann: EdKey,
+    /// Who signs: at first `ann`.
+    signer: &'static str,
+    /// What leads to that one.
+    chain: Vec<Envelope>,
     issuer: Authority<IdentityDomain>,
     pub issuer_key: P256Key,
     root: Authority<IdentityDomain>,
@@ -58,25 +70,23 @@ impl Org {
         let serial = || random::serial().unwrap();
         let root = Authority::root(&name, &root_key, serial(), year).unwrap();
         let issuer = root.certify_issuer((&name, &node("gw-1")), &issuer_key, serial(), year).unwrap();
-        let ann = random::ed25519().unwrap();
-        let quorum =
-            |key: &EdKey| Quorum::new(1, vec![Signer { name: "ann".parse().unwrap(), key: key.public() }]).unwrap();
         let record = FoundingRecord {
             name: name.clone(),
             founded_at: now - Seconds::DAY,
             identity_root: Bytes(root.certificate().to_vec()),
             endpoint_root: Bytes(vec![2]),
-            signers: quorum(&ann),
-            recovery: quorum(&random::ed25519().unwrap()),
+            signers: quorum("ann"),
+            recovery: quorum("safe"),
             recovery_delay: Seconds::DAY,
         };
-        let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&ann).unwrap()).unwrap();
+        let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&key("ann")).unwrap()).unwrap();
         let head = first_head(&founding, issuer.key_id(), now);
         let keys = nodes.iter().map(|name| (node(name), random::p256().unwrap())).collect();
         let beside = Vec::new();
         let mut org = Self {
             name,
-            ann,
+            signer: "ann",
+            chain: Vec::new(),
             issuer,
             issuer_key,
             root,
@@ -109,7 +119,7 @@ impl Org {
     pub fn suspension(&self, name: &str, at: Timestamp, span: Seconds) -> Envelope {
         let node_key = self.keys[&node(name)].public().digest();
         let body = Suspension { node_key, name: node(name), at, until: at + span, reason: "odd".to_owned() };
-        Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&self.ann).unwrap()
+        Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key(self.signer)).unwrap()
     }
 
     /// Known to whoever is handed something from now on, since now.
@@ -122,7 +132,28 @@ impl Org {
     pub fn revoke_beside(&mut self, name: &str) {
         let mut body = Head { version: self.head.version - 1, ..self.head.clone() };
         body.revocations.node_keys.extend([self.keys[&node(name)].public().digest()]);
-        self.beside.push(Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&self.ann).unwrap());
+        self.beside.push(Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key(self.signer)).unwrap());
+    }
+
+    /// A step from the founders' set to this one's, on the founders' word.
+    pub fn succession(&self, to: &str) -> Envelope {
+        let first = self.founding.first_signers();
+        let body = Succession { version: 2, previous: first.id, also: Vec::new(), quorum: quorum(to), head: None };
+        Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key("ann")).unwrap()
+    }
+
+    /// The same on the word of the recovery keys.
+    pub fn recovery(&self, to: &str) -> Envelope {
+        let (previous, at) = (self.founding.first_signers().id, self.head.issued_at);
+        let body = Recovery { version: 2, previous, quorum: quorum(to), head: None, settles: false, at };
+        Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key("safe")).unwrap()
+    }
+
+    /// From here on this one signs, whom that step leads to from the founders; the next head is the first of it.
+    pub fn hand_over(&mut self, step: Envelope, to: &'static str) {
+        let (set, _) = self.founding.first_signers().succeed(&step, &quorum("safe")).unwrap();
+        self.publish(|head| head.signers = set.as_ref());
+        (self.chain, self.signer) = (vec![step], to);
     }
 
     pub fn principal(&self, kind: &str, name: &str) -> Principal {
@@ -145,7 +176,7 @@ impl Org {
     }
 
     fn envelope(&self) -> Envelope {
-        Envelope::seal(Some(self.founding.id), &self.head).unwrap().signed(&self.ann).unwrap()
+        Envelope::seal(Some(self.founding.id), &self.head).unwrap().signed(&key(self.signer)).unwrap()
     }
 
     /// A machine that no map lists, let in by an invite for such names.
@@ -188,7 +219,7 @@ impl Org {
             until: None,
         };
         let claim = Envelope::seal(org, &claim).unwrap().signed(&secret).unwrap().signed(&self.keys[name]).unwrap();
-        let invite = Some(Envelope::seal(org, &invite).unwrap().signed(&self.ann).unwrap());
+        let invite = Some(Envelope::seal(org, &invite).unwrap().signed(&key(self.signer)).unwrap());
         let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (clock::now(), Correlation([0; 8])));
         let action = Action::NodeAdmit { claim, invite, approval: None };
         SignedEntry::write(self.founding.id, None, (&voice, under), when, action).unwrap().envelope
@@ -206,10 +237,11 @@ impl Org {
 
     /// What a node was handed that knows the newest head.
     pub fn knowledge(&self, name: &str) -> Knowledge {
-        let known = Known::new(self.founding.clone(), &[], &self.envelope()).unwrap();
+        let known = Known::new(self.founding.clone(), &self.chain, &self.envelope()).unwrap();
         let known = known.hear(&self.beside, clock::now()).unwrap_or(known);
         Knowledge {
             known: known.to_file(),
+            ahead: 0,
             roots: vec![Bytes(self.root.certificate().to_vec())],
             former: Vec::new(),
             suspensions: self.suspensions.clone(),

@@ -90,6 +90,7 @@ fn knowledge(scope: &Scope) -> Result<Option<Knowledge>, ScopeError> {
     let trusting = Trusting::<bundle::Identity>::open(scope, &known, known.now(clock::now()))?;
     let (roots, former) = (trusting.roots(&known.head.head), trusting.former(&known.head.head));
     Ok(Some(Knowledge {
+        ahead: known.ahead(),
         known: known.to_file(),
         roots: certificates(&roots),
         former: certificates(&former),

@@ -163,7 +163,10 @@ impl Agent {
     pub(super) fn take_news(&mut self, news: &News) -> Result<(), AgentError> {
         match heed(&self.scope, news) {
             Ok(Some(known)) => {
-                tracing::info!(head = known.head.head.version, "a peer told of a newer head, or of a suspension");
+                tracing::info!(
+                    head = known.head.head.version,
+                    "a peer told of a newer head, of other signers, or of a suspension"
+                );
                 // What the open connection knows is less.
                 (self.line, self.tunnel.fed) = (None, None);
                 self.read_suspensions();
@@ -220,5 +223,37 @@ fn is_news(scope: &Scope, news: &News) -> Result<bool, AskError> {
         Err(why) if known.heed(&why, now).is_some() => Ok(true),
         Err(_) if known.hear(&news.beside(), now).is_some() => Ok(true),
         Err(why) => Err(AskError::Knowledge(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use identity::head::Head;
+    use identity::signers::Succession;
+
+    use super::*;
+    use crate::scene::{self, quorum, sealed};
+
+    #[test]
+    fn a_second_successor_that_a_peer_tells_of_freezes_this_node_and_is_news_once() {
+        let (_root, scope) = scene::scope();
+        let founding = scene::founding();
+        let (first, known) = (founding.first_signers(), scene::known(&founding, &scene::head(&founding)));
+        let by = |next: &str| {
+            let body =
+                Succession { version: 2, previous: first.id, also: Vec::new(), quorum: quorum(next), head: None };
+            let step = sealed(&founding, &body, "ann");
+            let (set, _) = first.succeed(&step, &quorum("safe")).unwrap();
+            let head = Head { version: 2, signers: set.as_ref(), ..known.head.head.clone() };
+            let head = Some(sealed(&founding, &head, next));
+            News { signers: vec![step], head, rivals: Vec::new(), suspensions: Vec::new() }
+        };
+        scope.save_known(&known).unwrap();
+        assert_eq!(heed(&scope, &by("ben")).unwrap().unwrap().signers.version, 2);
+        assert!(is_news(&scope, &by("eve")).unwrap());
+        let frozen = heed(&scope, &by("eve")).unwrap().unwrap();
+        assert_eq!(frozen.rivals(frozen.now(clock::now())).len(), 2);
+        assert!(scope.known().unwrap().unwrap().frozen(frozen.now(clock::now())).is_some());
+        assert!(is_news(&scope, &by("eve")).is_err());
     }
 }

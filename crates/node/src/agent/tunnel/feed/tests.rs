@@ -36,6 +36,7 @@ pub fn orders() -> Orders {
         node: "alpha".parse().unwrap(),
         know: Knowledge {
             known,
+            ahead: 0,
             roots: Vec::new(),
             former: Vec::new(),
             suspensions: org::suspended::Suspensions::default(),

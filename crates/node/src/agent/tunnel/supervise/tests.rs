@@ -87,6 +87,7 @@ impl Town {
         let roots = vec![Bytes(self.root.certificate().to_vec())];
         let know = Knowledge {
             known,
+            ahead: 0,
             roots,
             former: Vec::new(),
             suspensions: org::suspended::Suspensions::default(),
