@@ -194,12 +194,7 @@ impl Envelope {
         let message = self.preauth();
         self.signatures.extend(other.signatures.iter().cloned());
         self.signatures.retain(|signature| signature.keyid.verify(&message, &signature.sig.0).is_ok());
-        self.settle();
-        if self.signatures.len() > MAX_SIGNATURES {
-            self.signatures.sort_by_key(|signature| !known.contains(&signature.keyid));
-            self.signatures.truncate(MAX_SIGNATURES);
-            self.signatures.sort();
-        }
+        self.settle_within(known);
     }
 
     /// Of whoever has looked at each when it came: whose of these keys' signatures are kept.
@@ -215,6 +210,16 @@ impl Envelope {
     fn settle(&mut self) {
         self.signatures.sort();
         self.signatures.dedup_by_key(|signature| signature.keyid);
+    }
+
+    /// More than the most would not be read again: those of `known` keys come first.
+    fn settle_within(&mut self, known: &BTreeSet<PublicKey>) {
+        self.settle();
+        if self.signatures.len() > MAX_SIGNATURES {
+            self.signatures.sort_by_key(|signature| !known.contains(&signature.keyid));
+            self.signatures.truncate(MAX_SIGNATURES);
+            self.signatures.sort();
+        }
     }
 
     /// Opens only if every one of `keys` has signed.

@@ -1,5 +1,7 @@
 //! Signatures of an object, with it or without.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::Envelope;
@@ -35,9 +37,38 @@ impl Envelope {
         Signatures(self.signatures.clone())
     }
 
-    /// Takes over signatures that were kept without the object.
-    pub fn merge_kept(&mut self, kept: &Signatures) {
+    /// Takes over signatures that were kept without the object. If there are too many, those of `known` keys come first.
+    pub fn merge_kept(&mut self, kept: &Signatures, known: &BTreeSet<PublicKey>) {
         self.signatures.extend(kept.0.iter().cloned());
-        self.settle();
+        self.settle_within(known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope::{MAX_SIGNATURES, Payload};
+    use crate::key::{EdKey, Sign as _};
+
+    #[derive(Serialize, Deserialize)]
+    struct Note {}
+    impl Payload for Note {
+        const KIND: &'static str = "note";
+        const SCHEMA: u32 = 1;
+    }
+
+    #[test]
+    fn no_more_signatures_are_taken_over_than_will_be_read_and_known_keys_come_first() {
+        let key = |n: u8| EdKey::from_seed(&[n; 32]);
+        let signed = |by: std::ops::Range<u8>| {
+            let note = Envelope::seal(None, &Note {}).unwrap();
+            by.fold(note, |note, n| note.signed(&key(n)).unwrap())
+        };
+        let known: BTreeSet<PublicKey> = (100..130).map(|n| key(n).public()).collect();
+        let mut here = signed(0..60);
+        here.merge_kept(&signed(100..130).signatures(), &known);
+        assert_eq!(here.signatures.len(), MAX_SIGNATURES);
+        assert_eq!(here.signers_among(&known), known);
+        assert!(here.open_with_threshold::<Note>(None, &known, known.len()).is_ok(), "it can still be read");
     }
 }

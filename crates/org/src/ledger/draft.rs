@@ -354,11 +354,14 @@ impl Desk<'_> {
         let listed = self.listed_by(&head.recent);
         let lives = |until: Timestamp| head.issued_at < until;
         let open = self.replica.objects.values().filter_map(|object| {
-            let open = |invite: &Invite| invite.kind != InviteKind::Machine && lives(invite.expires_at + span);
+            let open = |invite: &Invite| lives(invite.expires_at + span);
             let peeked: Invite = object.peek(Some(self.replica.org)).ok().filter(open)?;
-            counts_within::<Invite>(object, self.ground, span).is_ok().then_some(peeked.created_at)
+            counts_within::<Invite>(object, self.ground, span).is_ok().then_some(peeked)
         });
-        let oldest = open.min();
+        // One that names a machine's key lets in that one alone, whenever it was made.
+        let (named, open): (Vec<Invite>, Vec<Invite>) = open.partition(|invite| invite.kind == InviteKind::Machine);
+        let named = named.iter().filter_map(|invite| invite.key).map(|key| key.digest());
+        let oldest = open.iter().map(|invite| invite.created_at).min();
         let since = if oldest.is_some() { self.revoked_since() } else { BTreeMap::new() };
         let earlier = |key: &KeyMark| oldest.is_some_and(|made| since.get(key).is_none_or(|since| made <= *since));
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
@@ -366,7 +369,8 @@ impl Desk<'_> {
         let claims = entries.filter_map(|written| written.evidence(true));
         let claimed: BTreeSet<Digest> =
             claims.filter(|it| it.claim.until.is_some_and(lives)).map(Evidence::key).collect();
-        let needed: BTreeSet<KeyMark> = listed.iter().chain(&claimed).map(KeyMark::of).collect();
+        let needed: BTreeSet<KeyMark> =
+            listed.into_iter().chain(claimed).chain(named).map(|key| KeyMark::of(&key)).collect();
         let needed = |key: &KeyMark| earlier(key) || needed.contains(key);
         head.revocations.node_keys.drop_over(head.issued_at, needed);
         head.revocations.invites.drop_over(head.issued_at, |_| false);

@@ -116,7 +116,7 @@ impl Heads {
         let whole = self.place(digest, from, head);
         whole.added = Some(passed.added);
         whole.record.envelope.merge_holding(from, keys);
-        whole.record.envelope.merge_kept(&passed.signatures);
+        whole.record.envelope.merge_kept(&passed.signatures, keys);
         true
     }
 

@@ -1,18 +1,19 @@
 //! Scenes of heads: rivals, what they take back, and what the maker of the next one owes to everybody.
 
 use identity::bundle::Domain;
-use identity::head::{Head, Recorded, Revocations, TrustLine, TrustState};
+use identity::head::{Head, Revocations, TrustLine, TrustState};
 use identity::id::{Digest, InviteId};
+use identity::key::Sign as _;
 
 use crate::entry::Action;
-use crate::invite::Invite;
+use crate::invite::{Invite, InviteKind};
 use crate::ledger::draft::{Fate, Wish, draft};
 use crate::ledger::judge::{Member, NotMember};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, hear_all, in_force, install, publish,
     shows_leaf, state, tell, why, write,
 };
-use crate::ledger::tests::world::{FRESH, Org, day, invite, key, leaf, mandate, node, voice};
+use crate::ledger::tests::world::{FRESH, Org, day, invite, key, leaf, machine, mandate, node, voice};
 
 fn revoking(name: &str) -> Wish {
     Wish { revoke_keys: vec![key(name)], ..Wish::default() }
@@ -182,36 +183,6 @@ fn numbers_begin_anew_under_a_new_set() {
 }
 
 #[test]
-fn operators_go_round_a_bad_head_and_everybody_follows() {
-    let org = Org::new(1, &["ann", "bob"]);
-    let (mut home, mut peer) = (org.replica(), org.replica());
-    let invite = org.invite("i", &["x"], &[("g1", 1)], (50, &["ann"]));
-    let bad = org.forged(&org.first, &["bob"], |head, leaves| {
-        head.version = 7;
-        head.record.insert(voice("g1"), Recorded { seq: 1_000_000_000, digest: Digest([3; 32]) });
-        head.trust.push(TrustLine::new(Domain::Identity, 1, Digest([7; 32]), TrustState::Active));
-        leaves.insert(node("alpha"), leaf("alpha", "k-eve"));
-    });
-    hear_all(&mut home, &[bad.clone(), invite.clone().into()], 1);
-    hear(&mut peer, &bad, 1);
-    let around = Wish { around: Some(org.first.digest()), ..Wish::default() };
-    let good = publish(&org, &mut home, (2, &["ann"]), &around);
-    hear_all(&mut peer, &[good.clone(), invite.clone().into()], 2);
-    assert_eq!(head_of(&peer, 2), Some(good.digest()), "it is higher than the one that they left");
-    assert_eq!(org.body(&good).trust, [], "nor does it bring a root along");
-    admit(&org, &mut peer, ("g1", 3), ("k1", "x"), &invite);
-    assert_holds(&peer, "x", "k1", 3);
-    assert_holds(&peer, "alpha", "ka", 3);
-    // The next head does not fall for the record that nobody can follow.
-    give(&peer, &mut home, 4);
-    let next = publish(&org, &mut home, (4, &["ann"]), &Wish::default());
-    hear(&mut peer, &next, 4);
-    assert_eq!(org.body(&next).record[&voice("g1")].seq, 1);
-    assert_holds(&peer, "x", "k1", 4);
-    assert_holds(&peer, "alpha", "ka", 4);
-}
-
-#[test]
 fn a_slow_clock_dates_no_head_back() {
     let org = Org::new(1, &["ann"]);
     let (mut home, mut second) = (org.replica(), org.newcomer(None));
@@ -262,6 +233,23 @@ fn a_line_ends_though_invites_are_open_that_were_made_since() {
     tell(&mut home, &later, 64);
     let entry = admit(&org, &mut home, ("g1", 64), ("k", "x"), &later);
     assert_waits(&home, &entry, 64, &NotMember::Revoked);
+}
+
+/// It was signed before the key was revoked, and the home that revoked it had not heard of it.
+#[test]
+fn an_invite_for_one_machine_holds_the_line_of_its_own_key_and_of_no_other() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    for name in ["k", "k2"] {
+        publish(&org, &mut home, (1, &["ann"]), &revoking(name));
+    }
+    let (kind, bound) = (InviteKind::Machine, Some(machine("k").public()));
+    let bound = Invite { kind, key: bound, ..invite("machine", &["x"], &[("g1", 1)], 300) };
+    tell(&mut home, &org.seal(&bound, &["ann"]), 50);
+    let stands = org.body(&publish(&org, &mut home, (100, &["ann"]), &Wish::default())).revocations.node_keys;
+    assert_eq!((stands.contains(&key("k")), stands.contains(&key("k2"))), (true, false));
+    let over = publish(&org, &mut home, (300 + FRESH + 1, &["ann"]), &Wish::default());
+    assert!(org.body(&over).revocations.node_keys.is_empty(), "and no longer than it lives");
 }
 
 #[test]
@@ -341,24 +329,6 @@ fn an_older_map_shows_nobody_under_a_name_that_its_key_no_longer_has() {
     assert_holds(&home, "alpha", "k2", 2);
     assert_holds(&home, "beta", "ka", 2);
     assert_eq!(shows_leaf(&home, &org.first, "alpha", 2), Err(NotMember::TooOld));
-}
-
-#[test]
-fn a_head_whose_map_is_lost_is_not_named_among_the_recent() {
-    let org = Org::new(1, &["ann"]);
-    let mut home = org.replica();
-    let two = org.forged(&org.first, &["ann"], |head, leaves| {
-        head.version = 2;
-        leaves.insert(node("beta"), leaf("beta", "k1"));
-    });
-    hear(&mut home, &two, 1);
-    home.maps.remove(&org.body(&two).members.unwrap());
-    assert!(draft(&home, day(2), &Wish::default()).is_err(), "nobody is listed or left out blindly");
-    let around = Wish { around: Some(org.first.digest()), ..Wish::default() };
-    let three = publish(&org, &mut home, (2, &["ann"]), &around);
-    assert_eq!(org.body(&three).recent, [org.first.digest()]);
-    assert_eq!(shows_leaf(&home, &two, "beta", 2), Err(NotMember::TooOld));
-    assert_eq!(shows_leaf(&home, &org.first, "alpha", 2), Ok(Member::Listed));
 }
 
 #[test]
