@@ -328,7 +328,7 @@ impl<'a> Desk<'a> {
 
     /// A recovery takes effect by time alone.
     pub(super) fn turn(&mut self, now: Timestamp) -> Result<(), Refusal> {
-        if self.state.turns_at().is_none_or(|at| now < at) {
+        if !self.state.is_due(now) {
             return Ok(());
         }
         let mut state = self.state.clone();

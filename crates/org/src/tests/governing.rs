@@ -51,6 +51,30 @@ fn a_recovered_set_takes_over_when_the_delay_is_over_and_not_before() {
 }
 
 #[test]
+fn a_clock_that_is_set_while_a_recovery_waits_neither_ends_nor_prolongs_the_delay() {
+    let (org, mut site) = settled();
+    let zoe = org.later(2, 1, &["zoe"]);
+    let recovery = org.recovery(&org.set(), &zoe, site.state.head().unwrap().digest, PHRASES);
+    site.write((HERE, 2), Action::Take { envelope: recovery }).unwrap();
+    let (due, jump) = (day(2 + DELAY), Seconds::DAY.times(30));
+    assert!(!site.state.is_due(due - Seconds(1)) && site.state.is_due(due));
+    // Put back by a month: what it says was judged by the clock of before.
+    site.state.replica.ahead = -i64::try_from(jump.0).unwrap();
+    assert!(site.state.is_due(due - jump - Seconds(1)));
+    site.state.conclude(due - jump - Seconds(1));
+    assert_eq!((site.state.signer_set(), site.state.turns_at()), (&org.set(), Some(due - jump)));
+    // Set ahead by as much, and read a second later than the kernel is.
+    site.state.replica.ahead = i64::try_from(jump.0).unwrap() + 1;
+    assert!(site.state.is_due(due + jump - Seconds(60)));
+    site.state.conclude(due + jump - Seconds(60));
+    assert_eq!((site.state.signer_set(), site.state.turns_at()), (&org.set(), Some(due + jump + Seconds(1))));
+    site.state.replica.ahead -= 1;
+    assert!(!site.state.is_due(due + jump - Seconds(30)) && site.state.is_due(due + jump + Seconds(1)));
+    site.state.conclude(due + jump);
+    assert_eq!(site.state.signer_set(), &zoe);
+}
+
+#[test]
 fn nobody_recovers_without_the_recovery_keys() {
     let (org, mut site) = settled();
     let zoe = org.later(2, 1, &["zoe"]);
