@@ -135,7 +135,7 @@ impl<'a> Desk<'a> {
             objects.push(object);
         }
         for object in &objects {
-            trial.check_taken(object, self.state).map_err(|why| refuses(why.to_string()))?;
+            trial.check_taken(object).map_err(|why| refuses(why.to_string()))?;
         }
         self.check_cuts(&objects)?;
         let published = self.check_published(&objects)?;
