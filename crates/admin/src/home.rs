@@ -382,7 +382,8 @@ impl Common {
             && let Some(noticed) = known.heed(source, clock::now())
         {
             // A recovery took effect unseen by this home, which counts from now on.
-            folder.save_known(&noticed).map_err(|why| failed(&why))?;
+            let locked = folder.lock_files().map_err(|why| failed(&why))?;
+            folder.keep_known(noticed, &locked).map_err(|why| failed(&why))?;
         }
         let desk = desk.map_err(|why| {
             if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {

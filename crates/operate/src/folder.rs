@@ -104,6 +104,16 @@ impl OperatorFolder {
         write_json(&self.path("known.json"), &known.to_file())
     }
 
+    /// With what other commands have noticed meanwhile; the later head stays. It takes the lock of the files to look.
+    pub fn keep_known(&self, known: Known, _locked: &Lock) -> Result<Known, FolderError> {
+        let written = self.known()?;
+        let is_later = known.head.head.place() >= written.head.head.place();
+        let (later, other) = if is_later { (known, written) } else { (written, known) };
+        let kept = later.with_sightings_of(&other);
+        self.save_known(&kept)?;
+        Ok(kept)
+    }
+
     pub fn memory(&self) -> Result<Memory, FolderError> {
         Ok(read_json(&self.path("memory.json"))?.unwrap_or_default())
     }
@@ -189,3 +199,6 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
     let json = serde_json::to_vec_pretty(value).map_err(damaged)?;
     Ok(file::write(path, &json, Access::Private)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,8 @@ impl Replica {
             && ledger.extent()? == extent
         {
             let (mut state, now) = (Arc::unwrap_or_clone(state), clock::now());
-            if state.turns_at().is_some_and(|at| at <= now) {
+            ledger.keep_time(&mut state, now);
+            if state.is_due(now) {
                 ledger.conclude(&mut state, now)?;
             }
             return Ok(Self { state, ledger, lock: Some(lock) });

@@ -233,14 +233,14 @@ impl<D: Desk> Session<D> {
 
     /// Changes what is remembered, on top of what other commands have written meanwhile. What is known never goes back.
     pub(crate) fn remember(&mut self, change: impl FnOnce(&mut Memory)) -> Result<(), OperateError> {
-        let _lock = self.folder.lock_files()?;
+        let locked = self.folder.lock_files()?;
         let mut memory = self.folder.memory()?;
         change(&mut memory);
         self.folder.save_memory(&memory)?;
         self.memory = memory;
-        let written = self.folder.known()?;
-        if self.known.head.head.place() >= written.head.head.place() {
-            self.folder.save_known(&self.known)?;
+        let kept = self.folder.keep_known(self.known.clone(), &locked)?;
+        if kept.head.digest == self.known.head.digest {
+            self.known = kept;
         }
         Ok(())
     }

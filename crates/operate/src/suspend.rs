@@ -24,12 +24,6 @@ impl<D: Desk> Session<D> {
         if !is_plain(reason) {
             return Err(OperateError::Unwise("a reason is at most 200 characters of plain text".to_owned()));
         }
-        let (own, _) = keys.author(self.signer(), &self.known.signers.quorum)?;
-        if let Some(earlier) = node.suspensions.iter().find(|earlier| earlier.by == *own) {
-            let (by, until) = (&earlier.by, earlier.until);
-            let why = format!("`{}` was suspended before, by `{by}` until {until}; it cannot be repeated", node.name);
-            return Err(OperateError::Unwise(why));
-        }
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;

@@ -32,7 +32,7 @@ pub enum NotAccepted {
     NotSigned { found: usize, needed: usize },
     #[error("no machine here has this key under the name `{0}`")]
     Nobody(NodeName),
-    #[error("it repeats what that signer said: who needs longer needs the threshold")]
+    #[error("that signer suspended it before: it cannot be repeated, and who needs longer needs the threshold")]
     Repeats,
     #[error("one signer suspends for at most {}, and says why in plain words", suspend::LONGEST)]
     Unsound,
@@ -45,8 +45,9 @@ pub enum NotAccepted {
 }
 
 impl State {
-    /// Did an object that was taken have its effect? `before` is the state that it came to.
-    pub fn check_taken(&self, object: &Envelope, before: &Self) -> Result<(), NotAccepted> {
+    /// Did an object that was taken have its effect? Whether a suspension was the signer's first while these signers are in
+    /// force, whoever keeps `Suspensions` knows.
+    pub fn check_taken(&self, object: &Envelope) -> Result<(), NotAccepted> {
         let digest = object.digest();
         match object.kind() {
             Head::KIND if self.ground.reached.contains(&digest) => {
@@ -65,7 +66,7 @@ impl State {
                 let short = waiver.until.since(waiver.from) <= Waiver::LONGEST;
                 if short { Ok(()) } else { Err(NotAccepted::TooLong) }
             }
-            Suspension::KIND => self.check_suspension(object, before),
+            Suspension::KIND => self.check_suspension(object),
             Consent::KIND => {
                 self.check_signed(object, 1)?;
                 let consent: Consent = object.peek(Some(self.org)).map_err(NotCounted::from)?;
@@ -99,18 +100,13 @@ impl State {
         if known { Ok(()) } else { Err(NotAccepted::Nobody(name.clone())) }
     }
 
-    /// Once per signer, target and set.
-    fn check_suspension(&self, object: &Envelope, before: &Self) -> Result<(), NotAccepted> {
+    fn check_suspension(&self, object: &Envelope) -> Result<(), NotAccepted> {
         self.check_signed(object, 1)?;
         let suspension: Suspension = object.peek(Some(self.org)).map_err(NotCounted::from)?;
         if !suspend::is_sound(&suspension) {
             return Err(NotAccepted::Unsound);
         }
-        self.check_known(suspension.node_key, &suspension.name)?;
-        let signed = object.signers_among(&self.signer_set().quorum.keys());
-        let earlier = before.suspensions_of(suspension.node_key);
-        let by_same = |earlier: &Envelope| !earlier.signers_among(&signed).is_empty();
-        if earlier.iter().any(|earlier| by_same(&earlier.envelope)) { Err(NotAccepted::Repeats) } else { Ok(()) }
+        self.check_known(suspension.node_key, &suspension.name)
     }
 }
 

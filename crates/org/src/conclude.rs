@@ -30,7 +30,7 @@ use crate::suspend::{self, Suspension};
 impl State {
     /// Judges everything that is here, as of now.
     pub fn conclude(&mut self, now: Timestamp) {
-        self.as_of = now;
+        (self.as_of, self.ahead) = (now, self.replica.ahead);
         let before: Vec<Digest> = self.signer_sets().map(|set| set.id).collect();
         self.signers = self.replica.signers(now);
         self.ground = Self::ground_of(&self.replica, &self.signers);

@@ -13,6 +13,8 @@ use crate::state::State;
 /// As many as a machine keeps in sight. Every caller is told of each: without a bound, whoever has the recovery keys
 /// could make answers so long that nobody could read them, and so keep the signers from objecting.
 pub const MAX_OPEN: usize = 4;
+/// How far ahead a clock is, in whole seconds, is not told more exactly than this.
+const SLACK: u64 = 2;
 
 impl State {
     /// Two successors of one set were seen before people could look: nothing may be issued until they have.
@@ -107,6 +109,12 @@ impl State {
             Signers::Frozen(frozen) => &frozen.pending,
         };
         pending.iter().map(|(_, at)| *at).filter(|at| *at > self.as_of).min()
+    }
+
+    /// Has time changed who signs since this was judged, or was the clock set, so that nobody can tell by these dates?
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        let is_set = self.replica.ahead.abs_diff(self.ahead) > SLACK;
+        self.turns_at().is_some_and(|at| is_set || at <= now)
     }
 
     /// A name in this set that stands for another key here already.

@@ -33,6 +33,8 @@ pub struct State {
     pub replica: Replica,
     /// As of when it was judged: a recovery takes effect by time alone.
     pub as_of: Timestamp,
+    /// By how many seconds the clock was ahead then; dates that follow from it are by that clock.
+    pub(crate) ahead: i64,
     pub signers: Signers,
     /// If two signer sets claim one place: of the last that nobody contests.
     pub ground: Ground,
@@ -217,6 +219,7 @@ impl State {
             founding: founding.envelope.clone(),
             replica,
             as_of,
+            ahead: 0,
             signers,
             ground,
             fold,

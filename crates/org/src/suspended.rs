@@ -83,6 +83,19 @@ impl Suspensions {
         is_new
     }
 
+    /// Have all who signed it suspended that node key before, while this set is in force? Then it counts for nothing.
+    pub fn repeats(&self, envelope: &Envelope, set: &SignerSet) -> bool {
+        let Ok(body) = envelope.peek::<Suspension>(Some(set.org)) else {
+            return false;
+        };
+        let signers = envelope.signers_among(&set.quorum.keys());
+        let earlier = |signer: &PublicKey, sight: &Sight| {
+            (sight.signer, sight.target, sight.set) == (*signer, body.node_key, set.version)
+                && sight.object != envelope.digest()
+        };
+        !signers.is_empty() && signers.iter().all(|signer| self.0.iter().any(|sight| earlier(signer, sight)))
+    }
+
     /// Whom they stop, by what the set's signers have signed: nobody else's row counts, whatever a disk says.
     pub fn stopped(&self, set: &SignerSet) -> Stopped {
         let mut stopped = BTreeMap::<_, Vec<_>>::new();

@@ -8,6 +8,7 @@ use ground::passphrase::Passphrase;
 use ground::{clock, sealed};
 use identity::bundle::{Endpoint, Identity};
 use identity::envelope::Envelope;
+use identity::head::Head;
 use identity::id::{InviteId, OrgId};
 use identity::key::{EdKey, Sign as _};
 use identity::principal::OrgName;
@@ -239,10 +240,17 @@ fn check_ledger(path: &Path, known: &Known) -> Result<(State, usize), CheckError
     if let Some(bad) = check_alone(&founding, entries, &state).first_bad {
         return Err(CheckError::LedgerDoesNotHold(bad));
     }
-    match state.head() {
-        Some(record) if record.head.version >= known.head.head.version => Ok((state, count)),
-        _ => Err(CheckError::LedgerDoesNotHold("it has no head, or an older one than the operator knew".to_owned())),
+    // While two sets claim one place, an older head stands.
+    let has_known = state.replica.heads.contains(&known.head.digest);
+    if has_known || !is_behind(state.head().map(|record| &record.head), &known.head.head) {
+        return Ok((state, count));
     }
+    Err(CheckError::LedgerDoesNotHold("it has no head, or an older one than the operator knew".to_owned()))
+}
+
+/// A later signer set may count from the beginning.
+fn is_behind(ledger: Option<&Head>, known: &Head) -> bool {
+    ledger.is_none_or(|head| head.place() < known.place())
 }
 
 /// What the operator had seen must be there.
@@ -271,4 +279,50 @@ fn open_invites(state: &State, now: Timestamp) -> Vec<OpenInvite> {
     }
     open.sort_by_key(|invite| (invite.expires_at, invite.id));
     open
+}
+
+#[cfg(test)]
+mod tests {
+    use identity::head::{Cause, Revocations};
+    use identity::id::Digest;
+    use identity::signers::SignersRef;
+
+    use super::*;
+
+    fn head(signers: u64, version: u64) -> Head {
+        let at = Timestamp::from_unix(1_800_000_000);
+        Head {
+            version,
+            reverts: None,
+            cause: Cause::Founding,
+            issued_at: at,
+            fresh_until: at,
+            members: None,
+            previous: Vec::new(),
+            recent: Vec::new(),
+            record: std::collections::BTreeMap::new(),
+            mandates: Vec::new(),
+            placements: Vec::new(),
+            revocations: Revocations::default(),
+            trust: Vec::new(),
+            signers: SignersRef { version: signers, id: Digest([0; 32]) },
+            release: None,
+            fleet: None,
+        }
+    }
+
+    #[test]
+    fn a_ledger_is_behind_by_its_signers_first_and_then_by_its_number() {
+        for (ledger, known, expected) in [
+            ((1, 7), (1, 7), false),
+            ((1, 7), (1, 8), true),
+            ((2, 1), (1, 8), false),
+            ((1, 8), (2, 1), true),
+            ((2, 3), (2, 1), false),
+        ] {
+            let found = is_behind(Some(&head(ledger.0, ledger.1)), &head(known.0, known.1));
+            assert_eq!(found, expected, "{ledger:?} {known:?}");
+        }
+        assert!(is_behind(None, &head(1, 1)));
+    }
 }

@@ -181,7 +181,7 @@ impl Recover {
         let recovery = recover::draft(known, quorum, &phrases, clock::now()).map_err(|why| failure(doing, &why))?;
         let noticed = known.notice(&recovery, clock::now());
         if let Some(noticed) = noticed {
-            folder.save_known(&noticed).map_err(|why| Failure::new(doing, &why))?;
+            keep(folder, noticed, doing)?;
         }
         let step = Step::read(known.org(), &recovery).map_err(|why| Failure::new(doing, &why))?;
         Ok((recovery, step.to))
@@ -284,10 +284,12 @@ async fn learn(desk: &AnyDesk, (folder, known): (&OperatorFolder, Known), doing:
         Err(why @ BadKnowledge::Frozen { .. }) => known.heed(&why, clock::now()).unwrap_or_else(|| known.clone()),
         newest => newest.map_err(|why| Failure::new(doing, &why))?,
     };
-    if newest.says_more_than(&known) {
-        folder.save_known(&newest).map_err(|why| Failure::new(doing, &why))?;
-    }
-    Ok(newest)
+    if newest.says_more_than(&known) { keep(folder, newest, doing) } else { Ok(newest) }
+}
+
+fn keep(folder: &OperatorFolder, known: Known, doing: &str) -> Result<Known, Failure> {
+    let locked = folder.lock_files().map_err(|why| Failure::new(doing, &why))?;
+    folder.keep_known(known, &locked).map_err(|why| Failure::new(doing, &why))
 }
 
 fn names_of(set: &SignerSet) -> Vec<String> {

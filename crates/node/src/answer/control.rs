@@ -130,6 +130,7 @@ async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>
 async fn take(gateway: &Gateway, objects: Vec<Envelope>, correlation: Correlation) -> Result<Answer, Refusal> {
     let (org, now) = (gateway.about.org_id, clock::now());
     check_times(org, &objects, now)?;
+    gateway.suspended.check_new(&objects, gateway.state().await.signer_set())?;
     files::check_named(gateway, org, &objects).await?;
     let node = gateway.about.node.clone();
     let take = move |desk: &mut Desk<'_>| {

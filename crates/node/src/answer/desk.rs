@@ -135,7 +135,7 @@ impl<'a> Desk<'a> {
             objects.push(object);
         }
         for object in &objects {
-            trial.check_taken(object, self.state).map_err(|why| refuses(why.to_string()))?;
+            trial.check_taken(object).map_err(|why| refuses(why.to_string()))?;
         }
         self.check_cuts(&objects)?;
         let published = self.check_published(&objects)?;
@@ -328,7 +328,7 @@ impl<'a> Desk<'a> {
 
     /// A recovery takes effect by time alone.
     pub(super) fn turn(&mut self, now: Timestamp) -> Result<(), Refusal> {
-        if self.state.turns_at().is_none_or(|at| now < at) {
+        if !self.state.is_due(now) {
             return Ok(());
         }
         let mut state = self.state.clone();

@@ -221,11 +221,12 @@ impl Gateway {
         self.tips.spare()
     }
 
-    /// Has the writer look at what time alone changes, if that is due: who signs, and in which voice it speaks.
+    /// Has the writer look at what time alone changes: who signs, and in which voice it speaks. While a recovery waits, each
+    /// time: the clock may have been set since it was told when that ends.
     pub async fn keep_time(&self) {
         let due = {
             let state = self.state().await;
-            state.turns_at().is_some_and(|at| at <= clock::now()) || self.tips.next(&state).is_some()
+            state.turns_at().is_some() || self.tips.next(&state).is_some()
         };
         if due && let Err(why) = self.writer.run(|_| Ok(())).await {
             tracing::error!(%why, "what is due could not be written; will try again");

@@ -7,7 +7,9 @@ use ground::clock;
 use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::id::Digest;
+use identity::signers::SignerSet;
 use identity::time::Timestamp;
+use org::accept::NotAccepted;
 use org::refusal::Refusal;
 use org::renew;
 use org::state::State;
@@ -57,6 +59,15 @@ impl Suspended {
 
     pub fn check(&self, node_key: Digest, now: Timestamp) -> Result<(), Refusal> {
         renew::check_suspended(&self.now.load().stopped, node_key, now)
+    }
+
+    /// What would count for nothing is not written down.
+    pub fn check_new(&self, objects: &[Envelope], set: &SignerSet) -> Result<(), Refusal> {
+        let kept = self.now.load();
+        if objects.iter().any(|object| kept.all.repeats(object, set)) {
+            return Err(Refusal::LedgerRefuses { why: NotAccepted::Repeats.to_string() });
+        }
+        Ok(())
     }
 
     /// All of them, for a node that has others.

@@ -317,7 +317,8 @@ mod tests {
             let (set, _) = first.succeed(&step, &scene::quorum("safe")).unwrap();
             (step, Head { version: 2, signers: set.as_ref(), ..known.head.head.clone() })
         };
-        let tip = Tip { voice: scene::key("quay").public(), place: Recorded { seq: 1, digest: Digest([0; 32]) }, at: NOW };
+        let tip =
+            Tip { voice: scene::key("quay").public(), place: Recorded { seq: 1, digest: Digest([0; 32]) }, at: NOW };
         let tip = scene::sealed(&founding, &tip, "quay");
         let told = |known: &Known, (step, head): (Envelope, Head), by: &str| {
             let head = scene::sealed(&founding, &head, by);

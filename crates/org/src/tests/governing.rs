@@ -16,6 +16,7 @@ use crate::ledger::tests::world::{DELAY, Org, Sent, day, invite, key, node, sign
 use crate::refusal::Refusal;
 use crate::state::Standing;
 use crate::suspend::Suspension;
+use crate::suspended::Suspensions;
 
 const PHRASES: &[&str] = &["phrase-1", "phrase-2"];
 
@@ -48,6 +49,30 @@ fn a_recovered_set_takes_over_when_the_delay_is_over_and_not_before() {
     // The head that it names stands in, and who had a leaf by it stays.
     assert_eq!(site.state.head().unwrap().digest, org.first.digest());
     assert_eq!(site.state.fold.members[&node("alpha")].key, key("ka"));
+}
+
+#[test]
+fn a_clock_that_is_set_while_a_recovery_waits_neither_ends_nor_prolongs_the_delay() {
+    let (org, mut site) = settled();
+    let zoe = org.later(2, 1, &["zoe"]);
+    let recovery = org.recovery(&org.set(), &zoe, site.state.head().unwrap().digest, PHRASES);
+    site.write((HERE, 2), Action::Take { envelope: recovery }).unwrap();
+    let (due, jump) = (day(2 + DELAY), Seconds::DAY.times(30));
+    assert!(!site.state.is_due(due - Seconds(1)) && site.state.is_due(due));
+    // Put back by a month: what it says was judged by the clock of before.
+    site.state.replica.ahead = -i64::try_from(jump.0).unwrap();
+    assert!(site.state.is_due(due - jump - Seconds(1)));
+    site.state.conclude(due - jump - Seconds(1));
+    assert_eq!((site.state.signer_set(), site.state.turns_at()), (&org.set(), Some(due - jump)));
+    // Set ahead by as much, and read a second later than the kernel is.
+    site.state.replica.ahead = i64::try_from(jump.0).unwrap() + 1;
+    assert!(site.state.is_due(due + jump - Seconds(60)));
+    site.state.conclude(due + jump - Seconds(60));
+    assert_eq!((site.state.signer_set(), site.state.turns_at()), (&org.set(), Some(due + jump + Seconds(1))));
+    site.state.replica.ahead -= 1;
+    assert!(!site.state.is_due(due + jump - Seconds(30)) && site.state.is_due(due + jump + Seconds(1)));
+    site.state.conclude(due + jump);
+    assert_eq!(site.state.signer_set(), &zoe);
 }
 
 #[test]
@@ -207,7 +232,7 @@ fn whoever_is_frozen_suspends_nobody() {
         let (at, until) = (day(2), day(2) + Seconds::DAY);
         org.seal(&Suspension { node_key: key("k1"), name: node("web"), at, until, reason: reason.to_owned() }, &["ben"])
     };
-    let (mut running, before) = (site.clone(), site.clone());
+    let mut running = site.clone();
     running.told(&stop("odd"), 2);
     assert!(running.state.is_suspended(key("k1"), day(2)).is_some());
     for third in ["cat", "dan"] {
@@ -216,7 +241,31 @@ fn whoever_is_frozen_suspends_nobody() {
     }
     site.told(&stop("odd"), 2);
     assert!(site.state.is_frozen() && site.state.suspensions.is_empty());
-    assert_eq!(site.state.check_taken(&stop("very odd"), &before.state), Err(NotAccepted::Frozen));
+    assert_eq!(site.state.check_taken(&stop("very odd")), Err(NotAccepted::Frozen));
+}
+
+#[test]
+fn a_signer_suspends_a_machine_once_while_a_set_is_in_force_and_again_under_the_next() {
+    let (org, mut site) = settled();
+    let stop = |by: &[&str], on: u64| {
+        let (at, until) = (day(on), day(on) + Seconds::HOUR);
+        org.seal(&Suspension { node_key: key("k1"), name: node("web"), at, until, reason: "odd".to_owned() }, by)
+    };
+    let mut all = Suspensions::default();
+    let (first, second) = (stop(&["ann"], 1), stop(&["ann"], 3));
+    site.told(&first, 1);
+    all.take(std::slice::from_ref(&first), site.state.signer_set(), day(1));
+    let repeats = |site: &Site, all: &Suspensions, object: &Envelope| all.repeats(object, site.state.signer_set());
+    assert!(!repeats(&site, &all, &first) && repeats(&site, &all, &second));
+    assert!(!repeats(&site, &all, &stop(&["ben"], 3)) && !repeats(&site, &all, &stop(&["ann", "ben"], 3)));
+    assert!(!repeats(&site, &all, &stop(&["eve"], 3)), "nobody's word repeats nothing");
+    // Ben goes; ann stays, and may say it once more.
+    site.install(&org, 2, (2, &["ann", "cat"]), &["ann"]);
+    assert!(!repeats(&site, &all, &second));
+    site.told(&second, 3);
+    assert_eq!(site.state.check_taken(&second), Ok(()));
+    assert!(all.take(std::slice::from_ref(&second), site.state.signer_set(), day(3)));
+    assert!(repeats(&site, &all, &stop(&["ann"], 4)));
 }
 
 #[test]
