@@ -89,6 +89,20 @@ pub fn pick(waiting: &[Waiting], said: &str) -> Result<(Waiting, bool), Unclear>
     }
 }
 
+/// Does a node key, as people are shown it, begin so?
+pub fn begins(key: &PublicKey, prefix: &str) -> bool {
+    key.digest().to_string().starts_with(&prefix.to_ascii_lowercase())
+}
+
+/// The one whose key begins so; without a key, the only one. Else those that fit.
+pub fn choose(mut cut: Vec<CutOff>, key: Option<&str>) -> Result<CutOff, Vec<CutOff>> {
+    cut.retain(|cut| key.is_none_or(|prefix| begins(&cut.node_key, prefix)));
+    match cut.pop() {
+        Some(one) if cut.is_empty() => Ok(one),
+        last => Err(cut.into_iter().chain(last).collect()),
+    }
+}
+
 impl<D: Desk> Session<D> {
     /// Every machine that waits, and, in words, what the gateway showed that does not hold.
     pub async fn waiting(&mut self) -> Result<(Vec<Waiting>, Vec<String>), OperateError> {
@@ -168,23 +182,23 @@ impl<D: Desk> Session<D> {
         signed.map(|signer| signer.name.clone()).collect()
     }
 
-    /// The machine of this name that was cut off, if there is one: by the ledger, folded here.
-    pub async fn cut_off(&mut self, name: &NodeName) -> Result<Option<CutOff>, OperateError> {
+    /// The machines of this name that were cut off, or that contest it: by the ledger, folded here.
+    pub async fn cut_off(&mut self, name: &NodeName) -> Result<Vec<CutOff>, OperateError> {
         let state = self.folded().await?;
-        let named = state.names.get(name).into_iter().flatten().filter_map(|key| state.members.get(key));
-        let Some(member) = named.into_iter().find(|member| state.standing(member) == Standing::Waiting) else {
-            return Ok(None);
-        };
-        let admission = &member.admission;
-        Ok(Some(CutOff {
-            name: name.clone(),
-            node_key: member.claim().node_key,
-            admission: admission.digest,
-            invite: admission.invite,
-            gateway: admission.gateway.clone(),
-            at: admission.at,
-            why: member.why.as_ref().map(ToString::to_string).unwrap_or_default(),
-        }))
+        let waiting = state.named(name).filter(|member| state.standing(member) == Standing::Waiting);
+        let cut = waiting.map(|member| {
+            let admission = &member.admission;
+            CutOff {
+                name: name.clone(),
+                node_key: member.claim().node_key,
+                admission: admission.digest,
+                invite: admission.invite,
+                gateway: admission.gateway.clone(),
+                at: admission.at,
+                why: member.why.as_ref().map(ToString::to_string).unwrap_or_default(),
+            }
+        });
+        Ok(cut.collect())
     }
 
     /// The signer who speaks here.
