@@ -126,6 +126,12 @@ impl Place {
         output(command)
     }
 
+    /// Brings a home up to date, and signs with it what waits.
+    pub fn co_sign(&self, home: &str, file: &str) -> Output {
+        succeeded(&self.operator(home, &["node", "list"]));
+        self.operator(home, &["sign", file, "--yes"])
+    }
+
     /// The JSON that another operator's command prints.
     pub fn operator_facts(&self, home: &str, words: &[&str]) -> Value {
         json(&self.operator(home, &[words, &["--json"]].concat()))

@@ -16,6 +16,7 @@ mod operators;
 mod together;
 mod former;
 mod passed;
+mod going_round;
 mod recovering;
 mod frozen;
 mod restoring;

@@ -209,7 +209,7 @@ fn several_operators_agree_that_a_gateway_begins_another_chain() {
     until("it showed what it knows", || is_held_back(&place, "web-1"));
     let begun = place.facts(&["gateway", "reopen", "quay", "--yes"]);
     let file = text(&begun["pending"], "file");
-    let signed = place.operator("ben", &["sign", &file, "--yes"]);
+    let signed = place.co_sign("ben", &file);
     succeeded(&signed);
     let told = format!("{}{}", trials::place::stdout(&signed), stderr(&signed));
     for words in ["begin another chain", "ENDS THE CHAIN of `quay`", "signs an invite anew", &text(&open, "id")] {

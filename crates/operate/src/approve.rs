@@ -104,6 +104,20 @@ pub fn pick(waiting: &[Waiting], said: &str) -> Result<(Waiting, bool), Unclear>
     }
 }
 
+/// Does a node key, as people are shown it, begin so?
+pub fn begins(key: &PublicKey, prefix: &str) -> bool {
+    key.digest().to_string().starts_with(&prefix.to_ascii_lowercase())
+}
+
+/// The one whose key begins so; without a key, the only one. Else those that fit.
+pub fn choose(mut cut: Vec<CutOff>, key: Option<&str>) -> Result<CutOff, Vec<CutOff>> {
+    cut.retain(|cut| key.is_none_or(|prefix| begins(&cut.node_key, prefix)));
+    match cut.pop() {
+        Some(one) if cut.is_empty() => Ok(one),
+        last => Err(cut.into_iter().chain(last).collect()),
+    }
+}
+
 impl<D: Desk> Session<D> {
     /// Every machine that waits, and, in words, what the gateway showed that does not hold.
     pub async fn waiting(&mut self) -> Result<(Vec<Waiting>, Vec<String>), OperateError> {
@@ -183,9 +197,9 @@ impl<D: Desk> Session<D> {
         signed.map(|signer| signer.name.clone()).collect()
     }
 
-    /// The machine of this name that was cut off, if there is one: by the ledger, folded here.
-    pub async fn cut_off(&mut self, name: &NodeName) -> Result<Option<CutOff>, OperateError> {
-        Ok(self.all_cut_off().await?.into_iter().find(|it| it.name == *name))
+    /// The machines of this name that were cut off, or that contest it: by the ledger, folded here.
+    pub async fn cut_off(&mut self, name: &NodeName) -> Result<Vec<CutOff>, OperateError> {
+        Ok(self.all_cut_off().await?.into_iter().filter(|it| it.name == *name).collect())
     }
 
     /// Every machine whose admission does not count, in the order of names.

@@ -87,8 +87,21 @@ fn head_lines(known: &Known, head: &Head, with: &[Envelope]) -> Result<Vec<Strin
             }
         }
     };
+    lines.extend(gone_round(known, head));
     lines.extend(head_changes(&known.head.head, head));
     Ok(lines)
+}
+
+/// It need not know of the head in force; whoever goes round that one says so.
+fn gone_round(known: &Known, head: &Head) -> Option<String> {
+    let (own, version) = (known.head.digest, known.head.head.version);
+    let follows = head.previous.first().map_or("none".to_owned(), ToString::to_string);
+    let same_set = head.signers == known.signers.as_ref();
+    (same_set && !head.previous.contains(&own)).then(|| {
+        format!(
+            "GOES ROUND head {version}, which is in force here: it follows head {follows} instead, and what that said"
+        )
+    })
 }
 
 /// A turn in the life of the trusted roots, as a co-signer must see it.
@@ -152,7 +165,7 @@ fn skipped(now: u64, head: &Head) -> Option<String> {
     })
 }
 
-fn head_changes(old: &Head, new: &Head) -> Vec<String> {
+pub(crate) fn head_changes(old: &Head, new: &Head) -> Vec<String> {
     let mut lines = vec![format!("is fresh until {} (now {})", new.fresh_until, old.fresh_until)];
     if new.issued_at + AHEAD < old.issued_at {
         let back = old.issued_at.since(new.issued_at).roughly();
@@ -192,7 +205,7 @@ fn head_changes(old: &Head, new: &Head) -> Vec<String> {
 }
 
 /// What becomes of each version of the roots.
-fn trust_changes(old: &[TrustLine], new: &[TrustLine]) -> Vec<String> {
+pub(crate) fn trust_changes(old: &[TrustLine], new: &[TrustLine]) -> Vec<String> {
     let mut lines = Vec::new();
     for line in new.iter().filter(|line| !old.contains(line)) {
         let before = old.iter().find(|before| before.is_same(line));
@@ -252,7 +265,7 @@ fn fleet_changes(old: &Head, new: &Head) -> Vec<String> {
         lines.push(format!("names the members' map {} (now {})", root(new.members), root(old.members)));
         let fleet = "check out the commit, and `freehold plan` must name the same map";
         lines.push(if new.fleet == old.fleet {
-            format!("  of the fleet as it was, for the members of now; if it publishes the fleet again: {fleet}")
+            format!("  by its own word of the same fleet as now; if it publishes that again: {fleet}")
         } else {
             format!("  what is in it: {fleet}")
         });
@@ -333,7 +346,7 @@ fn mandate_words(mandate: &Mandate) -> String {
     )
 }
 
-fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
+pub(crate) fn revoked(old: &Revocations, new: &Revocations) -> Vec<String> {
     fn added<T: Ord + ToString>(what: &str, old: &Lines<T>, new: &Lines<T>) -> Vec<String> {
         new.beyond(old).map(|one| format!("revokes the {what} {}", one.to_string())).collect()
     }

@@ -44,7 +44,18 @@ impl<D: Desk> Session<D> {
         wish: (&Wish, Option<&Meaning>),
         change: impl FnOnce(&mut Head),
     ) -> Result<Head, OperateError> {
-        let state = self.fold.as_deref().ok_or(OperateError::LedgerBehind)?;
+        self.next_head_by(self.fold.as_deref().ok_or(OperateError::LedgerBehind)?, now, cause, wish, change)
+    }
+
+    /// The same by a state that somebody prepared.
+    pub(crate) fn next_head_by(
+        &self,
+        state: &State,
+        now: Timestamp,
+        cause: Cause,
+        wish: (&Wish, Option<&Meaning>),
+        change: impl FnOnce(&mut Head),
+    ) -> Result<Head, OperateError> {
         // Whoever looked at the clock dates by it; else nothing is dated back.
         let by_clock = match self.reliance {
             Reliance::Trusted | Reliance::Resets => true,
@@ -124,20 +135,24 @@ impl<D: Desk> Session<D> {
     /// Renews freshness and mandates; changes nothing else.
     pub async fn refresh(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
-            let head = session.next_head(now, Cause::Refresh, |head| {
-                for mandate in &mut head.mandates {
-                    mandate.not_after = mandate.not_after.max(now + MANDATE);
-                }
-            })?;
+            let head = session.next_head(now, Cause::Refresh, |head| extend(head, now))?;
             Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
     }
 }
 
+/// The mandates last as long as if they were given now.
+pub(crate) fn extend(head: &mut Head, now: Timestamp) {
+    for mandate in &mut head.mandates {
+        mandate.not_after = mandate.not_after.max(now + MANDATE);
+    }
+}
+
 /// If another head revoked an issuing key after a theft, its mandates name the one that took its place.
 fn keep_moved_keys(state: &State, head: &mut Head) {
-    let named: Vec<&Mandate> = state.ground.rivals.iter().flat_map(|it| &it.head.mandates).collect();
+    let others = state.ground.rivals.iter().chain(&state.ground.head);
+    let named: Vec<&Mandate> = others.flat_map(|it| &it.head.mandates).collect();
     let revoked = head.revocations.issuing_keys.clone();
     for mandate in &mut head.mandates {
         let same = named.iter().filter(|it| it.gateway == mandate.gateway && it.voice == mandate.voice);

@@ -30,6 +30,7 @@ pub mod weigh;
 
 // What is decided: a file for each.
 pub mod head;
+pub mod around;
 pub mod timely;
 pub mod files;
 pub mod release;

@@ -97,7 +97,7 @@ pub(crate) fn ended(state: &State, head: &Head) -> Vec<String> {
 }
 
 /// The first of them, and how many more.
-pub(crate) fn names<T: ToString>(all: &[T]) -> String {
+pub fn names<T: ToString>(all: &[T]) -> String {
     let mut shown: Vec<String> = all.iter().take(SHOWN).map(ToString::to_string).collect();
     if all.len() > SHOWN {
         shown.push(format!("and {} more", all.len() - SHOWN));

@@ -289,10 +289,10 @@ impl Known {
         match top.filter(|top| top.head.place() >= self.head.head.place()) {
             Some(top) => {
                 let next = Self::by(self.founding.clone(), replica, top.digest)?;
-                // Whoever followed one that leads to no root any more would hear of no other.
+                // Whoever followed one that leads to no root any more would hear of no other. It may go round the one here.
                 let (version, lines) = (next.head.head.version, &next.head.head.trust);
-                let follows = identity::trust::follows(&self.head.head.trust, lines);
-                follows.map_err(|why| BadHead::ForgetsTrust { version, why })?;
+                let leads_on = identity::trust::leads_on(&self.head.head.trust, lines);
+                leads_on.map_err(|why| BadHead::ForgetsTrust { version, why })?;
                 Ok(next)
             }
             None => Err(self.why_not(head, (&in_force, &replica), steps)),

@@ -6,6 +6,7 @@ mod mistaken;
 mod lying;
 mod flooding;
 mod staying;
+mod contested;
 
 use std::io::Write as _;
 use std::process::Stdio;

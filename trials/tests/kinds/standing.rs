@@ -121,7 +121,7 @@ fn several_operators_agree_on_a_pattern() {
     let told = scene.publish();
     let (head, pattern) = (text(&told["pending"], "file"), text(&told["pending_patterns"][0], "file"));
     for file in [&head, &pattern] {
-        succeeded(&place.operator("ben", &["sign", file, "--yes"]));
+        succeeded(&place.co_sign("ben", file));
         succeeded(&place.operator("ben", &["send", file]));
     }
     // Its code holds no secret: that of a pattern which nobody else has signed is as good.

@@ -30,7 +30,7 @@ fn a_fleet_and_a_rollback_wait_for_the_second_signature() {
         for words in words {
             assert!(stderr(&shown).contains(words), "`{words}` in {}", stderr(&shown));
         }
-        succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+        succeeded(&scene.place.co_sign("ben", &file));
         succeeded(&scene.place.operator("ben", &["send", &file, "--no-wait"]));
         // This home hears of it.
         succeeded(&scene.place.freehold(&["node", "list"]));
@@ -64,9 +64,9 @@ fn a_fleet_that_others_overtook_must_be_looked_at_again() {
     scene.declare(&QUAY.replace("8080", "9090"));
     let told = scene.place.facts(&["publish", "--yes", "--no-wait", "--pending", "quick"]);
     assert_eq!(told["published"], false);
-    succeeded(&scene.place.operator("ben", &["sign", "quick", "--yes"]));
+    succeeded(&scene.place.co_sign("ben", "quick"));
     succeeded(&scene.place.operator("ben", &["send", "quick", "--no-wait"]));
-    let late = scene.place.operator("ben", &["sign", &slow, "--yes"]);
+    let late = scene.place.co_sign("ben", &slow);
     trials::place::ended(&late, 1, "it would not follow what is so now");
 }
 
@@ -77,9 +77,7 @@ fn a_revocation_that_several_signed_tells_who_has_confirmed_it_when_it_is_sent()
     let invite = scene.place.invite(&["--uses", "2"]);
     let agree = |told: &serde_json::Value, words: &[&str]| {
         let file = text(&told["pending"], "file");
-        // The head lists `web-1`: his home must have heard of it.
-        succeeded(&scene.place.operator("ben", &["node", "list"]));
-        succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+        succeeded(&scene.place.co_sign("ben", &file));
         scene.place.operator_facts("ben", &[&["send", &file], words].concat())
     };
     agree(&invite, &[]);

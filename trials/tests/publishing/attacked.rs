@@ -62,7 +62,7 @@ fn one_signer_cannot_take_away_the_map_that_others_are_about_to_publish() {
         let call = signed_call("ann", &call, line.exporter, &thief.signer());
         line.ask(Ask::Control, &call).unwrap();
     }
-    succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+    succeeded(&scene.place.co_sign("ben", &file));
     succeeded(&scene.place.operator("ben", &["send", &file, "--no-wait"]));
 }
 

@@ -102,7 +102,7 @@ fn two_operators_sign_what_they_are_shown() {
         assert!(stderr(&shown).contains(words) || stdout(&shown).contains(words), "`{words}`: {}", stderr(&shown));
     }
     refused(&place.operator("ben", &["send", &file]), "signatures and has 1");
-    succeeded(&place.operator("ben", &["sign", &file, "--yes"]));
+    succeeded(&place.co_sign("ben", &file));
     succeeded(&place.operator("ben", &["send", &file]));
     assert_eq!(place.facts(&["release", "show"])["number"], 1);
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
@@ -118,7 +118,7 @@ fn what_was_given_up_before_it_was_sent_is_asked_for_again() {
     succeeded(&place.freehold(&["signer", "hand-over", "ann-2", "--to", &to]));
     let _gateway = place.serve();
     let file = text(&place.facts(&["release", "add", &mac])["pending"], "file");
-    succeeded(&place.operator("ben", &["sign", &file, "--yes"]));
+    succeeded(&place.co_sign("ben", &file));
     assert_eq!(place.facts(&["release", "prune", "--unused-for", "0s"])["files"], 2, "the agent and its list");
     let told = place.operator("ben", &["send", &file]);
     assert_ne!(told.status.code(), Some(0));

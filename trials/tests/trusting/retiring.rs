@@ -148,7 +148,7 @@ fn whoever_signs_with_the_others_sees_what_was_waived() {
     );
     let shown = scene.place.operator("ben", &["sign", "--show", &file]);
     assert!([stdout(&shown), stderr(&shown)].concat().contains("LETS BREAK: node web-2"), "{}", stdout(&shown));
-    succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+    succeeded(&scene.place.co_sign("ben", &file));
     succeeded(&scene.place.operator("ben", &["send", &file]));
     assert_eq!(row(&scene.place.facts(&["trust", "list"]), "endpoint", 1)["state"], "retired");
     assert_eq!(scene.place.facts(&["audit", "--verify"])["ok"], true);
@@ -163,7 +163,7 @@ fn what_waited_for_signatures_is_weighed_again_before_it_is_sent() {
     succeeded(&scene.place.freehold(&["signer", "hand-over", "ann-2", "--to", &to]));
     let retired = scene.place.facts(&["trust", "retire", "endpoint", "1", "--yes", "--waive", "web-2"]);
     let file = text(&retired["pending"], "file");
-    succeeded(&scene.place.operator("ben", &["sign", &file, "--yes"]));
+    succeeded(&scene.place.co_sign("ben", &file));
     // Somebody came meanwhile who has not said what it goes by.
     succeeded(&scene.place.join("web-3", &late));
     let told = scene.place.operator("ben", &["send", &file]);

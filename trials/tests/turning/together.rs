@@ -22,7 +22,7 @@ fn two_of_two_sign_a_version_and_read_what_they_sign() {
     assert_eq!(waits["pending"]["needs"].as_array().unwrap().len(), 2, "{waits}");
     is(&states(&place, "endpoint"), &[(1, "active")]);
 
-    let signed = place.operator("other", &["sign", &file, "--yes"]);
+    let signed = place.co_sign("other", &file);
     succeeded(&signed);
     let words = format!("{}{}", stdout(&signed), trials::place::stderr(&signed));
     assert!(words.contains("publishes trust bundle 2 of `endpoint`"), "{words}");
@@ -33,7 +33,7 @@ fn two_of_two_sign_a_version_and_read_what_they_sign() {
     let file = place.path("activate.pending").to_string_lossy().into_owned();
     let founder = founder(&place);
     succeeded(&place.freehold(&["trust", "activate", "endpoint", "--anyway", &founder, "--pending", &file]));
-    let signed = place.operator("other", &["sign", &file, "--yes"]);
+    let signed = place.co_sign("other", &file);
     let words = format!("{}{}", stdout(&signed), trials::place::stderr(&signed));
     assert!(words.contains("version 2 of `endpoint` is in use, no longer staged"), "{words}");
     assert!(words.contains("version 1 of `endpoint` is on its way out until"), "{words}");
@@ -64,7 +64,7 @@ fn a_key_that_a_pending_names_is_not_drawn_again() {
     let (file, drawn) = replace("first.pending");
     assert!(drawn != first, "it is a new one");
     assert!(replace("second.pending").1 == drawn, "the first file names it");
-    succeeded(&place.operator("other", &["sign", &file, "--yes"]));
+    succeeded(&place.co_sign("other", &file));
     succeeded(&place.operator("other", &["send", &file]));
     is(&states(&place, "identity"), &[(1, "retired"), (2, "active")]);
     until("it issues with that key", || fs::read(place.org().join("gateway/identity-issuer.key")).unwrap() == drawn);

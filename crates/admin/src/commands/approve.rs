@@ -7,7 +7,7 @@ use ground::clock;
 use identity::id::Digest;
 use identity::principal::{NodeName, SignerName};
 use node::report::{Exit, Failure, plain, show};
-use operate::approve::{CutOff, Unclear, Waiting, pick};
+use operate::approve::{CutOff, Unclear, Waiting, begins, choose, pick};
 use operate::desk::Desk;
 use operate::session::Session;
 use org::approve::Verdict;
@@ -158,15 +158,24 @@ fn warn(odd: &[String]) {
   freehold node approve caribou ground phone camel leopard tennis pillow    the words that the machine shows
   freehold node approve web-1                   if one machine of that name waits; then compare its words
   freehold node approve web-1                   also: a member whose invite or gateway was taken back stays
+  freehold node approve web-1 --key 5f0c2a91    of two machines that were let in under one name, the one with this key
 
 All seven words are the comparison. By anything less the machine is shown, and you compare before you say yes.")]
 pub struct Approve {
     /// The claim's words, a machine's name, or the beginning of the claim's digest
     #[arg(required = true, value_name = "CLAIM")]
     claim: Vec<String>,
+    /// If several machines were let in under that name: the beginning of the right one's node key, 8 digits or more
+    #[arg(long, value_name = "PREFIX", value_parser = key_prefix)]
+    key: Option<String>,
     /// Do not ask; with all seven words, or the whole digest
     #[arg(long)]
     yes: bool,
+}
+
+fn key_prefix(said: &str) -> Result<String, String> {
+    let fits = (8..=64).contains(&said.len()) && said.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if fits { Ok(said.to_owned()) } else { Err("that is no beginning of a node key: 8 to 64 hex digits".to_owned()) }
 }
 
 #[derive(Debug, Args)]
@@ -265,8 +274,9 @@ impl Approve {
         session: &mut Session<impl Desk>,
         (doing, said): (&str, &str),
     ) -> Result<Asked, Failure> {
-        let (waiting, odd) = session.waiting().await.map_err(|why| failure(doing, &why))?;
+        let (mut waiting, odd) = session.waiting().await.map_err(|why| failure(doing, &why))?;
         warn(&odd);
+        waiting.retain(|one| self.key.as_deref().is_none_or(|key| begins(&one.claim.node_key, key)));
         match pick(&waiting, said) {
             Ok((one, certain)) => {
                 if self.yes && !certain {
@@ -290,7 +300,7 @@ impl Approve {
             Err(Unclear::Nobody) => {
                 let name: NodeName = said.parse().map_err(|_| nobody(doing))?;
                 let cut = session.cut_off(&name).await.map_err(|why| failure(doing, &why))?;
-                let cut = cut.ok_or_else(|| nobody(doing))?;
+                let cut = choose(cut, self.key.as_deref()).map_err(|several| rivals(doing, &several))?;
                 let needs = session.known.signers.quorum.threshold();
                 if !common.json {
                     eprintln!("{}", cut_in_words(&cut));
@@ -348,6 +358,17 @@ fn unclear(doing: &str, several: &[Waiting]) -> Failure {
         .collect();
     let why = format!("{} machines fit:{}", several.len(), each.concat());
     Failure::refused(doing, why).hint("give the words of the right one, as that machine shows them")
+}
+
+/// Nobody guesses which of them is the right one.
+fn rivals(doing: &str, several: &[CutOff]) -> Failure {
+    if several.is_empty() {
+        return nobody(doing);
+    }
+    let each: Vec<String> = several.iter().flat_map(|cut| ["\n".to_owned(), cut_in_words(cut)]).collect();
+    let why =
+        format!("{} machines were let in under this name:{}", several.len(), each.concat().replace('\n', "\n    "));
+    Failure::refused(doing, why).hint("say which: --key and the first 8 digits of its node key")
 }
 
 /// What a person looks at. Whose word each thing is stands beside it.

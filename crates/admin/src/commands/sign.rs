@@ -8,7 +8,7 @@ use node::report::{Failure, show};
 use operate::describe;
 use operate::folder::OperatorFolder;
 use operate::pending::{BadPending, Pending};
-use operate::roll::Roll;
+use operate::roll::{Roll, names};
 use operate::timely;
 use operate::weigh::{Weighed, weigh};
 use serde::Serialize;
@@ -25,8 +25,8 @@ use crate::words::confirm;
   freehold sign --over                                  after `freehold signer ...`: invites that were made before go on
 
 What is shown is read from the bytes that are signed, never from what somebody wrote beside them. Whom a head lists is held
-against this home's own copy of the ledger; where that says otherwise, nothing is signed. Nothing is sent; no gateway is
-asked.")]
+against this home's own copy of the ledger; where that says otherwise, or cannot tell, nothing is signed. Nothing is sent; no
+gateway is asked: `freehold node list` brings the copy up to date.")]
 pub struct Sign {
     /// What waits for signatures
     #[arg(required_unless_present = "over")]
@@ -46,7 +46,7 @@ struct How {
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// Sign although this home's copy of the ledger says otherwise
+    /// Sign although this home's copy of the ledger says otherwise, or cannot tell
     #[arg(long)]
     anyway: bool,
 }
@@ -57,10 +57,12 @@ struct Told {
     does: Vec<String>,
     #[serde(flatten)]
     roll: Roll,
+    /// Who is meant to be something else than now.
+    remade: Vec<String>,
     /// Where it says otherwise than this home's copy of the ledger.
     contradicts: Vec<String>,
     /// Why it was not held against that copy, if it was not.
-    not_compared: Option<&'static str>,
+    not_compared: Option<String>,
     signed_now: Vec<String>,
     needs: Vec<NeedTold>,
     complete: bool,
@@ -115,10 +117,10 @@ impl Sign {
         let needs = pending.needs(&known).map_err(failed)?;
         let complete = needs.iter().all(operate::pending::Need::is_met);
         let needs: Vec<NeedTold> = needs.iter().map(NeedTold::from).collect();
-        let Weighed { roll, contradictions, unseen: not_compared } = weighed;
+        let Weighed { roll, remade, contradictions, unseen: not_compared } = weighed;
         let contradicts = contradictions.iter().map(ToString::to_string).collect();
         let file = file.display().to_string();
-        let told = Told { file, does, roll, contradicts, not_compared, signed_now, needs, complete };
+        let told = Told { file, does, roll, remade, contradicts, not_compared, signed_now, needs, complete };
         show(common.json, &told, || in_words(&told));
         Ok(())
     }
@@ -132,26 +134,36 @@ fn tell(common: &Common, pending: &Pending, does: &[String], weighed: &Weighed) 
     for line in does.iter().chain(&weighed.roll.in_words()) {
         eprintln!("  {line}");
     }
+    if !weighed.remade.is_empty() {
+        eprintln!("  means to be something else than now: {}", names(&weighed.remade));
+    }
     for contradiction in &weighed.contradictions {
         eprintln!("  NOT AS THIS HOME KNOWS IT: {contradiction}");
     }
-    if let Some(why) = weighed.unseen {
-        eprintln!("  NOT COMPARED with what this home knows of machines: {why}");
+    if let Some(why) = &weighed.unseen {
+        eprintln!("  NOT COMPARED with what this home knows: {why}");
     }
 }
 
 /// A home signs only what its own fold says, unless a person says otherwise.
 fn check(doing: &str, weighed: &Weighed, anyway: bool) -> Result<(), Failure> {
-    match weighed.contradictions.as_slice() {
-        [first, rest @ ..] if !anyway => {
-            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
-            Err(Failure::refused(doing, format!("{first}{more}")).hint(
-                "this home may not have heard of it yet: freehold node list, then sign again; if it still says so, ask \
-                 whoever made it; if you looked and it is right: --anyway",
-            ))
-        }
-        _ => Ok(()),
+    if anyway {
+        return Ok(());
     }
+    if let [first, rest @ ..] = weighed.contradictions.as_slice() {
+        let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
+        return Err(Failure::refused(doing, format!("{first}{more}")).hint(
+            "this home may not have heard of it yet: freehold node list, then sign again; if it still says so, ask \
+             whoever made it; if you looked and it is right: --anyway",
+        ));
+    }
+    if let Some(why) = &weighed.unseen {
+        return Err(Failure::refused(doing, format!("this home cannot tell whether it is right: {why}")).hint(
+            "bring its copy of the ledger up to date: freehold node list, then sign again; if it still cannot tell, ask \
+             whoever made it; if you looked in another way and it is right: --anyway",
+        ));
+    }
+    Ok(())
 }
 
 fn in_words(told: &Told) -> String {

@@ -96,6 +96,20 @@ pub enum BadLines {
 
 /// The ratchet: whoever knows `old` takes `new` only if nothing that was decided is undone.
 pub fn follows(old: &[TrustLine], new: &[TrustLine]) -> Result<(), BadLines> {
+    keeps(old, new)?;
+    leads(old, new)
+}
+
+/// The same where `new` may go round the head that `old` is of: what that one took away stays so, and something is trusted in
+/// each domain; what it brought may be undone.
+pub fn leads_on(old: &[TrustLine], new: &[TrustLine]) -> Result<(), BadLines> {
+    let taken: Vec<TrustLine> = old.iter().filter(|line| !line.state.is_trusted()).cloned().collect();
+    keeps(&taken, new)?;
+    leads(old, new)
+}
+
+/// None of these lines is dropped, and none goes back.
+fn keeps(old: &[TrustLine], new: &[TrustLine]) -> Result<(), BadLines> {
     for line in old {
         let (domain, version) = (line.domain, line.version);
         let now = new.iter().find(|it| it.is_same(line)).ok_or(BadLines::Dropped { domain, version })?;
@@ -106,6 +120,11 @@ pub fn follows(old: &[TrustLine], new: &[TrustLine]) -> Result<(), BadLines> {
             return Err(BadLines::NotStolen { domain, version });
         }
     }
+    Ok(())
+}
+
+/// No bundle gets another number, and whoever trusted something still does.
+fn leads(old: &[TrustLine], new: &[TrustLine]) -> Result<(), BadLines> {
     for line in new.iter().filter(|line| !old.iter().any(|it| it.is_same(line))) {
         if old.iter().any(|it| it.domain == line.domain && it.bundle == line.bundle) {
             return Err(BadLines::Renumbered { domain: line.domain, version: line.version });

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, KeyMark, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine};
+use identity::head::{Head, KeyMark, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine, TrustState};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Doubled, Leaf, Meant, MembersMap, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
+use identity::trust;
 
 use crate::invite::{Invite, InviteKind};
 use crate::ledger::chain::Chain;
@@ -106,13 +107,19 @@ pub fn draft_on(
     (wish, meaning): (&Wish, Option<&Meaning>),
     change: impl FnOnce(&mut Head),
 ) -> Result<Draft, NotDrafted> {
-    let around = wish.around.map(|digest| replica.heads.get(&digest).ok_or(NotDrafted::NoHead)).transpose()?;
-    let top = around.or(ground.head.as_ref()).ok_or(NotDrafted::NoHead)?;
-    let mut desk = Desk { replica, ground, state, top, rivals: Vec::new() };
-    if around.is_none() {
+    let Some(around) = wish.around else {
+        let top = ground.head.as_ref().ok_or(NotDrafted::NoHead)?;
+        let mut desk = Desk { replica, ground, state, top, rivals: Vec::new(), left: Vec::new() };
         let rivals = ground.rivals.iter().filter(|rival| desk.can_record(rival));
         desk.rivals = rivals.take(MOST_PREVIOUS - 1).collect();
-    }
+        return desk.draft(now, (wish, meaning), change);
+    };
+    let top = replica.heads.get(&around).ok_or(NotDrafted::NoHead)?;
+    // Whom the head that is gone round let in by its own mandates is not taken over.
+    let instead = ground.around(top, &replica.heads);
+    let left = ground.head.iter().chain(&ground.rivals).filter(|it| !instead.reached.contains(&it.digest)).collect();
+    let state = replica.fold(&instead);
+    let desk = Desk { replica, ground: &instead, state: &state, top, rivals: Vec::new(), left };
     desk.draft(now, (wish, meaning), change)
 }
 
@@ -123,10 +130,21 @@ struct Desk<'a> {
     state: &'a State,
     top: &'a HeadRecord,
     rivals: Vec<&'a HeadRecord>,
+    /// The heads that operators go round: the one in force, and rivals that the followed one does not reach.
+    left: Vec<&'a HeadRecord>,
 }
 
 impl Meaning {
-    fn of(&self, name: &NodeName) -> Meant {
+    /// As a map says.
+    pub fn of_map(leaves: &Leaves, classes: Vec<ClassLeaf>) -> Self {
+        let own = |leaf: &NodeLeaf| match &leaf.manifest {
+            Meant::Own(manifest) => Some((leaf.name.clone(), *manifest)),
+            Meant::Class(_) | Meant::Nothing => None,
+        };
+        Self { own: leaves.values().filter_map(own).collect(), classes }
+    }
+
+    pub fn of(&self, name: &NodeName) -> Meant {
         let class =
             || self.classes.iter().find(|class| class.covers(name)).map(|class| Meant::Class(class.class.clone()));
         let own = self.own.get(name).copied().map(Meant::Own);
@@ -176,19 +194,16 @@ impl Desk<'_> {
 
     /// As the followed head says.
     fn meaning(&self) -> Meaning {
-        let own = |leaf: &NodeLeaf| match &leaf.manifest {
-            Meant::Own(manifest) => Some((leaf.name.clone(), *manifest)),
-            Meant::Class(_) | Meant::Nothing => None,
-        };
-        let own = self.map_of(Held::Whole(self.top)).into_iter().flat_map(BTreeMap::values).filter_map(own).collect();
+        let (leaves, none) = (self.map_of(Held::Whole(self.top)), Leaves::new());
         let classes = self.top.head.members.and_then(|root| self.replica.classes.get(&root));
-        Meaning { own, classes: classes.cloned().unwrap_or_default() }
+        Meaning::of_map(leaves.unwrap_or(&none), classes.cloned().unwrap_or_default())
     }
 
     /// Above the head in force, also where another is followed.
     fn next_version(&self) -> Result<u64, NotDrafted> {
         let own = |record: &&HeadRecord| record.head.signers == self.ground.set.as_ref();
-        let in_force = self.ground.head.as_ref().filter(own).map(|record| record.head.version);
+        let others = self.left.iter().copied().chain(&self.ground.head);
+        let in_force = others.filter(own).map(|record| record.head.version).max();
         match in_force.max(Some(self.top.head.version)).and_then(|last| last.checked_add(1)) {
             Some(next) => Ok(next),
             None if in_force.is_some() => Err(NotDrafted::Exhausted),
@@ -197,10 +212,17 @@ impl Desk<'_> {
         }
     }
 
-    /// As the followed head has it, and whatever others took away: no root comes from a head that operators go round.
+    /// As the followed head has it, and whatever others took away: no root comes from a head that operators go round. That it
+    /// brought one stays on record, as retired.
     fn trust(&self) -> Vec<TrustLine> {
-        let others = self.ground.head.iter().chain(&self.ground.rivals).filter(|it| it.digest != self.top.digest);
-        others.fold(self.top.head.trust.clone(), |lines, other| taken_away(&lines, &other.head.trust))
+        let others = self.left.iter().copied().chain(&self.ground.rivals);
+        let lines = others.fold(self.top.head.trust.clone(), |lines, other| taken_away(&lines, &other.head.trust));
+        let mut all = lines.clone();
+        for line in self.left.iter().flat_map(|it| &it.head.trust) {
+            let told = all.iter().any(|it| it.domain == line.domain) && !all.iter().any(|it| it.is_same(line));
+            all.extend(told.then(|| TrustLine { state: TrustState::Retired, ..line.clone() }));
+        }
+        if trust::is_sound(&all) { all } else { lines }
     }
 
     /// Heads whose time is not over, and which show no key under a name that it has no longer. Where no key has another name
@@ -253,7 +275,8 @@ impl Desk<'_> {
     /// A voice that is not mandated any more never returns, whichever head names it.
     fn close(&self, head: &mut Head) {
         let kept: BTreeSet<PublicKey> = head.mandates.iter().map(|mandate| mandate.voice).collect();
-        let ended = self.top.head.mandates.iter().map(|mandate| mandate.voice).filter(|voice| !kept.contains(voice));
+        let before = self.left.iter().copied().chain([self.top]).flat_map(|it| &it.head.mandates);
+        let ended = before.map(|mandate| mandate.voice).filter(|voice| !kept.contains(voice));
         head.revocations.voices.extend(ended);
         let closed = &head.revocations.voices;
         head.mandates.retain(|mandate| !closed.contains(&mandate.voice));
@@ -278,21 +301,19 @@ impl Desk<'_> {
         };
         let rivals = self.rivals.iter().filter_map(|rival| self.map_of(Held::Whole(rival))).flat_map(BTreeMap::values);
         own.values().chain(rivals).for_each(|leaf| add(&mut leaves, &mut keys, leaf));
-        if wish.around.is_none() {
-            for (name, it) in &self.state.handed {
-                if lives(&it.key) && !wish.drop.contains(name) {
-                    if let Some(before) = leaves.insert(name.clone(), leaf(name, it.key, it.admission)) {
-                        keys.remove(&before.node_key);
-                    }
-                    keys.insert(it.key);
+        for (name, it) in &self.state.handed {
+            if lives(&it.key) && !wish.drop.contains(name) {
+                if let Some(before) = leaves.insert(name.clone(), leaf(name, it.key, it.admission)) {
+                    keys.remove(&before.node_key);
                 }
+                keys.insert(it.key);
             }
-            for (name, it) in &self.state.members {
-                add(&mut leaves, &mut keys, &leaf(name, it.key, it.admission));
-            }
-            for (name, it) in self.uncontested(head).iter().flat_map(|state| &state.members) {
-                add(&mut leaves, &mut keys, &leaf(name, it.key, it.admission));
-            }
+        }
+        for (name, it) in &self.state.members {
+            add(&mut leaves, &mut keys, &leaf(name, it.key, it.admission));
+        }
+        for (name, it) in self.uncontested(head).iter().flat_map(|state| &state.members) {
+            add(&mut leaves, &mut keys, &leaf(name, it.key, it.admission));
         }
         for evidence in wish.list.iter().filter_map(|digest| self.evidence(*digest)) {
             if lives(&evidence.key()) {
@@ -327,7 +348,8 @@ impl Desk<'_> {
     fn end_losers(&self, head: &mut Head, leaves: &Leaves, span: Seconds) {
         let until = self.longest(head.issued_at, span);
         let kept: BTreeSet<Digest> = leaves.values().map(|leaf| leaf.node_key).collect();
-        let before = self.rivals.iter().copied().chain([self.top]).filter_map(|it| self.map_of(Held::Whole(it)));
+        let before = self.rivals.iter().chain(&self.left).copied().chain([self.top]);
+        let before = before.filter_map(|it| self.map_of(Held::Whole(it)));
         let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
         let left = entries

@@ -135,6 +135,13 @@ impl Ground {
         Self { org: set.org, set, head: Some(head), revoked, rivals, forgotten, takers, reached }
     }
 
+    /// As if this head were in force, for operators who go round the one that is. What was taken back stays so.
+    #[must_use]
+    pub fn around(&self, top: &HeadRecord, heads: &Heads) -> Self {
+        let (head, reached) = (Some(top.clone()), heads.reach(Some(Held::Whole(top))));
+        Self { head, reached, rivals: Vec::new(), takers: Vec::new(), ..self.clone() }
+    }
+
     pub fn head(&self) -> Option<&Head> {
         self.head.as_ref().map(|record| &record.head)
     }

@@ -56,6 +56,32 @@ fn a_version_goes_forward_only() {
 }
 
 #[test]
+fn whoever_goes_round_a_head_undoes_what_it_brought_and_nothing_that_it_took_away() {
+    // Version 2 came with the bad head, which put version 1 on its way out.
+    let bad = lines(&[(1, 1, Grace), (2, 2, Active)]);
+    for good in [&[(1, 1, Active), (2, 2, Retired)][..], &[(1, 1, Active)]] {
+        assert!(follows(&bad, &lines(good)).is_err());
+        assert_eq!(leads_on(&bad, &lines(good)), Ok(()));
+    }
+    let dropped = BadLines::Dropped { domain: D, version: 1 };
+    let backward = BadLines::Backward { domain: D, version: 1, was: Retired, is: Active };
+    let bad = stolen(&[(1, 1, Retired), (2, 2, Active)], &[1]);
+    let cases: &[Case] = &[
+        (&[(1, 1, Retired), (2, 2, Active)], &[1], Ok(())),
+        (&[(1, 1, Retired), (2, 2, Active)], &[], Err(BadLines::NotStolen { domain: D, version: 1 })),
+        (&[(1, 1, Active)], &[1], Err(backward)),
+        (&[(2, 2, Active)], &[], Err(dropped)),
+        // It would lead to no root.
+        (&[(1, 1, Retired), (2, 2, Retired)], &[1], Err(BadLines::Unsound { domain: D })),
+        (&[(1, 1, Retired)], &[1], Err(BadLines::Unsound { domain: D })),
+        (&[(1, 1, Retired), (3, 2, Active)], &[1], Err(BadLines::Renumbered { domain: D, version: 3 })),
+    ];
+    for (next, thefts, wanted) in cases {
+        assert_eq!(leads_on(&bad, &stolen(next, thefts)), *wanted, "{next:?}");
+    }
+}
+
+#[test]
 fn nothing_is_dropped_exchanged_forgiven_or_renumbered() {
     let old = stolen(&[(1, 1, Retired), (2, 2, Active)], &[1]);
     let cases: &[Case] = &[

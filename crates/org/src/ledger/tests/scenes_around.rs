@@ -7,9 +7,9 @@ use identity::id::Digest;
 use crate::ledger::draft::{Wish, draft};
 use crate::ledger::judge::{Member, NotMember};
 use crate::ledger::tests::replicas::{
-    admit, assert_holds, give, head_of, hear, hear_all, publish, shows_leaf,
+    admit, assert_holds, assert_nobody, give, head_of, hear, hear_all, publish, shows_leaf, tell,
 };
-use crate::ledger::tests::world::{Org, Sent, day, leaf, node, voice};
+use crate::ledger::tests::world::{Org, Sent, day, key, leaf, mandate, node, voice};
 
 fn following(head: &Sent) -> Wish {
     Wish { around: Some(head.digest()), ..Wish::default() }
@@ -59,4 +59,61 @@ fn a_head_whose_map_is_lost_is_not_named_among_the_recent() {
     assert_eq!(org.body(&three).recent, [org.first.digest()]);
     assert_eq!(shows_leaf(&home, &two, "beta", 2), Err(NotMember::TooOld));
     assert_eq!(shows_leaf(&home, &org.first, "alpha", 2), Ok(Member::Listed));
+}
+
+#[test]
+fn whom_only_a_bad_head_lists_is_revoked_and_stays_out_when_the_next_head_takes_the_bad_one_in() {
+    let org = Org::new(1, &["ann", "bob"]);
+    let mut home = org.replica();
+    let bad = org.forged(&org.first, &["bob"], |head, leaves| {
+        head.version = 2;
+        head.mandates.push(mandate("g4", "g4"));
+        leaves.insert(node("x"), leaf("x", "k-eve"));
+    });
+    hear(&mut home, &bad, 1);
+    let good = org.body(&publish(&org, &mut home, (2, &["ann"]), &following(&org.first)));
+    assert!(good.revocations.node_keys.contains(&key("k-eve")));
+    assert!(good.revocations.voices.contains(&voice("g4")) && good.mandate_for_voice(voice("g4")).is_none());
+    assert_nobody(&home, "x", 2);
+    let next = org.body(&publish(&org, &mut home, (3, &["ann"]), &Wish::default()));
+    assert!(next.previous.contains(&bad.digest()));
+    assert_nobody(&home, "x", 3);
+    assert_holds(&home, "alpha", "ka", 3);
+}
+
+#[test]
+fn who_joined_since_the_followed_head_is_listed_by_its_rules_though_the_bad_head_recorded_it() {
+    let org = Org::new(1, &["ann", "bob"]);
+    let mut home = org.replica();
+    let invite = org.invite("i", &["x", "y"], &[("g1", 2)], (50, &["ann"]));
+    tell(&mut home, &invite, 0);
+    admit(&org, &mut home, ("g1", 1), ("k1", "x"), &invite);
+    publish(&org, &mut home, (1, &["bob"]), &Wish::default());
+    admit(&org, &mut home, ("g1", 1), ("k2", "y"), &invite);
+    let good = draft(&home, day(2), &following(&org.first)).unwrap();
+    let keys: Vec<Digest> = good.leaves.values().map(|leaf| leaf.node_key).collect();
+    assert_eq!(keys, [key("ka"), key("k1"), key("k2")]);
+    assert_eq!((good.head.record[&voice("g1")].seq, good.head.version), (2, 3));
+    assert!(good.head.revocations.node_keys.is_empty());
+}
+
+#[test]
+fn a_root_that_a_bad_head_brought_stays_on_record_as_retired() {
+    let org = Org::new(1, &["ann", "bob"]);
+    let line = |version: u64, state| {
+        TrustLine::new(Domain::Identity, version, Digest([u8::try_from(version).unwrap(); 32]), state)
+    };
+    let first = org.forged(&org.first, &["ann"], |head, _| {
+        (head.version, head.trust) = (2, vec![line(1, TrustState::Active)]);
+    });
+    let bad = org.forged(&first, &["bob"], |head, _| {
+        (head.version, head.trust) = (3, vec![line(1, TrustState::Grace), line(2, TrustState::Active)]);
+    });
+    let mut home = org.replica();
+    hear_all(&mut home, &[first.clone(), bad], 1);
+    publish(&org, &mut home, (2, &["ann"]), &following(&first));
+    let wanted = vec![line(1, TrustState::Active), line(2, TrustState::Retired)];
+    assert_eq!(home.ground(day(2)).unwrap().trust(), wanted);
+    let next = publish(&org, &mut home, (3, &["ann"]), &Wish::default());
+    assert_eq!(org.body(&next).trust, wanted, "also once the bad one is taken in");
 }
