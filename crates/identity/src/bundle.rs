@@ -197,8 +197,8 @@ impl<D: InDomain> Bundle<D> {
 #[derive(Debug, Clone)]
 pub struct Roots<D: InDomain> {
     certificates: Vec<CertificateDer<'static>>,
-    /// Where it is known, the version of the bundle that each is from; only for words.
-    versions: Vec<Option<u64>>,
+    /// What each is called, in the same order.
+    names: Vec<NamedRoot>,
     domain: PhantomData<D>,
 }
 
@@ -208,7 +208,8 @@ impl<D: InDomain> Roots<D> {
     }
 
     pub fn from_certificates(certificates: Vec<CertificateDer<'static>>) -> Self {
-        Self { versions: vec![None; certificates.len()], certificates, domain: PhantomData }
+        let names = certificates.iter().map(|root| NamedRoot::of(None, root)).collect();
+        Self { certificates, names, domain: PhantomData }
     }
 
     /// Each with the version of the bundle that it is from.
@@ -216,8 +217,8 @@ impl<D: InDomain> Roots<D> {
         let mut roots = Self::from_certificates(Vec::new());
         for (version, root) in all {
             if !roots.certificates.contains(&root) {
+                roots.names.push(NamedRoot::of(Some(version), &root));
                 roots.certificates.push(root);
-                roots.versions.push(Some(version));
             }
         }
         roots
@@ -225,11 +226,12 @@ impl<D: InDomain> Roots<D> {
 
     /// As people are told of them.
     pub fn named(&self) -> Vec<NamedRoot> {
-        let named = |(root, version): (&CertificateDer<'_>, &Option<u64>)| NamedRoot {
-            version: *version,
-            fingerprint: Fingerprint::of_certificate(root.as_ref()),
-        };
-        self.certificates.iter().zip(&self.versions).map(named).collect()
+        self.names.clone()
+    }
+
+    /// Is one of these among them?
+    pub fn has_any(&self, of: &[Fingerprint]) -> bool {
+        self.names.iter().any(|root| of.contains(&root.fingerprint))
     }
 
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
@@ -253,6 +255,12 @@ pub struct NamedRoot {
     /// Of its bundle, if that is known.
     pub version: Option<u64>,
     pub fingerprint: Fingerprint,
+}
+
+impl NamedRoot {
+    fn of(version: Option<u64>, root: &CertificateDer<'_>) -> Self {
+        Self { version, fingerprint: Fingerprint::of_certificate(root.as_ref()) }
+    }
 }
 
 impl std::fmt::Display for NamedRoot {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::signatures::Signature;
 use crate::id::{Digest, OrgId, sha256};
-use crate::key::{BadKey, PublicKey, Sign};
+use crate::key::{BadKey, BadSignature, PublicKey, Sign};
 use crate::text::Bytes;
 
 /// No object of ours comes near this; what does is not ours.
@@ -154,25 +154,33 @@ impl Envelope {
     /// A copy with only those signatures that hold and are by one of `keys`.
     #[must_use]
     pub fn kept(&self, keys: &BTreeSet<PublicKey>) -> Self {
-        let mut kept = Self { signatures: Vec::new(), ..self.clone() };
+        self.kept_if(keys, PublicKey::verify)
+    }
+
+    fn kept_if(
+        &self,
+        keys: &BTreeSet<PublicKey>,
+        verify: impl Fn(&PublicKey, &[u8], &[u8]) -> Result<(), BadSignature>,
+    ) -> Self {
         let message = self.preauth();
         let holds = |signature: &&Signature| {
-            keys.contains(&signature.keyid) && signature.keyid.verify(&message, &signature.sig.0).is_ok()
+            keys.contains(&signature.keyid) && verify(&signature.keyid, &message, &signature.sig.0).is_ok()
         };
-        kept.signatures.extend(self.signatures.iter().take(MAX_SIGNATURES).filter(holds).cloned());
+        let signatures = self.signatures.iter().take(MAX_SIGNATURES).filter(holds).cloned().collect();
+        let mut kept = Self { payload_type: self.payload_type.clone(), payload: self.payload.clone(), signatures };
         kept.settle();
         kept
     }
 
     /// Opens only if every one of `keys` has signed, and gives a copy without anything else: each signature is checked
-    /// once.
+    /// once. For what nobody brings twice.
     pub fn open_kept<T: Payload>(
         &self,
         org: Option<OrgId>,
         keys: &BTreeSet<PublicKey>,
     ) -> Result<(T, Self), BadEnvelope> {
         self.check_type::<T>()?;
-        let kept = self.kept(keys);
+        let kept = self.kept_if(keys, PublicKey::verify_anew);
         let (found, needed) = (kept.signatures.len(), keys.len().max(1));
         if found < needed {
             let others = self.other_signers(found);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 
-use crate::text::{BadText, from_hex, hex};
+use crate::text::{BadText, from_hex_into, hex_into};
 use crate::text_form;
 
 macro_rules! fixed_id {
@@ -16,7 +16,7 @@ macro_rules! fixed_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&hex(&self.0))
+                f.write_str(hex_into(&self.0, &mut [0; $size * 2]))
             }
         }
         impl fmt::Debug for $name {
@@ -27,8 +27,9 @@ macro_rules! fixed_id {
         impl FromStr for $name {
             type Err = BadText;
             fn from_str(text: &str) -> Result<Self, BadText> {
-                let bytes = from_hex(text).map_err(|_| BadText { form: $form })?;
-                bytes.try_into().map(Self).map_err(|_| BadText { form: $form })
+                let mut bytes = [0; $size];
+                from_hex_into(text, &mut bytes).map_err(|_| BadText { form: $form })?;
+                Ok(Self(bytes))
             }
         }
         text_form!($name);

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::id::{Digest, sha256};
 use crate::remembered::{self, Claim};
-use crate::text::{BadText, base64url, from_base64url};
+use crate::text::{BadText, base64url, base64url_onto, from_base64url};
 use crate::text_form;
 
 /// A public key with its algorithm; written `ed25519:…` or `p256:…`.
@@ -20,6 +20,9 @@ pub enum PublicKey {
     /// An uncompressed point.
     P256([u8; 65]),
 }
+
+/// That of a P-256 key.
+const LONGEST_TEXT: usize = 92;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the signature does not fit the key and the message")]
@@ -36,14 +39,12 @@ pub enum BadKey {
 
 impl PublicKey {
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
-        let (algorithm, key): (_, &[u8]) = match self {
-            Self::Ed25519(key) => ("ed25519", key),
-            Self::P256(key) => ("p256", key),
-        };
-        remembered::check(Claim { algorithm, key, message, signature }, || self.work_out(message, signature))
+        let (algorithm, key) = self.parts();
+        remembered::check(Claim { algorithm, key, message, signature }, || self.verify_anew(message, signature))
     }
 
-    fn work_out(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
+    /// Remembers nothing: for words that nobody brings twice, which would crowd out those that many bring.
+    pub fn verify_anew(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
         match self {
             Self::Ed25519(bytes) => {
                 let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| BadSignature)?;
@@ -58,16 +59,26 @@ impl PublicKey {
 
     /// A short, fixed-size name for the key: what revocations list.
     pub fn digest(&self) -> Digest {
-        Digest(sha256(self.to_string().as_bytes()))
+        let (algorithm, key) = self.parts();
+        let mut text = String::with_capacity(LONGEST_TEXT);
+        text.push_str(algorithm);
+        text.push(':');
+        base64url_onto(key, &mut text);
+        Digest(sha256(text.as_bytes()))
+    }
+
+    const fn parts(&self) -> (&'static str, &[u8]) {
+        match self {
+            Self::Ed25519(key) => ("ed25519", key),
+            Self::P256(key) => ("p256", key),
+        }
     }
 }
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ed25519(bytes) => write!(f, "ed25519:{}", base64url(bytes)),
-            Self::P256(bytes) => write!(f, "p256:{}", base64url(bytes)),
-        }
+        let (algorithm, key) = self.parts();
+        write!(f, "{algorithm}:{}", base64url(key))
     }
 }
 

@@ -407,11 +407,18 @@ fn check_absence(absence: &Absence, root: Digest, name: &NodeName) -> Result<(),
 }
 
 fn leaf_hash(key: Digest, value: Digest) -> Digest {
-    Digest::of(&[&[0][..], &key.0, &value.0].concat())
+    Digest::of(&joined(0, key, value))
 }
 
 fn inner_hash(left: Digest, right: Digest) -> Digest {
-    Digest::of(&[&[1][..], &left.0, &right.0].concat())
+    Digest::of(&joined(1, left, right))
+}
+
+fn joined(mark: u8, left: Digest, right: Digest) -> [u8; 65] {
+    let mut bytes = [mark; 65];
+    let both = left.0.iter().chain(&right.0);
+    bytes.iter_mut().skip(1).zip(both).for_each(|(byte, from)| *byte = *from);
+    bytes
 }
 
 /// The count is hashed in, so that a map has one shape only.

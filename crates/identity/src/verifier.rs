@@ -88,8 +88,7 @@ impl ProvenSvid {
 
     /// Judges it by the head and the roots of now.
     pub fn believe(&self, standard: Standard<'_>, now: Timestamp) -> Result<BelievedSvid, Untrusted> {
-        let is_its_root = |root: &CertificateDer<'_>| self.roots.contains(&Fingerprint::of_certificate(root.as_ref()));
-        if !standard.roots.certificates().iter().any(is_its_root) {
+        if !standard.roots.has_any(&self.roots) {
             return Err(self.unrooted(standard));
         }
         if now < self.validity.not_before {

@@ -11,10 +11,12 @@ use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
+use identity::members::ClassLeaf;
 use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use org::entry::SignedEntry;
 use org::founding::Founding;
+use org::ledger::fold::Leaves;
 use org::ledger::replica::carried;
 use org::renew::{Conflict, Issuance};
 use org::state::State;
@@ -174,13 +176,22 @@ impl Ledger {
 
     /// Judges what came, with the members' map of the head in force, if it is here.
     pub fn conclude(&self, state: &mut State, now: Timestamp) -> Result<(), LedgerError> {
+        self.conclude_with(state, now, |_| None)
+    }
+
+    /// The same for whoever has read a map already.
+    pub fn conclude_with(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        at_hand: impl FnOnce(Digest) -> Option<(Leaves, Vec<ClassLeaf>)>,
+    ) -> Result<(), LedgerError> {
         self.keep_time(state, now);
         self.bring_back_heads(state, now)?;
         let root = state.root_at(now).filter(|root| !state.replica.maps.contains_key(root));
-        if let Some(root) = root
-            && let Some(leaves) = self.leaves(root)?
-        {
-            state.take_map(root, leaves);
+        if let Some(root) = root {
+            let leaves = at_hand(root).map_or_else(|| self.leaves(root), |leaves| Ok(Some(leaves)))?;
+            leaves.into_iter().for_each(|leaves| state.take_map(root, leaves));
         }
         state.conclude(now);
         state.replica.shorten(&state.ground);

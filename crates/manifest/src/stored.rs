@@ -322,7 +322,7 @@ pub enum BadManifest {
     OtherBytes,
 }
 
-/// Read first, so that a newer schema is named as such even if the rest cannot be read.
+/// Read alone, so that a newer schema is named as such even if the rest cannot be read.
 #[derive(Deserialize)]
 struct Marked {
     schema: u32,
@@ -374,11 +374,15 @@ impl Manifest {
             return Err(BadManifest::OtherBytes);
         }
         let malformed = |why: serde_json::Error| BadManifest::Malformed(why.to_string());
-        let Marked { schema } = serde_json::from_slice(bytes).map_err(malformed)?;
+        let read = serde_json::from_slice::<Self>(bytes);
+        let schema = match &read {
+            Ok(manifest) => manifest.schema,
+            Err(_) => serde_json::from_slice::<Marked>(bytes).map_err(malformed)?.schema,
+        };
         if schema > SCHEMA {
             return Err(BadManifest::NewerSchema { found: schema, known: SCHEMA });
         }
-        serde_json::from_slice(bytes).map_err(malformed)
+        read.map_err(malformed)
     }
 
     /// May this node hold an SVID for this principal?

@@ -2,6 +2,7 @@
 
 pub mod permit;
 pub mod enroll;
+pub mod written;
 pub mod sync;
 pub mod control;
 pub mod exchange;

@@ -61,26 +61,27 @@ pub struct SyncRequest {
 /// At most so long a gateway keeps a node waiting.
 pub const LONGEST_WAIT: Seconds = Seconds(110);
 
+/// Gateways put into it what they have written before, for all nodes at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SyncAnswer {
-    pub signers: Vec<Envelope>,
+#[serde(deny_unknown_fields, bound(deserialize = "E: Deserialize<'de>, M: Deserialize<'de>"))]
+pub struct SyncAnswer<E = Envelope, M = Bytes> {
+    pub signers: Vec<E>,
     /// The head, if it is newer.
-    pub head: Option<Envelope>,
+    pub head: Option<E>,
     /// All heads beside the head in force that take away what it does not, if the node was told of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rivals: Option<Vec<Envelope>>,
+    pub rivals: Option<Vec<E>>,
     /// How the node stands in the map of the newest head, if it does not know.
     pub listing: Option<Listing>,
     /// The manifest that the listing names, if the node does not have it.
-    pub manifest: Option<Bytes>,
+    pub manifest: Option<M>,
     /// An operator's word that the manifest stays.
-    pub consent: Option<Envelope>,
-    pub tip: Envelope,
-    pub recoveries: Vec<Envelope>,
+    pub consent: Option<E>,
+    pub tip: E,
+    pub recoveries: Vec<E>,
     /// All suspensions that are known here, if the node has others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suspensions: Option<Vec<Envelope>>,
+    pub suspensions: Option<Vec<E>>,
 }
 
 /// What a caller knows better than the gateway that it met.

@@ -17,7 +17,7 @@ use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::enroll::{EnrollRequest, Issued, LONGEST_APPROVAL_WAIT};
 use wire::permit::{self, Ask, Caller};
-use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncAnswer, SyncRequest};
+use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncRequest};
 use wire::{carry, http};
 
 use crate::answer::crowd::Ticket;
@@ -162,7 +162,7 @@ impl Conversation {
                     let request = http::parse(&body)?;
                     // The body lies in the connection's buffer, and keeps it as long as it lives.
                     drop(body);
-                    return Ok(http::reply(&self.sync(&peer, request).await?));
+                    return Ok(http::reply(&self.sync(peer, request).await?));
                 }
                 Box::pin(self.hear_member(ask, &body, &peer)).await
             }
@@ -224,7 +224,7 @@ impl Conversation {
         let gateway = &self.gateway;
         match ask {
             Ask::CheckIn => Ok(http::reply(&sync::check_in(gateway, peer, http::parse(body)?, self.source).await?)),
-            Ask::Sync => Ok(http::reply(&self.sync(peer, http::parse(body)?).await?)),
+            Ask::Sync => Ok(http::reply(&self.sync(peer.clone(), http::parse(body)?).await?)),
             Ask::Renew => {
                 let (setting, attempt) = self.take_challenge()?;
                 let answer = async { renew::renew(gateway, peer, http::parse(body)?, setting).await };
@@ -302,23 +302,29 @@ impl Conversation {
     }
 
     /// Waits with the node. What is true when there is news decides, not what was true when it began to wait.
-    async fn sync(&self, peer: &Member, mut request: SyncRequest) -> Result<SyncAnswer, Refusal> {
+    async fn sync(&self, peer: Member, mut request: SyncRequest) -> Result<sync::Answer, Refusal> {
         // What is not needed for the answer is not kept while the node waits.
-        sync::take_report(&self.gateway, peer, request.report.take())?;
-        let checked_in = CheckIn { signers: request.signers, head: request.head, tip: request.tip.take() };
-        Box::pin(sync::check_in(&self.gateway, peer, checked_in, self.source)).await?;
+        sync::take_report(&self.gateway, &peer, request.report.take())?;
+        let shown = request.tip.take();
+        Box::pin(sync::come_in(&self.gateway, &peer, shown.as_ref(), self.source)).await?;
+        drop((peer, shown));
         let mut bell = self.gateway.shelf.listen();
         let until = tokio::time::Instant::now() + Duration::from_secs(request.wait.min(LONGEST_WAIT).0);
         loop {
             let rung = *bell.borrow_and_update();
-            let peer = self.member().await?;
-            let news = sync::news_for(&self.gateway, &peer, &request).await?;
             let over = rung.closing || tokio::time::Instant::now() >= until;
-            if over || sync::is_news(&news, &request) {
-                return Ok(news);
+            if let Some(answer) = self.news(&request, over).await? {
+                return Ok(answer);
             }
             let _ = tokio::time::timeout_at(until, bell.changed()).await;
         }
+    }
+
+    /// Nothing, if there is no news and the node goes on waiting.
+    async fn news(&self, request: &SyncRequest, over: bool) -> Result<Option<sync::Answer>, Refusal> {
+        let peer = self.member().await?;
+        let news = sync::news_for(&self.gateway, &peer, request).await?;
+        Ok((over || news.is_new).then_some(news.answer))
     }
 
     /// The caller as a member, judged by what is true now, not by what was true when it connected.

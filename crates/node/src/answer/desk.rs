@@ -125,15 +125,18 @@ impl<'a> Desk<'a> {
             if trial.has_object(&object) {
                 continue;
             }
+            if !objects.is_empty() {
+                // A change of signers may name an older head.
+                self.keep(|desk| desk.ledger.bring_back_heads(&mut trial, when.0))?;
+                trial.conclude(when.0);
+            }
             if object.kind() == Head::KIND {
                 trial.check_follows(&object, when.0).map_err(|why| refuses(why.to_string()))?;
             }
             trial.take(&object, when.0).map_err(|why| refuses(why.to_string()))?;
-            // A change of signers may name an older head.
-            self.keep(|desk| desk.ledger.bring_back_heads(&mut trial, when.0))?;
-            trial.conclude(when.0);
             objects.push(object);
         }
+        self.keep(|desk| desk.ledger.conclude_with(&mut trial, when.0, |root| Some(desk.staged.look(root)?.leaves())))?;
         for object in &objects {
             trial.check_taken(object).map_err(|why| refuses(why.to_string()))?;
         }
@@ -141,7 +144,6 @@ impl<'a> Desk<'a> {
         let published = self.check_published(&objects)?;
         self.batch.wide = true;
         self.batch.published = published.or(self.batch.published.take());
-        self.keep(|desk| desk.ledger.conclude(&mut trial, when.0))?;
         *self.state = trial;
         for object in objects {
             self.write_down(object, when)?;

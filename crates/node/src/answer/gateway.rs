@@ -12,7 +12,7 @@ use ground::{clock, random};
 use identity::bundle::{Domain, Roots};
 use identity::envelope::Envelope;
 use identity::head::{Mandate, TrustLine};
-use identity::id::{Digest, Fingerprint};
+use identity::id::Digest;
 use identity::key::{EdKey, PublicKey, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
@@ -25,6 +25,7 @@ use org::renew::{self, Issuance};
 use org::state::{MemberRecord, State};
 use tokio::sync::{RwLock, RwLockReadGuard};
 use wire::tls::{Judgment, Vouched};
+use wire::written::Written;
 
 use crate::answer::desk::{Closing, Desk};
 use crate::answer::download::Shelves;
@@ -38,6 +39,7 @@ use crate::answer::registry::Registry;
 use crate::answer::suspended::Suspended;
 use crate::answer::tally::Tally;
 use crate::answer::tips::{OwnVoice, Tips};
+use crate::answer::told::Told;
 use crate::answer::writer::{Scribe, Writer};
 use crate::store::files::Files;
 use crate::store::gateway::{GatewayFile, GatewayFolder};
@@ -155,6 +157,7 @@ impl Gateway {
         let jottings = Arc::new(Jottings::default());
         let shelf = Arc::new(Shelf::default());
         shelf.bring_up(&ledger, &ahead, None);
+        shelf.tell(Told::of(&ahead));
         let suspended = Arc::new(Suspended::open(folder.clone(), &ahead));
         let peers = Arc::new(Peers::default());
         let appearing = Appearing { folder: folder.clone(), tips: Arc::clone(&tips), current: Arc::clone(&presence) };
@@ -320,6 +323,9 @@ impl Gateway {
 
     /// A head came before its map, which other gateways have: whoever asks meanwhile waits with this one for a moment.
     pub async fn await_map(&self) -> Result<(), Refusal> {
+        if !self.halt.is_mapless() {
+            return Ok(());
+        }
         let mut bell = self.shelf.listen();
         let mapped = async { while self.halt.is_mapless() && bell.changed().await.is_ok() {} };
         if self.has_peers() {
@@ -361,6 +367,12 @@ impl Gateway {
     pub fn tip_of(&self, state: &State) -> Result<Envelope, Refusal> {
         self.check_halt()?;
         self.tips.tip(state, clock::now())
+    }
+
+    /// The same, as it stands in an answer.
+    pub fn written_tip_of(&self, state: &State) -> Result<Written, Refusal> {
+        self.check_halt()?;
+        self.tips.written(state, clock::now())
     }
 
     /// Does the newest word about this ledger say the same as what is shown?
@@ -423,9 +435,8 @@ fn effect(
         }
         appearing.bring_up(state);
         suspended.bring_up(state);
-        let trusted: Vec<Fingerprint> = judgment.load().roots.named().iter().map(|root| root.fingerprint).collect();
-        let leads = |roots: &[Fingerprint]| roots.iter().any(|root| trusted.contains(root));
-        let cut = registry.cut_unless(|key, roots| leads(roots) && passes(state, key));
+        let judgment = judgment.load();
+        let cut = registry.cut_unless(|key, roots| judgment.roots.has_any(roots) && passes(state, key));
         if cut > 0 {
             tracing::info!(connections = cut, "cut connections of machines that no longer belong");
         }

@@ -14,6 +14,7 @@ pub mod halt;
 pub mod tips;
 pub mod jottings;
 pub mod peers;
+pub mod told;
 pub mod published;
 pub mod suspended;
 pub mod desk;

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::id::Digest;
 use identity::members::change::MapChange;
 use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf, Said};
 use identity::principal::{Name, NodeName, Principal};
+use identity::text::Bytes;
 use manifest::stored::Manifest;
 use org::state::State;
 use tokio::sync::watch;
+use wire::written::Written;
 
 use crate::answer::desk::READ_AHEAD;
+use crate::answer::told::Told;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
 
@@ -21,6 +24,7 @@ use ledger::store::Ledger;
 #[derive(Debug, Default)]
 pub struct Shelf {
     now: ArcSwapOption<Published>,
+    told: ArcSwap<Told>,
     bell: watch::Sender<Rung>,
 }
 
@@ -54,6 +58,16 @@ impl Shelf {
         }
     }
 
+    /// What every node is told. Whoever holds the state that readers see has what belongs to it.
+    pub fn told(&self) -> Arc<Told> {
+        self.told.load_full()
+    }
+
+    /// Called with the state, while nobody reads it.
+    pub fn tell(&self, told: Told) {
+        self.told.store(Arc::new(told));
+    }
+
     /// Wakes everybody who waits for news.
     pub fn ring(&self) {
         self.bell.send_modify(|rung| rung.times += 1);
@@ -85,6 +99,11 @@ impl Staged {
         self.0.take_if(|(published, _)| published.root() == root).map(|(published, _)| published)
     }
 
+    /// Without taking it.
+    pub fn look(&self, root: Digest) -> Option<&Published> {
+        self.0.as_ref().map(|(published, _)| published).filter(|published| published.root() == root)
+    }
+
     pub fn forget_old(&mut self) {
         self.0.take_if(|(_, since)| since.elapsed() > Self::TIME);
     }
@@ -96,6 +115,8 @@ pub struct Published {
     nodes: BTreeMap<NodeName, NodeLeaf>,
     classes: Vec<ClassLeaf>,
     manifests: HashMap<Digest, Arc<[u8]>>,
+    /// Those of classes, which many nodes are told.
+    written: HashMap<Digest, Written>,
 }
 
 /// Why a map cannot be published.
@@ -113,6 +134,10 @@ pub enum Incomplete {
     TooLarge(Digest),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+}
+
+fn write(manifest: &[u8]) -> Written {
+    Written::of(&Bytes(manifest.to_vec()))
 }
 
 fn wanted(leaves: &[Leaf]) -> BTreeSet<Digest> {
@@ -219,7 +244,10 @@ impl Published {
                 Leaf::Class(leaf) => classes.push(leaf),
             }
         }
-        Ok(Self { map, nodes, classes, manifests })
+        let shared = classes.iter().map(|leaf: &ClassLeaf| leaf.manifest);
+        let shared = shared.filter_map(|digest| Some((digest, write(manifests.get(&digest)?))));
+        let written = shared.collect();
+        Ok(Self { map, nodes, classes, manifests, written })
     }
 
     /// Could it be read? Without reading what one signer alone may have made as large as the disk.
@@ -302,6 +330,17 @@ impl Published {
 
     pub fn manifest(&self, digest: Digest) -> Option<&Arc<[u8]>> {
         self.manifests.get(&digest)
+    }
+
+    /// The same as it stands in an answer.
+    pub fn written(&self, digest: Digest) -> Option<Written> {
+        let shared = self.written.get(&digest).cloned();
+        shared.or_else(|| self.manifest(digest).map(|bytes| write(bytes)))
+    }
+
+    /// Every leaf, as the judges want them.
+    pub fn leaves(&self) -> (BTreeMap<NodeName, NodeLeaf>, Vec<ClassLeaf>) {
+        (self.nodes.clone(), self.classes.clone())
     }
 
     /// May this node, with this key, hold an SVID for that user or service? Asked of nodes that are meant by their name.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use ground::clock;
 use identity::causes::describe;
-use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
@@ -14,6 +13,7 @@ use org::refusal::Refusal;
 use org::renew;
 use org::state::State;
 use org::suspended::{Stopped, Suspensions};
+use wire::written::Written;
 
 use crate::store::gateway::GatewayFolder;
 use crate::store::suspensions;
@@ -30,6 +30,7 @@ struct Kept {
     all: Suspensions,
     stopped: Stopped,
     mark: Option<Digest>,
+    told: Vec<Written>,
 }
 
 impl Suspended {
@@ -54,7 +55,8 @@ impl Suspended {
             tracing::error!(why = describe(&why), "since when a machine is suspended could not be written down");
         }
         let (stopped, mark) = (all.stopped(set), all.mark());
-        self.now.store(Arc::new(Kept { all, stopped, mark }));
+        let told = all.envelopes().iter().map(Written::of).collect();
+        self.now.store(Arc::new(Kept { all, stopped, mark, told }));
     }
 
     pub fn check(&self, node_key: Digest, now: Timestamp) -> Result<(), Refusal> {
@@ -71,8 +73,8 @@ impl Suspended {
     }
 
     /// All of them, for a node that has others.
-    pub fn told(&self, known: Option<Digest>) -> Option<Vec<Envelope>> {
+    pub fn told(&self, known: Option<Digest>) -> Option<Vec<Written>> {
         let kept = self.now.load();
-        (kept.mark != known).then(|| kept.all.envelopes())
+        (kept.mark != known).then(|| kept.told.clone())
     }
 }

@@ -5,20 +5,28 @@ use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::head::Head;
-use identity::text::Bytes;
 use org::admission::Leave;
 use org::entry::Action;
 use org::member::Member;
 use org::refusal::Refusal;
 use org::renew;
 use org::report::Report;
-use org::state::{HeadRecord, Standing, State};
-use org::suspended::mark;
+use org::state::{Standing, State};
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};
+use wire::written::Written;
 
 use crate::answer::enroll::check_alarm;
 use crate::answer::gateway::Gateway;
+
+/// What is told to many in the same words was written before.
+pub type Answer = SyncAnswer<Written, Written>;
+
+/// A node's news, and whether there is something in them that a node who waits would want to know.
+#[derive(Debug)]
+pub struct News {
+    pub answer: Answer,
+    pub is_new: bool,
+}
 
 /// The first check-in over mTLS makes a node a member. Every one brings what is new.
 pub async fn check_in(
@@ -27,23 +35,36 @@ pub async fn check_in(
     request: CheckIn,
     source: IpAddr,
 ) -> Result<CheckedIn, Refusal> {
+    let tip = come_in(gateway, peer, request.tip.as_ref(), source).await?;
+    let state = gateway.state().await;
+    let tip = tip.map_or_else(|| gateway.tip_of(&state), Ok)?;
+    Ok(news(&state, &request, tip))
+}
+
+/// Notes that a member is there, and makes it one if it was not. The gateway's word about its chain, if that took a commit.
+pub async fn come_in(
+    gateway: &Arc<Gateway>,
+    peer: &Member,
+    shown: Option<&Envelope>,
+    source: IpAddr,
+) -> Result<Option<Envelope>, Refusal> {
     let now = clock::now();
-    let (key, name) = (peer.node_key(), peer.node().clone());
+    let (key, name) = (peer.node_key(), peer.node());
     // What this process said itself is so: it says only what is on disk.
-    let shown = request.tip.as_ref().filter(|tip| !gateway.has_said(tip));
-    let shown = gateway.own_word(shown);
+    let shown = gateway.own_word(shown.filter(|tip| !gateway.has_said(tip)));
     gateway.check_halt()?;
     {
         let state = gateway.state().await;
-        let standing = state.standing(renew::member_behind(&state, &key, &name)?);
+        let standing = state.standing(renew::member_behind(&state, &key, name)?);
         let is_plain = standing == Standing::Member && !gateway.is_alarmed(key.digest());
         if is_plain && shown.as_ref().is_none_or(|shown| gateway.is_newest(&state, shown)) {
             // Nothing happened since: nothing to look up, and nothing to write that anybody waits for.
             gateway.note_seen(key, now);
-            return Ok(news(&state, &request, gateway.tip_of(&state)?));
+            return Ok(None);
         }
     }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+    let name = name.clone();
     let written = gateway.writer.run_for_tip(move |desk| {
         if let Some(shown) = shown
             && !desk.confirms(&shown)?
@@ -62,7 +83,7 @@ pub async fn check_in(
     let (confirmed, tip) = written.await?;
     confirmed?;
     gateway.note_seen(key, now);
-    Ok(news(&*gateway.state().await, &request, tip))
+    Ok(Some(tip))
 }
 
 /// What the node does not have yet.
@@ -95,50 +116,30 @@ pub fn take_report(gateway: &Arc<Gateway>, peer: &Member, report: Option<Envelop
 }
 
 /// What the node does not have yet, of what is so now.
-pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -> Result<SyncAnswer, Refusal> {
+pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -> Result<News, Refusal> {
     let state = gateway.state().await;
-    let tip = gateway.tip_of(&state)?;
-    let CheckedIn { signers, head, tip, recoveries } =
-        news(&state, &CheckIn { signers: request.signers, head: request.head, tip: None }, tip);
-    let (instead, rivals) = beside(&state, request);
-    let head = head.or(instead);
-    let now = state.head().map(|record| &record.head);
-    let is_new = |it: &&Head| head.is_some() || it.version > request.listed;
-    let unlisted = now.filter(is_new).and_then(|head| head.members);
+    let (told, tip) = (gateway.shelf.told(), gateway.written_tip_of(&state)?);
+    let (signers, head) = (told.steps(&state, request.signers), told.head(request));
+    let unlisted = told.unlisted(head.is_some(), request.listed);
     let published = gateway.shelf.now().filter(|published| unlisted == Some(published.root()));
-    let meant = state.is_meant(peer.node(), peer.node_key().digest());
+    let key = peer.node_key().digest();
+    let meant = state.is_meant(peer.node(), key);
     let listing = published.as_ref().and_then(|published| published.listing(peer.node(), meant));
     let wanted = published.as_ref().and_then(|published| published.wanted_by(peer.node(), meant));
     let wanted = wanted.filter(|digest| !request.have.contains(digest));
-    let manifest = wanted.and_then(|digest| Some(Bytes(published.as_ref()?.manifest(digest)?.to_vec())));
-    let consent = request.waits_for.and_then(|manifest| state.consent_to(peer.node_key().digest(), manifest));
-    let suspensions = gateway.suspended.told(request.suspended);
-    let consent = consent.cloned();
-    Ok(SyncAnswer { signers, head, rivals, listing, manifest, consent, tip, recoveries, suspensions })
-}
-
-/// The head in force, if the node follows another one at its place that gives way; and rivals, if it was told of others: also
-/// the head in force itself, if it is the one to give way.
-fn beside(state: &State, request: &SyncRequest) -> (Option<Envelope>, Option<Vec<Envelope>>) {
-    let at_its_place = |record: &&HeadRecord| record.head.place() == (request.signers, request.head);
-    let own = state.head().filter(at_its_place).zip(request.digest);
-    let instead = own.filter(|(own, theirs)| own.digest < *theirs).map(|(own, _)| own.envelope.clone());
-    let gives_way = own.filter(|(own, theirs)| own.digest > *theirs).map(|(own, _)| own);
-    let rivals: Vec<&HeadRecord> = state.ground.takers().chain(gives_way).collect();
-    let told = mark(rivals.iter().map(|rival| rival.digest)) != request.rivals;
-    (instead, told.then(|| rivals.into_iter().map(|rival| rival.envelope.clone()).collect()))
-}
-
-/// Is there something that a node who waits would want to know?
-pub fn is_news(answer: &SyncAnswer, request: &SyncRequest) -> bool {
-    let unseen = |recovery: &Envelope| !request.sighted.contains(&recovery.digest());
-    !answer.signers.is_empty()
-        || answer.head.is_some()
-        || answer.rivals.is_some()
-        || answer.listing.is_some()
-        || answer.consent.is_some()
-        || answer.recoveries.iter().any(unseen)
-        || answer.suspensions.is_some()
+    let manifest = wanted.and_then(|digest| published.as_ref()?.written(digest));
+    let consent = request.waits_for.and_then(|manifest| state.consent_to(key, manifest)).map(Written::of);
+    let (rivals, suspensions) = (told.rivals(request), gateway.suspended.told(request.suspended));
+    let is_new = !signers.is_empty()
+        || head.is_some()
+        || rivals.is_some()
+        || listing.is_some()
+        || consent.is_some()
+        || told.alarms(&request.sighted)
+        || suspensions.is_some();
+    let recoveries = told.alarming();
+    let answer = SyncAnswer { signers, head, rivals, listing, manifest, consent, tip, recoveries, suspensions };
+    Ok(News { answer, is_new })
 }
 
 pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> Result<Done, Refusal> {

@@ -13,6 +13,7 @@ use identity::time::Timestamp;
 use org::frontier::Tip;
 use org::refusal::Refusal;
 use org::state::State;
+use wire::written::Written;
 
 use crate::store::gateway::GatewayFolder;
 use crate::store::scope::ScopeError;
@@ -45,16 +46,24 @@ pub struct Tips {
 /// not be looked up on disk.
 #[derive(Debug, Default)]
 struct Said {
-    last: Option<(Recorded, Timestamp, Envelope)>,
+    last: Option<Word>,
     names: HashSet<Digest>,
     oldest_first: VecDeque<Digest>,
+}
+
+#[derive(Debug)]
+struct Word {
+    place: Recorded,
+    at: Timestamp,
+    envelope: Envelope,
+    written: Written,
 }
 
 /// One is made each second at most, or with each commit.
 const REMEMBERED: usize = 4_096;
 
 impl Said {
-    fn keep(&mut self, place: Recorded, at: Timestamp, envelope: Envelope) {
+    fn keep(&mut self, place: Recorded, at: Timestamp, envelope: Envelope) -> &Word {
         let name = envelope.digest();
         if self.names.insert(name) {
             self.oldest_first.push_back(name);
@@ -64,7 +73,8 @@ impl Said {
         {
             self.names.remove(&oldest);
         }
-        self.last = Some((place, at, envelope));
+        let written = Written::of(&envelope);
+        self.last.insert(Word { place, at, envelope, written })
     }
 }
 
@@ -124,19 +134,27 @@ impl Tips {
 
     /// Whoever calls this holds a state that is on disk.
     pub fn tip(&self, state: &State, at: Timestamp) -> Result<Envelope, Refusal> {
+        self.say(state, at, |word| word.envelope.clone())
+    }
+
+    /// The same, as it stands in an answer.
+    pub fn written(&self, state: &State, at: Timestamp) -> Result<Written, Refusal> {
+        self.say(state, at, |word| word.written.clone())
+    }
+
+    fn say<T>(&self, state: &State, at: Timestamp, told: impl FnOnce(&Word) -> T) -> Result<T, Refusal> {
         let failed = |why: String| Refusal::Failed { why };
         let voice = self.voice();
         let place = state.frontier.place_of(&voice.public());
         let place = place.ok_or_else(|| failed("the gateway has no chain yet".to_owned()))?;
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, _, envelope)) = said.last.as_ref().filter(|(of, when, _)| (*of, *when) == (place, at)) {
-            return Ok(envelope.clone());
+        if let Some(word) = said.last.as_ref().filter(|last| (last.place, last.at) == (place, at)) {
+            return Ok(told(word));
         }
         let body = Tip { voice: voice.public(), place, at };
         let envelope = Envelope::seal(Some(state.org), &body).map_err(|why| failed(why.to_string()))?;
         let envelope = envelope.signed(&voice.key).map_err(|why| failed(why.to_string()))?;
-        said.keep(place, at, envelope.clone());
-        Ok(envelope)
+        Ok(told(said.keep(place, at, envelope)))
     }
 }
 
@@ -156,7 +174,7 @@ mod tests {
     fn what_was_said_here_is_known_word_by_word_and_not_for_ever() {
         let folder = GatewayFolder { folder: std::path::PathBuf::new() };
         let tips = Tips::new(folder, OwnVoice { gateway: "gw-1".parse().unwrap(), key: EdKey::from_seed(&[1; 32]) });
-        let say = |(place, at, envelope)| tips.said.lock().unwrap().keep(place, at, envelope);
+        let say = |(place, at, envelope)| _ = tips.said.lock().unwrap().keep(place, at, envelope);
         assert!(!tips.has_said(&tip(1, 10).2));
         say(tip(1, 10));
         say(tip(1, 10));

@@ -25,6 +25,7 @@ use crate::answer::peers::Peers;
 use crate::answer::published::{Shelf, Staged};
 use crate::answer::tally::Tally;
 use crate::answer::tips::Tips;
+use crate::answer::told::Told;
 
 /// Jobs that may wait, and jobs that share one commit.
 const QUEUE: usize = 8_192;
@@ -162,25 +163,19 @@ impl Scribe {
                 if done.wide {
                     self.shelf.bring_up(&self.ledger, &self.ahead, done.published.take());
                 }
-                let mut state = self.state.blocking_write();
+                let before = self.bring_forward(&done);
                 if done.wide {
-                    state.clone_from(&self.ahead);
-                } else if !done.taken.iter().all(|taken| taken.apply(&mut state)) {
-                    // Both copies began alike and took the same, so this cannot be; the one that is on disk is right.
-                    tracing::error!("the state that others read had gone astray");
-                    state.clone_from(&self.ahead);
-                }
-                if done.wide {
-                    (self.take_effect)(&state);
                     self.shelf.ring();
                 }
                 if !done.taken.is_empty() || done.observed {
                     self.peers.ring();
                 }
+                // Freed while those who were woken are answered already.
+                drop(before);
                 // A gateway that is behind vouches for nothing, and an error of the key is nobody's loss: who waits
                 // for the tip is told that there is none.
                 let vouches = done.wants_tip && self.halt.check().is_ok();
-                Ok(vouches.then(|| self.tips.tip(&state, clock::now()).ok()).flatten())
+                Ok(vouches.then(|| self.tips.tip(&self.ahead, clock::now()).ok()).flatten())
             }
             Err(why) => {
                 tracing::error!(%why, "the ledger could not be written; nothing of it was acknowledged");
@@ -190,8 +185,8 @@ impl Scribe {
                 // What memory ran ahead of the disk is forgotten. If that cannot be, nothing more may be said.
                 match self.ledger.state(&self.founding, clock::now()) {
                     Ok(fresh) => {
-                        self.state.blocking_write().clone_from(&fresh);
                         self.ahead = fresh;
+                        self.show(|_| {});
                     }
                     Err(why) => {
                         tracing::error!(%why, "the ledger cannot be read either: stopping");
@@ -201,6 +196,31 @@ impl Scribe {
                 Err(why)
             }
         }
+    }
+
+    /// Gives readers what was committed. What they saw before, if it was replaced as a whole.
+    fn bring_forward(&self, done: &Batch) -> Option<State> {
+        if done.wide {
+            return Some(self.show(&self.take_effect));
+        }
+        let mut state = self.state.blocking_write();
+        if done.taken.iter().all(|taken| taken.apply(&mut state)) {
+            return None;
+        }
+        drop(state);
+        // Both copies began alike and took the same, so this cannot be; the one that is on disk is right.
+        tracing::error!("the state that others read had gone astray");
+        Some(self.show(|_| {}))
+    }
+
+    /// Readers wait only while one state takes the place of the other, and the gateway judges by it.
+    fn show(&self, take_effect: impl FnOnce(&State)) -> State {
+        let (fresh, told) = (self.ahead.clone(), Told::of(&self.ahead));
+        let mut state = self.state.blocking_write();
+        let before = std::mem::replace(&mut *state, fresh);
+        self.shelf.tell(told);
+        take_effect(&state);
+        before
     }
 
     fn run_and_commit(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Batch, String> {
