@@ -191,7 +191,9 @@ impl Ledger {
         let root = state.root_at(now).filter(|root| !state.replica.maps.contains_key(root));
         if let Some(root) = root {
             let leaves = at_hand(root).map_or_else(|| self.leaves(root), |leaves| Ok(Some(leaves)))?;
-            leaves.into_iter().for_each(|leaves| state.take_map(root, leaves));
+            if let Some(leaves) = leaves {
+                state.take_map(root, leaves);
+            }
         }
         state.conclude(now);
         state.replica.shorten(&state.ground);

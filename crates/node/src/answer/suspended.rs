@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use ground::clock;
 use identity::causes::describe;
+use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::signers::SignerSet;
 use identity::time::Timestamp;

@@ -378,7 +378,7 @@ fn what_was_revoked_stays_revoked_though_the_next_head_knows_of_it_and_leaves_it
     let known = known.advance(&[], Some(&revokes), NOW).unwrap();
     let forgets = |version: u64, previous: Digest| {
         let head = Head { version, previous: vec![previous], ..known.head.head.clone() };
-        sealed(Some(known.org()), &Head { revocations: Default::default(), ..head }, "ann")
+        sealed(Some(known.org()), &Head { revocations: identity::head::Revocations::default(), ..head }, "ann")
     };
     let third = forgets(3, digest);
     let next = known.advance(&[], Some(&third), NOW).unwrap();
