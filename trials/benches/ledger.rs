@@ -116,7 +116,8 @@ fn ten_years(thief: &Thief, nodes: usize, life: Seconds) -> (Head, Envelope) {
     let mut envelope = place_head(thief, &mut replica, &mut head, &leaves);
     for month in 1..=120 {
         let now = known.head.head.issued_at + Seconds::DAY.times(month * 365 / 12);
-        let invite = invite(month, known.signers.version, (now, now + life), known.head.head.mandates[0].voice);
+        let invite =
+            invite(month, known.signers.version, (now, now + life), known.head.head.mandates.first().unwrap().voice);
         replica.take(&thief.seal(&invite, &signer), now).unwrap();
         let going = nodes / 5 / 12;
         // Whoever came first goes first; names are numbered.
