@@ -14,6 +14,8 @@ use crate::id::{Digest, OrgId, sha256};
 use crate::key::{BadKey, BadSignature, PublicKey, Sign};
 use crate::text::Bytes;
 
+type Verify = fn(&PublicKey, &[u8], &[u8]) -> Result<(), BadSignature>;
+
 /// No object of ours comes near this; what does is not ours.
 pub const MAX_PAYLOAD: usize = 4 << 20;
 const MAX_SIGNATURES: usize = 64;
@@ -157,11 +159,7 @@ impl Envelope {
         self.kept_if(keys, PublicKey::verify)
     }
 
-    fn kept_if(
-        &self,
-        keys: &BTreeSet<PublicKey>,
-        verify: impl Fn(&PublicKey, &[u8], &[u8]) -> Result<(), BadSignature>,
-    ) -> Self {
+    fn kept_if(&self, keys: &BTreeSet<PublicKey>, verify: Verify) -> Self {
         let message = self.preauth();
         let holds = |signature: &&Signature| {
             keys.contains(&signature.keyid) && verify(&signature.keyid, &message, &signature.sig.0).is_ok()

@@ -291,8 +291,9 @@ impl Known {
                 let next = Self::by(self.founding.clone(), replica, top.digest)?;
                 // Whoever followed one that leads to no root any more would hear of no other. It may go round the one here.
                 let (version, lines) = (next.head.head.version, &next.head.head.trust);
-                let leads_on = identity::trust::leads_on(&self.head.head.trust, lines);
-                leads_on.map_err(|why| BadHead::ForgetsTrust { version, why })?;
+                let knows = next.head.head.previous.contains(&self.head.digest);
+                let may = if knows { identity::trust::follows } else { identity::trust::leads_on };
+                may(&self.head.head.trust, lines).map_err(|why| BadHead::ForgetsTrust { version, why })?;
                 Ok(next)
             }
             None => Err(self.why_not(head, (&in_force, &replica), steps)),

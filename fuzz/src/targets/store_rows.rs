@@ -2,6 +2,7 @@
 //!
 //! The last part of a text are the rows, one per line: table, then columns, between tabs. Parts before it may stand in them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
@@ -158,12 +159,10 @@ fn ask(ledger: &Ledger, state: &State) {
     let _ = (ledger.beyond(state, &Frontier::default()), ledger.beyond(state, &state.frontier), ledger.forks(state));
     let _ = (state.head(), state.signer_set(), state.is_frozen(), state.signer_chain(0), state.open_recoveries());
     let _ = state.trusted_bundles(Domain::Identity).chain(state.trusted_bundles(Domain::Endpoint)).count();
-    for (key, member) in &state.members {
-        let _ = (state.holder(&member.claim().name), views::node(state, *key, member));
+    for member in state.members.values() {
+        let _ = state.holder(&member.claim().name);
     }
-    for record in state.invites.values() {
-        let _ = views::invite(state, record);
-    }
+    let _ = (views::nodes(state, BTreeMap::new()), views::invites(state, &BTreeMap::new()));
     for gateway in GATEWAYS {
         let gateway: NodeName = gateway.parse().expect("a name");
         let (claim, claimed, source) = (claim(1, "web-1"), Digest([0; 32]), IpAddr::from([10, 0, 0, 1]));

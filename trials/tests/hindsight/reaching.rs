@@ -207,7 +207,7 @@ fn a_gateway_that_withholds_a_map_or_an_entry_is_told_which_and_nothing_is_guess
         }
         other => other,
     });
-    refused(&ask(&lie.address), "older than what was seen before");
+    refused(&ask(&lie.address), "does not bring them");
     drop(lie);
     succeeded(&ask(&scene.place.address()));
 }

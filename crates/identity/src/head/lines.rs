@@ -132,7 +132,8 @@ fn leads(old: &[TrustLine], new: &[TrustLine]) -> Result<(), BadLines> {
     }
     // What nobody had, nobody loses.
     for domain in DOMAINS.into_iter().filter(|domain| is_sound(&of(old, *domain)) && !of(old, *domain).is_empty()) {
-        if !is_sound(&of(new, domain)) {
+        let now = of(new, domain);
+        if now.is_empty() || !is_sound(&now) {
             return Err(BadLines::Unsound { domain });
         }
     }

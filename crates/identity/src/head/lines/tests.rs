@@ -63,6 +63,7 @@ fn whoever_goes_round_a_head_undoes_what_it_brought_and_nothing_that_it_took_awa
         assert!(follows(&bad, &lines(good)).is_err());
         assert_eq!(leads_on(&bad, &lines(good)), Ok(()));
     }
+    assert_eq!(leads_on(&bad, &[]), Err(BadLines::Unsound { domain: D }), "nothing would be trusted any more");
     let dropped = BadLines::Dropped { domain: D, version: 1 };
     let backward = BadLines::Backward { domain: D, version: 1, was: Retired, is: Active };
     let bad = stolen(&[(1, 1, Retired), (2, 2, Active)], &[1]);
@@ -74,6 +75,7 @@ fn whoever_goes_round_a_head_undoes_what_it_brought_and_nothing_that_it_took_awa
         // It would lead to no root.
         (&[(1, 1, Retired), (2, 2, Retired)], &[1], Err(BadLines::Unsound { domain: D })),
         (&[(1, 1, Retired)], &[1], Err(BadLines::Unsound { domain: D })),
+        (&[], &[], Err(BadLines::Dropped { domain: D, version: 1 })),
         (&[(1, 1, Retired), (3, 2, Active)], &[1], Err(BadLines::Renumbered { domain: D, version: 3 })),
     ];
     for (next, thefts, wanted) in cases {
