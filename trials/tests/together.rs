@@ -163,9 +163,9 @@ fn one_signer_suspends_alone_for_a_while_and_only_once() {
     let shown = place.freehold(&["node", "show", "web-1"]);
     assert!(stdout(&shown).contains("by ann-3"), "{}", stdout(&shown));
     let again = place.operator("cat", &["suspend", "web-1", "--yes"]);
-    ended(&again, 1, "it cannot be repeated");
+    refused(&again, "it cannot be repeated");
     until("it ends by itself", || place.status("web-1")["problem"].is_null());
-    ended(&place.operator("cat", &["suspend", "web-1", "--yes"]), 1, "it cannot be repeated");
+    refused(&place.operator("cat", &["suspend", "web-1", "--yes"]), "it cannot be repeated");
     ended(&place.operator("ben", &["suspend", "quay", "--yes"]), 1, "is a gateway with a mandate");
 }
 
