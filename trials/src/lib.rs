@@ -2,6 +2,7 @@
 //! it, measure it, or put load on it.
 
 pub mod dice;
+pub mod scene;
 pub mod place;
 pub mod versions;
 pub mod lan;

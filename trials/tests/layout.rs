@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Lowest first. A crate may use only what stands before it. Rooms that are not built yet keep their place.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("identity", &[]),
     ("org", &["identity"]),
     ("manifest", &["identity"]),
@@ -13,10 +13,19 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("wire", &["identity", "org", "manifest", "ground"]),
     ("ledger", &["identity", "org", "ground", "wire"]),
     ("tunnel", &["identity", "org", "manifest", "ground", "wire"]),
-    ("node", &["identity", "org", "manifest", "ground", "wire", "ledger", "tunnel"]),
+    ("member", &["identity", "org", "manifest", "ground", "wire", "tunnel"]),
+    ("terminal", &["identity", "org", "ground", "wire", "member"]),
+    ("gateway", &["identity", "org", "manifest", "ground", "wire", "ledger", "member"]),
+    ("node", &["identity", "org", "manifest", "ground", "wire", "ledger", "tunnel", "member", "terminal", "gateway"]),
     ("operate", &["identity", "org", "manifest", "ground", "wire", "ledger"]),
     ("console", &["identity", "org", "manifest", "ground", "wire", "ledger", "operate"]),
-    ("admin", &["identity", "org", "manifest", "ground", "wire", "ledger", "node", "operate", "console"]),
+    (
+        "admin",
+        &[
+            "identity", "org", "manifest", "ground", "wire", "ledger", "member", "terminal", "gateway", "node",
+            "operate", "console",
+        ],
+    ),
     ("trials", &["identity", "org", "manifest", "ground", "wire", "ledger"]),
 ];
 
@@ -151,7 +160,7 @@ fn files_that_the_map_names_are_there() {
     }
 }
 
-fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
+pub fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
     below(folder, "rs")
 }
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
+use gateway::limit::limits::Bounds;
+use gateway::port::door::Proxies;
+use gateway::port::serve::Options;
+use gateway::store::folder::{GatewayFile, GatewayFolder};
 use ground::file::{self, FileError};
 use ipnet::IpNet;
-use node::answer::door::Proxies;
-use node::answer::limits::Bounds;
-use node::answer::serve::Options;
-use node::metrics::port::{NoPort, Shown};
-use node::store::gateway::{GatewayFile, GatewayFolder};
+use member::metrics::port::{NoPort, Shown};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};

@@ -1,8 +1,8 @@
 //! The gateway's folder, opened here: the same functions that answer over the network, without the network.
 
+use gateway::answer::operator::control;
+use gateway::gateway::Gateway;
 use ground::clock;
-use node::answer::control;
-use node::answer::gateway::Gateway;
 use operate::alone::HomeDesk;
 use operate::desk::{Desk, DeskError};
 use operate::remote::RemoteDesk;

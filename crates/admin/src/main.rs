@@ -9,7 +9,6 @@ mod found;
 mod backup;
 mod reminder;
 mod commands;
-mod words;
 mod moment;
 mod handing;
 mod rooting;
@@ -20,9 +19,9 @@ mod watching;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use node::commands::pages::{Completions, Man};
 use node::commands::tunnel::TunnelCommand;
-use node::report::Failure;
+use terminal::failure::Failure;
+use terminal::pages::{Completions, Man};
 use tokio::runtime::Builder;
 
 use crate::commands::access::Access;
@@ -182,7 +181,7 @@ fn main() -> ExitCode {
     if let Command::Tunnel(tunnel) = &cli.command {
         return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }
-    node::report::log_to_stderr();
+    terminal::log::log_to_stderr();
     let done = match Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(Box::pin(run(cli.command, &cli.common))),
         Err(why) => Err(Failure::new("could not start", &why)),

@@ -3,13 +3,13 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
-use node::report::{Exit, Failure};
 use operate::desk::Desk as _;
 use operate::publish::git::{self, GitState};
 use operate::publish::plan::{PlanError, Prepared};
 use operate::publish::watch::listed;
 use operate::session::Session;
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
 
 use crate::home::failure;
 use crate::local::AnyDesk;

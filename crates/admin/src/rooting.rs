@@ -11,13 +11,13 @@ use identity::head::TrustState;
 use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::trust;
-use node::report::Failure;
 use operate::desk::Desk;
 use operate::gateway::{DomainRoots, OpenRoots};
 use operate::papers::Papers;
 use operate::roots::{self, RootError, Sealing};
 use operate::session::Session;
 use pki_types::CertificateDer;
+use terminal::failure::Failure;
 
 use crate::home::{Common, failure};
 use crate::secrets::without_passphrase;

@@ -3,9 +3,9 @@
 use ground::file::FileError;
 use ground::passphrase::NoPassphrase;
 use ground::sealed::SealError;
-use node::report::Failure;
 use operate::folder::OperatorFolder;
 use operate::keys::KeyError;
+use terminal::failure::Failure;
 
 pub fn key_failure(folder: &OperatorFolder, doing: &str, why: &KeyError) -> Failure {
     let failure = Failure::new(doing, why);

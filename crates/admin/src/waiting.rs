@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use identity::head::{Cause, Head};
 use identity::time::Timestamp;
-use node::report::Failure;
 use operate::pending::{Need, Pending};
 use operate::roll::Roll;
 use operate::session::{Made, OperateError, Session};
 use serde::Serialize;
+use terminal::failure::Failure;
 use wire::known::Known;
 
 use crate::home::{Common, failure};

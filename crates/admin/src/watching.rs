@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use clap::Args;
 use ground::clock;
+use ground::plain::plain;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use node::report::{Exit, Failure, plain};
 use operate::publish::reports::Reports;
 use operate::publish::watch::{Fate, Receipts, Watch, listed};
 use operate::session::{OperateError, Session};
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
+use terminal::table::table;
 
 use crate::local::AnyDesk;
-use crate::words::table;
 
 /// So many nodes stand in the table; those that are well leave it first.
 const ROWS: usize = 20;

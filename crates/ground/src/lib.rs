@@ -1,5 +1,6 @@
 //! What the pure crates may not touch: clock, randomness, files, passphrases. Each in one place.
 
+pub mod plain;
 pub mod clock;
 pub mod random;
 pub mod secret;

@@ -1,13 +1,15 @@
 //! The head: the one signed object that says what is true now, and the only thing that a node ratchets.
 
 pub mod cause;
+pub mod trust_lines;
 pub mod lines;
 pub mod marks;
 pub mod revoked;
 
 pub use cause::{Cause, Turn};
+pub use lines::Lines;
 pub use marks::{KeyLines, KeyMark};
-pub use revoked::{Lines, Revocations};
+pub use revoked::Revocations;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -217,7 +219,7 @@ pub enum BadHead {
     #[error("head {version} forgets revocations that an earlier head made")]
     ForgetsRevocations { version: u64 },
     #[error("head {version} undoes what an earlier head said of the trusted roots: {why}")]
-    ForgetsTrust { version: u64, why: lines::BadLines },
+    ForgetsTrust { version: u64, why: trust_lines::BadLines },
     #[error("the head is no longer fresh: it was good until {until}, and here it is {now}")]
     Stale { until: Timestamp, now: Timestamp },
     #[error("head {version} was drafted at {issued_at}, before the one that is in force: make it anew")]
@@ -280,7 +282,7 @@ impl SignedHead {
             return Ok(());
         }
         // Operators can go round a bad head, and round the roots that it brought.
-        let may = if new.previous.contains(&known.digest) { lines::follows } else { lines::leads_on };
+        let may = if new.previous.contains(&known.digest) { trust_lines::follows } else { trust_lines::leads_on };
         may(&old.trust, &new.trust).map_err(|why| BadHead::ForgetsTrust { version: new.version, why })
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::bundle::Domain;
-pub use crate::head::lines::{BadLines, follows, heed, is_sound, leads_on, merge, of};
+pub use crate::head::trust_lines::{BadLines, follows, heed, is_sound, leads_on, merge, of};
 use crate::head::{Grace, TrustLine, TrustState};
 use crate::id::Digest;
 use crate::time::{Seconds, Timestamp};

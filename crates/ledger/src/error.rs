@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::migrate;
+/// The version of the tables that this program writes.
+pub const CURRENT: u32 = 7;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -12,7 +13,7 @@ pub enum LedgerError {
         "`{}` was written by a newer freehold: its tables are of version {found}, and this one knows up to {}. Nothing \
          was changed; upgrade freehold on this machine",
         path.display(),
-        migrate::CURRENT
+        CURRENT
     )]
     Newer { path: PathBuf, found: u32 },
     #[error(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ground::file;
 use rusqlite::Connection;
 
-use crate::error::LedgerError;
+use crate::error::{CURRENT, LedgerError};
 
 /// What the first version that was released has. Never edited: a new file is made by these tables and every step after
 /// them, so that new files and old ones end up the same.
@@ -70,8 +70,6 @@ const STEPS: [Step; 0] = [];
 
 /// The first version that was released. Older ones had another kind of entry.
 const OLDEST: u32 = 7;
-/// The version that this program reads and writes.
-pub const CURRENT: u32 = 7;
 const _: () = assert!(CURRENT as usize == OLDEST as usize + STEPS.len(), "one step for each version after the first");
 
 /// Says what kind of file it is to whoever finds it: `Fhld`.

@@ -3,23 +3,23 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use node::commands::caller::Caller;
 use node::commands::csr::Csr;
 use node::commands::doctor::Doctor;
 use node::commands::gateway::GatewayCommand;
 use node::commands::join::Join;
 use node::commands::leave::Leave;
-use node::commands::pages::{Completions, Man};
-use node::commands::port::Port;
 use node::commands::roots::Common;
 use node::commands::run::Run;
 use node::commands::service::Service;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
-use node::commands::top::Top;
 use node::commands::trust::Trust;
 use node::commands::tunnel::TunnelCommand;
-use node::report::Failure;
+use node::commands::tunnel::caller::Caller;
+use node::commands::tunnel::port::Port;
+use node::commands::tunnel::top::Top;
+use terminal::failure::Failure;
+use terminal::pages::{Completions, Man};
 use tokio::runtime::Builder;
 
 /// Joins this machine to an org and keeps it there.
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     if let Command::Tunnel(tunnel) = &cli.command {
         return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }
-    node::report::log_to_stderr();
+    terminal::log::log_to_stderr();
     // A gateway answers many at once; everything else is content with one thread.
     let mut threads = match cli.command {
         Command::Gateway(GatewayCommand::Serve(_)) => Builder::new_multi_thread(),

@@ -6,7 +6,7 @@ use identity::id::Digest;
 use identity::key::P256Key;
 use identity::signers::Recovery;
 use identity::time::Seconds;
-use node::store::scope::Scope;
+use member::store::scope::Scope;
 use org::entry::Entry;
 use org::frontier::Tip;
 use org::state::State;

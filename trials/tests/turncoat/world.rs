@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Output, Stdio};
 
+use gateway::store::folder::GatewayFolder;
 use identity::head::Revocations;
 use identity::id::{Digest, InviteId};
 use identity::key::Sign as _;
 use identity::principal::NodeName;
-use node::store::gateway::GatewayFolder;
-use node::store::scope::Scope;
+use member::store::scope::Scope;
 use serde_json::Value;
 use trials::dice::Dice;
 use trials::place::{Place, Running, stderr, succeeded, text, until};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gateway::store::folder::GatewayFile;
 use ground::archive::ArchiveError;
 use ground::file::FileError;
 use ground::passphrase::Passphrase;
@@ -15,7 +16,6 @@ use identity::principal::OrgName;
 use identity::time::Timestamp;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
-use node::store::gateway::GatewayFile;
 use operate::audit::check_alone;
 use operate::backup::{Backup, BackupError, Contents, Kept, LEDGER, Sink};
 use operate::folder::Memory;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gateway::store::folder::GatewayFolder;
 use ground::clock;
 use ground::file::{FileError, Lock};
 use ground::passphrase::Passphrase;
@@ -10,8 +11,7 @@ use identity::key::Sign as _;
 use identity::principal::OrgName;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
-use node::store::gateway::GatewayFolder;
-use node::store::scope::ScopeError;
+use member::store::scope::ScopeError;
 use operate::backup::{BackupError, Contents, Gathered, gather};
 use operate::folder::{FolderError, LastBackup, OperatorFolder};
 

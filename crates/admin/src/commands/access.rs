@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use identity::principal::Name;
 use manifest::access::{Answer, BadQuestion, Who, matrix, may};
-use node::report::{Exit, Failure, show};
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
 
 use crate::commands::check::read_fleet;
 use crate::home::Common;

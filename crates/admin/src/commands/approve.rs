@@ -4,19 +4,22 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 use ground::clock;
+use ground::plain::plain;
 use identity::id::Digest;
 use identity::principal::{NodeName, SignerName};
-use node::report::{Exit, Failure, plain, show};
 use operate::approve::{CutOff, Unclear, Waiting, begins, choose, pick};
 use operate::desk::Desk;
 use operate::session::Session;
 use org::approve::Verdict;
 use org::words::Words;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
+use terminal::table::table;
 
 use crate::home::{Common, failure};
 use crate::waiting;
-use crate::words::{confirm, table};
 
 #[derive(Debug, Args)]
 pub struct List {}

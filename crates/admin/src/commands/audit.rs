@@ -5,17 +5,18 @@ use ground::clock;
 use identity::principal::Name;
 use manifest::access::{Who, may};
 use manifest::source;
-use node::report::{Exit, Failure, show};
 use operate::audit::Verdict;
 use operate::fleet::FleetFolder;
 use operate::hindsight::question::BadQuestion;
 use operate::hindsight::{CannotSay, Edge, HeadTold, Hindsight, SignerTold};
 use operate::publish::git;
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
+use terminal::table::{or_dash, table};
 
 use crate::home::{Common, failure};
 use crate::moment::Moment;
-use crate::words::{or_dash, table};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -3,21 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gateway::store::folder::GatewayFolder;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use node::report::{Exit, Failure, show};
-use node::store::gateway::GatewayFolder;
 use operate::backup::{BackupError, Contents};
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
+use terminal::table::{or_dash, table};
 
 use crate::backup::check::{self, CheckError, OpenInvite, Report};
 use crate::backup::make::{self, MakeError};
 use crate::backup::restore::{self, Half, RestoreError};
 use crate::home::Common;
 use crate::secrets::without_passphrase;
-use crate::words::{or_dash, table};
 
 #[derive(Debug, Subcommand)]
 pub enum BackupCommand {

@@ -11,18 +11,19 @@ use identity::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
-use node::report::{Failure, show};
 use operate::invite::InviteWish;
 use operate::invite::kinds::{Kind, Terms};
 use org::carried::{BUNDLE, JoinBundle, JoinRequest};
 use org::invite::{Approval, InviteKind, Uses};
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 use zeroize::Zeroizing;
 
 use crate::commands::terms::{check_free, write_new};
 use crate::home::{Common, failure};
 use crate::waiting::{Left, Waiting, leave};
-use crate::words::confirm;
 
 #[derive(Debug, Subcommand)]
 pub enum BundleCommand {
@@ -224,7 +225,7 @@ impl Sign {
         let request = JoinRequest::open(&envelope).map_err(|why| bad(why.to_string()))?;
         let name = self.name.unwrap_or_else(|| request.name.clone());
         if !common.json {
-            eprintln!("{}", node::report::plain(&in_words(&request, &name)));
+            eprintln!("{}", ground::plain::plain(&in_words(&request, &name)));
         }
         confirm(self.yes, &doing, "Let this machine in?")?;
         let wish = self.bounds.wish(&name, Kind::Machine(request.node_key), &doing)?;

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gateway::store::folder::GatewayFolder;
+use ground::plain::plain;
 use identity::principal::OrgName;
 use manifest::fleet::Fleet;
 use manifest::source::{Complaint, KnownOrg};
-use node::report::{Failure, plain, show};
-use node::store::gateway::GatewayFolder;
 use operate::fleet::{FleetError, FleetFolder};
 use operate::folder::OperatorFolder;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::Common;
 

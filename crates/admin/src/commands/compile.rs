@@ -9,8 +9,9 @@ use identity::members::Leaf;
 use manifest::compile::{HeldBack, MemberKnown, compile};
 use manifest::emit::{INDEX, Index, emit};
 use manifest::stored::SCHEMA;
-use node::report::{Exit, Failure, show};
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
 
 use crate::commands::check::read_fleet;
 use crate::home::Common;

@@ -3,11 +3,12 @@
 use clap::Args;
 use ground::clock;
 use identity::principal::NodeName;
-use node::report::{Failure, show};
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::{Common, failure};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -38,7 +39,7 @@ impl Confirm {
         if !common.json {
             eprintln!("`{}` has manifest {} on trial until {}", self.name, waits.manifest, waits.deadline);
             for wait in &waits.waits {
-                eprintln!("  it waits for: {}", node::report::plain(wait));
+                eprintln!("  it waits for: {}", ground::plain::plain(wait));
             }
             if clock::now() >= waits.deadline {
                 eprintln!("  its deadline is over: it may have gone back already");

@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
+use gateway::store::folder::{GatewayFile, GatewayFolder, ServingFile, loopback};
+use gateway::write::presence::Presence;
 use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain as _, Roots};
 use identity::causes::describe;
@@ -11,19 +13,17 @@ use identity::head::Head;
 use identity::key::Sign as _;
 use identity::principal::{Address, OrgName};
 use identity::time::Timestamp;
-use ledger::error::LedgerError;
+use ledger::error::{CURRENT, LedgerError};
 use ledger::look::Counts;
-use ledger::migrate;
 use ledger::store::Ledger;
-use node::answer::presence::Presence;
+use member::store::scope::ScopeError;
 use node::doctor::standing::{self, Who};
-use node::doctor::{Finding, Patient, files, reach, tell};
-use node::report::Failure;
-use node::store::gateway::{GatewayFile, GatewayFolder, ServingFile, loopback};
-use node::store::scope::ScopeError;
+use node::doctor::{files, reach};
 use operate::folder::OperatorFolder;
 use org::state::State;
 use rustix::process::Pid;
+use terminal::failure::Failure;
+use terminal::finding::{Finding, Patient, tell};
 use wire::connect::Gateway;
 use wire::known::Known;
 use wire::trust;
@@ -89,7 +89,7 @@ impl Examination {
         let folder = self.operator.folder.parent().unwrap_or(&self.operator.folder).to_owned();
         self.findings.push(Finding::ok(
             "version",
-            format!("freehold {}, ledgers of version {}", env!("CARGO_PKG_VERSION"), migrate::CURRENT),
+            format!("freehold {}, ledgers of version {}", env!("CARGO_PKG_VERSION"), CURRENT),
         ));
         self.findings.push(files::look(&folder));
         self.findings.push(files::room(&folder));
@@ -333,7 +333,7 @@ fn ledger(counts: &Counts) -> Finding {
         return Finding::wrong("ledger", found, format!("{NEWEST}; if there is none: freehold gateway reopen NAME"));
     }
     match counts.alarms {
-        0 if counts.version < migrate::CURRENT => {
+        0 if counts.version < CURRENT => {
             let found = format!("sound, {entries} entries, of version {}", counts.version);
             Finding::ok("ledger", format!("{found}: brought up to date when the gateway starts"))
         }

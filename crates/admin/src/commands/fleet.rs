@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use gateway::store::folder::GatewayFolder;
 use manifest::example::Setting;
 use manifest::source::schema;
-use node::report::{Failure, show};
-use node::store::gateway::GatewayFolder;
 use operate::folder::OperatorFolder;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use super::check::fleet_failure;
 use crate::home::Common;

@@ -5,14 +5,14 @@ use std::io::Write as _;
 use clap::Args;
 use identity::principal::{Address, Host, Name, NodeName, OrgName, SignerName};
 use identity::time::Seconds;
-use node::report::Failure;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
 use wire::known::Known;
 
 use crate::found::{self, FoundError, Phrase, Plan};
 use crate::home::Common;
 use crate::reminder;
-use crate::words::confirm;
 
 const DEFAULT_PORT: u16 = 7443;
 
@@ -142,7 +142,7 @@ impl Found {
     fn plan(&self, common: &Common, doing: &str) -> Result<Plan, Failure> {
         let uname = rustix::system::uname();
         let host = uname.nodename().to_string_lossy().to_ascii_lowercase();
-        let label = node::ask::enroll::own_name(&host);
+        let label = member::ask::enroll::own_name(&host);
         if self.svid_ttl < Seconds(10) || self.svid_ttl > Seconds::DAY.times(90) {
             return Err(Failure::usage(doing, "an SVID lives between 10s and 90d"));
         }

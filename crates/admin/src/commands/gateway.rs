@@ -16,21 +16,22 @@ use identity::head::{Mandate, TrustLine, TrustState};
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use ledger::views::NodeView;
-use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::gateway::GatewayWish;
 use operate::session::Session;
 use org::gateway::CheckedRequest;
-use serde::Serialize;
-use wire::control::PeerView;
-
 use renew::Renew;
 use reopen::{ForkTold, Reopen};
+use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::{or_dash, table};
+use wire::control::PeerView;
 
 use crate::home::{Common, failure};
 use crate::rooting::open_roots;
 use crate::waiting::{Left, foretell, foretell_of, leave, told};
-use crate::words::{confirm, or_dash, table};
 
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {

@@ -1,16 +1,16 @@
 //! `freehold here`: the gateway's machine is a node as any other, and tells the same as `freehold-node` does elsewhere.
 
 use clap::Subcommand;
-use node::commands::caller::Caller;
+use gateway::store::folder::GatewayFolder;
 use node::commands::doctor::Doctor;
-use node::commands::port::Port;
 use node::commands::roots::Common as Node;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
-use node::commands::top::Top;
 use node::commands::trust::Trust;
-use node::report::Failure;
-use node::store::gateway::GatewayFolder;
+use node::commands::tunnel::caller::Caller;
+use node::commands::tunnel::port::Port;
+use node::commands::tunnel::top::Top;
+use terminal::failure::Failure;
 
 use crate::home::Common;
 

@@ -9,7 +9,6 @@ use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use ledger::views::InviteView;
-use node::report::{Failure, show};
 use operate::desk::Desk;
 use operate::invite::InviteWish;
 use operate::invite::stranded::Stranded;
@@ -17,6 +16,10 @@ use operate::line::{Kit, Line};
 use operate::session::{OperateError, Session};
 use org::invite::{InviteKind, Uses};
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::table;
 use wire::control::Reuse;
 
 use crate::commands::terms::{TermsArgs, warn_of_low};
@@ -24,7 +27,6 @@ use crate::commands::waive::{Approve, Waivers};
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
 use crate::waiting::{self, Left, Waiting, foretell_of, leave};
-use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
 pub enum InviteCommand {

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use ground::clock;
 use ground::file::{self, Access};
-use node::report::{Failure, show};
 use operate::landing::Landing as Page;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::Common;
 

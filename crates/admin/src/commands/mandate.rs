@@ -6,13 +6,15 @@ use identity::glob::NameGlob;
 use identity::head::Mandate;
 use identity::principal::NodeName;
 use identity::time::Seconds;
-use node::report::{Failure, show};
 use operate::mandate::MandateWish;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::table;
 
 use crate::home::{Common, failure};
 use crate::waiting::{Left, foretell, leave, told};
-use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
 pub enum MandateCommand {

@@ -4,12 +4,15 @@ use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
 use ledger::views::NodeView;
-use node::report::{Failure, show};
 use operate::publish::reports::Heard;
 use operate::publish::watch::Receipts;
 use org::report::{Applied, Report};
 use org::state::Standing;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::{or_dash, table};
 
 use crate::commands::approve;
 use crate::commands::invite::reused;
@@ -18,7 +21,6 @@ use crate::commands::user::people_on;
 use crate::home::{Common, failure};
 use crate::waiting::{Left, foretell_of, leave, told};
 use crate::watching::{self, Wait};
-use crate::words::{confirm, or_dash, table};
 
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {

@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gateway::store::folder::GatewayFolder;
 use identity::principal::OrgName;
 use ledger::store::Ledger;
-use node::report::{Failure, show};
-use node::store::gateway::GatewayFolder;
 use operate::folder::OperatorFolder;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::table;
 
 use crate::home::Common;
-use crate::words::table;
 
 #[derive(Debug, Subcommand)]
 pub enum OrgCommand {

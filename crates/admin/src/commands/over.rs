@@ -1,13 +1,14 @@
 //! `freehold sign --over`: signs anew what a change of signers ended, so that it counts again.
 
-use node::report::{Failure, show};
 use operate::adoption::bounded;
 use operate::over::Ending;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::{Common, failure};
 use crate::waiting::{Left, leave, told};
-use crate::words::confirm;
 
 #[derive(Serialize)]
 struct Over {

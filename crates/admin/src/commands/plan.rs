@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ground::file::Access;
-use node::report::{Failure, show};
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::commands::check::read_fleet;
 use crate::home::Common;

@@ -7,12 +7,14 @@ use ground::clock;
 use identity::head::Head;
 use identity::principal::NodeName;
 use identity::time::Seconds;
-use node::report::{Failure, show};
 use operate::publish::heads::FleetDraft;
 use operate::publish::plan::Prepared;
 use operate::publish::watch::Watch;
 use operate::session::Session;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::commands::check::read_fleet;
 use crate::home::{Common, failure};
@@ -21,7 +23,6 @@ use crate::planning;
 use crate::tree;
 use crate::waiting::{self, Left, Waiting, foretell, leave, leave_more};
 use crate::watching::{self, Fates, NodeTold};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

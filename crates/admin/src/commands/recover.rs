@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
+use gateway::store::folder::GatewayFolder;
 use ground::{clock, file};
 use identity::envelope::Envelope;
 use identity::key::{EdKey, Sign as _};
@@ -11,8 +12,6 @@ use identity::principal::{NodeName, SignerName};
 use identity::signers::{Quorum, Signer, SignerSet};
 use identity::time::Timestamp;
 use ledger::store::Ledger;
-use node::report::{Failure, show};
-use node::store::gateway::GatewayFolder;
 use operate::card::{self, Card};
 use operate::folder::OperatorFolder;
 use operate::recover;
@@ -20,6 +19,9 @@ use operate::signers::Change;
 use org::ledger::signers::Stance;
 use org::ledger::step::Step;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 use wire::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
 use zeroize::Zeroizing;
@@ -29,7 +31,6 @@ use crate::found::recovery;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::waiting::{Left, foretell, leave, told};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -198,7 +199,7 @@ impl Recover {
         let mut keys: Vec<EdKey> = Vec::new();
         let mut take = |words: &str| -> Result<usize, Failure> {
             let key = recovery::read(words, quorum)
-                .map_err(|why| Failure::new(doing, &why).exit(node::report::Exit::Refused))?;
+                .map_err(|why| Failure::new(doing, &why).exit(terminal::failure::Exit::Refused))?;
             if keys.iter().any(|known| known.public() == key.public()) {
                 return Err(Failure::refused(doing, "the same phrase was given twice"));
             }

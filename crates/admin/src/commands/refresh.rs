@@ -2,17 +2,18 @@
 
 use clap::Args;
 use ground::clock;
-use node::report::{Failure, show};
 use operate::around::Detour;
 use operate::roll::names;
 use operate::session::Session;
 use operate::timely::Reliance;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::waiting::{Left, leave, told};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use identity::id::Digest;
 use identity::time::Seconds;
-use node::report::{Failure, show};
 use operate::files::Sent;
 use operate::release::{NoAgent, read_agent};
 use org::executable::NotAnAgent;
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::table;
 
 use crate::home::{Common, failure};
 use crate::waiting::{self, Left, leave};
-use crate::words::table;
 
 #[derive(Debug, Subcommand)]
 pub enum ReleaseCommand {

@@ -3,16 +3,18 @@
 use clap::Args;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use node::report::{Failure, show};
 use operate::line::{Kit, Line};
 use org::renew::{Conflict, Sighting};
 use org::state::Standing;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::or_dash;
 
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
 use crate::waiting::{Left, Waiting, leave, leave_beside};
-use crate::words::{confirm, or_dash};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:

@@ -1,13 +1,14 @@
 //! `freehold rollback`: a new head that says again what an earlier one said of the fleet.
 
 use clap::Args;
-use node::report::{Failure, show};
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::commands::publish::{How, Outcome, finish};
 use crate::home::{Common, failure};
 use crate::planning;
 use crate::waiting::{foretell, leave};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -6,10 +6,11 @@ use clap::Args;
 use identity::head::Cause;
 use identity::principal::NodeName;
 use identity::time::Seconds;
-use node::report::{Failure, show};
 use operate::describe;
 use operate::pending::{BadPending, Pending};
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::{Common, failure};
 use crate::watching::{self, Fates, NodeTold, Wait};

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::Args;
-use node::answer::gateway::{Gateway, GatewayError};
-use node::answer::serve::{self, ServeError};
+use gateway::gateway::{Gateway, GatewayError};
+use gateway::port::serve::{self, ServeError};
+use gateway::store::folder::GatewayFolder;
+use member::metrics::port::NoPort;
 use node::commands::run::stop_signal;
-use node::metrics::port::NoPort;
-use node::report::{Exit, Failure, show};
-use node::store::gateway::GatewayFolder;
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
 
 use crate::config::{BadConfig, Flags, Settings};
 use crate::home::Common;

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ground::clock;
-use node::report::{Failure, show};
 use operate::describe;
 use operate::folder::OperatorFolder;
 use operate::pending::{BadPending, Pending};
@@ -12,11 +11,13 @@ use operate::roll::{Roll, names};
 use operate::timely;
 use operate::weigh::{Weighed, weigh};
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::commands::over;
 use crate::home::{Common, failure};
 use crate::waiting::NeedTold;
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -8,7 +8,6 @@ use ground::passphrase::Passphrase;
 use ground::random;
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::SignerName;
-use node::report::{Failure, show};
 use operate::adoption::bounded;
 use operate::card::{self, Card};
 use operate::describe::quorum_changes;
@@ -19,11 +18,14 @@ use operate::signers::{Change, changed};
 use operate::token;
 use operate::token::uri::TokenUri;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::table;
 use wire::known::Known;
 
 use crate::home::{Common, failure};
 use crate::waiting::{Left, foretell, leave, told};
-use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
 pub enum SignerCommand {

@@ -4,14 +4,15 @@ use clap::Args;
 use ground::clock;
 use identity::head::TrustState;
 use identity::principal::NodeName;
-use node::report::{Failure, show};
 use operate::pending::Pending;
 use operate::status::{Lasting, Status as OrgStatus, TrustView};
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::{or_dash, table};
 use wire::known::Known;
 
 use crate::home::{Common, failure};
-use crate::words::{or_dash, table};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -3,11 +3,12 @@
 use clap::Args;
 use identity::principal::NodeName;
 use identity::time::Seconds;
-use node::report::{Failure, show};
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::{Common, failure};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -7,9 +7,9 @@ use ground::file::{self, Access, FileError};
 use identity::glob::NameGlob;
 use identity::host::HostGlob;
 use identity::time::Seconds;
-use node::report::{Exit, Failure};
 use operate::invite::kinds::{Kind, TTL, TTL_WITH_A_PERSON, Terms};
 use org::invite::{Approval, Uses};
+use terminal::failure::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub struct TermsArgs {

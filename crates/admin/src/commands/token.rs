@@ -3,10 +3,11 @@
 use clap::{Args, Subcommand};
 use ground::passphrase::Passphrase;
 use identity::key::PublicKey;
-use node::report::{Failure, show};
 use operate::token::uri::TokenUri;
 use operate::token::{self, TokenError};
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::Common;
 

@@ -4,15 +4,16 @@ use std::io::Write as _;
 
 use clap::Args;
 use identity::time::Seconds;
-use node::report::{Failure, show};
 use operate::agent::client::{self, AgentError, READY, RUNS};
 use operate::agent::holder::{self, HolderError};
 use operate::agent::place::AgentPlace;
 use operate::agent::words::{Given, HeldIn, LONGEST, Status};
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::table;
 
 use crate::home::Common;
-use crate::words::table;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

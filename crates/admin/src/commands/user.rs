@@ -7,7 +7,6 @@ use identity::glob::NameGlob;
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::Seconds;
 use manifest::fleet::Fleet;
-use node::report::{Failure, show};
 use operate::fleet::FleetFolder;
 use operate::invite::InviteWish;
 use operate::invite::kinds::Terms;
@@ -16,12 +15,14 @@ use operate::publish::published::Published;
 use org::invite::{Approval, Uses};
 use org::state::Standing;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::commands::check::known;
 use crate::home::{Common, failure};
 use crate::waiting::{Left, Waiting, foretell, leave, told};
 use crate::watching::{self, Wait};
-use crate::words::confirm;
 
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {

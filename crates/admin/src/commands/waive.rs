@@ -4,11 +4,13 @@ use clap::Args;
 use ground::clock;
 use identity::glob::NameGlob;
 use identity::time::Seconds;
-use node::report::{Failure, show};
 use operate::waive::Waived;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::table;
 
 use crate::home::{Common, failure};
-use crate::words::{confirm, table};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

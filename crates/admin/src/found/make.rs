@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use gateway::answer::issue::Applicant;
+use gateway::gateway::{Gateway, GatewayError};
+use gateway::store::folder::{GatewayFile, GatewayFolder, GatewayKeys};
 use ground::file::{self, Access, FileError, Lock};
 use ground::passphrase::Passphrase;
 use ground::random::{self, NoRandomness};
@@ -20,10 +23,7 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
-use node::answer::gateway::{Gateway, GatewayError};
-use node::answer::issue::Applicant;
-use node::store::gateway::{GatewayFile, GatewayFolder, GatewayKeys};
-use node::store::scope::{NodeFile, Scope, ScopeError};
+use member::store::scope::{NodeFile, Scope, ScopeError};
 use operate::folder::{FolderError, Memory, OperatorFolder};
 use operate::head::{FRESH, MANDATE};
 use operate::keys::{self, KeyError};

@@ -1,10 +1,10 @@
 //! What a home does with its own copy of the ledger: it looks at it when no gateway answers.
 
 use identity::principal::OrgName;
-use node::report::Failure;
 use operate::alone::HomeDesk;
 use operate::folder::OperatorFolder;
 use operate::session::Session;
+use terminal::failure::Failure;
 
 use super::{Common, failure};
 use crate::local::AnyDesk;

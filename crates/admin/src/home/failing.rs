@@ -1,18 +1,17 @@
 //! An operator's failure as it is shown: the exit code, and what to do about it.
 
 use ledger::replicate::NotTaken;
-use node::report::{Exit, Failure, PARTED};
 use operate::desk::DeskError;
 use operate::replica::ReplicaError;
 use operate::session::OperateError;
 use operate::timely::ClockDoubt;
 use org::ledger::draft::NotDrafted;
+use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;
 use wire::freeze::WAY_OUT;
 use wire::known::BadKnowledge;
 
 use super::BEHIND;
-use crate::words::see;
 
 /// An operator's failure, with the gateway's refusal or the connection's fate brought to light.
 pub fn failure(doing: &str, why: &OperateError) -> Failure {
@@ -74,5 +73,17 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
             }
         }
         OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Refused),
+    }
+}
+
+/// Where to look for what is there, when something is not.
+fn see(what: &str) -> &'static str {
+    match what {
+        "node" => "see which there are: freehold node list",
+        "invite" => "see which there are: freehold invite list",
+        "waiver" => "see which there are: freehold invite waivers",
+        "gateway" | "mandate of" => "see which there are: freehold gateway list",
+        "signer" => "see which there are: freehold signer list",
+        _ => "see what there was: freehold audit",
     }
 }

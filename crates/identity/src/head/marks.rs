@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::head::revoked::Lines;
+use crate::head::lines::Lines;
 use crate::id::Digest;
 use crate::text::Bytes;
 use crate::time::{Seconds, Timestamp};

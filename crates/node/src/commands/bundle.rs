@@ -8,8 +8,7 @@ use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::{self, SealError};
 use ground::secret;
 use org::carried::{BUNDLE, JoinBundle};
-
-use crate::report::{Exit, Failure};
+use terminal::failure::{Exit, Failure};
 
 #[derive(Debug, thiserror::Error)]
 enum NotOpened {

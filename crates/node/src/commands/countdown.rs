@@ -3,9 +3,8 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use ground::clock;
-
-use crate::apply::view::TrialView;
-use crate::report::plain;
+use ground::plain::plain;
+use member::apply::view::TrialView;
 
 #[derive(Debug, Default)]
 pub struct Countdown {

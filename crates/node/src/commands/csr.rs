@@ -7,13 +7,14 @@ use ground::clock;
 use ground::file::{self, Access};
 use identity::key::Sign as _;
 use identity::principal::NodeName;
+use member::ask::enroll;
+use member::store::scope::Scope;
 use org::carried::JoinRequest;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
-use crate::ask::enroll;
 use crate::commands::roots::Common;
-use crate::report::{Failure, show};
-use crate::store::scope::Scope;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:

@@ -10,23 +10,25 @@ use identity::key::Sign as _;
 use identity::principal::{Name, OrgName};
 use identity::time::Timestamp;
 use identity::verifier::leads_to;
+use member::agent::status::Status;
+use member::apply::trust::Trusting;
+use member::apply::view;
+use member::ask::keep::{Both, identity_roots};
+use member::ask::reach::is_lost;
+use member::store::scope::trust::TrustPaths;
+use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
 use org::frontier::Tip;
+use terminal::failure::Failure;
+use terminal::finding::{Finding, Mark, Patient, tell};
 use wire::connect::Gateway;
 use wire::known::Known;
 use wire::tls::OwnSvid;
 use wire::trust::{explain, refresh};
 
-use crate::agent::status::Status;
-use crate::apply::trust::Trusting;
-use crate::apply::view;
-use crate::ask::trust::{Both, identity_roots, is_lost};
 use crate::commands::roots::{Common, name_of};
 use crate::doctor::standing::Who;
-use crate::doctor::{Finding, Mark, Patient, files, reach, service, standing, tell};
+use crate::doctor::{files, reach, service, standing};
 use crate::program::Program;
-use crate::report::Failure;
-use crate::store::scope::trust::TrustPaths;
-use crate::store::scope::{NodeFile, Scope, ScopeError, Svid};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -5,23 +5,24 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use gateway::gateway::Gateway;
+use gateway::limit::limits::Bounds;
+use gateway::port::door::Proxies;
+use gateway::port::serve::{self, Options, ServeError};
+use gateway::replicate::begin::{self, BeginError};
+use gateway::store::folder::GatewayFolder;
 use ground::clock;
 use ground::file::{self, Access};
 use identity::principal::Address;
 use ipnet::IpNet;
+use member::metrics::port::{NoPort, Shown};
 use org::gateway::GatewayGrant;
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
 
-use crate::answer::begin::{self, BeginError};
-use crate::answer::door::Proxies;
-use crate::answer::gateway::Gateway;
-use crate::answer::limits::Bounds;
-use crate::answer::serve::{self, Options, ServeError};
 use crate::commands::roots::Common;
 use crate::commands::run::stop_signal;
-use crate::metrics::port::{NoPort, Shown};
-use crate::report::{Exit, Failure, show};
-use crate::store::gateway::GatewayFolder;
 
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {

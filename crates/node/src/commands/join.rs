@@ -11,22 +11,24 @@ use identity::key::Sign;
 use identity::label::Label;
 use identity::principal::{Name, NodeName, OrgName};
 use identity::time::Seconds;
+use member::agent::status::{Status, WaitingStatus};
+use member::ask::call::is_revoked;
+use member::ask::enroll::{self, Step};
+use member::ask::error::AskError;
+use member::ask::host::own_full_name;
+use member::ask::renew;
+use member::store::scope::trust::TrustPaths;
+use member::store::scope::{NodeFile, Scope, ScopeError, Wish, read_key};
+use member::store::waiting::Waiting;
 use org::carried::JoinBundle;
 use org::code::{InviteCode, Ticket};
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
 use wire::connect::{CallError, Gateway};
 use zeroize::Zeroizing;
 
-use crate::agent::status::{Status, WaitingStatus};
-use crate::ask::call::{AskError, is_revoked};
-use crate::ask::enroll::{self, Step};
-use crate::ask::host::own_full_name;
-use crate::ask::renew;
 use crate::commands::bundle;
 use crate::commands::roots::{Common, name_of};
-use crate::report::{Exit, Failure, show};
-use crate::store::scope::trust::TrustPaths;
-use crate::store::scope::{NodeFile, Scope, ScopeError, Wish, read_key};
-use crate::store::waiting::Waiting;
 
 /// A join that must wait for another one gives up after this.
 const TURN_TIME: Duration = Duration::from_mins(1);

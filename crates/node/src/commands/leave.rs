@@ -5,15 +5,16 @@ use std::io::{IsTerminal as _, Write as _};
 use clap::Args;
 use ground::clock;
 use identity::principal::NodeName;
+use member::ask::error::AskError;
+use member::ask::sync;
+use member::store::scope::{NodeFile, Scope, ScopeError};
 use org::refusal::Refusal;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 use wire::connect::{CallError, Gateway};
 
-use crate::ask::call::AskError;
-use crate::ask::sync;
 use crate::commands::roots::{Common, name_of};
-use crate::report::{Failure, show};
-use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -1,21 +1,16 @@
 //! The commands of `freehold-node`: each parses, calls one function, prints.
 
+pub mod roots;
 pub mod bundle;
 pub mod join;
 pub mod csr;
 pub mod run;
 pub mod tunnel;
-pub mod streams;
-pub mod port;
-pub mod top;
-pub mod caller;
 pub mod service;
 pub mod status;
 pub mod trust;
 pub mod countdown;
 pub mod sync;
 pub mod leave;
-pub mod roots;
 pub mod doctor;
 pub mod gateway;
-pub mod pages;

@@ -5,12 +5,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gateway::store::folder::GatewayFolder;
 use identity::principal::OrgName;
+use member::store::scope::Scope;
+use terminal::failure::Failure;
 
 use crate::program::Program;
-use crate::report::Failure;
-use crate::store::gateway::GatewayFolder;
-use crate::store::scope::Scope;
 
 const SYSTEM_ROOT: &str = "/var/lib/freehold";
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use clap::Args;
 use identity::time::Seconds;
+use member::agent::metrics::{self, Tally};
+use member::agent::{self, AgentError, Options};
+use member::ask::source::Source;
+use member::metrics::port::{self, NoPort, Shown};
+use member::store::scope::ScopeError;
+use terminal::failure::{Exit, Failure};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::agent::metrics::{self, Tally};
-use crate::agent::{self, AgentError, Options};
-use crate::ask::source::Source;
 use crate::commands::join::go_on;
 use crate::commands::roots::Common;
-use crate::metrics::port::{self, NoPort, Shown};
-use crate::report::{Exit, Failure};
-use crate::store::scope::ScopeError;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

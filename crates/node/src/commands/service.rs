@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use member::agent::status::Status;
+use member::store::scope::Scope;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
-use crate::agent::status::Status;
 use crate::commands::roots::{Common, name_of};
-use crate::report::{Failure, show};
 use crate::service::{self, ServiceError, Standing, Unit};
-use crate::store::scope::Scope;
 
 #[derive(Debug, Subcommand)]
 pub enum Service {

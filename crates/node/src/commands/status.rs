@@ -2,18 +2,19 @@
 
 use clap::Args;
 use identity::id::Digest;
+use member::agent::lasting::Lasting;
+use member::agent::status::{Status as NodeStatus, WaitingStatus};
+use member::apply::view::ApplyView;
+use member::store::scope::ScopeError;
 use org::report::DomainTold;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
-use crate::agent::lasting::Lasting;
-use crate::agent::status::{Status as NodeStatus, WaitingStatus};
-use crate::apply::view::ApplyView;
 use crate::commands::join::in_words as told;
 use crate::commands::roots::{Common, unjoined};
-use crate::commands::streams;
+use crate::commands::tunnel::streams;
 use crate::program::Program;
-use crate::report::{Failure, show};
-use crate::store::scope::ScopeError;
 
 #[derive(Serialize)]
 struct Told {

@@ -5,26 +5,27 @@ use std::time::Duration;
 use clap::Args;
 use identity::id::Digest;
 use identity::time::Seconds;
+use member::agent::errand::{Answer, Desk, Errand};
+use member::agent::socket::Remote;
+use member::agent::status::Status;
+use member::agent::{AgentError, Options, Ready};
+use member::apply::preview::Preview;
+use member::apply::trial::Outcome;
+use member::apply::view::RolledBack;
+use member::ask::source::Source;
+use member::ask::weigh::weigh;
+use member::store::scope::Scope;
 use org::report::{Refused, plain};
 use serde::Serialize;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
 use tokio::sync::watch;
 
-use crate::agent::errand::{Answer, Desk, Errand};
-use crate::agent::socket::Remote;
-use crate::agent::status::Status;
-use crate::agent::{AgentError, Options, Ready};
-use crate::apply::preview::Preview;
-use crate::apply::trial::Outcome;
-use crate::apply::view::RolledBack;
-use crate::ask::source::Source;
-use crate::ask::weigh::weigh;
 use crate::commands::countdown::Countdown;
 use crate::commands::roots::Common;
 use crate::commands::run::stop_signal;
 use crate::commands::status::short;
 use crate::program::Program;
-use crate::report::{Exit, Failure, show};
-use crate::store::scope::Scope;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

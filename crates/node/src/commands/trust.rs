@@ -8,20 +8,20 @@ use identity::bundle::{Domain, InDomain};
 use identity::head::TrustState;
 use identity::id::Fingerprint;
 use identity::trust;
+use member::apply::trial::Trial;
+use member::apply::trust::Trusting;
+use member::ask::keep::{Both, follow, trust_told};
+use member::store::scope::trust::TrustPaths;
+use member::store::scope::{NodeFile, Scope, ScopeError};
 use org::report::{DomainTold, SvidTold};
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 use wire::known::Known;
 
-use crate::agent::trust as agent;
-use crate::apply::trial::Trial;
-use crate::apply::trust::Trusting;
-use crate::ask::trust::{Both, follow};
 use crate::commands::join::wanted_paths;
 use crate::commands::roots::{Common, unjoined};
 use crate::program::Program;
-use crate::report::{Failure, show};
-use crate::store::scope::trust::TrustPaths;
-use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -110,7 +110,7 @@ fn look(common: &Common) -> Result<(), Failure> {
     let failed = |why: ScopeError| Failure::new(doing, &why);
     let both = Both::open(&scope, &known, known.now(clock::now())).map_err(failed)?;
     let paths = node.trust.clone().unwrap_or_default();
-    let told = agent::told(&scope, &node, &known).map_err(failed)?;
+    let told = trust_told(&scope, &node, &known).map_err(failed)?;
     let all = All {
         head: known.head.head.version,
         endpoint: shown(&scope, &paths, &both.endpoint, &known),

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::doctor::Finding;
+use terminal::finding::Finding;
 
 const SUBJECT: &str = "files";
 /// More than any folder of ours holds.

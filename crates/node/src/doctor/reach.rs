@@ -10,6 +10,8 @@ use identity::principal::Way;
 use identity::time::Timestamp;
 use org::refusal::Refusal;
 use pki_types::ServerName;
+use terminal::failure::way_out;
+use terminal::finding::Finding;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -17,9 +19,6 @@ use wire::connect::{Anchor, CallError, Gateway, Provisional};
 use wire::known::Known;
 use wire::tls::{self, Expect, OwnSvid};
 use wire::way;
-
-use crate::doctor::Finding;
-use crate::report::way_out;
 
 const LOOK_TIME: Duration = Duration::from_secs(10);
 const MAX_HEADERS: u64 = 16 << 10;

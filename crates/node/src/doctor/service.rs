@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use identity::principal::{HostPort, Name, NodeName, Principal};
 use manifest::stored::{Manifest, Target, Transport};
+use member::agent::socket::Remote;
+use member::agent::tunnel::view::{State, TunnelView};
+use member::apply::stage::{FOLDER, Shelf};
+use member::store::scope::{NodeFile, Scope};
+use terminal::finding::Finding;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tunnel::orders::{Called, Way};
 use wire::peer::Declined;
 
-use crate::agent::socket::Remote;
-use crate::agent::tunnel::view::{State, TunnelView};
-use crate::apply::stage::{FOLDER, Shelf};
-use crate::doctor::Finding;
 use crate::program::Program;
-use crate::store::scope::{NodeFile, Scope};
 
 const KNOCK_TIME: Duration = Duration::from_secs(3);
 const ASK: &str = "an operator sees who may call what: freehold access --matrix";
@@ -311,10 +311,10 @@ async fn connect(at: &HostPort) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use manifest::stored::{Dial, Place};
+    use terminal::finding::Mark;
+    use trials::scene::founding;
 
     use super::*;
-    use crate::doctor::Mark;
-    use crate::scene::founding;
 
     fn tried(through: Option<&str>, transport: Transport, outcome: Result<&str, &str>) -> Way {
         let through = through.map(|relay| relay.parse().unwrap());

@@ -4,10 +4,9 @@ use identity::bundle::Domain;
 use identity::causes::describe;
 use identity::head::{Head, Mandate};
 use identity::time::{Seconds, Timestamp};
+use member::store::scope::{ScopeError, Svid};
 use org::gateway::ENDS_SOON;
-
-use crate::doctor::Finding;
-use crate::store::scope::{ScopeError, Svid};
+use terminal::finding::Finding;
 
 /// Clocks that differ by less do no harm.
 const LEEWAY: Seconds = Seconds::MINUTE;

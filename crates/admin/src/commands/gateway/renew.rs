@@ -3,17 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gateway::store::folder::GatewayFolder;
 use ground::clock;
 use ground::file::{self, Access};
 use identity::principal::NodeName;
 use identity::time::Seconds;
-use node::report::{Failure, show};
-use node::store::gateway::GatewayFolder;
 use operate::head::MANDATE;
 use operate::mandate::MandateWish;
 use operate::papers::Papers;
 use operate::session::Session;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;

@@ -2,13 +2,14 @@
 
 use clap::Args;
 use identity::principal::NodeName;
-use node::report::{Failure, show};
 use operate::reopen::{Branch, Fork, Reopening};
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::home::{Common, failure};
 use crate::waiting::{Left, foretell_of, leave, told};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:

@@ -13,7 +13,6 @@ use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use node::report::{Exit, Failure, show};
 use operate::breaks;
 use operate::keys::SignerKeys;
 use operate::retire::RetireWish;
@@ -21,6 +20,9 @@ use operate::rotate::{Stage, stage};
 use operate::session::Session;
 use operate::unturned::Unturned;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::{Exit, Failure};
+use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::commands::trust::rollback;
@@ -28,7 +30,6 @@ use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::rooting::next_root;
 use crate::waiting::{Left, Waiting, leave};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -302,7 +303,7 @@ impl Run<'_> {
 
     fn say(&self, words: &str) {
         if !self.common.json {
-            eprintln!("{}", node::report::plain(words));
+            eprintln!("{}", ground::plain::plain(words));
         }
     }
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use gateway::gateway::Gateway;
+use gateway::store::folder::GatewayFolder;
 use ground::clock;
 use identity::bundle::Domain;
 use identity::head::Mandate;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use node::answer::gateway::Gateway;
-use node::report::Failure;
-use node::store::gateway::GatewayFolder;
 use operate::session::OperateError;
 use operate::turn::issuers::Told;
+use terminal::failure::Failure;
 use wire::connect::Gateway as Peer;
 
 use super::Run;

@@ -3,14 +3,15 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use ground::clock;
+use ground::plain::plain;
 use identity::bundle::InDomain;
 use identity::id::Digest;
 use identity::trust::{self, Step};
-use node::report::{Failure, plain};
 use operate::breaks::{self, Break, Held};
 use operate::gateway::ISSUER_LIFE;
 use operate::turn::stolen::Spares;
 use operate::unturned::Unturned;
+use terminal::failure::Failure;
 
 use super::spares::Known;
 use super::{Run, Then, wait};

@@ -5,14 +5,15 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use ground::clock;
+use ground::plain::plain;
 use identity::bundle::{Domain, InDomain};
 use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::commands::run::stop_signal;
-use node::report::{Failure, plain};
 use operate::adoption::{Stances, bounded};
 use operate::session::OperateError;
+use terminal::failure::Failure;
 
 use super::Run;
 use crate::home::failure;

@@ -6,7 +6,8 @@ use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::principal::NodeName;
 use identity::time::Seconds;
-use node::report::{Failure, show};
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::home::{Common, failure};

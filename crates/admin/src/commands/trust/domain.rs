@@ -4,10 +4,10 @@ use clap::ValueEnum;
 use identity::bundle::Domain;
 use identity::head::Grace;
 use identity::id::Fingerprint;
-use node::report::Failure;
 use operate::session::Made;
 use operate::turn::Turned;
 use serde::Serialize;
+use terminal::failure::Failure;
 use wire::known::Known;
 
 use crate::home::Common;

@@ -6,13 +6,14 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::head::{Grace, TrustLine, TrustState};
 use identity::id::Fingerprint;
 use identity::time::Timestamp;
-use node::report::{Failure, show};
 use operate::adoption::{Adoption, Stances, bounded};
 use operate::trust::{Version, Versions};
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::{or_dash, table};
 
 use crate::home::{Common, failure};
-use crate::words::{or_dash, table};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -9,18 +9,18 @@ pub mod rollback;
 pub mod plan;
 pub mod retire;
 
+use activate::Activate;
 use clap::Subcommand;
 use identity::bundle::Domain;
-use node::report::Failure;
-
-use crate::home::Common;
-use activate::Activate;
 use list::List;
 use plan::Plan;
 use publish::Publish;
 use retire::Retire;
 use rollback::Rollback;
 use show::Show;
+use terminal::failure::Failure;
+
+use crate::home::Common;
 
 #[derive(Debug, Subcommand)]
 pub enum TrustCommand {

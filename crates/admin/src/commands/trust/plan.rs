@@ -8,16 +8,17 @@ use identity::head::{TrustLine, TrustState};
 use identity::id::{Digest, Fingerprint};
 use identity::time::Seconds;
 use identity::trust::{self, BadStep, Step};
-use node::report::{Failure, show};
 use operate::adoption::bounded;
 use operate::breaks::{self, Break, Held, Kind, Outcome, Scene};
 use operate::unturned::Unturned;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::table;
 
 use super::domain::DomainWord;
 use super::list::state_words;
 use crate::home::{Common, failure};
-use crate::words::table;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

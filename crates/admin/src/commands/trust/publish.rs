@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
 use identity::principal::{Host, NodeName};
-use node::report::{Failure, show};
 use operate::session::OperateError;
 use operate::turn::outside::OutsideWish;
 use operate::unturned::Unturned;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::home::{Common, failure};

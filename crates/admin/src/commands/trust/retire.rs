@@ -2,16 +2,17 @@
 
 use clap::Args;
 use identity::id::Fingerprint;
-use node::report::{Failure, show};
 use operate::breaks::{self, Break, Waived};
 use operate::retire::RetireWish;
 use operate::unturned::Unturned;
 use serde::Serialize;
+use terminal::confirm::confirm;
+use terminal::failure::Failure;
+use terminal::show::show;
 
 use super::plan::{Planned, VersionWords, cures};
 use crate::home::{Common, failure};
 use crate::waiting::{self, Left, foretell, leave};
-use crate::words::confirm;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -73,7 +74,7 @@ impl Retire {
             return Err(Failure::usage(doing, why).hint("see who would: freehold trust plan retire"));
         }
         if !self.yes {
-            eprintln!("{}\n", node::report::plain(&planned.in_words()));
+            eprintln!("{}\n", ground::plain::plain(&planned.in_words()));
         }
         foretell(common, &mut session, self.yes).await;
         confirm(self.yes, doing, &format!("Trust version {version} of `{}` no more, for good?", domain.word()))?;

@@ -7,19 +7,20 @@ use identity::certificate;
 use identity::head::{Grace, Mandate};
 use identity::id::{Fingerprint, KeyId};
 use identity::time::Timestamp;
-use node::report::{Failure, show};
 use operate::adoption::{Adoption, Stances, bounded};
 use operate::session::Session;
 use operate::trust::Version;
 use pki_types::CertificateDer;
 use serde::Serialize;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::or_dash;
 
 use super::domain::DomainWord;
 use super::list::state_words;
 use super::no_version;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
-use crate::words::or_dash;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -1,0 +1,298 @@
+//! A stranger joins, or a member whose SVID expired returns. The rule is `org::enroll`; here are proof and effect.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::members::ClassLeaf;
+use identity::principal::{NodeName, Principal};
+use identity::time::{Seconds, Timestamp};
+use ledger::store::Alarm;
+use org::admission::{Claim, Purpose, Transcript};
+use org::enroll::{self, Attempt, Verdict};
+use org::grant::{Granted, KnownInvite, ProvenClaim};
+use org::invite::Approval;
+use org::ledger::judge::is_meant;
+use org::refusal::Refusal;
+use org::renew::{self, Conflict, Issuance};
+use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
+
+use crate::answer::approve;
+use crate::answer::issue::{Applicant, Made};
+use crate::gateway::Gateway;
+use crate::write::desk::Desk;
+
+/// A challenge is good this long, once.
+const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;
+
+/// An open challenge: belongs to one connection, dies with it.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenChallenge {
+    pub bytes: [u8; 32],
+    pub not_after: Timestamp,
+    pub expires_at: Timestamp,
+}
+
+impl OpenChallenge {
+    pub fn new(gateway: &Gateway) -> Result<(Self, Challenge), Refusal> {
+        let now = clock::now();
+        let mandate = gateway.may_issue(now)?;
+        let bytes = random::bytes().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+        let open = Self { bytes, not_after: now + mandate.svid_ttl, expires_at: now + CHALLENGE_LIFE };
+        let challenge = identity::text::Bytes(bytes.to_vec());
+        Ok((open, Challenge { challenge, not_after: open.not_after }))
+    }
+
+    fn still_good(self, now: Timestamp) -> Result<Self, Refusal> {
+        if now < self.expires_at { Ok(self) } else { Err(Refusal::NoChallenge) }
+    }
+}
+
+/// The connection on which a proof was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub challenge: OpenChallenge,
+    pub exporter: [u8; 32],
+    pub source: IpAddr,
+}
+
+pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting) -> Result<Issued, Refusal> {
+    let now = clock::now();
+    let org = gateway.about.org_id;
+    let challenge = setting.challenge.still_good(now)?;
+    let claim: Claim = request.claim.peek(Some(org)).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+    let node = gateway.about.node.clone();
+    let source = setting.source;
+
+    let subject = request.claim.digest();
+
+    // What can be said without a proof.
+    let (invite, is_new, waits, looked_at) = {
+        let state = gateway.state().await;
+        let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
+        let verdict = enroll::consider(&state, attempt)?;
+        let is_new = !matches!(verdict, Verdict::Again { .. });
+        if is_new {
+            gateway.may_admit(now)?;
+        }
+        // Neither by asking once more, nor by another key in its place.
+        for key in [Some(claim.node_key), claim.replaces].into_iter().flatten() {
+            gateway.suspended.check(key.digest(), now)?;
+        }
+        let record = verdict.invite();
+        let looked_at = (record.invite.approval == Approval::Human).then(|| record.envelope.digest());
+        (KnownInvite::from(&verdict), is_new, matches!(verdict, Verdict::Wait { .. }), looked_at)
+    };
+
+    // The proof: both keys over the claim, both over the transcript of this connection.
+    let proven = ProvenClaim::check(request.claim.clone(), org, &invite).map_err(|_| Refusal::BadProof)?;
+    let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
+    let transcript = Transcript::new(
+        (challenge.bytes, nonce),
+        subject,
+        &request.svid.request.0,
+        &request.svid.binding,
+        setting.exporter,
+    );
+    let by_invite = match (invite.key(), &request.by_invite) {
+        (Some(key), Some(signature)) => transcript.is_signed(Purpose::Enroll, key, signature),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    if !by_invite || !transcript.is_signed(Purpose::Enroll, claim.node_key, &request.by_node) {
+        return Err(Refusal::BadProof);
+    }
+
+    if waits {
+        return Err(approve::keep(gateway, &request, claim, source).await);
+    }
+
+    // Made before it is known to be free: it leaves only if the ledger takes it.
+    let principal = Principal::node(&gateway.about.org, &claim.name);
+    let applicant = Applicant { principal: &principal, node: &claim.name, node_key: claim.node_key };
+    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    made.row.source = Some(source);
+    let granted = if is_new { Some(grant(proven, invite)?) } else { None };
+    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+
+    let shelf = Arc::clone(&gateway.shelf);
+    let written = gateway.writer.run_for_tip(move |desk| {
+        let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
+        let again = match enroll::consider(desk.state, attempt)? {
+            Verdict::Again { member, .. } => Some(member.admission.digest),
+            Verdict::Wait { .. } => return Err(Refusal::AwaitingApproval { claim: subject }),
+            Verdict::Admit { invite, .. } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
+            Verdict::Admit { invite, approval } => {
+                let published = shelf.now();
+                let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
+                let meant = is_meant(&invite.invite, &claim.name, approval);
+                // Whoever proved nothing serves nobody and speaks for nobody, whoever says yes.
+                let closed = |leaf: &ClassLeaf| claim.is_low() && published.as_ref().is_some_and(|it| it.carries(leaf));
+                if let Some(leaf) = class.filter(|leaf| !meant || closed(leaf)) {
+                    // A class carries services, users and files: whoever is let in as one of it was meant to be.
+                    return Err(Refusal::NameUnlisted { name: claim.name.clone(), class: leaf.class.clone() });
+                }
+                let key = published.as_ref().and_then(|published| published.key_of(&claim.name));
+                enroll::check_name_is_free(desk.state, &claim, key)?;
+                if let Some(old) = claim.replaces {
+                    // A key that two machines use speaks for neither.
+                    check_alarm(desk, old.digest(), Some(source), now)?;
+                }
+                None
+            }
+        };
+        let key = claim.node_key.digest();
+        let last = desk.last_issuance(key, &principal)?;
+        check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
+        let admission = match (again, granted) {
+            (Some(admission), _) => stored_admission(desk, admission)?,
+            (None, Some(granted)) => {
+                let admission = desk.append_granted(granted, now, correlation)?;
+                if let Some(invite) = looked_at {
+                    wait_no_longer(desk, key, invite, &node)?;
+                }
+                admission
+            }
+            // What was known of this machine a moment ago is not known any more: let it ask again.
+            (None, None) => return Err(Refusal::Busy { retry_after: Seconds(1) }),
+        };
+        desk.log_issuance(key, &principal, &made.row)?;
+        Ok((admission, made.svid))
+    });
+    let ((admission, svid), tip) = written.await?;
+    Ok(Issued { admission, svid, tip })
+}
+
+/// Who came in waits no longer, nor does anybody else once the last use is spent.
+fn wait_no_longer(desk: &mut Desk<'_>, key: Digest, invite: Digest, node: &NodeName) -> Result<(), Refusal> {
+    desk.keep(|desk| desk.ledger.forget_claim(key))?;
+    let left = desk.state.invites.get(&invite).and_then(|record| record.uses_left(node));
+    if left == Some(0) { desk.keep(|desk| desk.ledger.forget_claims_under(invite)) } else { Ok(()) }
+}
+
+fn grant(claim: ProvenClaim, invite: KnownInvite) -> Result<Granted, Refusal> {
+    Granted::new(claim, invite).map_err(|why| Refusal::Failed { why: why.to_string() })
+}
+
+/// A conflict of counters means a clone or a restored disk: refused, and an alarm that an operator must look at.
+pub fn check_turn(
+    desk: &mut Desk<'_>,
+    (key, principal): (Digest, &Principal),
+    last: Option<&Issuance>,
+    asked: &Issuance,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    check_alarm(desk, key, asked.source, now)?;
+    if renew::is_ahead(last, asked.counter) && desk.may_be_from_elsewhere(key, principal, asked.counter)? {
+        // Another gateway made what lies between. If not, its notes will say so.
+        return Ok(());
+    }
+    let restored_at = desk.set_back_at()?;
+    renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
+        let own = Alarm::own(refusal.to_string(), Some(Conflict::new(last, asked)));
+        let known_by = last.and_then(|last| desk.teller_of((key, principal), last).ok()?);
+        let alarm = Alarm { known_by, ..own };
+        tracing::error!(
+            node_key = %key,
+            source = asked.source.map(tracing::field::display),
+            "{refusal}; this node key gets nothing more. Look: freehold node list; end it: freehold node replace NAME"
+        );
+        let _ = desk.raise_alarm(key, now, &alarm);
+        let _ = desk.note_asked((key, principal), asked, false);
+    })
+}
+
+/// A node key with an alarm is suspended, whoever shows it, until operators end it.
+pub fn check_alarm(desk: &mut Desk<'_>, key: Digest, source: Option<IpAddr>, now: Timestamp) -> Result<(), Refusal> {
+    let alarm = desk.keep(|desk| desk.ledger.alarm(key))?;
+    let Some(mut alarm) = alarm.filter(|alarm| desk.heeds(alarm)) else {
+        return Ok(());
+    };
+    // Evidence: one address means a disk that was put back, two mean a clone.
+    if let (Some(conflict), Some(source)) = (&mut alarm.conflict, source) {
+        conflict.note(source, now);
+        desk.raise_alarm(key, now, &alarm)?;
+    }
+    let unknown = Refusal::CounterConflict { presented: 0, known: 0 };
+    Err(alarm.conflict.map_or(unknown, |conflict| conflict.refusal()))
+}
+
+/// The admission that was given the first time.
+pub fn stored_admission(desk: &mut Desk<'_>, admission: Digest) -> Result<Envelope, Refusal> {
+    let entry = desk.keep(|desk| desk.ledger.entry(admission))?;
+    entry.ok_or_else(|| Refusal::Failed { why: "the admission is missing from the ledger".to_owned() })
+}
+
+/// A node whose SVID expired: its admission and its node key bring it back.
+pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setting) -> Result<Issued, Refusal> {
+    gateway.await_map().await?;
+    gateway.confront(request.tip.as_ref()).await?;
+    let now = clock::now();
+    let challenge = setting.challenge.still_good(now)?;
+    let node_key = request.svid.binding.node_key;
+    let (name, doubt) = {
+        let state = gateway.state().await;
+        if state.revocations.node_keys.contains(&node_key.digest()) {
+            return Err(Refusal::KeyRevoked);
+        }
+        let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
+        let member = member.ok_or(Refusal::NotAdmitted)?;
+        match renew::check_standing(&state, member) {
+            // It is told why once it has proven its key.
+            Err(Refusal::Waiting) if gateway.contradicted(&state, member).is_some() => {}
+            standing => standing?,
+        }
+        gateway.suspended.check(node_key.digest(), now)?;
+        (member.claim().name.clone(), gateway.doubt(&state, member))
+    };
+    let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
+    let transcript = Transcript::new(
+        (challenge.bytes, nonce),
+        request.admission,
+        &request.svid.request.0,
+        &request.svid.binding,
+        setting.exporter,
+    );
+    if !transcript.is_signed(Purpose::Return, node_key, &request.by_node) {
+        return Err(Refusal::BadProof);
+    }
+    if let Some(doubt) = doubt {
+        return Err(gateway.shout(node_key, &name, &doubt, now));
+    }
+    let principal = Principal::node(&gateway.about.org, &name);
+    let applicant = Applicant { principal: &principal, node: &name, node_key };
+    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    made.row.source = Some(setting.source);
+    log_and_issue(gateway, (node_key, principal), made, now, true).await
+}
+
+/// The common end of renewing and returning.
+pub async fn log_and_issue(
+    gateway: &Gateway,
+    (node_key, principal): (PublicKey, Principal),
+    made: Made,
+    now: Timestamp,
+    returning: bool,
+) -> Result<Issued, Refusal> {
+    let suspended = Arc::clone(&gateway.suspended);
+    let written = gateway.writer.run_for_tip(move |desk| {
+        let member = desk.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
+        renew::check_standing(desk.state, member)?;
+        suspended.check(node_key.digest(), now)?;
+        let admission = member.admission.digest;
+        let key = node_key.digest();
+        let last = desk.last_issuance(key, &principal)?;
+        if returning {
+            renew::check_absence(last.as_ref(), now)?;
+        }
+        check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
+        let admission = stored_admission(desk, admission)?;
+        desk.log_issuance(key, &principal, &made.row)?;
+        Ok((admission, made.svid))
+    });
+    let ((admission, svid), tip) = written.await?;
+    Ok(Issued { admission, svid, tip })
+}

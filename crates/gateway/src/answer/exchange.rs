@@ -1,0 +1,141 @@
+//! Another gateway asks for what it lacks. Whether it is one, the head of now says.
+
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ground::clock;
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::principal::NodeName;
+use identity::text::Bytes;
+use org::entry::SignedEntry;
+use org::member::Member;
+use org::refusal::Refusal;
+use wire::control::{Answer, ReportView};
+use wire::exchange::{BYTES_PER_PAGE, ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
+
+use crate::answer::operator::{stage, trust};
+use crate::gateway::Gateway;
+use crate::write::desk::Desk;
+
+/// A member whose node has an active mandate, and is not this one.
+pub fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
+    let judgment = gateway.judgment.load();
+    let mandate = judgment.head.active_mandate(peer.node(), clock::now());
+    let mandate = mandate.filter(|mandate| mandate.gateway != gateway.about.node);
+    let name = mandate.map(|mandate| mandate.gateway.clone());
+    name.ok_or_else(|| Refusal::NotPermitted { needed: "gateway".to_owned() })
+}
+
+pub async fn answer(
+    gateway: &Arc<Gateway>,
+    peer: NodeName,
+    request: ExchangeRequest,
+) -> Result<ExchangeAnswer, Refusal> {
+    match request {
+        ExchangeRequest::News(have) => Ok(ExchangeAnswer::News(Box::new(wait_for_news(gateway, peer, have).await?))),
+        ExchangeRequest::Map { root, from } => {
+            match gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await? {
+                Answer::Map { leaves, next } => Ok(ExchangeAnswer::Map { leaves, next }),
+                _ => Err(Refusal::NotFound { what: "map".to_owned() }),
+            }
+        }
+        ExchangeRequest::MapChange { root, base } => {
+            let change = gateway.writer.run(move |desk| stage::read_change(desk, root, base)).await?;
+            Ok(ExchangeAnswer::MapChange(change))
+        }
+        ExchangeRequest::File { digest, from } => part(gateway, digest, from).await,
+        ExchangeRequest::Issuers {} => Ok(ExchangeAnswer::Issuers { issuers: trust::known(gateway).await? }),
+        ExchangeRequest::Blobs { digests } => {
+            match gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await? {
+                Answer::Blobs { blobs } => Ok(ExchangeAnswer::Blobs { blobs }),
+                _ => Err(Refusal::NotFound { what: "manifest".to_owned() }),
+            }
+        }
+    }
+}
+
+async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, mut have: Have) -> Result<News, Refusal> {
+    hear_forks(gateway, std::mem::take(&mut have.forks)).await?;
+    // A gateway that is behind hands out nothing: what it lacks, others have.
+    gateway.confront(have.tip.as_ref()).await?;
+    gateway.peers.asked(&peer, have.frontier.clone(), clock::now());
+    let until = tokio::time::Instant::now() + Duration::from_secs(have.wait.min(LONGEST_EXCHANGE).0);
+    let mut closing = gateway.shelf.listen();
+    let mut bell = gateway.peers.listen();
+    loop {
+        bell.borrow_and_update();
+        let over = closing.borrow_and_update().closing || tokio::time::Instant::now() >= until;
+        // Whoever lost its mandate while it waited is told nothing more.
+        if gateway.judgment.load().head.active_mandate(&peer, clock::now()).is_none() {
+            return Err(Refusal::NotPermitted { needed: "gateway".to_owned() });
+        }
+        let news = news_for(gateway, &have).await?;
+        let is_news = !news.entries.is_empty() || !news.issued.is_empty() || !news.reports.is_empty();
+        if over || is_news || news.more {
+            return Ok(news);
+        }
+        tokio::select! {
+            _ = tokio::time::timeout_at(until, bell.changed()) => {}
+            _ = closing.wait_for(|rung| rung.closing) => {}
+        }
+    }
+}
+
+/// Entries carry their own authority: whoever has two at one place shows them to all.
+async fn hear_forks(gateway: &Gateway, forks: Vec<Envelope>) -> Result<(), Refusal> {
+    let org = gateway.about.org_id;
+    let forks = forks.into_iter().take(ENTRIES_PER_PAGE).map(|envelope| SignedEntry::open(org, envelope));
+    let forks: Vec<_> = forks.collect::<Result<_, _>>().map_err(|why| Refusal::Malformed { why: why.to_string() })?;
+    if forks.is_empty() {
+        return Ok(());
+    }
+    gateway.writer.run(move |desk| desk.merge(forks)).await.map(drop)
+}
+
+async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> {
+    let (have, own) = (have.clone(), gateway.about.node.clone());
+    let gather = move |desk: &mut Desk<'_>| {
+        let frontier = desk.state.frontier.clone();
+        let (entries, mut more) = desk.keep(|desk| desk.ledger.beyond(desk.state, &have.frontier))?;
+        let forks = desk.keep(|desk| desk.ledger.forks(desk.state))?;
+        let (mut issued, mut issued_until) = (Vec::new(), have.issued);
+        let (mut reports, mut reports_until) = (Vec::new(), have.reports);
+        // Whom it is about comes first.
+        if !more {
+            if have.issued == 0 {
+                desk.keep(|desk| desk.ledger.note_earlier(&own))?;
+            }
+            (issued, issued_until) = desk.keep(|desk| desk.ledger.issued_after(&own, have.issued))?;
+            let limit = u32::try_from(ENTRIES_PER_PAGE).unwrap_or(u32::MAX);
+            let rows = desk.keep(|desk| desk.ledger.reports(have.reports, limit))?;
+            more = issued.len() == ENTRIES_PER_PAGE || rows.len() == ENTRIES_PER_PAGE;
+            reports_until = rows.last().map_or(have.reports, |row| row.number);
+            let view =
+                |row: ledger::published::StoredReport| ReportView { report: row.report, received_at: row.received_at };
+            reports = rows.into_iter().map(view).collect();
+        }
+        Ok(((entries, forks), frontier, (issued, issued_until), (reports, reports_until), more))
+    };
+    // Entries of this batch are on disk when the answer leaves: the job's end waits for the commit.
+    let gathered = gateway.writer.run_for_tip(gather).await?;
+    let (((entries, forks), frontier, (issued, issued_until), (reports, reports_until), more), tip) = gathered;
+    Ok(News { entries, forks, frontier, issued, issued_until, reports, reports_until, more, tip })
+}
+
+/// A part of a file, for another gateway; no size if it is not here.
+async fn part(gateway: &Gateway, digest: Digest, from: u64) -> Result<ExchangeAnswer, Refusal> {
+    let store = Arc::clone(&gateway.shelves.store);
+    let read = move || -> std::io::Result<ExchangeAnswer> {
+        let Some((mut file, size)) = store.open(digest)? else {
+            return Ok(ExchangeAnswer::File { size: None, bytes: Bytes(Vec::new()) });
+        };
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(from))?;
+        file.take(u64::try_from(BYTES_PER_PAGE).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
+        Ok(ExchangeAnswer::File { size: Some(size), bytes: Bytes(bytes) })
+    };
+    let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
+    tokio::task::spawn_blocking(read).await.map_err(|why| failed(&why))?.map_err(|why| failed(&why))
+}

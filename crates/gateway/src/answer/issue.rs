@@ -1,0 +1,80 @@
+//! The one path by which an SVID is made.
+
+use ground::random;
+use identity::bundle::Domain;
+use identity::certificate::{self, Validity};
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::principal::{NodeName, Principal};
+use identity::text::Bytes;
+use identity::time::Timestamp;
+use org::refusal::Refusal;
+use org::renew::Issuance;
+use wire::enroll::SvidRequest;
+
+use crate::gateway::Gateway;
+
+/// For whom, on which node, by which node key.
+#[derive(Debug, Clone, Copy)]
+pub struct Applicant<'a> {
+    pub principal: &'a Principal,
+    pub node: &'a NodeName,
+    pub node_key: PublicKey,
+}
+
+/// An SVID that was made but not logged yet: it leaves the gateway only after its row is on disk.
+#[derive(Debug, Clone)]
+pub struct Made {
+    pub svid: Vec<Bytes>,
+    pub row: Issuance,
+}
+
+impl Gateway {
+    /// Makes an SVID. `offered` is what the challenge said the binding's end must be.
+    pub fn make_svid(
+        &self,
+        applicant: Applicant<'_>,
+        asked: &SvidRequest,
+        offered: Timestamp,
+        now: Timestamp,
+    ) -> Result<Made, Refusal> {
+        let mandate = self.may_issue(now)?;
+        if !mandate.covers(applicant.principal) {
+            return Err(Refusal::NoMandate);
+        }
+        let key = certificate::read_request(&asked.request.0).map_err(|_| Refusal::BadRequest)?;
+        let binding = &asked.binding;
+        let fits = binding.node_key == applicant.node_key
+            && binding.node == *applicant.node
+            // A node may want less than it is offered.
+            && binding.not_after <= offered
+            && offered <= now + mandate.svid_ttl
+            && binding.not_after > now;
+        if !fits || binding.check(self.about.org_id, applicant.principal, key.id).is_err() {
+            return Err(Refusal::BadBinding);
+        }
+        let failed = |why: String| Refusal::Failed { why };
+        let serial = random::serial().map_err(|why| failed(why.to_string()))?;
+        let validity = Validity::until(now, binding.not_after);
+        let presence = self.presence.load();
+        if !presence.is_mandated(Domain::Identity) {
+            // It would be believed nowhere.
+            return Err(Refusal::NoMandate);
+        }
+        let authority = &presence.identity.authority;
+        let leaf = authority.issue_svid(applicant.principal, (&key, binding), serial, validity);
+        let leaf = leaf.map_err(|why| failed(why.to_string()))?;
+        let chain = presence.svid_chain(leaf);
+        Ok(Made {
+            svid: chain.iter().map(|der| Bytes(der.as_ref().to_vec())).collect(),
+            row: Issuance {
+                counter: asked.counter,
+                request: Digest(key.id.0),
+                serial,
+                issued_at: now,
+                not_after: binding.not_after,
+                source: None,
+            },
+        })
+    }
+}

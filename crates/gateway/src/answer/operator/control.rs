@@ -1,0 +1,264 @@
+//! An operator's tool asks. The same functions serve it here in-process and over the network.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ground::clock;
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::{BadHead, Head};
+use identity::id::{Correlation, Digest, OrgId};
+use identity::key::PublicKey;
+use identity::principal::Principal;
+use identity::time::Timestamp;
+use org::entry::SignedEntry;
+use org::frontier::Frontier;
+use org::ledger::replica::carried;
+use org::ledger::step::Step;
+use org::refusal::Refusal;
+use org::state::State;
+use wire::control::{Answer, Call, Observed, RecoveryView, SignedCall, Survey};
+
+use crate::answer::operator::{files, stage, trust};
+use crate::answer::{approve, recover};
+use crate::gateway::Gateway;
+use crate::write::desk::Desk;
+
+const ROWS_PER_PAGE: u32 = 1_000;
+const OBSERVED_PER_PAGE: usize = 2_000;
+const RELEASES_SHOWN: usize = 100;
+/// Escaping can double it, and a reply is at most four times as long.
+const PAGE_BYTES: usize = 2 << 20;
+/// So long an operator waits until the other gateways have what was decided.
+const OTHERS_WAIT: Duration = Duration::from_secs(2);
+/// With 256 gateways a bundle has a quarter of a megabyte.
+const TOLD_BUNDLES: usize = 2 << 20;
+
+/// Admits a call that a current signer signed for this very connection.
+pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
+    let message = SignedCall::message(exporter, &signed.call.0);
+    let holds = |key: PublicKey| key.verify(&message, &signed.signature.0).is_ok();
+    let admitted = {
+        let state = gateway.state().await;
+        // Those whom the recovery keys named may look, too, and who claims to be in force; what they may change is the
+        // ledger's to say.
+        let recovered = state.open_recoveries();
+        let recovered = recovered.iter().map(|(step, _)| &step.to);
+        let mut sets = std::iter::once(state.signer_set()).chain(recovered).chain(state.rivals());
+        sets.any(|set| set.quorum.key_of(&signed.signer).is_some_and(holds))
+    };
+    if !admitted {
+        return Err(Refusal::NotAnOperator);
+    }
+    wire::http::parse(&signed.call.0)
+}
+
+pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
+    match call {
+        Call::Survey { tip } => {
+            let halt = gateway.confront(tip.as_ref()).await.err();
+            let mark = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.highest_mark())).await?;
+            survey(gateway, halt, mark).await
+        }
+        Call::Take { objects, correlation } => take(gateway, objects, correlation).await,
+        Call::Observed { after } => gateway.writer.run(move |desk| observed(desk, after)).await,
+        Call::Recover { recovery } => {
+            let due_at = recover::begin(gateway, recovery).await?;
+            Ok(Answer::Recovering { due_at })
+        }
+        Call::Hand { entries } => hand(gateway, entries).await,
+        Call::Beyond { frontier } => gateway.writer.run(move |desk| beyond(desk, &frontier)).await,
+        Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
+        Call::Missing { digests } => gateway.writer.run(move |desk| stage::missing(desk, &digests)).await,
+        Call::Stage { blobs } => gateway.writer.run(move |desk| stage::blobs(desk, &blobs)).await,
+        Call::StagePart { digest, size, from, bytes } => {
+            gateway.writer.run(move |desk| stage::part(desk, (digest, size), (from, &bytes))).await
+        }
+        Call::StageMap { root, from, leaves } => {
+            gateway.writer.run(move |desk| stage::map(desk, root, (from, &leaves))).await
+        }
+        Call::StageChange { root, base, change } => {
+            let shelf = Arc::clone(&gateway.shelf);
+            gateway.writer.run(move |desk| stage::change(desk, &shelf, (root, base), &change)).await
+        }
+        Call::MapChange { root, base } => {
+            let change = gateway.writer.run(move |desk| stage::read_change(desk, root, base)).await?;
+            Ok(Answer::MapChange(change))
+        }
+        Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
+        Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
+        Call::Peers {} => Ok(peers(gateway).await),
+        Call::Bundles {} => {
+            let state = gateway.state().await;
+            Ok(Answer::Bundles { bundles: bundles(&state) })
+        }
+        Call::Issuers {} => trust::issuers(gateway).await,
+        Call::Spare { domain } => trust::draw(gateway, domain).await,
+        Call::Releases {} => Ok(releases(&*gateway.state().await)),
+        Call::FilesMissing { digests } => files::missing(gateway, digests).await,
+        Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
+        Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
+        Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
+        Call::Waivers {} => Ok(Answer::Waivers { waivers: gateway.state().await.open_waivers().cloned().collect() }),
+        Call::Waiting { after } => {
+            let node = gateway.about.node.clone();
+            gateway.writer.run(move |desk| approve::page(desk, &node, after)).await
+        }
+    }
+}
+
+async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>) -> Result<Answer, Refusal> {
+    let state = gateway.state().await;
+    let tip = if halt.is_none() { Some(gateway.tip_of(&state)?) } else { None };
+    let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
+    let waiting = state.open_recoveries().into_iter();
+    let recovery = |(step, due_at): (&Step, Timestamp)| RecoveryView { recovery: step.envelope.clone(), due_at };
+    Ok(Answer::Survey(Box::new(Survey {
+        frontier: state.frontier.clone(),
+        head: head.envelope.clone(),
+        signers: state.told_steps(1),
+        tip,
+        gateway: gateway.about.node.clone(),
+        addresses: gateway.about.addresses.clone(),
+        halt,
+        recoveries: waiting.map(recovery).collect(),
+        mark,
+        forks: state.fold.forks.keys().copied().collect(),
+    })))
+}
+
+async fn take(gateway: &Gateway, objects: Vec<Envelope>, correlation: Correlation) -> Result<Answer, Refusal> {
+    let (org, now) = (gateway.about.org_id, clock::now());
+    check_times(org, &objects, now)?;
+    gateway.suspended.check_new(&objects, gateway.state().await.signer_set())?;
+    files::check_named(gateway, org, &objects).await?;
+    let node = gateway.about.node.clone();
+    let take = move |desk: &mut Desk<'_>| {
+        desk.take(objects, (now, correlation))?;
+        approve::forget_what_is_over(desk, &node, clock::now())?;
+        Ok(desk.state.frontier.clone())
+    };
+    let written = gateway.writer.run(take).await?;
+    // What operators decided is on two disks before they are told that it is so, if another gateway is there.
+    gateway.peers.wait_for(&written, OTHERS_WAIT).await;
+    Ok(Answer::Taken {})
+}
+
+async fn peers(gateway: &Gateway) -> Answer {
+    let state = gateway.state().await;
+    let mandates = state.head().into_iter().flat_map(|record| &record.head.mandates);
+    let others = mandates.map(|mandate| mandate.gateway.clone()).filter(|name| *name != gateway.about.node);
+    Answer::Peers { peers: gateway.peers.views(&state.frontier, others) }
+}
+
+/// All bundles that the head trusts, and of the others the newest, as many as are told at once. Those that only a head
+/// beside it named are needed, too, by whoever brings the two together.
+fn bundles(state: &State) -> Vec<Envelope> {
+    let lines = state.head().map(|record| record.head.trust.as_slice()).unwrap_or_default();
+    let is_trusted = |digest: Digest| lines.iter().any(|line| line.bundle == digest && line.state.is_trusted());
+    let records = state.bundles.values().map(|record| (is_trusted(record.envelope.digest()), record));
+    let mut records: Vec<_> = records.collect();
+    records.sort_by_key(|(trusted, record)| (!trusted, std::cmp::Reverse(record.body.published_at)));
+    let mut size = 0;
+    records.retain(|(trusted, record)| {
+        size += record.body.bundle_pem.len() + record.body.issuers.iter().map(|der| der.0.len()).sum::<usize>();
+        *trusted || size < TOLD_BUNDLES
+    });
+    records.into_iter().map(|(_, record)| record.envelope.clone()).collect()
+}
+
+/// What is dated in the future here was signed by a wrong clock, or this one is wrong: either way somebody must look,
+/// for a head from the future is good for too long.
+fn check_times(org: OrgId, objects: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
+    for dated in objects.iter().filter_map(|object| Some(object.peek::<Head>(Some(org)).ok()?.issued_at)) {
+        if dated > now + org::head::AHEAD {
+            let ahead = dated.since(now).roughly();
+            let why = format!(
+                "it is dated {dated}, {ahead} ahead: the gateway's clock says {now}; one of the two clocks is wrong, so \
+                 compare both with NTP"
+            );
+            return Err(Refusal::Malformed { why });
+        }
+    }
+    Ok(())
+}
+
+/// What this gateway saw of machines: the page after `after`, and where the next one begins.
+fn observed(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let page = desk.state.members.range((from, Bound::Unbounded)).take(OBSERVED_PER_PAGE);
+    let page: Vec<_> = page.map(|(key, it)| (*key, it.claim().name.clone(), it.admission.invite)).collect();
+    let next = page.last().filter(|_| page.len() == OBSERVED_PER_PAGE).map(|(key, ..)| *key);
+    let mut nodes = BTreeMap::new();
+    for (key, name, invite) in page {
+        let issuance = desk.last_issuance(key, &Principal::node(&desk.state.name, &name))?;
+        let alarm = desk.keep(|desk| desk.ledger.alarm(key))?.filter(|alarm| desk.heeds(alarm));
+        let (alarm, conflict) = alarm.map(|alarm| (alarm.why, alarm.conflict)).unzip();
+        let seen = Observed {
+            last_seen: desk.keep(|desk| desk.ledger.seen(key))?,
+            svid_expires_at: issuance.as_ref().map(|row| row.not_after),
+            svid_serial: issuance.map(|row| row.serial),
+            alarm,
+            conflict: conflict.flatten(),
+            reused: invite.map(|invite| desk.keep(|desk| desk.ledger.reuses(invite))).transpose()?.unwrap_or_default(),
+        };
+        nodes.insert(key, seen);
+    }
+    Ok(Answer::Observed { nodes, next })
+}
+
+fn releases(state: &State) -> Answer {
+    let mut records: Vec<_> = state.releases.values().collect();
+    records.sort_by_key(|record| std::cmp::Reverse((record.release.number, record.release.created_at)));
+    let releases = records.into_iter().take(RELEASES_SHOWN).map(|record| record.envelope.clone()).collect();
+    Answer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) }
+}
+
+fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
+    let rows = desk.keep(|desk| desk.ledger.entries(after, ROWS_PER_PAGE))?;
+    let full = rows.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
+    let (mut entries, mut size, mut next) = (Vec::new(), 0, None);
+    let mut cut = false;
+    for (id, envelope) in rows {
+        size += serde_json::to_string(&envelope).map_or(0, |json| json.len());
+        // A page always has one, however large.
+        if !entries.is_empty() && size > PAGE_BYTES {
+            cut = true;
+            break;
+        }
+        entries.push(envelope);
+        next = Some(id);
+    }
+    Ok(Answer::Entries { entries, next: next.filter(|_| full || cut) })
+}
+
+/// Whoever has entries that this gateway lacks hands them over: they carry their own authority, as from another gateway.
+async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
+    let org = gateway.about.org_id;
+    let opened: Result<Vec<SignedEntry>, _> =
+        entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
+    let opened = opened.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+    let brought: Vec<Envelope> = opened.iter().flat_map(|it| carried(&it.entry.action)).cloned().collect();
+    check_times(org, &brought, clock::now())?;
+    let merge = move |desk: &mut Desk<'_>| {
+        // A head that was kept back, complete, is no more welcome this way than by its maker's own hand.
+        for head in brought.iter().filter(|it| it.kind() == Head::KIND && !desk.state.has_object(it)) {
+            if let Err(why @ BadHead::DraftedEarlier { .. }) = desk.state.check_follows(head, clock::now()) {
+                return Err(Refusal::LedgerRefuses { why: why.to_string() });
+            }
+        }
+        desk.merge(opened)
+    };
+    gateway.writer.run(merge).await?;
+    Ok(Answer::Taken {})
+}
+
+/// What another replica does not have yet.
+fn beyond(desk: &mut Desk<'_>, theirs: &Frontier) -> Result<Answer, Refusal> {
+    let (mut entries, more) = desk.keep(|desk| desk.ledger.beyond(desk.state, theirs))?;
+    if !more {
+        entries.extend(desk.keep(|desk| desk.ledger.branches(desk.state))?);
+    }
+    Ok(Answer::Beyond { entries, more })
+}

@@ -1,0 +1,152 @@
+//! What operators ask a gateway in order to turn trust: which keys it issues with, and which it would use next.
+
+use std::sync::PoisonError;
+
+use ground::clock;
+use identity::bundle::Domain;
+use identity::certificate;
+use identity::envelope::Envelope;
+use identity::head::{Head, Mandate};
+use identity::id::OrgId;
+use identity::key::Sign as _;
+use identity::principal::NodeName;
+use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
+use org::gateway::Issuers;
+use org::refusal::Refusal;
+use wire::control::Answer;
+
+use crate::gateway::Gateway;
+use crate::write::desk::Desk;
+
+pub async fn issuers(gateway: &Gateway) -> Result<Answer, Refusal> {
+    Ok(Answer::Issuers { issuers: known(gateway).await? })
+}
+
+/// Every gateway's, this one's first: the others' as they were last heard, also of those that are asleep.
+pub async fn known(gateway: &Gateway) -> Result<Vec<Envelope>, Refusal> {
+    let kept = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.issuers())).await?;
+    let (judgment, now) = (gateway.judgment.load(), clock::now());
+    // A voice may have lost its mandate since.
+    let counts = |envelope: &Envelope| open(gateway.about.org_id, &judgment.head, envelope, now).is_some();
+    Ok(std::iter::once(own(gateway)?).chain(kept.into_iter().filter(counts)).collect())
+}
+
+/// What a gateway with a mandate says of its keys, in its own voice.
+fn open(org: OrgId, head: &Head, envelope: &Envelope, now: Timestamp) -> Option<Issuers> {
+    let named: Issuers = envelope.peek(Some(org)).ok()?;
+    let mandate = head.active_mandate(&named.gateway, now)?;
+    envelope.open_signed_by(Some(org), &[mandate.voice]).ok()
+}
+
+/// A spare key that nobody can have copied before now. Once for each head: what waits for more signatures follows this
+/// one, and names the key.
+pub async fn draw(gateway: &Gateway, domain: Domain) -> Result<Answer, Refusal> {
+    let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
+    // One that is behind may have this very key in its mandate by now.
+    gateway.check_halt()?;
+    let head = {
+        let state = gateway.state().await;
+        gateway.appear(&state);
+        state.head().map(|record| record.envelope.digest())
+    };
+    let head = head.ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
+    let drawn_at = {
+        let _drawing = gateway.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        gateway.presence.load_full().settle(&gateway.folder).map_err(|why| failed(&why))?;
+        let lies = gateway.folder.spare(domain).map_err(|why| failed(&why))?;
+        let lies = certificate::key_id(lies.public()).map_err(|why| failed(&why))?;
+        let named = |mandate: &Mandate| mandate.identity_issuer == lies || mandate.endpoint_issuer == lies;
+        if gateway.judgment.load().head.mandates.iter().any(named) {
+            return Err(failed(&"the mandate names the spare key, which is not in use yet"));
+        }
+        gateway.folder.draw_spare(domain, head, clock::now()).map_err(|why| failed(&why))?
+    };
+    Ok(Answer::Spare { issuers: own(gateway)?, drawn_at })
+}
+
+/// Longer than any certificate or request of ours.
+const LONGEST: usize = 8 << 10;
+
+impl Desk<'_> {
+    /// Takes what another gateway knows of issuing keys. The newest word of each counts, and of itself its last.
+    pub fn merge_issuers(&mut self, peer: &NodeName, told: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
+        let Some(head) = self.state.head().map(|record| record.head.clone()) else { return Ok(()) };
+        let org = self.state.org;
+        let kept = self.keep(|desk| desk.ledger.issuers())?;
+        let kept: Vec<Issuers> = kept.iter().filter_map(|envelope| envelope.peek(Some(org)).ok()).collect();
+        for envelope in told.iter().take(head.mandates.len()) {
+            let Some(said) = open(org, &head, envelope, now) else { continue };
+            let parts = [&said.identity, &said.endpoint, &said.spare_identity, &said.spare_endpoint];
+            let is_own = self.voice.gateway == said.gateway;
+            let fits = !is_own && said.at <= now + Seconds::HOUR && parts.iter().all(|part| part.0.len() <= LONGEST);
+            let before = kept.iter().find(|known| known.gateway == said.gateway);
+            // A clock that was put back must not hold up a gateway's own word.
+            let newer =
+                before.is_none_or(|before| before.at < said.at || (said.gateway == *peer && before.at != said.at));
+            if fits && newer {
+                let envelope = envelope.clone();
+                self.keep(|desk| desk.ledger.keep_issuers(&said.gateway, said.at, &envelope))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// This gateway's own, in its own voice.
+fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
+    let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
+    // One at a time: what is told of must be what lies there, and never the key in use.
+    let _drawing = gateway.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+    let presence = gateway.presence.load_full();
+    presence.settle(&gateway.folder).map_err(|why| failed(&why))?;
+    let spare = |domain: Domain| {
+        let key = gateway.folder.spare(domain).map_err(|why| failed(&why))?;
+        certificate::make_request(&key).map(Bytes).map_err(|why| failed(&why))
+    };
+    let (spare_voice, voice) = gateway.spare_voice().map_err(|why| failed(&why))?;
+    let body = Issuers {
+        gateway: gateway.about.node.clone(),
+        identity: Bytes(presence.identity.told().as_ref().to_vec()),
+        endpoint: Bytes(presence.endpoint.told().as_ref().to_vec()),
+        spare_identity: spare(Domain::Identity)?,
+        spare_endpoint: spare(Domain::Endpoint)?,
+        spare_voice,
+        at: clock::now(),
+    };
+    let sealed = Envelope::seal(Some(gateway.about.org_id), &body).map_err(|why| failed(&why))?;
+    sealed.signed(&voice.key).map_err(|why| failed(&why))
+}
+
+#[cfg(test)]
+mod tests {
+    use identity::key::EdKey;
+    use trials::scene::{self, NOW, mandate};
+
+    use super::*;
+
+    #[test]
+    fn a_gateway_speaks_of_its_keys_in_its_own_voice_and_while_it_has_a_mandate() {
+        let founding = scene::founding();
+        let head = Head { mandates: vec![mandate("one"), mandate("two")], ..scene::head(&founding) };
+        let said = |gateway: &str, by: &str| {
+            let (empty, at) = (|| Bytes(Vec::new()), NOW);
+            let body = Issuers {
+                gateway: gateway.parse().unwrap(),
+                identity: empty(),
+                endpoint: empty(),
+                spare_identity: empty(),
+                spare_endpoint: empty(),
+                spare_voice: EdKey::from_seed(&[9; 32]).public(),
+                at,
+            };
+            scene::sealed(&founding, &body, by)
+        };
+        let counts = |envelope: &Envelope, now| open(founding.id, &head, envelope, now).is_some();
+        assert!(counts(&said("one", "one"), NOW));
+        assert!(counts(&said("two", "two"), NOW));
+        assert!(!counts(&said("one", "two"), NOW), "one of them passes its key off as the other's");
+        assert!(!counts(&said("three", "one"), NOW), "it has no mandate");
+        assert!(!counts(&said("one", "one"), NOW + Seconds::DAY), "its mandate is over");
+    }
+}

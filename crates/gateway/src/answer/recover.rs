@@ -1,0 +1,84 @@
+//! A recovery begins: the recovery keys want a new signer set, and everybody is told.
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::signers::{Recovery, SignerSet, Word};
+use identity::time::Timestamp;
+use org::ledger::signers::{Signers, Stance};
+use org::refusal::Refusal;
+use org::signer::MAX_OPEN;
+use org::state::State;
+
+use crate::gateway::Gateway;
+use crate::write::desk::Desk;
+use crate::write::merge::shout;
+
+/// When the recovery takes effect here. Its authority is in its signatures, so anybody may bring it.
+pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, Refusal> {
+    let now = clock::now();
+    {
+        let state = gateway.state().await;
+        if is_over(&state, &recovery) {
+            return Ok(now);
+        }
+        check(&state, &recovery)?;
+    }
+    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+    let begin = move |desk: &mut Desk<'_>| {
+        // Another connection may have been quicker, or the delay have run out a moment ago.
+        if is_over(desk.state, &recovery) {
+            return Ok((now, false));
+        }
+        check(desk.state, &recovery)?;
+        let digest = recovery.digest();
+        let due = |state: &State| state.open_recoveries().iter().find(|(step, _)| step.digest == digest).map(|it| it.1);
+        if let Some(due_at) = due(desk.state) {
+            return Ok((due_at, false));
+        }
+        if desk.state.open_recoveries().len() >= MAX_OPEN {
+            let why = format!("{MAX_OPEN} recoveries wait already: finish one of them");
+            return Err(Refusal::LedgerRefuses { why });
+        }
+        desk.take(vec![recovery], (now, correlation))?;
+        let why = "it follows other signers than those in force here".to_owned();
+        due(desk.state).map(|due_at| (due_at, true)).ok_or(Refusal::LedgerRefuses { why })
+    };
+    let (due_at, is_new) = gateway.writer.run(begin).await?;
+    if is_new {
+        shout(due_at);
+    }
+    Ok(due_at)
+}
+
+/// Whoever comes to finish it asks again.
+fn is_over(state: &State, recovery: &Envelope) -> bool {
+    state.signers.stance_of(recovery.digest()) == Stance::Taken
+}
+
+/// Would it follow the signers in force here, or end a freeze?
+fn check(state: &State, recovery: &Envelope) -> Result<(), Refusal> {
+    let refuses = |why: String| Refusal::LedgerRefuses { why };
+    let set = match &state.signers {
+        Signers::InForce(in_force) => {
+            let next = in_force.set.succeed(recovery, &state.replica.basis.recovery);
+            let (set, word) = next.map_err(|why| refuses(why.to_string()))?;
+            if word != Word::Recovery {
+                return Err(Refusal::BadProof);
+            }
+            set
+        }
+        Signers::Frozen(frozen) => {
+            let body: Recovery =
+                state.replica.basis.recovery.open(state.org, recovery).map_err(|_| Refusal::BadProof)?;
+            if !body.settles || body.previous != frozen.last.id {
+                return Err(refuses("two signer sets claim one place here: it must settle that".to_owned()));
+            }
+            SignerSet::later(state.org, body.version, body.quorum)
+        }
+    };
+    if let Some(name) = state.name_taken(&set) {
+        let why = format!("the signer's name `{name}` belongs to another key: choose another");
+        return Err(Refusal::LedgerRefuses { why });
+    }
+    Ok(())
+}

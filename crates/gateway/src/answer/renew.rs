@@ -1,0 +1,55 @@
+//! A member asks for its next SVID, or for that of a user or service that the head places on it.
+
+use ground::clock;
+use identity::head::Placement;
+use identity::principal::Kind;
+use org::member::Member;
+use org::refusal::Refusal;
+use wire::enroll::{Issued, RenewRequest};
+
+use crate::answer::enroll::{Setting, log_and_issue};
+use crate::answer::issue::Applicant;
+use crate::gateway::Gateway;
+
+pub async fn renew(
+    gateway: &Gateway,
+    peer: &Member,
+    request: RenewRequest,
+    setting: Setting,
+) -> Result<Issued, Refusal> {
+    let now = clock::now();
+    let challenge = setting.challenge;
+    if now >= challenge.expires_at {
+        return Err(Refusal::NoChallenge);
+    }
+    let principal = request.principal;
+    let node = (peer.node(), peer.node_key().digest());
+    let (is_low, is_meant) = {
+        let state = gateway.state().await;
+        // A machine that proved nothing provides nothing, whatever was published.
+        let is_low = state.member(&peer.node_key()).is_some_and(|member| member.claim().is_low());
+        (is_low, state.is_meant(node.0, node.1))
+    };
+    let placed = match principal.kind() {
+        Kind::Node => principal == *peer.principal(),
+        Kind::User | Kind::Service => {
+            let judgment = gateway.judgment.load();
+            let by_head = |place: &Placement| place.principal == principal && place.node == *peer.node();
+            let by_fleet = || gateway.shelf.now().is_some_and(|published| published.places(node, &principal));
+            // The fleet may name for a while whom operators have revoked; other programs would believe a new SVID.
+            let serves_low = principal.kind() == Kind::Service && is_low;
+            // Who came under a name that operators wrote down for another has none of it.
+            is_meant
+                && !serves_low
+                && !judgment.head.revocations.principals.contains(&principal)
+                && (judgment.head.placements.iter().any(by_head) || by_fleet())
+        }
+    };
+    if !placed {
+        return Err(Refusal::NotPlaced { principal, node: peer.node().clone() });
+    }
+    let applicant = Applicant { principal: &principal, node: peer.node(), node_key: peer.node_key() };
+    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    made.row.source = Some(setting.source);
+    log_and_issue(gateway, (peer.node_key(), principal), made, now, false).await
+}

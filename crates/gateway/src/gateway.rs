@@ -1,0 +1,492 @@
+//! The gateway itself: its keys, its state, its writer. Whoever holds its lock is the only opener.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use ground::file::Lock;
+use ground::{clock, random};
+use identity::bundle::{Domain, Roots};
+use identity::envelope::Envelope;
+use identity::head::{Mandate, TrustLine};
+use identity::id::Digest;
+use identity::key::{EdKey, PublicKey, Sign as _};
+use identity::principal::{NodeName, Principal};
+use identity::time::Timestamp;
+use ledger::error::{DAMAGED, LedgerError};
+use ledger::store::Ledger;
+use member::store::scope::ScopeError;
+use org::frontier::Tip;
+use org::ledger::fold::Why;
+use org::refusal::Refusal;
+use org::renew::{self, Issuance};
+use org::state::{MemberRecord, State};
+use tokio::sync::{RwLock, RwLockReadGuard};
+use wire::tls::{Judgment, Vouched};
+use wire::written::Written;
+
+use crate::limit::download::Shelves;
+use crate::limit::halt::Halt;
+use crate::limit::limits::Limits;
+use crate::limit::registry::Registry;
+use crate::limit::tally::Tally;
+use crate::store::files::Files;
+use crate::store::folder::{GatewayFile, GatewayFolder};
+use crate::write::desk::{Closing, Desk};
+use crate::write::jottings::Jottings;
+use crate::write::peers::Peers;
+use crate::write::presence::{self, Appearing, Presence};
+use crate::write::published::{Shelf, Staged};
+use crate::write::suspended::Suspended;
+use crate::write::tips::{OwnVoice, Tips};
+use crate::write::told::Told;
+use crate::write::writer::{Scribe, Writer};
+
+/// How long a members' map is on its way from another gateway.
+const MAP_COMES: Duration = Duration::from_secs(5);
+
+/// How long what was observed may wait until it is written.
+const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
+
+/// Shown heads that are remembered, so that showing one again costs nothing.
+const MOST_SHOWN: usize = 64;
+
+#[derive(Debug)]
+pub struct Gateway {
+    pub folder: GatewayFolder,
+    pub about: GatewayFile,
+    /// What it issues with, and shows along.
+    pub presence: Arc<ArcSwap<Presence>>,
+    /// Held while key files are drawn or moved.
+    pub(crate) drawing: Mutex<()>,
+    /// Held while this machine comes back at another gateway.
+    pub(crate) coming_back: tokio::sync::Mutex<()>,
+    pub writer: Writer,
+    pub judgment: Arc<ArcSwap<Judgment>>,
+    pub vouched: Arc<Vouched>,
+    pub limits: Arc<Limits>,
+    pub registry: Arc<Registry>,
+    pub tally: Arc<Tally>,
+    /// What is published to nodes.
+    pub shelf: Arc<Shelf>,
+    /// Whom signers have stopped for a while.
+    pub suspended: Arc<Suspended>,
+    /// How it stands with the other gateways.
+    pub peers: Arc<Peers>,
+    pub(crate) tips_of_others: Mutex<BTreeMap<NodeName, Envelope>>,
+    /// Files by their hash.
+    pub shelves: Shelves,
+    tips: Arc<Tips>,
+    jottings: Arc<Jottings>,
+    /// What the disk has; the writer brings it forward after each commit.
+    state: Arc<RwLock<State>>,
+    /// There are two successors of one signer set.
+    frozen: Arc<AtomicBool>,
+    halt: Arc<Halt>,
+    /// The heads that were shown lately.
+    shown: Mutex<BTreeSet<Digest>>,
+    _lock: Lock,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    #[error("another process is the gateway of this folder")]
+    Busy,
+    #[error(transparent)]
+    Folder(#[from] ScopeError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("the ledger has no head: founding did not finish")]
+    NoHead,
+    #[error("the ledger's writer could not be started")]
+    NoThread(#[source] std::io::Error),
+    #[error("the ledger belongs to another org than the folder")]
+    OtherOrg,
+}
+
+impl GatewayError {
+    /// What an operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Busy => Some("is it already running? only one process can be the gateway of a home"),
+            Self::Ledger(why) => why.hint(),
+            Self::Folder(ScopeError::Damaged { .. } | ScopeError::DamagedKey { .. }) => Some(DAMAGED),
+            Self::Folder(_) | Self::NoHead | Self::NoThread(_) | Self::OtherOrg => None,
+        }
+    }
+}
+
+impl Gateway {
+    /// As it is, for a command that takes a moment; `open_to_serve` looks at the whole of it.
+    pub fn open(folder: &GatewayFolder) -> Result<Self, GatewayError> {
+        Self::open_ledger(folder, |_| Ok(()))
+    }
+
+    /// Nothing is served from a ledger that does not hold.
+    pub fn open_to_serve(folder: &GatewayFolder) -> Result<Self, GatewayError> {
+        Self::open_ledger(folder, |ledger| Ok(ledger.check()?))
+    }
+
+    fn open_ledger(
+        folder: &GatewayFolder,
+        check: impl FnOnce(&Ledger) -> Result<(), GatewayError>,
+    ) -> Result<Self, GatewayError> {
+        let about = folder.about()?;
+        let lock = folder.lock()?.ok_or(GatewayError::Busy)?;
+        let (ledger, founding) = Ledger::open(&folder.path("ledger.db"))?;
+        if founding.id != about.org_id {
+            return Err(GatewayError::OtherOrg);
+        }
+        check(&ledger)?;
+        let state = ledger.state(&founding, clock::now())?;
+        let voice = own_voice(folder, &about.node, &state)?;
+        let halt = Arc::new(Halt::read(&ledger)?);
+        halt.heed(&state, voice.public());
+        let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
+        let presence = Arc::new(ArcSwap::from_pointee(Presence::find(&state, folder, voice.public())?));
+        let registry = Arc::new(Registry::default());
+        let tally = Arc::new(Tally::default());
+        let frozen = Arc::new(AtomicBool::new(state.is_frozen()));
+        let ahead = state.clone();
+        let state = Arc::new(RwLock::new(state));
+        let own = OwnVoice { gateway: about.node.clone(), key: voice };
+        let tips = Arc::new(Tips::new(folder.clone(), own));
+        let jottings = Arc::new(Jottings::default());
+        let shelf = Arc::new(Shelf::default());
+        shelf.bring_up(&ledger, &ahead, None);
+        shelf.tell(Told::of(&ahead));
+        let suspended = Arc::new(Suspended::open(folder.clone(), &ahead));
+        let peers = Arc::new(Peers::default());
+        let appearing = Appearing { folder: folder.clone(), tips: Arc::clone(&tips), current: Arc::clone(&presence) };
+        let take_effect = effect(
+            Arc::clone(&judgment),
+            (appearing, Arc::clone(&suspended)),
+            Arc::clone(&registry),
+            (Arc::clone(&frozen), Arc::clone(&halt)),
+        );
+        let scribe = Scribe {
+            ledger,
+            founding,
+            ahead,
+            state: Arc::clone(&state),
+            tips: Arc::clone(&tips),
+            halt: Arc::clone(&halt),
+            closing: Closing::default(),
+            jottings: Arc::clone(&jottings),
+            tally: Arc::clone(&tally),
+            shelf: Arc::clone(&shelf),
+            peers: Arc::clone(&peers),
+            staged: Staged::default(),
+            take_effect,
+        };
+        let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
+        Ok(Self {
+            folder: folder.clone(),
+            about,
+            presence,
+            drawing: Mutex::default(),
+            coming_back: tokio::sync::Mutex::default(),
+            writer,
+            judgment,
+            vouched: Arc::default(),
+            limits: Arc::new(Limits::default()),
+            registry,
+            tally,
+            shelf,
+            suspended,
+            peers,
+            tips_of_others: Mutex::default(),
+            shelves: Shelves::new(Files::at(folder.path("files"))),
+            tips,
+            jottings,
+            state,
+            frozen,
+            halt,
+            shown: Mutex::default(),
+            _lock: lock,
+        })
+    }
+
+    pub async fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().await
+    }
+
+    /// Signs this gateway's chain; another one, once operators have it begin another.
+    pub fn voice(&self) -> PublicKey {
+        self.tips.voice().public()
+    }
+
+    /// The voice in which it would begin another chain, and the one of now.
+    pub(crate) fn spare_voice(&self) -> Result<(PublicKey, Arc<OwnVoice>), ScopeError> {
+        self.tips.spare()
+    }
+
+    /// Has the writer look at what time alone changes: who signs, and in which voice it speaks. While a recovery waits, each
+    /// time: the clock may have been set since it was told when that ends.
+    pub async fn keep_time(&self) {
+        let due = {
+            let state = self.state().await;
+            state.turns_at().is_some() || self.tips.next(&state).is_some()
+        };
+        if due && let Err(why) = self.writer.run(|_| Ok(())).await {
+            tracing::error!(%why, "what is due could not be written; will try again");
+        }
+    }
+
+    /// The gateway's own mandate, if it is in force.
+    pub fn mandate(&self, now: Timestamp) -> Result<Mandate, Refusal> {
+        let judgment = self.judgment.load();
+        let mandate = judgment.head.mandate_for_voice(self.voice()).cloned();
+        mandate.filter(|mandate| mandate.is_active(now)).ok_or(Refusal::NoMandate)
+    }
+
+    /// Issues and shows what the state says, if that could not be seen at once.
+    pub fn appear(&self, state: &State) {
+        let (tips, current) = (Arc::clone(&self.tips), Arc::clone(&self.presence));
+        Appearing { folder: self.folder.clone(), tips, current }.bring_up(state);
+    }
+
+    /// The files say which keys are in use, and the next ones lie ready, so that backups have them long before they are
+    /// needed.
+    pub fn settle_keys(&self) -> Result<(), ScopeError> {
+        let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.presence.load_full().settle(&self.folder)?;
+        for domain in [Domain::Identity, Domain::Endpoint] {
+            self.folder.spare(domain)?;
+        }
+        self.tips.spare()?;
+        Ok(())
+    }
+
+    /// Are there other gateways with a mandate?
+    pub fn has_peers(&self) -> bool {
+        self.judgment.load().head.mandates.len() > 1
+    }
+
+    /// Why it cannot issue, with both times: a wrong clock looks like a mandate that ended.
+    pub fn why_no_mandate(&self, now: Timestamp) -> String {
+        let judgment = self.judgment.load();
+        match judgment.head.mandate_for_voice(self.voice()) {
+            None => "no mandate in the head names this gateway".to_owned(),
+            Some(mandate) if now < mandate.not_before => {
+                format!("its mandate begins at {}, and this machine's clock says {now}", mandate.not_before)
+            }
+            Some(mandate) => format!("its mandate ended at {}, and this machine's clock says {now}", mandate.not_after),
+        }
+    }
+
+    /// May it issue at all right now?
+    pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
+        self.halt.check()?;
+        if self.frozen.load(Ordering::Relaxed) {
+            let why = "two signer sets claim one place: nothing is issued until the recovery keys settle it".to_owned();
+            return Err(Refusal::LedgerRefuses { why });
+        }
+        let mandate = self.mandate(now)?;
+        let revoked = self.judgment.load().head.revocations.issuing_keys.contains(&mandate.identity_issuer);
+        // It would be believed nowhere.
+        if revoked { Err(Refusal::NoMandate) } else { Ok(mandate) }
+    }
+
+    /// Past its freshness a head lets nobody new in; members go on.
+    pub fn may_admit(&self, now: Timestamp) -> Result<(), Refusal> {
+        let until = self.judgment.load().head.fresh_until;
+        if now < until { Ok(()) } else { Err(Refusal::HeadStale { until }) }
+    }
+
+    /// What someone was told earlier about this ledger: only this gateway's own signature can show it its future.
+    pub fn own_word(&self, shown: Option<&Envelope>) -> Option<Tip> {
+        let (org, voice) = (Some(self.about.org_id), self.voice());
+        let shown = shown.and_then(|shown| shown.open_signed_by::<Tip>(org, &[voice]).ok());
+        shown.filter(|shown| shown.voice == voice)
+    }
+
+    /// Did this very process say it, not long ago?
+    pub fn has_said(&self, word: &Envelope) -> bool {
+        self.tips.has_said(word)
+    }
+
+    /// Compares what someone was told earlier with what the ledger says now.
+    pub async fn confront(&self, shown: Option<&Envelope>) -> Result<(), Refusal> {
+        // A restored one knows that it lacks something.
+        if self.halt.is_restored() {
+            return self.halt.check();
+        }
+        if let Some(shown) = self.own_word(shown) {
+            self.writer.run(move |desk| desk.confirms(&shown)).await?;
+        }
+        self.check_halt()
+    }
+
+    /// A head came before its map, which other gateways have: whoever asks meanwhile waits with this one for a moment.
+    pub async fn await_map(&self) -> Result<(), Refusal> {
+        if !self.halt.is_mapless() {
+            return Ok(());
+        }
+        let mut bell = self.shelf.listen();
+        let mapped = async { while self.halt.is_mapless() && bell.changed().await.is_ok() {} };
+        if self.has_peers() {
+            let _ = tokio::time::timeout(MAP_COMES, mapped).await;
+        }
+        if self.halt.is_mapless() { Err(Refusal::LedgerBehind) } else { Ok(()) }
+    }
+
+    /// Was this head not shown before? True once for each.
+    pub fn is_news(&self, head: Digest) -> bool {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.len() >= MOST_SHOWN {
+            shown.clear();
+        }
+        shown.insert(head)
+    }
+
+    /// It could not be kept: whoever shows it next brings news again.
+    pub fn forget_news(&self, head: Digest) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(&head);
+    }
+
+    /// Does something hold it back that only operators can take away? A gateway that is behind or restored vouches for
+    /// nothing: its word would be held against the newest copy.
+    pub fn check_halt(&self) -> Result<(), Refusal> {
+        self.halt.check()
+    }
+
+    /// Does the ledger have something against this node key?
+    pub fn is_alarmed(&self, node_key: Digest) -> bool {
+        self.halt.is_alarmed(node_key)
+    }
+
+    pub async fn tip(&self) -> Result<Envelope, Refusal> {
+        self.tip_of(&*self.state().await)
+    }
+
+    /// The state is one that readers see, so it is on disk.
+    pub fn tip_of(&self, state: &State) -> Result<Envelope, Refusal> {
+        self.check_halt()?;
+        self.tips.tip(state, clock::now())
+    }
+
+    /// The same, as it stands in an answer.
+    pub fn written_tip_of(&self, state: &State) -> Result<Written, Refusal> {
+        self.check_halt()?;
+        self.tips.written(state, clock::now())
+    }
+
+    /// Does the newest word about this ledger say the same as what is shown?
+    pub fn is_newest(&self, state: &State, shown: &Tip) -> bool {
+        state.frontier.place_of(&shown.voice) == Some(shown.place)
+    }
+
+    /// Notes that a member was there.
+    pub fn note_seen(self: &Arc<Self>, node_key: PublicKey, at: Timestamp) {
+        if self.jottings.seen(node_key.digest(), at) {
+            self.write_jottings_soon();
+        }
+    }
+
+    /// Notes what a member says of itself.
+    pub fn note_report(self: &Arc<Self>, node_key: Digest, at: Timestamp, head: u64, report: Envelope) {
+        if self.jottings.reported(node_key, (at, head, report)) {
+            self.write_jottings_soon();
+        }
+    }
+
+    /// Notes that an attempt was refused.
+    pub fn note_refused(self: &Arc<Self>, source: IpAddr, refusal: &Refusal) {
+        if self.jottings.refused(clock::now(), source.to_string(), &refusal.to_string()) {
+            self.write_jottings_soon();
+        }
+    }
+
+    fn write_jottings_soon(self: &Arc<Self>) {
+        let gateway = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(JOTTINGS_WAIT).await;
+            // Every batch writes what waits; this one has nothing else to do.
+            drop(gateway.upgrade().map(|gateway| gateway.writer.submit(|_| Ok(()))));
+        });
+    }
+}
+
+/// The voice in which it speaks: the spare one, if its chain has begun although the files do not say so yet.
+fn own_voice(folder: &GatewayFolder, own: &NodeName, state: &State) -> Result<EdKey, ScopeError> {
+    let named = state.head().and_then(|head| head.head.mandate_of(own)).map(|mandate| mandate.voice);
+    if let Some(named) = named.filter(|named| state.frontier.place_of(named).is_some()) {
+        folder.settle_voice(named)?;
+    }
+    folder.voice()
+}
+
+/// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
+fn effect(
+    judgment: Arc<ArcSwap<Judgment>>,
+    (appearing, suspended): (Appearing, Arc<Suspended>),
+    registry: Arc<Registry>,
+    (frozen, halt): (Arc<AtomicBool>, Arc<Halt>),
+) -> Box<dyn Fn(&State) + Send> {
+    Box::new(move |state| {
+        frozen.store(state.is_frozen(), Ordering::Relaxed);
+        halt.heed(state, appearing.tips.voice().public());
+        if let Some(fresh) = judge_by(state) {
+            judgment.store(Arc::new(fresh));
+        }
+        appearing.bring_up(state);
+        suspended.bring_up(state);
+        let judgment = judgment.load();
+        let cut = registry.cut_unless(|key, roots| judgment.roots.has_any(roots) && passes(state, key));
+        if cut > 0 {
+            tracing::info!(connections = cut, "cut connections of machines that no longer belong");
+        }
+    })
+}
+
+fn passes(state: &State, key: &PublicKey) -> bool {
+    // While the members' map is on its way, who was let in stays.
+    let stays = |member: &MemberRecord| member.why == Some(Why::NoMap) || renew::check_standing(state, member).is_ok();
+    state.member(key).is_some_and(stays)
+}
+
+fn judge_by(state: &State) -> Option<Judgment> {
+    let mut head = state.head()?.head.clone();
+    // Remove wins, whichever head named it first.
+    head.revocations.absorb(&state.revocations);
+    let (org, name) = (state.org, state.name.clone());
+    let numbered = |(line, root): (TrustLine, _)| (line.version, root);
+    let roots = Roots::numbered(
+        presence::roots(state, presence::judged(state, Domain::Identity, true)).into_iter().map(numbered),
+    );
+    let former = presence::roots(state, presence::judged(state, Domain::Identity, false)).into_iter().map(numbered);
+    let former = former.filter(|(_, root)| !roots.certificates().contains(root)).collect::<Vec<_>>();
+    Some(Judgment { org, name, roots, head, former: Roots::numbered(former) })
+}
+
+impl Gateway {
+    /// A gateway vouches for its own chain: a new one begins it by writing down that its machine is there.
+    pub async fn speak_first(&self) -> Result<(), Refusal> {
+        let key = {
+            let state = self.state().await;
+            if state.frontier.place_of(&self.voice()).is_some() {
+                return Ok(());
+            }
+            // While the members' map is on its way, nobody is known to be listed.
+            let unsure = || state.named(&self.about.node).find(|member| member.why == Some(Why::NoMap));
+            let own = state.holder(&self.about.node).or_else(unsure);
+            own.map(|member| member.claim().node_key.digest())
+        };
+        let (node_key, name) = (key.ok_or(Refusal::NotAdmitted)?, self.about.node.clone());
+        let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+        let begin = move |desk: &mut Desk<'_>| desk.begin_chain(node_key, name, (clock::now(), correlation));
+        self.writer.run(begin).await
+    }
+
+    /// Logs an SVID that was made while founding, before any connection exists.
+    pub async fn log_first(&self, node_key: PublicKey, principal: &Principal, row: Issuance) -> Result<(), Refusal> {
+        let principal = principal.clone();
+        let log =
+            move |desk: &mut Desk<'_>| desk.keep(|desk| desk.ledger.log_issuance(node_key.digest(), &principal, &row));
+        self.writer.run(log).await
+    }
+}

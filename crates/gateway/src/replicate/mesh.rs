@@ -1,0 +1,332 @@
+//! Asks another gateway for what is lacking here, and for news.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ground::clock;
+use identity::causes::describe;
+use identity::envelope::Envelope;
+use identity::head::BadHead;
+use identity::id::Digest;
+use identity::principal::NodeName;
+use identity::time::Seconds;
+use member::ask::call::call_known;
+use member::ask::error::AskError;
+use member::ask::reach::believe_one_of;
+use member::ask::{keep, sync};
+use member::store::scope::Scope;
+use org::entry::SignedEntry;
+use org::frontier::Tip;
+use org::refusal::Refusal;
+use wire::connect::{AlertKind, Anchor, Believed, CallError, Gateway as Door};
+use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
+use wire::known::BadKnowledge;
+use wire::permit::Ask;
+
+use crate::answer::operator::stage;
+use crate::answer::show;
+use crate::gateway::Gateway;
+use crate::write::desk::Desk;
+use crate::write::merge::maps_named;
+use crate::write::peers::lacking;
+use crate::write::published::Published;
+
+/// Asked no sooner than this, if the last answer brought nothing.
+const SHORTEST_ROUND: Duration = Duration::from_secs(1);
+
+/// What gateways issue with changes seldom.
+const ISSUERS_EVERY: Duration = Duration::from_mins(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("`{0}` has no address in the head")]
+    NoAddress(NodeName),
+    #[error("what answers there is not `{wanted}`, but `{found}`")]
+    AnotherOne { wanted: NodeName, found: NodeName },
+    #[error("what it handed over is not taken: {0}")]
+    NotTaken(String),
+}
+
+/// The other gateways that a head mandates, and where each is.
+pub fn doors_of(
+    head: &identity::head::Head,
+    own: &NodeName,
+    now: identity::time::Timestamp,
+) -> BTreeMap<NodeName, Vec<Door>> {
+    let active = head.mandates.iter().filter(|mandate| mandate.is_active(now) && mandate.gateway != *own);
+    let doors = |mandate: &identity::head::Mandate| {
+        (mandate.gateway.clone(), mandate.addresses.iter().cloned().map(Door::from).collect())
+    };
+    active.map(doors).collect()
+}
+
+/// One connection: pulls what is lacking, then waits for news, until something breaks. `told` hears how far it is, and
+/// how much is left.
+pub async fn exchange(
+    gateway: &Arc<Gateway>,
+    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
+    told: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<(), ExchangeError> {
+    let mut line = connect(gateway, (scope, peer, doors)).await?;
+    let mut heard = None;
+    loop {
+        hear_issuers(gateway, (&mut line, peer), &mut heard).await;
+        let asked = tokio::time::Instant::now();
+        let pulled = pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
+        // Whoever answers at once and has nothing to say is not asked without a pause.
+        let rest = SHORTEST_ROUND.saturating_sub(asked.elapsed());
+        if pulled == Pulled::Nothing {
+            tokio::time::sleep(rest).await;
+        }
+        // An open connection outlives no mandate.
+        line.check_by(&gateway.judgment.load().head).map_err(AskError::Call)?;
+    }
+}
+
+/// Asks for what is known of issuing keys: at first, when the head has changed, and now and then.
+async fn hear_issuers(
+    gateway: &Arc<Gateway>,
+    (line, peer): (&mut Believed, &NodeName),
+    heard: &mut Option<(u64, tokio::time::Instant)>,
+) {
+    let version = gateway.judgment.load().head.version;
+    if heard.is_some_and(|(then, at)| then == version && at.elapsed() < ISSUERS_EVERY) {
+        return;
+    }
+    *heard = Some((version, tokio::time::Instant::now()));
+    let asked = async {
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::Issuers {}).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Issuers { issuers } = answer else { return Err(unexpected(line)) };
+        let from = peer.clone();
+        Ok::<(), ExchangeError>(
+            gateway.writer.run(move |desk| desk.merge_issuers(&from, &issuers, clock::now())).await?,
+        )
+    };
+    if let Err(why) = asked.await {
+        tracing::debug!(gateway = %peer, why = describe(&why), "it does not say what it knows of issuing keys");
+    }
+}
+
+/// Takes everything that another gateway has, and then the rest of what it names; does not wait.
+pub async fn catch_up(
+    gateway: &Arc<Gateway>,
+    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
+    told: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<(), ExchangeError> {
+    let mut line = connect(gateway, (scope, peer, doors)).await?;
+    while pull(gateway, (&mut line, peer), Seconds(0), told).await? == Pulled::MoreIsThere {}
+    Ok(())
+}
+
+/// Whoever was off while the org moved on comes back at the other one, as any node does: its roots are signed, and its
+/// node key brings a certificate that counts now.
+pub async fn connect(
+    gateway: &Gateway,
+    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
+) -> Result<Believed, ExchangeError> {
+    if doors.is_empty() {
+        return Err(ExchangeError::NoAddress(peer.clone()));
+    }
+    let node = scope.node().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
+    let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
+    let svid = svid.filter(|svid| svid.is_good(clock::now()));
+    let called = match &svid {
+        Some(svid) => Some(Box::pin(call_known(scope, doors, Some(&svid.own))).await),
+        None => None,
+    };
+    let (line, known) = match called {
+        None | Some(Err(AskError::Call(CallError::NotAccepted { alert: AlertKind::Other, .. }))) => {
+            // One conversation after the other: the first brings the certificate for all.
+            let _turn = gateway.coming_back.lock().await;
+            Box::pin(sync::connect(scope, doors)).await?
+        }
+        Some(Err(AskError::Call(CallError::Knowledge {
+            source: BadKnowledge::Head(BadHead::Forked { .. }), ..
+        }))) => {
+            // Operators decided at both, apart from each other. By what is known here the other is a gateway; what it
+            // has is signed, and put together it counts at both.
+            let known = scope.known().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
+            let expect = keep::expect(scope, &known).map_err(AskError::from)?;
+            let own = svid.as_ref().map(|svid| &svid.own);
+            Box::pin(believe_one_of(doors, &expect, own, Anchor::Behind(&known))).await?
+        }
+        Some(called) => called?,
+    };
+    if line.mandate.gateway != *peer {
+        return Err(ExchangeError::AnotherOne { wanted: peer.clone(), found: line.mandate.gateway });
+    }
+    // Until the ledger has what this head decided, nothing is issued by the older one.
+    if let Err(why) = show::heed(gateway, known.head_envelope).await {
+        tracing::debug!(gateway = %peer, %why, "its head cannot be compared with the ledger yet");
+    }
+    Ok(line)
+}
+
+/// What a page brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pulled {
+    Nothing,
+    Something,
+    /// Something, and there is more at once.
+    MoreIsThere,
+}
+
+/// One page, and what it names.
+async fn pull(
+    gateway: &Arc<Gateway>,
+    (line, peer): (&mut Believed, &NodeName),
+    wait: Seconds,
+    told: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<Pulled, ExchangeError> {
+    let from = peer.clone();
+    let read = move |desk: &mut Desk<'_>| {
+        let forks = desk.keep(|desk| desk.ledger.branches(desk.state))?;
+        Ok((desk.keep(|desk| desk.ledger.read_of(&from))?, forks))
+    };
+    let ((issued, reports), forks) = gateway.writer.run(read).await?;
+    let frontier = gateway.state().await.frontier.clone();
+    let tip = gateway.tip_from(peer);
+    let have = Have { frontier, issued, reports, tip, forks, wait };
+    let answer = line.ask_patiently(Ask::Exchange, &ExchangeRequest::News(have), wait).await.map_err(AskError::Call)?;
+    let ExchangeAnswer::News(news) = answer else { return Err(unexpected(line)) };
+    let more = news.more;
+    Ok(match (take(gateway, (line, peer), *news, told).await?, more) {
+        (false, _) => Pulled::Nothing,
+        (true, true) => Pulled::MoreIsThere,
+        (true, false) => Pulled::Something,
+    })
+}
+
+/// False if all of it was here: an entry that follows none is told again with every answer.
+async fn take(
+    gateway: &Arc<Gateway>,
+    (line, peer): (&mut Believed, &NodeName),
+    news: News,
+    told: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<bool, ExchangeError> {
+    let org = gateway.about.org_id;
+    let opened: Result<Vec<SignedEntry>, _> =
+        news.entries.into_iter().chain(news.forks).map(|envelope| SignedEntry::open(org, envelope)).collect();
+    let opened = opened.map_err(|why| ExchangeError::NotTaken(why.to_string()))?;
+    for root in maps_named(&opened, org) {
+        // A head is never held up: what it names can come later, from another.
+        if let Err(why) = fetch(gateway, line, root).await {
+            tracing::debug!(%root, why = describe(&why), "what is published could not be fetched yet");
+        }
+    }
+    let (from, issued, reports) = (peer.clone(), news.issued, news.reports);
+    let until = (news.issued_until, news.reports_until);
+    let merge = move |desk: &mut Desk<'_>| -> Result<bool, Refusal> {
+        let added = desk.merge(opened)?;
+        desk.merge_issued(&from, &issued, clock::now())?;
+        desk.merge_reports(&reports)?;
+        let read = desk.keep(|desk| desk.ledger.read_of(&from))?;
+        if read != until {
+            desk.keep(|desk| desk.ledger.keep_read_of(&from, until))?;
+        }
+        Ok(added > 0 || read != until)
+    };
+    let is_new = gateway.writer.run(merge).await?;
+    gateway.keep_tip_from(peer, news.tip);
+    gateway.peers.answered(peer, news.frontier.clone(), clock::now());
+    let own = gateway.state().await.frontier.clone();
+    told(own.entries(), lacking(&own, &news.frontier));
+    show_published(gateway, line).await?;
+    Ok(is_new)
+}
+
+/// If what the head in force names is not here yet, it is asked for again.
+async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(), ExchangeError> {
+    let root = gateway.state().await.head().and_then(|record| record.head.members);
+    let shown = gateway.shelf.now().map(|published| published.root());
+    if let Some(root) = root.filter(|root| shown != Some(*root)) {
+        fetch(gateway, line, root).await?;
+        gateway.writer.run(|desk: &mut Desk<'_>| desk.show_published()).await?;
+    }
+    Ok(())
+}
+
+/// Fetches a map, its leaves and their manifests, each by its digest.
+async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Result<(), ExchangeError> {
+    let whole = move |desk: &mut Desk<'_>| desk.keep(|desk| Published::is_whole(desk.ledger, root));
+    if gateway.writer.run(whole).await? || fetch_change(gateway, line, root).await? {
+        return Ok(());
+    }
+    let mut from = 0;
+    loop {
+        let answer = line.ask(Ask::Exchange, &ExchangeRequest::Map { root, from }).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Map { leaves, next } = answer else { return Err(unexpected(line)) };
+        gateway.writer.run(move |desk| stage::keep_map(desk, root, (from, &leaves))).await?;
+        match next.filter(|next| *next > from) {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    fetch_blobs(gateway, line, root, move |desk| stage::lacking(desk, root)).await
+}
+
+/// Fetches what a map differs in from the one that is published here. False if it cannot be had so.
+async fn fetch_change(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Result<bool, ExchangeError> {
+    let Some(base) = gateway.shelf.now().map(|published| published.root()) else { return Ok(false) };
+    let answer = line.ask(Ask::Exchange, &ExchangeRequest::MapChange { root, base }).await;
+    let Ok(ExchangeAnswer::MapChange(Some(change))) = answer else { return Ok(false) };
+    let come = change.come.clone();
+    fetch_blobs(gateway, line, root, move |desk| stage::lacking_of(desk, come.clone())).await?;
+    let shelf = Arc::clone(&gateway.shelf);
+    // Whoever lies about the difference is asked for the whole.
+    let kept = gateway.writer.run(move |desk| stage::change(desk, &shelf, (root, base), &change)).await;
+    Ok(kept.is_ok())
+}
+
+async fn fetch_blobs(
+    gateway: &Arc<Gateway>,
+    line: &mut Believed,
+    root: Digest,
+    lacking: impl Fn(&mut Desk<'_>) -> Result<Vec<Digest>, Refusal> + Clone + Send + 'static,
+) -> Result<(), ExchangeError> {
+    loop {
+        let wanted = gateway.writer.run(lacking.clone()).await?;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let request = ExchangeRequest::Blobs { digests: wanted.clone() };
+        let answer = line.ask(Ask::Exchange, &request).await.map_err(AskError::Call)?;
+        let ExchangeAnswer::Blobs { blobs } = answer else { return Err(unexpected(line)) };
+        let asked = |blob: &identity::text::Bytes| wanted.contains(&Digest::of(&blob.0));
+        let blobs: Vec<_> = blobs.into_iter().filter(asked).collect();
+        if blobs.is_empty() {
+            return Err(ExchangeError::NotTaken(format!("it does not have all of the map {root}")));
+        }
+        gateway.writer.run(move |desk| stage::blobs(desk, &blobs)).await?;
+    }
+}
+
+fn unexpected(line: &Believed) -> ExchangeError {
+    let why = "another answer than was asked for".to_owned();
+    AskError::Call(CallError::Unreadable { address: line.address().clone(), why }).into()
+}
+
+impl Gateway {
+    /// The highest word that another gateway gave about its ledger: it is shown to it again.
+    fn tip_from(&self, peer: &NodeName) -> Option<Envelope> {
+        let tips = self.tips_of_others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tips.get(peer).cloned()
+    }
+
+    fn keep_tip_from(&self, peer: &NodeName, tip: Envelope) {
+        let judgment = self.judgment.load();
+        let told = judgment.head.mandates.iter().filter(|mandate| mandate.gateway == *peer).find_map(|mandate| {
+            let told: Tip = tip.open_signed_by(Some(self.about.org_id), &[mandate.voice]).ok()?;
+            (told.voice == mandate.voice).then_some(())
+        });
+        if told.is_some() {
+            let mut tips = self.tips_of_others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            tips.insert(peer.clone(), tip);
+        }
+    }
+}

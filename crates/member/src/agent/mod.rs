@@ -1,0 +1,498 @@
+//! The agent: waits for news, applies them, renews, answers `status`, until it is told to stop.
+
+pub mod trouble;
+pub mod tunnel;
+pub mod metrics;
+pub mod status;
+pub mod lasting;
+pub mod errand;
+pub mod socket;
+pub mod told;
+pub mod doors;
+pub mod trust;
+pub mod placed;
+pub mod suspended;
+pub mod hear;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ground::file::Lock;
+use ground::{clock, random};
+use identity::causes::describe;
+use identity::head::Head;
+use identity::id::Digest;
+use identity::principal::{Address, NodeName, Principal};
+use identity::time::{Seconds, Timestamp};
+use org::refusal::Refusal;
+use org::report::Refused;
+use tokio::sync::{mpsc, watch};
+use wire::clocks::Clocks;
+use wire::connect::{AlertKind, Believed, CallError, Gateway};
+use wire::known::Known;
+use wire::peer::News;
+
+use crate::agent::errand::{Asked, Desk};
+use crate::agent::metrics::Tally;
+use crate::agent::status::Status;
+use crate::agent::suspended::Stop;
+use crate::agent::told::Told;
+use crate::agent::trouble::{is_lie, trouble};
+use crate::agent::trust::Seen;
+use crate::apply::engine::{ApplyError, Engine};
+use crate::apply::trial::Outcome;
+use crate::ask::call::is_revoked;
+use crate::ask::error::AskError;
+use crate::ask::source::Source;
+use crate::ask::{renew, sync};
+use crate::store::scope::word::LastGood;
+use crate::store::scope::{NodeFile, Scope, ScopeError};
+use crate::store::{refused, suspensions};
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// It lets a gateway keep it waiting for news no longer than this.
+    pub check_in_every: Seconds,
+    /// Other ways to gateways, tried before the node's own list.
+    pub doors: Option<Vec<Gateway>>,
+    /// A static tree, read instead of asking gateways. They are still asked for what a tree cannot give: the
+    /// confirmation of a trial.
+    pub from: Option<Source>,
+    /// Where it counts what it does.
+    pub tally: Arc<Tally>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { check_in_every: Seconds::MINUTE, doors: None, from: None, tally: Arc::default() }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("this machine is not a member yet")]
+    NotJoined,
+    #[error("another agent already runs for this scope")]
+    AlreadyRunning,
+    #[error("this machine's key was revoked by the operators; it can do nothing more here")]
+    Revoked,
+    #[error("this machine left the org")]
+    Left,
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error("what this node should be cannot be read from its disk")]
+    Apply(#[from] ApplyError),
+    #[error(transparent)]
+    NoRandomness(#[from] random::NoRandomness),
+}
+
+/// The clock is looked at this often: after a sleep, what is due is done at once.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Seconds = Seconds(300);
+/// While something is on trial, news are asked for this often.
+const TRIAL_WAIT: Seconds = Seconds(2);
+
+/// Runs until `stop`, or until the operators revoked this machine.
+pub async fn run(scope: Scope, options: Options, stop: watch::Receiver<bool>) -> Result<(), AgentError> {
+    Box::pin(Ready::prepare(scope, options)?.run(stop)).await
+}
+
+/// An agent that has its scope to itself, and is about to run.
+#[derive(Debug)]
+pub struct Ready {
+    agent: Agent,
+    desk: Desk,
+    errands: mpsc::Receiver<Asked>,
+    news: mpsc::Receiver<News>,
+    _lock: Lock,
+}
+
+impl Ready {
+    pub fn prepare(scope: Scope, options: Options) -> Result<Self, AgentError> {
+        let node = scope.node()?.ok_or(AgentError::NotJoined)?;
+        let lock = scope.lock()?.ok_or(AgentError::AlreadyRunning)?;
+        let status = Arc::new(Mutex::new(Status::from_disk(&scope)?));
+        let (tunnel, news) = tunnel::begin(scope.clone());
+        let (desk, errands) = errand::desk(Arc::clone(&status), tunnel.desk.clone());
+        let [jitter] = random::bytes::<1>()?;
+        options.tally.starts_from(&scope)?;
+        let engine = Engine::open(&scope.folder, clock::now())?;
+        let refused = refused::load(&scope)?;
+        let known = scope.known()?;
+        let care = known.as_ref().map(|known| Agent::start_trust(&scope, known)).transpose()?.unwrap_or_default();
+        let head = known.as_ref().map(|known| &known.head.head);
+        let stop = Stop::read(&scope)?;
+        let agent = Agent {
+            by_head: head.map(|head| head.gateway_addresses(clock::now())).unwrap_or_default(),
+            first: head.and_then(|head| head.first_gateway()).cloned(),
+            mute: head.map(Head::mute_addresses).unwrap_or_default(),
+            good: scope.last_good()?,
+            scope,
+            node,
+            engine,
+            trust: care,
+            tunnel,
+            listed: 0,
+            refused,
+            told: None,
+            said_at: Timestamp::from_unix(0),
+            damaged: BTreeSet::new(),
+            errand: None,
+            options,
+            jitter,
+            line: None,
+            quiet: false,
+            refused_svid: false,
+            failures: 0,
+            next_check_in: None,
+            renew_at: None,
+            held_off: Timestamp::from_unix(0)..Timestamp::from_unix(0),
+            stop,
+            status,
+        };
+        Ok(Self { agent, desk, errands, news, _lock: lock })
+    }
+
+    /// Where it is asked for things while it runs.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), AgentError> {
+        let _socket = socket::answer(&self.agent.scope, self.desk.clone());
+        loop {
+            let idle = self.agent.errand.is_none();
+            // Whatever is cut off here is taken up again: what was asked for is on disk until it is there.
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                Some(asked) = self.errands.recv(), if idle => self.agent.take_errand(asked),
+                Some(news) = self.news.recv() => self.agent.take_news(&news)?,
+                looked = Box::pin(self.agent.look()) => looked?,
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Agent {
+    scope: Scope,
+    node: NodeFile,
+    /// Where gateways are by the head that was heard last, and which of them comes first.
+    by_head: Vec<Address>,
+    first: Option<NodeName>,
+    /// Where they can issue nothing.
+    mute: Vec<Address>,
+    /// Where one was met last.
+    good: Option<LastGood>,
+    /// What this node should be, and what it is.
+    engine: Engine,
+    /// Which roots it goes by.
+    trust: trust::Care,
+    /// What carries streams for the services and users here.
+    tunnel: tunnel::Tunnel,
+    /// The head for which the listing is known.
+    listed: u64,
+    /// Why the last offer was not believed.
+    refused: Option<Refused>,
+    /// What the gateway was last told of this node.
+    told: Option<Told>,
+    /// The time of its last report.
+    said_at: Timestamp,
+    /// Whose SVIDs were told to be damaged.
+    damaged: BTreeSet<Principal>,
+    /// What somebody here waits for.
+    errand: Option<Asked>,
+    options: Options,
+    jitter: u8,
+    line: Option<Line>,
+    /// The gateway had nothing new, and did not wait.
+    quiet: bool,
+    /// A gateway does not take the SVID that this node has, though it is good by its time.
+    refused_svid: bool,
+    failures: u32,
+    next_check_in: Option<Timestamp>,
+    renew_at: Option<Timestamp>,
+    /// Renewing would not help now.
+    held_off: Range<Timestamp>,
+    /// Whether a signer has stopped this machine.
+    stop: Stop,
+    status: Arc<Mutex<Status>>,
+}
+
+/// An open mTLS connection, with what was known when it was last used.
+#[derive(Debug)]
+struct Line {
+    gateway: Believed,
+    known: Known,
+    /// What was obeyed when it was made.
+    under: Option<Digest>,
+    /// The gateway that came first then.
+    first: Option<NodeName>,
+    /// The marks of the heads beside that one, and of the suspensions, that were known then, or that the gateway has told of since.
+    rivals: Option<Digest>,
+    suspended: Option<Digest>,
+}
+
+impl Agent {
+    /// Does what is due, or rests for a moment.
+    async fn look(&mut self) -> Result<(), AgentError> {
+        let now = clock::now();
+        if self.engine.tick(now) == Outcome::WentBack {
+            // What kept it from a gateway may be gone with it.
+            (self.failures, self.next_check_in) = (0, None);
+        }
+        self.tick_trust();
+        self.show_suspended();
+        self.feed_tunnel().await;
+        self.show_applied();
+        // A check-in that lies too far ahead was set before the clock was put back.
+        let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
+        let early = self.next_check_in.is_some_and(|at| now < at && at.since(now) <= far);
+        let source = self.source();
+        let due = source.is_none() && self.failures == 0 && self.renew_at.is_none_or(|at| now >= at);
+        if early && !due && self.errand.is_none() {
+            // Checks that end are heard of at once.
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.engine.checks_ended() => {}
+            }
+            return Ok(());
+        }
+        let rested = self.line.is_some();
+        let mut kept_up = self.keep_up_in_time(source.as_ref(), now).await;
+        if source.is_none() && rested && matches!(kept_up, Err(AskError::Call(CallError::BrokenOff { .. }))) {
+            // A connection that ended while it rested is no failure: once more, on a new one.
+            kept_up = self.keep_up_in_time(None, now).await;
+        }
+        // What was taken before something failed is so.
+        self.read_suspensions();
+        self.feed_tunnel_anew().await;
+        let failed = kept_up.as_ref().err().map(|why| describe(why));
+        match kept_up {
+            Ok((known, apart)) => {
+                self.failures = 0;
+                self.options.tally.checked_in(now);
+                self.options.tally.knows(&known);
+                // A gateway that does not wait is not asked without end, and a tree never waits; whoever stands still has
+                // nothing to take.
+                let is_slow = source.is_some() || known.frozen(known.now(now)).is_some();
+                let pause = if is_slow { self.spread(self.options.check_in_every) } else { Seconds(1) };
+                self.next_check_in = (self.quiet || source.is_some()).then(|| clock::now() + pause);
+                let refused = self.refused.as_ref().map(|refused| refused.why.clone());
+                let problem = self.stop.now().map(ToString::to_string).or(refused);
+                let problem = problem.or_else(|| self.trust_problem()).or(apart).or_else(|| trouble(&known, now));
+                self.tell(|status| {
+                    status.head = known.head.head.version;
+                    status.last_check_in = Some(now);
+                    status.problem.clone_from(&problem);
+                });
+                if let Some(problem) = problem {
+                    tracing::error!("{problem}");
+                }
+            }
+            Err(why) => self.cope(why, now).await?,
+        }
+        self.report_back(failed);
+        Ok(())
+    }
+
+    /// Whoever says nothing, or slowly, does not keep this node beyond the end of a trial.
+    async fn keep_up_in_time(
+        &mut self,
+        source: Option<&Source>,
+        now: Timestamp,
+    ) -> Result<(Known, Option<String>), AskError> {
+        let left = self.engine.view().trial.map(|trial| Duration::from_secs(trial.deadline.since(now).0.max(1)));
+        let kept_up = Box::pin(async {
+            match source {
+                Some(source) => Box::pin(self.hear_tree(source)).await,
+                None => Box::pin(self.keep_up()).await,
+            }
+        });
+        match left {
+            None => kept_up.await,
+            Some(left) => tokio::time::timeout(left, kept_up).await.unwrap_or(Err(AskError::OutOfTime)),
+        }
+    }
+
+    async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
+        let principal = self.node.principal();
+        let seat = self.scope.seat(&principal);
+        if self.refused_svid || self.needs_to_come_back(seat.svid()?.as_ref())? {
+            self.line = None;
+            self.tell_damage(&principal);
+            renew::come_back(&self.scope, &self.node, &self.gateways()).await?;
+            self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
+            self.refused_svid = false;
+            tracing::info!("came back: the SVID was not good at this time, or not by what the operators say now");
+        }
+        // First what is known is compared, then something is asked for.
+        let mut line = self.open_line().await?;
+        let apart = self.hear(&mut line).await?;
+        self.check_own_key(&line.known)?;
+        self.keep_trust(&mut line).await;
+        let svid = seat.svid()?;
+        let now = line.known.now(clock::now());
+        let seen = Seen::by(&self.scope, &line, now)?;
+        if let Some(svid) = &svid
+            && trust::makes_outdated(&seen.judge(&line.known, svid, now))
+        {
+            // Its root is retired, or its issuer has no mandate any more: the node key gets another, at once.
+            self.refused_svid = true;
+            return Ok((line.known, apart));
+        }
+        self.read_suspensions();
+        let is_stopped = self.stop.now().is_some();
+        if !is_stopped && let Err(why) = self.renew_placed(&mut line, &seen).await {
+            tracing::warn!(problem = describe(&why), "an SVID of a user or service here was not renewed");
+        }
+        if !self.node.joined {
+            self.node = NodeFile { joined: true, ..self.scope.node()?.unwrap_or_else(|| self.node.clone()) };
+            self.scope.save_node(&self.node)?;
+        }
+        let now = line.known.now(clock::now());
+        let due = svid.as_ref().is_some_and(|svid| (renew::due_at(svid, self.jitter)..svid.not_after).contains(&now));
+        let more = !is_stopped
+            && svid.as_ref().is_some_and(|svid| self.wants_more_roots((&principal, svid), (&line, &seen), now));
+        self.reissued(now);
+        let due = !is_stopped && (more || due && !self.held_off.contains(&now));
+        if due {
+            let wish = (&principal, self.svid_life());
+            renew::renew(&self.scope, &self.node, wish, (&mut line.gateway, &line.known)).await?;
+            self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
+            tracing::info!("renewed the SVID");
+        }
+        let known = line.known.clone();
+        self.learn(&known);
+        // The new SVID goes with a new connection.
+        self.line = (!due).then_some(line);
+        self.plan_renewal(now, due)?;
+        let fresh = Status::from_disk(&self.scope)?;
+        self.options.tally.has_svid(fresh.svid_expires_at, self.renew_at);
+        self.tell(|status| {
+            status.svid_expires_at = fresh.svid_expires_at;
+            status.state = fresh.state;
+            status.trust = fresh.trust;
+        });
+        Ok((known, apart))
+    }
+
+    /// How long a gateway may keep this node waiting.
+    fn patience(&self, now: Timestamp) -> Seconds {
+        let policy = self.engine.current().map(|manifest| manifest.runs.sync).unwrap_or_default();
+        let usual = self.spread(policy.wait.min(self.options.check_in_every));
+        let stopped = self.stop.now().map(|stop| stop.until);
+        let due = [self.renew_at, self.reissue_at(), self.engine.next_wake(now), stopped].into_iter().flatten().min();
+        let until = due.map_or(usual, |due| due.since(now)).min(usual);
+        if self.engine.is_on_trial() || self.trust_is_on_trial() { until.min(TRIAL_WAIT) } else { until }
+    }
+
+    fn svid_life(&self) -> Option<Seconds> {
+        self.engine.current().and_then(|manifest| manifest.runs.svid_life)
+    }
+
+    fn show_applied(&self) {
+        let (view, gateways) = (self.engine.view(), self.gateways());
+        self.options.tally.applies(&view);
+        self.tell(|status| {
+            status.applied = view;
+            status.refused.clone_from(&self.refused);
+            status.gateways = gateways.into_iter().map(|gateway| gateway.address).collect();
+        });
+    }
+
+    async fn open_line(&mut self) -> Result<Line, AskError> {
+        let by = self.gateways();
+        match self.line.take() {
+            Some(line) if self.stays(&line, &by) => Ok(line),
+            Some(_) | None => {
+                let (gateway, known) = sync::connect(&self.scope, &by).await?;
+                self.listed = 0;
+                let first = self.first.clone();
+                self.remember_good(gateway.address().clone());
+                self.learn(&known);
+                let (rivals, suspended) = (known.mark(), suspensions::mark(&self.scope));
+                Ok(Line { gateway, known, under: self.engine.obeyed(), first, rivals, suspended })
+            }
+        }
+    }
+
+    fn check_own_key(&self, known: &Known) -> Result<(), AskError> {
+        use identity::key::Sign as _;
+        let key = self.scope.node_key()?.public().digest();
+        if known.head.head.revocations.node_keys.contains(&key) { Err(AskError::Revoked) } else { Ok(()) }
+    }
+
+    /// Something failed: say so, and wait longer each time. Only a signed head ends the agent.
+    async fn cope(&mut self, why: AskError, now: Timestamp) -> Result<(), AgentError> {
+        self.line = None;
+        if is_lie(&why) {
+            self.refuse(now, Timestamp::from_unix(0), &describe(&why));
+        }
+        self.options.tally.failed(&why);
+        let doubted = matches!(
+            &why,
+            AskError::Call(
+                CallError::NotAccepted { alert: AlertKind::Other, .. }
+                    | CallError::Refused(Refusal::NotPermitted { .. })
+            )
+        );
+        // Operators may want SVIDs to live shorter, or by another issuer: the node key gets a new one.
+        if doubted && !self.refused_svid {
+            let outdated = renew::is_outdated(&self.scope, &self.node, &self.gateways()).await;
+            self.refused_svid = outdated.unwrap_or(false);
+        }
+        let revoked = match &why {
+            AskError::Revoked => true,
+            AskError::Call(
+                CallError::NotAccepted { alert: AlertKind::Revoked, .. }
+                | CallError::Refused(Refusal::KeyRevoked)
+                | CallError::BrokenOff { .. },
+            ) => self.is_revoked_for_certain().await,
+            _ => false,
+        };
+        // Only a signed head, or this machine's own disk, ends the agent; a refusal is but a word.
+        if !self.scope.path("node.key").exists() {
+            return Err(AgentError::Left);
+        }
+        if revoked {
+            self.tell(|status| "revoked".clone_into(&mut status.state));
+            return Err(AgentError::Revoked);
+        }
+        self.failures = self.failures.saturating_add(1);
+        let wait = Seconds(1_u64 << self.failures.min(9)).min(LONGEST_WAIT);
+        let wait = self.spread(wait.min(self.options.check_in_every.max(Seconds(2))));
+        self.next_check_in = Some(now + wait);
+        let cure = why.clocks().map(Clocks::cure);
+        let hint = cure.or_else(|| why.refusal().and_then(Refusal::hint).map(str::to_owned));
+        // What was taken before it failed is so, and a head that grew old meanwhile is no smaller matter.
+        let known = self.scope.known().ok().flatten();
+        let stale = known.as_ref().and_then(|known| trouble(known, now));
+        let problem: Vec<_> = [describe(&why)].into_iter().chain(hint).chain(stale).collect();
+        let problem = problem.join("; ");
+        tracing::warn!(problem, retry_in = %wait, "could not check in");
+        self.tell(|status| {
+            status.head = known.map_or(status.head, |known| known.head.head.version);
+            status.problem = Some(problem.clone());
+        });
+        Ok(())
+    }
+
+    /// A refusal is only a word; the signed head, which any stranger may read, decides.
+    async fn is_revoked_for_certain(&self) -> bool {
+        let gateways = self.gateways();
+        is_revoked(&self.scope, &gateways).await.unwrap_or(false)
+    }
+
+    /// A tenth earlier or later, different on each node.
+    fn spread(&self, span: Seconds) -> Seconds {
+        Seconds((span.0 * (90 + u64::from(self.jitter) % 21) / 100).max(1))
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Status)) {
+        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

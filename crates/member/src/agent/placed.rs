@@ -1,0 +1,122 @@
+//! The users and services that are at home on this node: their SVIDs are kept fresh, and forgotten when they move away.
+
+use std::collections::BTreeSet;
+
+use ground::clock;
+use identity::causes::describe;
+use identity::head::Placement;
+use identity::principal::Principal;
+use identity::time::{Seconds, Timestamp};
+use identity::verifier::Untrusted;
+use wire::known::Known;
+
+use crate::agent::trust::{self, Seen};
+use crate::agent::{Agent, Line};
+use crate::ask::error::AskError;
+use crate::ask::renew;
+use crate::store::scope::Svid;
+
+impl Agent {
+    pub(super) async fn renew_placed(&mut self, line: &mut Line, seen: &Seen) -> Result<(), AskError> {
+        let placed = self.placed(&line.known);
+        let mut failed = None;
+        for principal in placed.iter().filter(|principal| self.is_wanted(&line.known, principal)).collect::<Vec<_>>() {
+            // One that is refused, or whose files are of no use, keeps no other from its own.
+            match self.renew_one(principal, line, seen).await {
+                Ok(()) => {}
+                Err(why) if why.refusal().is_some() || matches!(why, AskError::Scope(_)) => failed = Some(why),
+                Err(why) => return Err(why),
+            }
+        }
+        // What is on trial may go back, and wants its SVIDs then.
+        if !self.engine.is_on_trial() {
+            self.scope.keep_seats(&placed)?;
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn renew_one(&mut self, principal: &Principal, line: &mut Line, seen: &Seen) -> Result<(), AskError> {
+        if !self.is_due(principal, line, seen)? {
+            return Ok(());
+        }
+        self.tell_damage(principal);
+        let wish = (principal, self.svid_life());
+        renew::renew(&self.scope, &self.node, wish, (&mut line.gateway, &line.known)).await
+    }
+
+    /// Once, until there is another one.
+    pub(super) fn tell_damage(&mut self, principal: &Principal) {
+        match self.scope.seat(principal).look() {
+            Err(why) if self.damaged.insert(principal.clone()) => {
+                tracing::error!(%principal, why = describe(&why), "its SVID is damaged: another one is asked for");
+            }
+            Err(_) => {}
+            Ok(_) => drop(self.damaged.remove(principal)),
+        }
+    }
+
+    /// By the head on the disk, which may have come by another way: is the SVID over, or worth nothing any more?
+    pub(super) fn needs_to_come_back(&self, svid: Option<&Svid>) -> Result<bool, AskError> {
+        let Some(known) = self.scope.known()? else {
+            return Ok(svid.is_none_or(|svid| !svid.is_good(clock::now())));
+        };
+        let now = known.now(clock::now());
+        match svid.filter(|svid| svid.is_good(now)) {
+            Some(svid) => trust::is_outdated(&self.scope, &known, svid, now),
+            None => Ok(true),
+        }
+    }
+
+    /// What is due again as soon as it was renewed comes from clocks that are apart: once in a while is enough then.
+    pub(super) fn plan_renewal(&mut self, now: Timestamp, renewed: bool) -> Result<(), AskError> {
+        let Some(svid) = self.scope.seat(&self.node.principal()).svid()? else {
+            self.renew_at = None;
+            return Ok(());
+        };
+        let due = renew::due_at(&svid, self.jitter);
+        if renewed && due <= now {
+            let tenth = Seconds(svid.not_after.since(svid.not_before).0 / 10);
+            self.held_off = now..now + tenth.max(self.options.check_in_every);
+        }
+        self.renew_at = Some(if self.held_off.contains(&now) { due.max(self.held_off.end) } else { due });
+        Ok(())
+    }
+
+    fn is_due(&mut self, principal: &Principal, line: &Line, seen: &Seen) -> Result<bool, AskError> {
+        let now = line.known.now(clock::now());
+        let Some(svid) = self.scope.seat(principal).svid()?.filter(|svid| svid.is_good(now)) else {
+            return Ok(true);
+        };
+        let half = now >= renew::due_at(&svid, self.jitter) && !self.held_off.contains(&now);
+        let (head, judged) = (&line.known.head.head, seen.judge(&line.known, &svid, now));
+        // Operators may want SVIDs to live shorter. If nobody may issue it any more, a new one is not asked for.
+        let lives_too_long = matches!(judged, Err(Untrusted::BeyondMandate(_)))
+            && head.mandates.iter().any(|mandate| mandate.covers(principal));
+        let outdated = lives_too_long || trust::makes_outdated(&judged);
+        Ok(half || outdated || self.wants_more_roots((principal, &svid), (line, seen), now))
+    }
+
+    /// The head gives an SVID only for what the newest manifest places here. One that went back is not obeyed, but what it
+    /// took away is not asked for.
+    fn is_wanted(&self, known: &Known, principal: &Principal) -> bool {
+        let by_head = |place: &Placement| place.principal == *principal && place.node == self.node.name;
+        let guard = self.engine.standing().guard().and_then(|item| self.engine.kept(item.digest));
+        guard.is_none_or(|guard| guard.places(principal)) || known.head.head.placements.iter().any(by_head)
+    }
+
+    /// By the head itself, and by what this node is.
+    fn placed(&self, known: &Known) -> BTreeSet<Principal> {
+        let head = &known.head.head;
+        let by_head = head.placements.iter().filter(|place| place.node == self.node.name);
+        let by_head = by_head.map(|place| place.principal.clone());
+        let runs = self.engine.current().map(|manifest| &manifest.runs);
+        let users = runs.iter().flat_map(|runs| &runs.users).map(|name| Principal::user(&self.node.org, name));
+        let services = runs.iter().flat_map(|runs| runs.services.keys());
+        let services = services.map(|name| Principal::service(&self.node.org, name));
+        by_head
+            .chain(users)
+            .chain(services)
+            .filter(|principal| !head.revocations.principals.contains(principal))
+            .collect()
+    }
+}

@@ -1,0 +1,75 @@
+//! What the agent tells a gateway about this node, signed by the node key.
+
+use identity::envelope::Envelope;
+use identity::key::Sign as _;
+use identity::time::{Seconds, Timestamp};
+use manifest::stored::SCHEMA;
+use org::report::{Applied, Mark, Refused, Report, TrustTold, plain};
+use wire::known::Known;
+
+use crate::apply::view::ApplyView;
+use crate::ask::error::AskError;
+use crate::store::scope::{NodeFile, Scope};
+
+/// A report but for its time: said again only if it says something else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    node: NodeFile,
+    head: Mark,
+    applied: Applied,
+    refused: Option<Refused>,
+    trust: Option<TrustTold>,
+    left: Option<Mark>,
+}
+
+pub fn of(
+    node: &NodeFile,
+    (known, left): (&Known, Option<Mark>),
+    (view, trust): (&ApplyView, Option<TrustTold>),
+    refused: Option<&Refused>,
+) -> Told {
+    let applied = match (&view.trial, &view.rolled_back, view.confirmed) {
+        (Some(trial), _, _) => Applied::OnTrial {
+            manifest: trial.digest,
+            previous: trial.previous,
+            deadline: trial.deadline,
+            waits: trial.waits_for.iter().map(|wait| plain(wait)).take(32).collect(),
+        },
+        (None, Some(back), _) => {
+            Applied::RolledBack { manifest: back.digest, to: back.to, at: back.at, why: plain(&back.why) }
+        }
+        (None, None, Some(manifest)) => Applied::Settled { manifest },
+        (None, None, None) => Applied::Nothing,
+    };
+    let head = Mark { version: known.head.head.version, digest: known.head.digest };
+    Told { node: node.clone(), head, applied, refused: refused.cloned(), trust, left }
+}
+
+/// So long the operators can read that a gateway lied, also after another one told the truth.
+const REMEMBERED: Seconds = Seconds::DAY;
+
+impl Told {
+    /// What was refused before, if that is worth saying still.
+    pub fn refused_lately(&self, now: Timestamp) -> Option<&Refused> {
+        self.refused.as_ref().filter(|refused| now.since(refused.at) < REMEMBERED)
+    }
+
+    pub fn signed(&self, scope: &Scope, at: Timestamp) -> Result<Envelope, AskError> {
+        let node_key = scope.node_key()?;
+        let report = Report {
+            node: self.node.name.clone(),
+            node_key: node_key.public(),
+            at,
+            head: self.head,
+            schema: SCHEMA,
+            applied: self.applied.clone(),
+            refused: self.refused.clone(),
+            agent: env!("CARGO_PKG_VERSION").to_owned(),
+            trust: self.trust.clone(),
+            left: self.left,
+        };
+        let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
+        let envelope = Envelope::seal(Some(self.node.org_id), &report).map_err(|why| bad(&why))?;
+        envelope.signed(&node_key).map_err(|why| bad(&why))
+    }
+}

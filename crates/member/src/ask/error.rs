@@ -1,0 +1,89 @@
+//! Why asking a gateway did not bring what was asked for.
+
+use identity::members::BadListing;
+use identity::time::Timestamp;
+use manifest::stored::BadManifest;
+use org::refusal::Refusal;
+use wire::clocks::Clocks;
+use wire::connect::{Believed, CallError};
+use wire::known::{BadKnowledge, Known};
+
+use crate::ask::source::NotTaken;
+use crate::store::scope::ScopeError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error("this machine is not a member yet: join first")]
+    NotJoined,
+    #[error("a join as `{begun}` was begun here and is not finished")]
+    OtherWish { begun: identity::principal::NodeName },
+    #[error("an operator must approve this machine first")]
+    Waits { claim: identity::id::Digest },
+    #[error("nobody approved this machine in time")]
+    WaitedInVain(#[source] Refusal),
+    #[error("no gateway is known")]
+    NoGateway,
+    #[error("what the gateway sent does not hold: {0}")]
+    BadAnswer(String),
+    #[error("the gateway offers an SVID until {until}, {}: {clocks}", if *over { "which is over here" } else { "longer than its mandate allows" })]
+    Untimely { until: Timestamp, over: bool, clocks: Box<Clocks> },
+    #[error("the gateway says no by another time than it is here: {clocks}")]
+    OtherTime {
+        #[source]
+        refusal: Refusal,
+        clocks: Box<Clocks>,
+    },
+    #[error("what the gateway says of the org does not hold: {0}")]
+    Knowledge(BadKnowledge),
+    #[error("what the gateway says of this node's place does not hold: {0}")]
+    Listing(#[from] BadListing),
+    #[error("what the gateway offers this node to be does not hold: {0}")]
+    Manifest(#[from] BadManifest),
+    #[error("the gateway does not say what head {head} wants this node to be: it holds it back, or has lost it")]
+    Withheld { head: u64 },
+    #[error("nobody answered before the trial was over")]
+    OutOfTime,
+    #[error(transparent)]
+    Tree(#[from] NotTaken),
+    #[error("this machine's key was revoked by the operators")]
+    Revoked,
+    #[error(transparent)]
+    NoRandomness(#[from] ground::random::NoRandomness),
+}
+
+impl AskError {
+    /// The gateway's no, if it said one.
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Call(CallError::Refused(refusal)) | Self::OtherTime { refusal, .. } | Self::WaitedInVain(refusal) => {
+                Some(refusal)
+            }
+            _ => None,
+        }
+    }
+
+    /// The two clocks, if they may be what is wrong.
+    pub fn clocks(&self) -> Option<&Clocks> {
+        match self {
+            Self::Untimely { clocks, .. } | Self::OtherTime { clocks, .. } => Some(clocks),
+            Self::Call(CallError::NotInForce { clocks, .. }) => clocks.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// A no that another clock would not have said is told with both clocks, if they are apart: a person must not go by the
+/// gateway's alone.
+pub fn with_clocks(why: AskError, gateway: &Believed, known: &Known) -> AskError {
+    match why {
+        AskError::Call(CallError::Refused(refusal)) if refusal.is_about_time() => match gateway.clocks(known) {
+            Some(clocks) => AskError::OtherTime { refusal, clocks: Box::new(clocks) },
+            None => AskError::Call(CallError::Refused(refusal)),
+        },
+        why => why,
+    }
+}

@@ -1,0 +1,59 @@
+//! Reaching a gateway: each in turn, by the one way that `wire::connect` knows.
+
+use identity::verifier::Untrusted;
+use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
+use wire::known::Known;
+use wire::tls::{Expect, OwnSvid};
+
+use crate::ask::error::AskError;
+
+/// Believes the first gateway that can be believed. The last failure is told if none can.
+pub async fn believe_one_of(
+    gateways: &[Gateway],
+    expect: &Expect,
+    own: Option<&OwnSvid>,
+    anchor: Anchor<'_>,
+) -> Result<(Believed, Known), AskError> {
+    try_each(gateways, expect, own, (anchor, &mut false)).await
+}
+
+/// `moved` says whether one of them may only have another root than is known here.
+pub(crate) async fn try_each(
+    gateways: &[Gateway],
+    expect: &Expect,
+    own: Option<&OwnSvid>,
+    (anchor, moved): (Anchor<'_>, &mut bool),
+) -> Result<(Believed, Known), AskError> {
+    let mut last = None;
+    for gateway in gateways {
+        let attempt = async { Provisional::dial(gateway, expect, own).await?.believe(anchor).await };
+        match attempt.await {
+            Ok(believed) => return Ok(believed),
+            Err(why) => {
+                tracing::debug!(gateway = %gateway.address, %why, "not this one");
+                *moved |= is_lost(&why);
+                // What somebody answered says more than that another could not be reached.
+                if last.as_ref().is_none_or(|last: &CallError| says(last) <= says(&why)) {
+                    last = Some(why);
+                }
+            }
+        }
+    }
+    Err(last.map_or(AskError::NoGateway, AskError::Call))
+}
+
+/// How much an error tells about this machine, rather than about the way to a gateway.
+const fn says(why: &CallError) -> u8 {
+    match why {
+        CallError::NotAccepted { .. } => 3,
+        CallError::Refused(_) => 2,
+        _ if why.is_worth_retrying() => 0,
+        _ => 1,
+    }
+}
+
+/// May a gateway be refused only because this node does not know its roots, or knows old ones?
+pub const fn is_lost(why: &CallError) -> bool {
+    why.is_unknown_root()
+        || matches!(why, CallError::ClocksApart { why: Untrusted::Expired { .. } | Untrusted::NotYetValid { .. }, .. })
+}

@@ -1,0 +1,128 @@
+//! The next SVID: over mTLS while the last one is good, by admission and node key after it expired.
+
+use ground::{clock, random};
+use identity::causes::describe;
+use identity::principal::Principal;
+use identity::text::Bytes;
+use identity::time::{Seconds, Timestamp};
+use identity::verifier::{self, Side, Standard};
+use org::admission::{Purpose, Transcript};
+use org::refusal::Refusal;
+use wire::connect::{Believed, Gateway};
+use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};
+use wire::known::Known;
+use wire::permit::Ask;
+
+use crate::ask::call::call_known;
+use crate::ask::error::{AskError, with_clocks};
+use crate::ask::keep::identity_roots;
+use crate::ask::svid::{Asking, check_offer};
+use crate::store::scope::{NodeFile, Scope, Svid};
+
+/// Renews one principal's SVID over an open mTLS connection.
+pub async fn renew(
+    scope: &Scope,
+    node: &NodeFile,
+    (principal, life): (&Principal, Option<Seconds>),
+    (gateway, known): (&mut Believed, &Known),
+) -> Result<(), AskError> {
+    let node_key = scope.node_key()?;
+    let asking = Asking { known, principal, node: &node.name, node_key: &node_key };
+    let seat = scope.seat(principal);
+    let pending = seat.pending()?;
+    let challenge: Challenge =
+        gateway.ask(Ask::Challenge, &()).await.map_err(|why| with_clocks(why.into(), gateway, known))?;
+    check_offer(gateway, &challenge, known)?;
+    // What the operators want to live shorter than the gateway offers.
+    let wanted = life.map_or(challenge.not_after, |life| challenge.not_after.min(known.now(clock::now()) + life));
+    let svid = asking.request(&pending, wanted)?;
+    let request = RenewRequest { principal: principal.clone(), svid };
+    let issued: Issued =
+        gateway.ask(Ask::Renew, &request).await.map_err(|why| with_clocks(why.into(), gateway, known))?;
+    let chain = asking.check(&issued, &pending, &identity_roots(scope, known)?)?;
+    scope.save_tip(&issued.tip, known)?;
+    Ok(seat.install(&pending, &chain)?)
+}
+
+/// Comes back after the SVID expired. Whoever cannot issue, or issues what is not believed, is not the last to be asked.
+pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<(), AskError> {
+    let (mut left, mut told) = (gateways.to_vec(), None);
+    loop {
+        let (gateway, known) = match call_known(scope, &left, None).await {
+            Ok(called) => called,
+            Err(why) => return Err(told.unwrap_or(why)),
+        };
+        let asked = gateway.address().clone();
+        match come_back_at(scope, node, (gateway, known)).await {
+            Err(why) if is_only_there(&why) => {
+                tracing::debug!(gateway = %asked, why = describe(&why), "no certificate from there");
+                left.retain(|gateway| gateway.address != asked);
+                let why = told.get_or_insert(why);
+                if left.is_empty() {
+                    return Err(std::mem::replace(why, AskError::NoGateway));
+                }
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Another gateway may be in office, or know more.
+const fn is_only_there(why: &AskError) -> bool {
+    match why.refusal() {
+        Some(refusal) => matches!(refusal, Refusal::NoMandate | Refusal::LedgerBehind | Refusal::Restored),
+        None => matches!(why, AskError::BadAnswer(_) | AskError::Untimely { .. }),
+    }
+}
+
+/// A full proof, by admission and node key.
+async fn come_back_at(scope: &Scope, node: &NodeFile, (mut gateway, known): (Believed, Known)) -> Result<(), AskError> {
+    let node_key = scope.node_key()?;
+    let principal = node.principal();
+    let asking = Asking { known: &known, principal: &principal, node: &node.name, node_key: &node_key };
+    let admission = scope.admission()?.ok_or(AskError::NotJoined)?;
+    let seat = scope.seat(&principal);
+    let pending = seat.pending()?;
+    let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
+    let challenge: Challenge =
+        gateway.ask(Ask::Challenge, &()).await.map_err(|why| with_clocks(why.into(), &gateway, &known))?;
+    check_offer(&gateway, &challenge, &known)?;
+    let challenge_bytes: [u8; 32] =
+        challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
+    let svid = asking.request(&pending, challenge.not_after)?;
+    let nonce: [u8; 32] = random::bytes()?;
+    let transcript = Transcript::new(
+        (challenge_bytes, nonce),
+        admission.digest(),
+        &svid.request.0,
+        &svid.binding,
+        gateway.exporter(),
+    );
+    let by_node = transcript.sign(Purpose::Return, &node_key).map_err(|why| bad(&why))?;
+    let tip = scope.tip_of(&gateway.mandate.gateway)?;
+    let request = ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node, tip };
+    let issued: Issued =
+        gateway.ask(Ask::Return, &request).await.map_err(|why| with_clocks(why.into(), &gateway, &known))?;
+    let chain = asking.check(&issued, &pending, &identity_roots(scope, &known)?)?;
+    scope.save_tip(&issued.tip, &known)?;
+    Ok(seat.install(&pending, &chain)?)
+}
+
+/// Is the SVID in use no longer one by what the operators say now, although its time is not over? The signed head, which
+/// any stranger may read, says so.
+pub async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<bool, AskError> {
+    let Some(svid) = scope.seat(&node.principal()).svid()? else {
+        return Ok(false);
+    };
+    let (_, known) = call_known(scope, gateways, None).await?;
+    let roots = identity_roots(scope, &known)?;
+    let head = &known.head.head;
+    let standard = Standard { org: known.org(), name: &known.founding.record.name, roots: &roots, head };
+    Ok(verifier::check_svid(&svid.own.chain, Side::Client, standard, known.now(clock::now())).is_err())
+}
+
+/// Half its life, a little earlier or later for each node, so that they do not all come at once.
+pub fn due_at(svid: &Svid, jitter: u8) -> Timestamp {
+    let life = svid.not_after.since(svid.not_before).0;
+    svid.not_before + Seconds(life * (45 + u64::from(jitter) % 11) / 100)
+}

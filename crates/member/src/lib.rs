@@ -1,0 +1,9 @@
+//! A machine in an org: what it keeps, what it asks, what it applies, and the agent that does so by itself.
+
+pub mod store;
+#[cfg(test)]
+mod scene;
+pub mod apply;
+pub mod metrics;
+pub mod ask;
+pub mod agent;

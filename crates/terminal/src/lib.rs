@@ -1,0 +1,9 @@
+//! What people see: errors with their hints, findings, tables, questions, the manual.
+
+pub mod failure;
+pub mod show;
+pub mod log;
+pub mod table;
+pub mod confirm;
+pub mod finding;
+pub mod pages;

@@ -1,0 +1,12 @@
+//! Facts on standard output: as JSON, or as a person reads them.
+
+use ground::plain::plain;
+use serde::Serialize;
+
+/// Prints a value: as JSON, or as a person reads it.
+pub fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> String) {
+    use std::io::Write as _;
+    let told = if json { serde_json::to_string_pretty(value).unwrap_or_default() } else { plain(&text()) };
+    // Whoever reads may have seen enough: `freehold node list | head`.
+    let _ = writeln!(std::io::stdout(), "{told}");
+}
