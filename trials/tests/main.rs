@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod layout;
+mod documents;
 mod first_walk;
 mod founding;
 mod declaring;
