@@ -85,6 +85,15 @@ fn pure_crates_cannot_reach_the_world() {
 }
 
 #[test]
+fn one_path_makes_svids() {
+    let is_for_tests = |path: &Path| path.iter().any(|part| part == "tests" || part == "tests.rs");
+    let files = sources(&root().join("crates")).into_iter().filter(|path| !is_for_tests(path));
+    let callers: Vec<_> =
+        files.filter(|path| std::fs::read_to_string(path).unwrap().contains(".issue_svid(")).collect();
+    assert_eq!(callers.len(), 1, "SVIDs are made in {callers:?}");
+}
+
+#[test]
 fn every_file_says_what_it_is_for() {
     for file in ["crates", "trials", "fuzz/src", "fuzz/fuzz_targets"].iter().flat_map(|at| sources(&root().join(at))) {
         let text = std::fs::read_to_string(&file).unwrap();
