@@ -4,6 +4,7 @@
 
 mod layout;
 mod rooms;
+mod documents;
 mod first_walk;
 mod founding;
 mod declaring;

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::layout::{root, sources};
+
 /// A reader takes in so many names at once.
 const MOST_ENTRIES: usize = 16;
 /// So much of a room has a door to other rooms.
 const MOST_EXPORTS: usize = 80;
 const ROOMS: [&str; 5] = ["ledger", "member", "terminal", "gateway", "node"];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
 
 fn crates() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> =
@@ -173,7 +171,7 @@ fn words_outside(of: &str) -> BTreeSet<String> {
     let own = root().join("crates").join(of).join("src");
     let mut words = BTreeSet::new();
     for folder in ["crates", "trials", "fuzz"] {
-        for file in crate::layout::sources(&root().join(folder)) {
+        for file in sources(&root().join(folder)) {
             if !file.starts_with(&own) || file == own.join("main.rs") {
                 let text = std::fs::read_to_string(&file).unwrap();
                 words.extend(text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned));

@@ -43,7 +43,9 @@ impl Operator {
 
     pub fn members(&self) -> Vec<MemberKnown> {
         let state = self.ledger.state();
-        let members = state.members.iter().filter(|(_, it)| it.standing == Standing::Member);
+        // The entries alone do not say whom the last head lists: whoever it does waits here.
+        let here = |it: &MemberRecord| matches!(it.standing, Standing::Member | Standing::Waiting);
+        let members = state.members.iter().filter(|(_, it)| here(it));
         let known = |(key, it): (&Digest, &MemberRecord)| MemberKnown {
             name: it.claim().name.clone(),
             node_key: *key,

@@ -5,7 +5,7 @@ use trials::place::until;
 
 use super::{Waiting, copy, quiet};
 
-/// Not each step: the engine's own are all cut in `node/apply/engine/tests/power.rs`. Here it is the whole agent, with
+/// Not each step: the engine's own are all cut in `member/apply/engine/tests/power.rs`. Here it is the whole agent, with
 /// all else that it writes.
 const STRIDE: usize = 3;
 

@@ -169,3 +169,45 @@ impl<'de, K: Ord + Deserialize<'de>> Deserialize<'de> for Lines<K> {
         Ok(Self(lines))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Digest;
+
+    fn at(n: i64) -> Timestamp {
+        Timestamp::from_unix(n)
+    }
+
+    fn lines(of: &[(u8, Option<i64>)]) -> Lines<Digest> {
+        Lines(of.iter().map(|(n, end)| (Digest([*n; 32]), end.map(at))).collect())
+    }
+
+    #[test]
+    fn what_two_say_together_is_the_longer_of_both() {
+        let (one, other) = (lines(&[(1, Some(5)), (2, None)]), lines(&[(1, Some(9)), (2, Some(7)), (3, Some(1))]));
+        let mut both = one.clone();
+        both.absorb(&other);
+        assert_eq!(both, lines(&[(1, Some(9)), (2, None), (3, Some(1))]));
+        assert!(both.includes(&one) && both.includes(&other) && !one.includes(&other));
+        assert!(!lines(&[(1, Some(4))]).includes(&lines(&[(1, Some(5))])), "it ends too early");
+        assert!(!lines(&[(1, Some(4))]).includes(&lines(&[(1, None)])), "it ends at all");
+    }
+
+    #[test]
+    fn a_line_is_dropped_only_when_it_is_over_and_nothing_needs_it() {
+        let mut some = lines(&[(1, Some(5)), (2, None), (3, Some(5)), (4, Some(6))]);
+        some.drop_over(at(6), |what| what.0[0] == 3);
+        assert_eq!(some, lines(&[(2, None), (3, Some(5)), (4, Some(6))]));
+    }
+
+    #[test]
+    fn lines_are_written_as_a_list_and_read_back() {
+        let some = lines(&[(1, Some(5)), (2, None)]);
+        let json = serde_json::to_string(&some).unwrap();
+        assert!(json.starts_with("[["), "{json}");
+        assert_eq!(serde_json::from_str::<Lines<Digest>>(&json).unwrap(), some);
+        let twice = serde_json::to_string(&[Digest([1; 32]), Digest([1; 32])]).unwrap();
+        assert!(serde_json::from_str::<Lines<Digest>>(&twice).is_err());
+    }
+}
