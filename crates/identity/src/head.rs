@@ -1,10 +1,10 @@
 //! The head: the one signed object that says what is true now, and the only thing that a node ratchets.
 
-pub mod cause;
-pub mod trust_lines;
-pub mod lines;
-pub mod marks;
-pub mod revoked;
+pub(crate) mod cause;
+pub(crate) mod trust_lines;
+pub(crate) mod lines;
+pub(crate) mod marks;
+pub(crate) mod revoked;
 
 pub use cause::{Cause, Turn};
 pub use lines::Lines;

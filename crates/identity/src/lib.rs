@@ -4,7 +4,7 @@ pub mod causes;
 pub mod text;
 pub mod time;
 pub mod id;
-pub mod remembered;
+pub(crate) mod remembered;
 pub mod key;
 pub mod principal;
 pub mod glob;

@@ -1,10 +1,10 @@
 //! A replica's ledger on disk: entries, what came beside them, what was observed. Gateways and homes use it.
 
 pub mod error;
-pub mod migrate;
+pub(crate) mod migrate;
 pub mod store;
 pub mod look;
-pub mod check;
+pub(crate) mod check;
 pub mod replicate;
 
 // What it says, for people.
@@ -12,9 +12,9 @@ pub mod views;
 
 // What is kept beside the entries.
 pub mod marks;
-pub mod sights;
+pub(crate) mod sights;
 pub mod published;
-pub mod maps;
+pub(crate) mod maps;
 pub mod claims;
-pub mod reuse;
-pub mod exchange;
+pub(crate) mod reuse;
+pub(crate) mod exchange;

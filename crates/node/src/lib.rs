@@ -1,6 +1,6 @@
 //! A machine's own commands, and what they need of the system that they run on.
 
-pub mod program;
+pub(crate) mod program;
 pub mod doctor;
-pub mod service;
+pub(crate) mod service;
 pub mod commands;

@@ -11,7 +11,7 @@ pub mod tls;
 pub mod http;
 pub mod frame;
 pub mod carry;
-pub mod socks;
+pub(crate) mod socks;
 pub mod proxied;
 pub mod way;
 pub mod known;
@@ -20,6 +20,6 @@ pub mod clocks;
 #[cfg(test)]
 mod scene;
 pub mod tree;
-pub mod standing;
+pub(crate) mod standing;
 pub mod connect;
 pub mod trust;

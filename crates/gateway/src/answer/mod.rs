@@ -1,14 +1,14 @@
 //! Answers: a file for each request.
 
-pub mod vouch;
+pub(crate) mod vouch;
 pub mod issue;
-pub mod documents;
-pub mod approve;
-pub mod enroll;
-pub mod reuse;
-pub mod renew;
-pub mod sync;
-pub mod recover;
-pub mod show;
+pub(crate) mod documents;
+pub(crate) mod approve;
+pub(crate) mod enroll;
+pub(crate) mod reuse;
+pub(crate) mod renew;
+pub(crate) mod sync;
+pub(crate) mod recover;
+pub(crate) mod show;
 pub mod operator;
-pub mod exchange;
+pub(crate) mod exchange;

@@ -1,8 +1,8 @@
 //! How much an asker may take, what is counted, what holds the gateway back.
 
 pub mod limits;
-pub mod crowd;
-pub mod download;
-pub mod registry;
-pub mod tally;
-pub mod halt;
+pub(crate) mod crowd;
+pub(crate) mod download;
+pub(crate) mod registry;
+pub(crate) mod tally;
+pub(crate) mod halt;

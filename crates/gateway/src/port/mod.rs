@@ -2,7 +2,7 @@
 
 pub mod door;
 pub mod conversation;
-pub mod guest;
+pub(crate) mod guest;
 pub mod endpoint;
-pub mod metrics;
+pub(crate) mod metrics;
 pub mod serve;

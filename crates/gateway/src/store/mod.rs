@@ -1,4 +1,4 @@
 //! What lies on a gateway's disk beside its ledger: its keys, and the files that it hands out.
 
-pub mod files;
+pub(crate) mod files;
 pub mod folder;

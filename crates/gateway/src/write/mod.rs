@@ -1,12 +1,12 @@
 //! How something becomes durable, and what readers see of it then.
 
-pub mod tips;
-pub mod jottings;
-pub mod peers;
-pub mod told;
-pub mod published;
-pub mod suspended;
-pub mod desk;
+pub(crate) mod tips;
+pub(crate) mod jottings;
+pub(crate) mod peers;
+pub(crate) mod told;
+pub(crate) mod published;
+pub(crate) mod suspended;
+pub(crate) mod desk;
 pub mod presence;
-pub mod merge;
-pub mod writer;
+pub(crate) mod merge;
+pub(crate) mod writer;

@@ -1,18 +1,18 @@
 //! The agent: waits for news, applies them, renews, answers `status`, until it is told to stop.
 
-pub mod trouble;
+pub(crate) mod trouble;
 pub mod tunnel;
 pub mod metrics;
 pub mod status;
 pub mod lasting;
 pub mod errand;
 pub mod socket;
-pub mod told;
-pub mod doors;
-pub mod trust;
-pub mod placed;
-pub mod suspended;
-pub mod hear;
+pub(crate) mod told;
+pub(crate) mod doors;
+pub(crate) mod trust;
+pub(crate) mod placed;
+pub(crate) mod suspended;
+pub(crate) mod hear;
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 
 use self::trust::{BadTrustPath, TrustPaths};
 
-pub mod word;
+pub(crate) mod word;
 pub mod trust;
 mod older;
 mod left;

@@ -1,7 +1,7 @@
 //! What a node keeps for its tunnel: its place in the members' map, keys that were met, ports that were had, passwords, and
 //! the log of who opened what.
 
-pub mod log;
+pub(crate) mod log;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

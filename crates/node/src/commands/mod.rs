@@ -1,7 +1,7 @@
 //! The commands of `freehold-node`: each parses, calls one function, prints.
 
 pub mod roots;
-pub mod bundle;
+pub(crate) mod bundle;
 pub mod join;
 pub mod csr;
 pub mod run;
@@ -9,7 +9,7 @@ pub mod tunnel;
 pub mod service;
 pub mod status;
 pub mod trust;
-pub mod countdown;
+pub(crate) mod countdown;
 pub mod sync;
 pub mod leave;
 pub mod doctor;

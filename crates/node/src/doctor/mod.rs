@@ -3,4 +3,4 @@
 pub mod files;
 pub mod standing;
 pub mod reach;
-pub mod service;
+pub(crate) mod service;

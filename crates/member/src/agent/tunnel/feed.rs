@@ -78,4 +78,4 @@ fn changed(last: &mut Option<Digest>, next: &impl Serialize) -> bool {
 }
 
 #[cfg(test)]
-pub mod tests;
+pub(crate) mod tests;

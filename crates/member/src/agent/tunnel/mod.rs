@@ -1,14 +1,14 @@
 //! The tunnel in an agent's day: its process runs while there is something to carry, and goes by what this node knows.
 
 pub mod view;
-pub mod feed;
-pub mod gather;
-pub mod child;
-pub mod hear;
-pub mod meet;
-pub mod listens;
-pub mod attend;
-pub mod supervise;
+pub(crate) mod feed;
+pub(crate) mod gather;
+pub(crate) mod child;
+pub(crate) mod hear;
+pub(crate) mod meet;
+pub(crate) mod listens;
+pub(crate) mod attend;
+pub(crate) mod supervise;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! `freehold-node tunnel run`: the process that carries streams. The agent starts it; nobody else has what it needs.
 
-pub mod streams;
+pub(crate) mod streams;
 pub mod port;
 pub mod top;
 pub mod caller;
