@@ -1,6 +1,8 @@
 //! What a gateway answers. One request goes downward: `port` takes the connection and finds out who asks what, the file in
 //! `answer` that is named like the request decides, `write` makes it durable.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod store;
 pub mod limit;
 pub mod write;

@@ -1,5 +1,7 @@
 //! What the pure crates may not touch: clock, randomness, files, passphrases. Each in one place.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod plain;
 pub mod clock;
 pub mod random;

@@ -52,7 +52,7 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// A changed file must not make us allocate or wait without end.
-    pub const fn is_bearable(self) -> bool {
+    pub(crate) const fn is_bearable(self) -> bool {
         self.memory_kib <= 4 * COST.memory_kib && self.passes <= 16 && self.lanes <= 16
     }
 }

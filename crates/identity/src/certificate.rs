@@ -26,7 +26,7 @@ pub enum BadCertificate {
 }
 
 /// Clocks differ a little: a certificate is valid from slightly before it was made.
-pub const MOST_BACKDATED: Seconds = Seconds(120);
+pub(crate) const MOST_BACKDATED: Seconds = Seconds(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
@@ -63,7 +63,7 @@ pub fn draft_svid(
 }
 
 /// A gateway's HTTPS certificate: its own names only.
-pub fn draft_endpoint(hosts: &[Host], serial: Serial, validity: Validity) -> Result<CertificateParams, BadCertificate> {
+pub(crate) fn draft_endpoint(hosts: &[Host], serial: Serial, validity: Validity) -> Result<CertificateParams, BadCertificate> {
     let common = hosts.first().map_or_else(|| "gateway".to_owned(), ToString::to_string);
     let mut params = draft_leaf(&common, serial, validity)?;
     params.subject_alt_names = hosts
@@ -78,7 +78,7 @@ pub fn draft_endpoint(hosts: &[Host], serial: Serial, validity: Validity) -> Res
 }
 
 /// A certificate authority: a root, or the issuing key below it.
-pub fn draft_authority(
+pub(crate) fn draft_authority(
     common_name: &str,
     (below, uri): (u8, Option<&str>),
     serial: Serial,

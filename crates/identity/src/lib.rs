@@ -1,5 +1,7 @@
 //! Who is who: the names, keys, certificates and signed objects of an org. Pure: no clock, no disk, no socket.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod causes;
 pub mod text;
 pub mod time;

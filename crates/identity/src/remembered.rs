@@ -22,7 +22,7 @@ struct Held {
 
 /// All that decides whether a signature holds.
 #[derive(Debug, Clone, Copy)]
-pub struct Claim<'a> {
+pub(crate) struct Claim<'a> {
     /// Its name, no other's beginning.
     pub algorithm: &'static str,
     pub key: &'a [u8],
@@ -31,7 +31,7 @@ pub struct Claim<'a> {
 }
 
 /// Works it out, unless just that held before.
-pub fn check<E>(claim: Claim<'_>, work_out: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+pub(crate) fn check<E>(claim: Claim<'_>, work_out: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let digest = claim.digest();
     if held(|held| held.has(&digest)) {
         return Ok(());
@@ -81,7 +81,7 @@ impl Held {
 
 /// For chains of certificates: the issuers in them are the same for everybody.
 #[derive(Debug)]
-pub struct Remembering(pub &'static dyn SignatureVerificationAlgorithm);
+pub(crate) struct Remembering(pub &'static dyn SignatureVerificationAlgorithm);
 
 impl SignatureVerificationAlgorithm for Remembering {
     fn verify_signature(&self, key: &[u8], message: &[u8], signature: &[u8]) -> Result<(), InvalidSignature> {

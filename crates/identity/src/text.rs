@@ -57,7 +57,7 @@ pub fn base64url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-pub fn base64url_onto(bytes: &[u8], out: &mut String) {
+pub(crate) fn base64url_onto(bytes: &[u8], out: &mut String) {
     URL_SAFE_NO_PAD.encode_string(bytes, out);
 }
 
@@ -79,7 +79,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The same without memory of its own: `out` is twice as long as `bytes`.
-pub fn hex_into<'o>(bytes: &[u8], out: &'o mut [u8]) -> &'o str {
+pub(crate) fn hex_into<'o>(bytes: &[u8], out: &'o mut [u8]) -> &'o str {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or_default();
     for (byte, [high, low]) in bytes.iter().zip(out.as_chunks_mut::<2>().0) {
@@ -89,14 +89,14 @@ pub fn hex_into<'o>(bytes: &[u8], out: &'o mut [u8]) -> &'o str {
 }
 
 /// Lowercase only: a second spelling of one value would be a second name for it.
-pub fn from_hex(text: &str) -> Result<Vec<u8>, BadText> {
+pub(crate) fn from_hex(text: &str) -> Result<Vec<u8>, BadText> {
     let mut bytes = vec![0; text.len() / 2];
     from_hex_into(text, &mut bytes)?;
     Ok(bytes)
 }
 
 /// The same, for so many bytes as there is room for, no more and no fewer.
-pub fn from_hex_into(text: &str, out: &mut [u8]) -> Result<(), BadText> {
+pub(crate) fn from_hex_into(text: &str, out: &mut [u8]) -> Result<(), BadText> {
     let bad = BadText { form: "lowercase hex" };
     let digit = |c: u8| match c {
         b'0'..=b'9' => Ok(c - b'0'),

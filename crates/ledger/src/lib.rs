@@ -1,5 +1,7 @@
 //! A replica's ledger on disk: entries, what came beside them, what was observed. Gateways and homes use it.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod error;
 pub(crate) mod migrate;
 pub mod store;

@@ -76,7 +76,7 @@ const _: () = assert!(CURRENT as usize == OLDEST as usize + STEPS.len(), "one st
 const APPLICATION: i32 = 0x4668_6c64;
 
 /// Makes all tables in a new file.
-pub fn create(db: &Connection) -> Result<(), LedgerError> {
+pub(crate) fn create(db: &Connection) -> Result<(), LedgerError> {
     in_one(db, CURRENT, |db| {
         db.execute_batch(FIRST)?;
         db.pragma_update(None, "application_id", APPLICATION)?;
@@ -85,7 +85,7 @@ pub fn create(db: &Connection) -> Result<(), LedgerError> {
 }
 
 /// The version of a file, if this program can do something with it.
-pub fn version(db: &Connection, path: &Path) -> Result<u32, LedgerError> {
+pub(crate) fn version(db: &Connection, path: &Path) -> Result<u32, LedgerError> {
     match db.pragma_query_value(None, "user_version", |row| row.get(0))? {
         0 => Err(LedgerError::Damaged(format!("`{}` has no tables", path.display()))),
         found if found < OLDEST => Err(LedgerError::Older { path: path.to_owned(), found }),
@@ -95,7 +95,7 @@ pub fn version(db: &Connection, path: &Path) -> Result<u32, LedgerError> {
 }
 
 /// Nothing to do for a file of today; an older one is copied and then changed. The caller holds the gateway's lock.
-pub fn bring_up(db: &Connection, path: &Path) -> Result<(), LedgerError> {
+pub(crate) fn bring_up(db: &Connection, path: &Path) -> Result<(), LedgerError> {
     let found = version(db, path)?;
     if found == CURRENT {
         return Ok(());
@@ -133,7 +133,7 @@ fn free_name(path: &Path, version: u32) -> PathBuf {
 }
 
 /// A copy of one moment, while others may read and write. It is whole or absent, and for this user alone.
-pub fn copy(db: &Connection, to: &Path) -> Result<(), LedgerError> {
+pub(crate) fn copy(db: &Connection, to: &Path) -> Result<(), LedgerError> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let draft = to.with_file_name(format!(".{name}.{}.draft", std::process::id()));
     let cannot = |why: String| LedgerError::NotCopied { path: to.to_owned(), why };

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use crate::stored::{ApplyPolicy, Check, Delivered, FileName, SyncPolicy, TunnelPolicy};
 
 /// Every node has it.
-pub const ROLE_NODE: &str = "node";
+pub(crate) const ROLE_NODE: &str = "node";
 /// Those who run the org. At least one user has it.
 pub const ROLE_OPERATOR: &str = "operator";
 

@@ -1,5 +1,7 @@
 //! Declared state: a fleet of files, checked as one document, compiled into one manifest per node. Pure.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod stored;
 pub mod fleet;
 pub mod source;

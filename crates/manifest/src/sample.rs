@@ -13,11 +13,11 @@ use crate::compile::MemberKnown;
 use crate::fleet::{At, ClassSpec, Fleet, MachineSpec, OrgSpec, Policy, ServiceSpec, StaleSpec, UserSpec};
 use crate::stored::{Forward, Socks, Transport, TunnelPolicy};
 
-pub fn read<T: FromStr<Err: Debug>>(text: &str) -> T {
+pub(crate) fn read<T: FromStr<Err: Debug>>(text: &str) -> T {
     text.parse().unwrap()
 }
 
-pub fn names<T: FromStr<Err: Debug> + Ord>(words: &str) -> BTreeSet<T> {
+pub(crate) fn names<T: FromStr<Err: Debug> + Ord>(words: &str) -> BTreeSet<T> {
     words.split_whitespace().map(read).collect()
 }
 
@@ -30,19 +30,19 @@ fn places(words: &str) -> Vec<At> {
     words.split_whitespace().map(place).collect()
 }
 
-pub fn machine(roles: &str, address: Option<&str>) -> MachineSpec {
+pub(crate) fn machine(roles: &str, address: Option<&str>) -> MachineSpec {
     MachineSpec { roles: names(roles), address: address.map(read), ..MachineSpec::default() }
 }
 
-pub fn service(at: &str, addr: &str, groups: &str, roles: &str) -> ServiceSpec {
+pub(crate) fn service(at: &str, addr: &str, groups: &str, roles: &str) -> ServiceSpec {
     ServiceSpec { at: places(at), addr: read(addr), groups: names(groups), roles: names(roles), tells_caller: false }
 }
 
-pub fn user(roles: &str, nodes: &str) -> UserSpec {
+pub(crate) fn user(roles: &str, nodes: &str) -> UserSpec {
     UserSpec { roles: names(roles), nodes: places(nodes) }
 }
 
-pub fn empty() -> Fleet {
+pub(crate) fn empty() -> Fleet {
     let org = OrgSpec {
         name: read("harbor"),
         id: OrgId([7; 32]),
@@ -65,7 +65,7 @@ pub fn empty() -> Fleet {
 }
 
 /// Two services, three people, a class, a relay.
-pub fn harbor() -> Fleet {
+pub(crate) fn harbor() -> Fleet {
     let mut fleet = empty();
     fleet.nodes = BTreeMap::from([
         (read("alpha"), machine("", Some("alpha.example:7444"))),
@@ -97,17 +97,17 @@ pub fn harbor() -> Fleet {
     fleet
 }
 
-pub fn member(name: &str) -> MemberKnown {
+pub(crate) fn member(name: &str) -> MemberKnown {
     let digest = |what: &str| Digest::of(format!("{what} {name}").as_bytes());
     MemberKnown { name: read(name), node_key: digest("key"), admission: digest("admission") }
 }
 
-pub fn members(words: &str) -> Vec<MemberKnown> {
+pub(crate) fn members(words: &str) -> Vec<MemberKnown> {
     words.split_whitespace().map(member).collect()
 }
 
 /// Small enough that things meet: nodes `n0`.., of which some are in the classes `c0` (`n0*`) and `c1` (`n1*`, `x*`).
-pub fn any_fleet() -> impl Strategy<Value = Fleet> {
+pub(crate) fn any_fleet() -> impl Strategy<Value = Fleet> {
     let some = |what: &'static [&'static str]| proptest::sample::subsequence(what, 0..=what.len());
     let roles = || some(&["r0", "r1", "r2", "operator"]).prop_map(|words| words.join(" "));
     let groups = || some(&["g0", "g1", "g2"]).prop_map(|words| words.join(" "));

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 /// What this program writes and reads at most. Schema 2 added `files`, schema 3 what tunnels need.
 pub const SCHEMA: u32 = 3;
 /// The first that delivers files.
-pub const SCHEMA_OF_FILES: u32 = 2;
+pub(crate) const SCHEMA_OF_FILES: u32 = 2;
 /// The first that says how a node's tunnels behave. An agent below it has none.
-pub const SCHEMA_OF_TUNNELS: u32 = 3;
+pub(crate) const SCHEMA_OF_TUNNELS: u32 = 3;
 /// No manifest comes near this.
 pub const MAX_BYTES: usize = 4 << 20;
 

@@ -13,7 +13,7 @@ const UNITS: &str = "/etc/systemd/system";
 const RUNS: &str = "/run/systemd/system";
 
 #[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
+pub(crate) enum ServiceError {
     #[error("systemd does not run here")]
     NoSystemd,
     #[error("only root may install a service")]
@@ -34,7 +34,7 @@ pub enum ServiceError {
 
 /// How a service stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Standing {
+pub(crate) struct Standing {
     pub unit: String,
     pub file: PathBuf,
     pub installed: bool,
@@ -45,24 +45,24 @@ pub struct Standing {
 
 /// One scope's unit.
 #[derive(Debug, Clone)]
-pub struct Unit {
+pub(crate) struct Unit {
     scope: String,
     text: String,
 }
 
 impl Unit {
     /// `program` runs the agent of the scope in `root`.
-    pub fn new(program: &Path, root: &Path, scope: &str) -> Result<Self, ServiceError> {
+    pub(crate) fn new(program: &Path, root: &Path, scope: &str) -> Result<Self, ServiceError> {
         Ok(Self { scope: scope.to_owned(), text: text(&quoted(program)?, &quoted(root)?, scope) })
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Writes the unit, lets it start with the machine, and starts it. What is so already stays as it is: an agent
     /// that runs by the same unit is not disturbed. Whether the unit is new or another one than before.
-    pub fn install(&self) -> Result<bool, ServiceError> {
+    pub(crate) fn install(&self) -> Result<bool, ServiceError> {
         may_change()?;
         let (name, path) = (name(&self.scope), path(&self.scope));
         let changed = file::read_if_there(&path)?.is_none_or(|there| there != self.text.as_bytes());
@@ -81,7 +81,7 @@ impl Unit {
 }
 
 /// Stops it and takes it out. Whether there was one.
-pub fn remove(scope: &str) -> Result<bool, ServiceError> {
+pub(crate) fn remove(scope: &str) -> Result<bool, ServiceError> {
     may_change()?;
     let (name, path) = (name(scope), path(scope));
     if file::read_if_there(&path)?.is_none() {
@@ -96,7 +96,7 @@ pub fn remove(scope: &str) -> Result<bool, ServiceError> {
     Ok(true)
 }
 
-pub fn standing(scope: &str) -> Result<Standing, ServiceError> {
+pub(crate) fn standing(scope: &str) -> Result<Standing, ServiceError> {
     let (unit, file) = (name(scope), path(scope));
     let installed = file::read_if_there(&file)?.is_some();
     let says = |word: &str| runs() && systemctl([word, "--quiet", &unit]).is_ok();
@@ -104,7 +104,7 @@ pub fn standing(scope: &str) -> Result<Standing, ServiceError> {
 }
 
 /// The scopes that have a unit.
-pub fn scopes() -> Vec<String> {
+pub(crate) fn scopes() -> Vec<String> {
     let entries = std::fs::read_dir(UNITS).into_iter().flatten().flatten();
     let mut found: Vec<String> = entries
         .filter_map(|entry| {
@@ -116,11 +116,11 @@ pub fn scopes() -> Vec<String> {
     found
 }
 
-pub fn runs() -> bool {
+pub(crate) fn runs() -> bool {
     Path::new(RUNS).is_dir()
 }
 
-pub fn name(scope: &str) -> String {
+pub(crate) fn name(scope: &str) -> String {
     format!("freehold-node@{scope}.service")
 }
 

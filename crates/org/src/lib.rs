@@ -1,5 +1,7 @@
 //! What an org decides: who may join, what its signed history says, what is true now. Pure.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 // Objects that are signed or sent.
 pub mod refusal;
 pub mod founding;

@@ -78,7 +78,7 @@ impl Issuance {
 }
 
 /// After this long without an SVID a node needs an operator's word.
-pub const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
+pub(crate) const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
 
 /// May this counter and this request follow the last issuance?
 ///

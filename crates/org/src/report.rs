@@ -8,7 +8,7 @@ use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The longest reason in a report.
-pub const REASON: usize = 300;
+pub(crate) const REASON: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -18,7 +18,7 @@ use crate::suspend::{LONGEST, Suspension, is_plain};
 /// So many are kept whole. The signers of a set share them in equal parts: none crowds out another.
 pub const MOST: usize = 256;
 /// So many with those of which only a mark is left.
-pub const MARKS: usize = 2_048;
+pub(crate) const MARKS: usize = 2_048;
 /// Whoever hands over more than that hands over something else.
 const LONGEST_TEXT: usize = 8 << 10;
 

@@ -1,5 +1,7 @@
 //! What people see: errors with their hints, findings, tables, questions, the manual.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod failure;
 pub mod show;
 pub mod log;

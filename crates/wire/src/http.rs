@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Replies can be larger than requests: a page of the ledger.
-pub const MAX_REPLY: usize = 8 << 20;
+pub(crate) const MAX_REPLY: usize = 8 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BadBody {

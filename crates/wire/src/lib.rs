@@ -1,5 +1,7 @@
 //! Every conversation: who may ask what, over which TLS, in which words.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 pub mod permit;
 pub mod enroll;
 pub mod written;

@@ -11,22 +11,22 @@ use org::founding::{Founding, FoundingRecord};
 
 use crate::known::Known;
 
-pub const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
+pub(crate) const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
 
-pub fn key(name: &str) -> EdKey {
+pub(crate) fn key(name: &str) -> EdKey {
     EdKey::from_seed(&sha256(name.as_bytes()))
 }
 
-pub fn quorum(name: &str) -> Quorum {
+pub(crate) fn quorum(name: &str) -> Quorum {
     Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap()
 }
 
-pub fn sealed<T: Payload>(org: Option<OrgId>, body: &T, by: &str) -> Envelope {
+pub(crate) fn sealed<T: Payload>(org: Option<OrgId>, body: &T, by: &str) -> Envelope {
     Envelope::seal(org, body).unwrap().signed(&key(by)).unwrap()
 }
 
 /// A head with nothing in it, by one of the signers.
-pub fn head(set: &SignerSet, version: u64, by: &str) -> Envelope {
+pub(crate) fn head(set: &SignerSet, version: u64, by: &str) -> Envelope {
     let body = Head {
         version,
         reverts: None,
@@ -49,7 +49,7 @@ pub fn head(set: &SignerSet, version: u64, by: &str) -> Envelope {
 }
 
 /// The org `harbor`, in which `ann` signs, as it was founded.
-pub fn known() -> Known {
+pub(crate) fn known() -> Known {
     let record = FoundingRecord {
         name: "harbor".parse().unwrap(),
         founded_at: NOW,

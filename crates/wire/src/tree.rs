@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::known::{BadKnowledge, Known};
 
 /// What the layout is, as a whole; raised when a reader of the old one would go wrong.
-pub const LAYOUT: u32 = 1;
+pub(crate) const LAYOUT: u32 = 1;
 /// Written last and read first: it names the folder in which the rest lies.
 pub const INDEX: &str = "freehold-tree.json";
 /// No file of a tree comes near this.

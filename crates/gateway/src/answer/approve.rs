@@ -32,7 +32,7 @@ const LONGEST: usize = 16 << 10;
 const VIEWS_PER_PAGE: u32 = 64;
 
 /// While nobody has said yes or no, and it can still come in: until when, unless somebody does.
-pub async fn waits_until(gateway: &Gateway, claim: &Envelope, source: IpAddr) -> Option<Timestamp> {
+pub(crate) async fn waits_until(gateway: &Gateway, claim: &Envelope, source: IpAddr) -> Option<Timestamp> {
     let body: Claim = claim.peek(Some(gateway.about.org_id)).ok()?;
     let published = gateway.shelf.now().and_then(|published| published.key_of(&body.name));
     let state = gateway.state().await;
@@ -67,7 +67,7 @@ fn check_facts(org: OrgId, request: &EnrollRequest, node_key: PublicKey) -> Resu
 }
 
 /// Keeps a claim whose proof holds, and says that it waits.
-pub async fn keep(gateway: &Gateway, request: &EnrollRequest, claim: Claim, source: IpAddr) -> Refusal {
+pub(crate) async fn keep(gateway: &Gateway, request: &EnrollRequest, claim: Claim, source: IpAddr) -> Refusal {
     let (org, node, now) = (gateway.about.org_id, gateway.about.node.clone(), clock::now());
     if let Err(refusal) = check_facts(org, request, claim.node_key) {
         return refusal;
@@ -133,7 +133,7 @@ fn check_room(
 }
 
 /// Forgets every claim that nobody need look at any more.
-pub fn forget_what_is_over(desk: &mut Desk<'_>, node: &NodeName, now: Timestamp) -> Result<(), Refusal> {
+pub(crate) fn forget_what_is_over(desk: &mut Desk<'_>, node: &NodeName, now: Timestamp) -> Result<(), Refusal> {
     let rows = desk.keep(|desk| desk.ledger.claims(None, u32::MAX))?;
     for (key, row) in rows {
         if is_over(desk.state, &row, node, now) {
@@ -157,7 +157,7 @@ fn is_over(state: &State, row: &WaitingClaim, node: &NodeName, now: Timestamp) -
 }
 
 /// For an operator's tool: a page of those that wait.
-pub fn page(desk: &mut Desk<'_>, node: &NodeName, after: Option<Digest>) -> Result<Answer, Refusal> {
+pub(crate) fn page(desk: &mut Desk<'_>, node: &NodeName, after: Option<Digest>) -> Result<Answer, Refusal> {
     if after.is_none() {
         forget_what_is_over(desk, node, clock::now())?;
     }

@@ -30,14 +30,14 @@ const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;
 
 /// An open challenge: belongs to one connection, dies with it.
 #[derive(Debug, Clone, Copy)]
-pub struct OpenChallenge {
+pub(crate) struct OpenChallenge {
     pub bytes: [u8; 32],
     pub not_after: Timestamp,
     pub expires_at: Timestamp,
 }
 
 impl OpenChallenge {
-    pub fn new(gateway: &Gateway) -> Result<(Self, Challenge), Refusal> {
+    pub(crate) fn new(gateway: &Gateway) -> Result<(Self, Challenge), Refusal> {
         let now = clock::now();
         let mandate = gateway.may_issue(now)?;
         let bytes = random::bytes().map_err(|why| Refusal::Failed { why: why.to_string() })?;
@@ -53,13 +53,13 @@ impl OpenChallenge {
 
 /// The connection on which a proof was made.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
+pub(crate) struct Setting {
     pub challenge: OpenChallenge,
     pub exporter: [u8; 32],
     pub source: IpAddr,
 }
 
-pub async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting) -> Result<Issued, Refusal> {
+pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting) -> Result<Issued, Refusal> {
     let now = clock::now();
     let org = gateway.about.org_id;
     let challenge = setting.challenge.still_good(now)?;
@@ -178,7 +178,7 @@ fn grant(claim: ProvenClaim, invite: KnownInvite) -> Result<Granted, Refusal> {
 }
 
 /// A conflict of counters means a clone or a restored disk: refused, and an alarm that an operator must look at.
-pub fn check_turn(
+pub(crate) fn check_turn(
     desk: &mut Desk<'_>,
     (key, principal): (Digest, &Principal),
     last: Option<&Issuance>,
@@ -206,7 +206,7 @@ pub fn check_turn(
 }
 
 /// A node key with an alarm is suspended, whoever shows it, until operators end it.
-pub fn check_alarm(desk: &mut Desk<'_>, key: Digest, source: Option<IpAddr>, now: Timestamp) -> Result<(), Refusal> {
+pub(crate) fn check_alarm(desk: &mut Desk<'_>, key: Digest, source: Option<IpAddr>, now: Timestamp) -> Result<(), Refusal> {
     let alarm = desk.keep(|desk| desk.ledger.alarm(key))?;
     let Some(mut alarm) = alarm.filter(|alarm| desk.heeds(alarm)) else {
         return Ok(());
@@ -221,13 +221,13 @@ pub fn check_alarm(desk: &mut Desk<'_>, key: Digest, source: Option<IpAddr>, now
 }
 
 /// The admission that was given the first time.
-pub fn stored_admission(desk: &mut Desk<'_>, admission: Digest) -> Result<Envelope, Refusal> {
+pub(crate) fn stored_admission(desk: &mut Desk<'_>, admission: Digest) -> Result<Envelope, Refusal> {
     let entry = desk.keep(|desk| desk.ledger.entry(admission))?;
     entry.ok_or_else(|| Refusal::Failed { why: "the admission is missing from the ledger".to_owned() })
 }
 
 /// A node whose SVID expired: its admission and its node key bring it back.
-pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setting) -> Result<Issued, Refusal> {
+pub(crate) async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setting) -> Result<Issued, Refusal> {
     gateway.await_map().await?;
     gateway.confront(request.tip.as_ref()).await?;
     let now = clock::now();
@@ -270,7 +270,7 @@ pub async fn come_back(gateway: &Gateway, request: ReturnRequest, setting: Setti
 }
 
 /// The common end of renewing and returning.
-pub async fn log_and_issue(
+pub(crate) async fn log_and_issue(
     gateway: &Gateway,
     (node_key, principal): (PublicKey, Principal),
     made: Made,

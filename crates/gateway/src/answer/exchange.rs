@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::write::desk::Desk;
 
 /// A member whose node has an active mandate, and is not this one.
-pub fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
+pub(crate) fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
     let judgment = gateway.judgment.load();
     let mandate = judgment.head.active_mandate(peer.node(), clock::now());
     let mandate = mandate.filter(|mandate| mandate.gateway != gateway.about.node);
@@ -28,7 +28,7 @@ pub fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
     name.ok_or_else(|| Refusal::NotPermitted { needed: "gateway".to_owned() })
 }
 
-pub async fn answer(
+pub(crate) async fn answer(
     gateway: &Arc<Gateway>,
     peer: NodeName,
     request: ExchangeRequest,

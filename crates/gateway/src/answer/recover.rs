@@ -14,7 +14,7 @@ use crate::write::desk::Desk;
 use crate::write::merge::shout;
 
 /// When the recovery takes effect here. Its authority is in its signatures, so anybody may bring it.
-pub async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, Refusal> {
+pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, Refusal> {
     let now = clock::now();
     {
         let state = gateway.state().await;

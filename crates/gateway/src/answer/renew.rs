@@ -11,7 +11,7 @@ use crate::answer::enroll::{Setting, log_and_issue};
 use crate::answer::issue::Applicant;
 use crate::gateway::Gateway;
 
-pub async fn renew(
+pub(crate) async fn renew(
     gateway: &Gateway,
     peer: &Member,
     request: RenewRequest,

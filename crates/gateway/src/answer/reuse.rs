@@ -13,7 +13,7 @@ use crate::answer::enroll::Setting;
 use crate::gateway::Gateway;
 
 /// Looks at a request that was refused.
-pub async fn notice(gateway: &Gateway, request: &EnrollRequest, setting: Setting) {
+pub(crate) async fn notice(gateway: &Gateway, request: &EnrollRequest, setting: Setting) {
     let Some((invite, claim)) = shown_again(gateway, request).await else {
         return;
     };

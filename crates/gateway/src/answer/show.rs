@@ -9,14 +9,14 @@ use crate::gateway::Gateway;
 use crate::write::desk::Desk;
 
 /// A later word of this gateway's own stops it. A head that says more than the ledger is taken.
-pub async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refusal> {
+pub(crate) async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refusal> {
     heed(gateway, request.head).await?;
     gateway.confront(request.tip.as_ref()).await?;
     Ok(Done {})
 }
 
 /// A head that says more than the ledger: it counts from now on, and nothing is issued until the map that it names is here.
-pub async fn heed(gateway: &Gateway, head: Envelope) -> Result<(), Refusal> {
+pub(crate) async fn heed(gateway: &Gateway, head: Envelope) -> Result<(), Refusal> {
     let says_more = {
         let state = gateway.state().await;
         let opened = state.open_shown(&head).ok_or(Refusal::BadProof)?;

@@ -19,17 +19,17 @@ use crate::answer::enroll::check_alarm;
 use crate::gateway::Gateway;
 
 /// What is told to many in the same words was written before.
-pub type Answer = SyncAnswer<Written, Written>;
+pub(crate) type Answer = SyncAnswer<Written, Written>;
 
 /// A node's news, and whether there is something in them that a node who waits would want to know.
 #[derive(Debug)]
-pub struct News {
+pub(crate) struct News {
     pub answer: Answer,
     pub is_new: bool,
 }
 
 /// The first check-in over mTLS makes a node a member. Every one brings what is new.
-pub async fn check_in(
+pub(crate) async fn check_in(
     gateway: &Arc<Gateway>,
     peer: &Member,
     request: CheckIn,
@@ -42,7 +42,7 @@ pub async fn check_in(
 }
 
 /// Notes that a member is there, and makes it one if it was not. The gateway's word about its chain, if that took a commit.
-pub async fn come_in(
+pub(crate) async fn come_in(
     gateway: &Arc<Gateway>,
     peer: &Member,
     shown: Option<&Envelope>,
@@ -98,7 +98,7 @@ fn news(state: &State, request: &CheckIn, tip: Envelope) -> CheckedIn {
 }
 
 /// Keeps what a node says of itself. Only its own words, and only bounded ones.
-pub fn take_report(gateway: &Arc<Gateway>, peer: &Member, report: Option<Envelope>) -> Result<(), Refusal> {
+pub(crate) fn take_report(gateway: &Arc<Gateway>, peer: &Member, report: Option<Envelope>) -> Result<(), Refusal> {
     let Some(envelope) = report else {
         return Ok(());
     };
@@ -116,7 +116,7 @@ pub fn take_report(gateway: &Arc<Gateway>, peer: &Member, report: Option<Envelop
 }
 
 /// What the node does not have yet, of what is so now.
-pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -> Result<News, Refusal> {
+pub(crate) async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -> Result<News, Refusal> {
     let state = gateway.state().await;
     let (told, tip) = (gateway.shelf.told(), gateway.written_tip_of(&state)?);
     let (signers, head) = (told.steps(&state, request.signers), told.head(request));
@@ -142,7 +142,7 @@ pub async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncRequest) -
     Ok(News { answer, is_new })
 }
 
-pub async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> Result<Done, Refusal> {
+pub(crate) async fn leave(gateway: &Gateway, peer: &Member, request: LeaveRequest) -> Result<Done, Refusal> {
     let now = clock::now();
     let org = Some(gateway.about.org_id);
     // A machine speaks for itself only.

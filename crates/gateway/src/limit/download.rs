@@ -27,7 +27,7 @@ const DOWNLOADS_PER_ADDRESS: usize = 128;
 const CHUNK: usize = 32 << 10;
 const BUSY: Seconds = Seconds(5);
 
-pub type Reply = Response<Either<Full<Bytes>, Download>>;
+pub(crate) type Reply = Response<Either<Full<Bytes>, Download>>;
 
 /// The gateway's files, and who is downloading.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Body for Download {
 }
 
 /// Hands a file out, from a place on.
-pub async fn hand_out(
+pub(crate) async fn hand_out(
     shelves: &Shelves,
     (digest, range): (Digest, Option<&HeaderValue>),
     (source, progress): (IpAddr, &Arc<Progress>),

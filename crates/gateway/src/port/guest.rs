@@ -30,10 +30,10 @@ const MEMBER_HEADER_TIME: Duration = Duration::from_secs(150);
 /// A stranger has this long for everything but downloads that go on, whatever it is inside of.
 const STRANGER_TIME: Duration = Duration::from_mins(1);
 const MAX_HEADER_BYTES: usize = 16 << 10;
-pub const DRAIN_TIME: Duration = Duration::from_secs(10);
+pub(crate) const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub struct Guest {
+pub(crate) struct Guest {
     gateway: Arc<Gateway>,
     door: Arc<Door>,
     source: IpAddr,
@@ -44,7 +44,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    pub fn new(
+    pub(crate) fn new(
         (gateway, door): (Arc<Gateway>, Arc<Door>),
         source: IpAddr,
         ticket: Option<Ticket>,
@@ -54,7 +54,7 @@ impl Guest {
     }
 
     /// A connection that a proxy passes on: it says first for whom. Without that there is no conversation.
-    pub async fn introduce(mut self, mut stream: TcpStream, acceptor: TlsAcceptor, stop: watch::Receiver<bool>) {
+    pub(crate) async fn introduce(mut self, mut stream: TcpStream, acceptor: TlsAcceptor, stop: watch::Receiver<bool>) {
         match timeout(HANDSHAKE_TIME, proxied::read(&mut stream)).await {
             Ok(Ok(Whose::Proxy)) => {}
             Ok(Ok(Whose::Client(client))) => match self.door.enter(client) {
@@ -70,7 +70,7 @@ impl Guest {
         self.entertain(stream, acceptor, stop).await;
     }
 
-    pub async fn entertain(mut self, stream: TcpStream, acceptor: TlsAcceptor, stop: watch::Receiver<bool>) {
+    pub(crate) async fn entertain(mut self, stream: TcpStream, acceptor: TlsAcceptor, stop: watch::Receiver<bool>) {
         let _ = stream.set_nodelay(true);
         let Some(carriage) = self.host(stream, acceptor.clone(), false, stop.clone()).await else {
             return;
@@ -175,6 +175,6 @@ async fn minutes(downloads: &Progress, has_time: bool, mut next: Instant) -> Min
     }
 }
 
-pub async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -15,7 +15,7 @@ use crate::port::endpoint::EndpointCertificate;
 
 /// Everything that the gateway's page is made from.
 #[derive(Debug, Clone)]
-pub struct Watched {
+pub(crate) struct Watched {
     pub gateway: Arc<Gateway>,
     pub certificate: Arc<EndpointCertificate>,
     pub agent: Arc<agent::Tally>,
@@ -26,7 +26,7 @@ pub struct Watched {
 
 impl Watched {
     /// Made away from the threads that answer: it looks into the ledger's file.
-    pub async fn page(self) -> String {
+    pub(crate) async fn page(self) -> String {
         let nodes = self.gateway.state().await.members.len();
         tokio::task::spawn_blocking(move || self.page_now(nodes)).await.unwrap_or_default()
     }

@@ -21,7 +21,7 @@ const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(30);
 
 /// Runs until it is dropped: whatever is named and not here is asked for, on a connection of its own.
-pub async fn keep(gateway: Arc<Gateway>, scope: Scope, peer: NodeName, doors: Vec<Door>) {
+pub(crate) async fn keep(gateway: Arc<Gateway>, scope: Scope, peer: NodeName, doors: Vec<Door>) {
     let mut news = gateway.peers.listen();
     loop {
         news.borrow_and_update();

@@ -39,7 +39,7 @@ const SHORTEST_ROUND: Duration = Duration::from_secs(1);
 const ISSUERS_EVERY: Duration = Duration::from_mins(10);
 
 #[derive(Debug, thiserror::Error)]
-pub enum ExchangeError {
+pub(crate) enum ExchangeError {
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error(transparent)]
@@ -53,7 +53,7 @@ pub enum ExchangeError {
 }
 
 /// The other gateways that a head mandates, and where each is.
-pub fn doors_of(
+pub(crate) fn doors_of(
     head: &identity::head::Head,
     own: &NodeName,
     now: identity::time::Timestamp,
@@ -67,7 +67,7 @@ pub fn doors_of(
 
 /// One connection: pulls what is lacking, then waits for news, until something breaks. `told` hears how far it is, and
 /// how much is left.
-pub async fn exchange(
+pub(crate) async fn exchange(
     gateway: &Arc<Gateway>,
     (scope, peer, doors): (&Scope, &NodeName, &[Door]),
     told: &mut (dyn FnMut(u64, u64) + Send),
@@ -113,7 +113,7 @@ async fn hear_issuers(
 }
 
 /// Takes everything that another gateway has, and then the rest of what it names; does not wait.
-pub async fn catch_up(
+pub(crate) async fn catch_up(
     gateway: &Arc<Gateway>,
     (scope, peer, doors): (&Scope, &NodeName, &[Door]),
     told: &mut (dyn FnMut(u64, u64) + Send),
@@ -125,7 +125,7 @@ pub async fn catch_up(
 
 /// Whoever was off while the org moved on comes back at the other one, as any node does: its roots are signed, and its
 /// node key brings a certificate that counts now.
-pub async fn connect(
+pub(crate) async fn connect(
     gateway: &Gateway,
     (scope, peer, doors): (&Scope, &NodeName, &[Door]),
 ) -> Result<Believed, ExchangeError> {

@@ -65,7 +65,7 @@ pub(crate) struct Taken {
 
 impl Taken {
     /// True if the state took it.
-    pub fn apply(&self, state: &mut State) -> bool {
+    pub(crate) fn apply(&self, state: &mut State) -> bool {
         state.take_own(&self.signed, self.granted.as_ref(), self.signed.entry.at).is_ok()
     }
 }

@@ -199,7 +199,7 @@ impl Desk<'_> {
 }
 
 /// Everybody who serves hears of it.
-pub fn shout(due_at: Timestamp) {
+pub(crate) fn shout(due_at: Timestamp) {
     tracing::error!(
         %due_at,
         "RECOVERY: the recovery keys want to replace the signers. If the signers are not lost, stop it: freehold recover --cancel"
@@ -218,7 +218,7 @@ const fn later(report: &Report, digest: Digest) -> (Timestamp, u64, u8, Digest) 
 }
 
 /// The members' maps that heads among these entries name.
-pub fn maps_named(entries: &[SignedEntry], state_org: identity::id::OrgId) -> BTreeSet<Digest> {
+pub(crate) fn maps_named(entries: &[SignedEntry], state_org: identity::id::OrgId) -> BTreeSet<Digest> {
     let carried = entries.iter().flat_map(|signed| carried(&signed.entry.action));
     carried.filter_map(|envelope| envelope.peek::<Head>(Some(state_org)).ok()?.members).collect()
 }

@@ -123,6 +123,6 @@ impl Peers {
 }
 
 /// How many entries of `more` are not in `less`.
-pub fn lacking(less: &Frontier, more: &Frontier) -> u64 {
+pub(crate) fn lacking(less: &Frontier, more: &Frontier) -> u64 {
     more.0.iter().fold(0, |sum, (voice, place)| sum.saturating_add(place.seq.saturating_sub(less.seq_of(voice))))
 }

@@ -33,7 +33,7 @@ struct Target {
 }
 
 impl<'a> Press<'a> {
-    pub fn new(fleet: &'a Fleet, schema: u32) -> Self {
+    pub(super) fn new(fleet: &'a Fleet, schema: u32) -> Self {
         let places = Places::of(fleet);
         let reach = Reach::of(fleet, &places);
         let relays = fleet.nodes.iter().filter(|(_, node)| node.relay);
@@ -47,11 +47,11 @@ impl<'a> Press<'a> {
         Self { fleet, schema, places, reach, relays, allowed }
     }
 
-    pub fn class(&self, class: &Name, spec: &MachineSpec) -> Vec<u8> {
+    pub(super) fn class(&self, class: &Name, spec: &MachineSpec) -> Vec<u8> {
         self.write(spec, &self.places.of_class(class), self.reach.allowed_to_node(&spec.roles), None)
     }
 
-    pub fn node(&self, node: &NodeName, spec: &MachineSpec) -> Vec<u8> {
+    pub(super) fn node(&self, node: &NodeName, spec: &MachineSpec) -> Vec<u8> {
         let class = self.places.class_of(node).and_then(|class| self.fleet.classes.get(class));
         let shared = class.into_iter().flat_map(|class| &class.like.roles);
         let own = self.reach.allowed_to_node(spec.roles.iter().chain(shared));

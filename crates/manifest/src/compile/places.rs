@@ -22,7 +22,7 @@ pub(super) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    pub fn of(fleet: &'a Fleet) -> Self {
+    pub(super) fn of(fleet: &'a Fleet) -> Self {
         let mut at: BTreeMap<&At, Home<'_>> = BTreeMap::new();
         for (name, user) in &fleet.users {
             for place in &user.nodes {
@@ -44,20 +44,20 @@ impl<'a> Places<'a> {
         Self { at, classes, declared }
     }
 
-    pub fn class_of(&self, node: &NodeName) -> Option<&'a Name> {
+    pub(super) fn class_of(&self, node: &NodeName) -> Option<&'a Name> {
         self.classes.covering(node)
     }
 
-    pub fn declared_in(&self, class: &Name) -> &[&'a NodeName] {
+    pub(super) fn declared_in(&self, class: &Name) -> &[&'a NodeName] {
         self.declared.get(class).map(Vec::as_slice).unwrap_or_default()
     }
 
-    pub fn of_class(&self, class: &Name) -> Home<'a> {
+    pub(super) fn of_class(&self, class: &Name) -> Home<'a> {
         self.at.get(&At::Class(class.clone())).cloned().unwrap_or_default()
     }
 
     /// A node that is declared and covered by a class is at home in both.
-    pub fn of_node(&self, node: &NodeName) -> Home<'a> {
+    pub(super) fn of_node(&self, node: &NodeName) -> Home<'a> {
         let mut home = self.at.get(&At::Node(node.clone())).cloned().unwrap_or_default();
         if let Some(shared) = self.class_of(node).and_then(|class| self.at.get(&At::Class(class.clone()))) {
             home.users.extend(&shared.users);

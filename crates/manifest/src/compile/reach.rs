@@ -39,7 +39,7 @@ pub(super) struct Service<'a> {
 
 impl Service<'_> {
     /// Does it take a relay to reach this service from there?
-    pub fn needs_relay_from(&self, node: Option<&NodeName>) -> bool {
+    pub(super) fn needs_relay_from(&self, node: Option<&NodeName>) -> bool {
         self.hidden.iter().any(|at| match at {
             At::Node(name) => Some(name) != node,
             At::Class(_) => true,
@@ -48,7 +48,7 @@ impl Service<'_> {
 }
 
 impl<'a> Reach<'a> {
-    pub fn of(fleet: &'a Fleet, places: &Places<'a>) -> Self {
+    pub(super) fn of(fleet: &'a Fleet, places: &Places<'a>) -> Self {
         let numbers: HashMap<&Name, Nth> = fleet.services.keys().enumerate().map(|(nth, name)| (name, nth)).collect();
         let mut by_group: HashMap<&Name, Vec<Nth>> = HashMap::new();
         for (nth, service) in fleet.services.values().enumerate() {
@@ -74,16 +74,16 @@ impl<'a> Reach<'a> {
     }
 
     /// The services that these roles allow, in order.
-    pub fn allowed_by<'r>(&self, roles: impl IntoIterator<Item = &'r Name>) -> Vec<Nth> {
+    pub(super) fn allowed_by<'r>(&self, roles: impl IntoIterator<Item = &'r Name>) -> Vec<Nth> {
         union(roles.into_iter().filter_map(|role| self.by_role.get(role)).map(Vec::as_slice))
     }
 
     /// The services that a node with these roles may call: every node has the role `node`, too.
-    pub fn allowed_to_node<'r>(&self, roles: impl IntoIterator<Item = &'r Name>) -> Vec<Nth> {
+    pub(super) fn allowed_to_node<'r>(&self, roles: impl IntoIterator<Item = &'r Name>) -> Vec<Nth> {
         union([self.allowed_by(roles).as_slice(), self.every_node.as_slice()])
     }
 
-    pub fn service(&self, name: &Name) -> Option<&Service<'a>> {
+    pub(super) fn service(&self, name: &Name) -> Option<&Service<'a>> {
         self.numbers.get(name).and_then(|nth| self.services.get(*nth))
     }
 }

@@ -103,7 +103,7 @@ impl Plan {
 }
 
 /// Is this change one that can break a node?
-pub fn needs_trial(old: &Manifest, new: &Manifest) -> bool {
+pub(crate) fn needs_trial(old: &Manifest, new: &Manifest) -> bool {
     old.runs != new.runs
 }
 

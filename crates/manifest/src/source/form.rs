@@ -14,7 +14,7 @@ use crate::stored::FileName;
 use super::tree::short;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(super) enum Form {
     Org,
     OrgId,
     /// A node's name, or the host name that it goes by.
@@ -57,7 +57,7 @@ const LABEL: &str = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
 
 impl Form {
     /// What a person calls it.
-    pub const fn words(self) -> &'static str {
+    pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Org => "an org's name",
             Self::OrgId => "an org id (64 hex digits)",
@@ -80,7 +80,7 @@ impl Form {
     }
 
     /// A regular expression that every text of this form fits, for editors.
-    pub const fn pattern(self) -> Option<&'static str> {
+    pub(super) const fn pattern(self) -> Option<&'static str> {
         match self {
             Self::Org | Self::Name | Self::Role => Some(LABEL),
             Self::OrgId => Some("^[0-9a-f]{64}$"),

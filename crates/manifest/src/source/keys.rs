@@ -6,7 +6,7 @@ use super::form::Form;
 
 /// What may stand under a key.
 #[derive(Debug)]
-pub enum Shape {
+pub(super) enum Shape {
     Text(Form),
     /// One text, or a list of them.
     Texts(Form),
@@ -28,7 +28,7 @@ pub enum Shape {
 }
 
 #[derive(Debug)]
-pub struct Section {
+pub(super) struct Section {
     /// What a person calls it: "a node".
     pub what: &'static str,
     pub parts: &'static [&'static [Key]],
@@ -39,7 +39,7 @@ pub struct Section {
 }
 
 #[derive(Debug)]
-pub struct Key {
+pub(super) struct Key {
     pub name: &'static str,
     pub shape: Shape,
     pub needed: bool,
@@ -47,7 +47,7 @@ pub struct Key {
 }
 
 impl Section {
-    pub fn keys(&self) -> impl Iterator<Item = &'static Key> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'static Key> {
         self.parts.iter().flat_map(|part| part.iter())
     }
 }
@@ -73,7 +73,7 @@ const YEAR: Seconds = Seconds::DAY.times(366);
 pub const MAX_DELIVERED: usize = 256 << 10;
 
 /// What may stand at the top of each file.
-pub static FLEET: Section = section(
+pub(super) static FLEET: Section = section(
     "a fleet",
     &[&[
         key(

@@ -13,7 +13,7 @@ use crate::store::suspensions;
 
 /// What is known of it, without the disk.
 #[derive(Debug)]
-pub struct Stop {
+pub(crate) struct Stop {
     own_key: Digest,
     stopped: Stopped,
     /// What enough operators signed is in the past, whatever a clock says.
@@ -23,7 +23,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    pub fn read(scope: &Scope) -> Result<Self, ScopeError> {
+    pub(crate) fn read(scope: &Scope) -> Result<Self, ScopeError> {
         let own_key = scope.node_key()?.public().digest();
         let (stopped, floor) = match scope.known()? {
             Some(known) => (suspensions::load(&scope.folder).stopped(&known.signers), known.head.head.issued_at),
@@ -32,7 +32,7 @@ impl Stop {
         Ok(Self { own_key, stopped, floor, said: None })
     }
 
-    pub fn now(&self) -> Option<&Suspended> {
+    pub(crate) fn now(&self) -> Option<&Suspended> {
         self.stopped.of(self.own_key, clock::now().max(self.floor))
     }
 }

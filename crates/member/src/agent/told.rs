@@ -13,7 +13,7 @@ use crate::store::scope::{NodeFile, Scope};
 
 /// A report but for its time: said again only if it says something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub(crate) struct Told {
     node: NodeFile,
     head: Mark,
     applied: Applied,
@@ -22,7 +22,7 @@ pub struct Told {
     left: Option<Mark>,
 }
 
-pub fn of(
+pub(crate) fn of(
     node: &NodeFile,
     (known, left): (&Known, Option<Mark>),
     (view, trust): (&ApplyView, Option<TrustTold>),
@@ -50,11 +50,11 @@ const REMEMBERED: Seconds = Seconds::DAY;
 
 impl Told {
     /// What was refused before, if that is worth saying still.
-    pub fn refused_lately(&self, now: Timestamp) -> Option<&Refused> {
+    pub(crate) fn refused_lately(&self, now: Timestamp) -> Option<&Refused> {
         self.refused.as_ref().filter(|refused| now.since(refused.at) < REMEMBERED)
     }
 
-    pub fn signed(&self, scope: &Scope, at: Timestamp) -> Result<Envelope, AskError> {
+    pub(crate) fn signed(&self, scope: &Scope, at: Timestamp) -> Result<Envelope, AskError> {
         let node_key = scope.node_key()?;
         let report = Report {
             node: self.node.name.clone(),

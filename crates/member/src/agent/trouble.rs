@@ -8,7 +8,7 @@ use wire::known::{BadKnowledge, Known};
 use crate::ask::error::AskError;
 
 /// Something that a gateway of this org would not say.
-pub fn is_lie(why: &AskError) -> bool {
+pub(crate) fn is_lie(why: &AskError) -> bool {
     match why {
         AskError::Knowledge(why) | AskError::Call(CallError::Knowledge { source: why, .. }) => {
             !matches!(why, BadKnowledge::RecoveryWaits { .. } | BadKnowledge::Frozen { .. })
@@ -25,7 +25,7 @@ pub fn is_lie(why: &AskError) -> bool {
 }
 
 /// What a person should look at, although the machine works.
-pub fn trouble(known: &Known, now: Timestamp) -> Option<String> {
+pub(crate) fn trouble(known: &Known, now: Timestamp) -> Option<String> {
     let frozen = Freeze::of(known, now).map(|freeze| format!("FROZEN: {freeze}"));
     // One that ends a freeze is told with it: nobody stops that.
     let alarms = if frozen.is_some() { Vec::new() } else { known.alarms() };

@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Runs all at once. Dropped, it ends what it began. Says of each that failed why.
-pub async fn run(checks: BTreeMap<Name, Check>, files: PathBuf) -> Result<(), String> {
+pub(crate) async fn run(checks: BTreeMap<Name, Check>, files: PathBuf) -> Result<(), String> {
     let mut running = JoinSet::new();
     for (name, check) in checks {
         let files = files.clone();

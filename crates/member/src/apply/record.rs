@@ -22,13 +22,13 @@ struct Record {
 
 /// What was found on the disk.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub(crate) enum Found {
     Nothing,
     Standing(Box<Standing>),
     Damaged(String),
 }
 
-pub fn load(folder: &Path) -> Result<Found, FileError> {
+pub(crate) fn load(folder: &Path) -> Result<Found, FileError> {
     let Some(bytes) = file::read_if_there(&folder.join(NAME))? else {
         return Ok(Found::Nothing);
     };
@@ -40,7 +40,7 @@ pub fn load(folder: &Path) -> Result<Found, FileError> {
     })
 }
 
-pub fn save(folder: &Path, standing: &Standing) -> Result<(), FileError> {
+pub(crate) fn save(folder: &Path, standing: &Standing) -> Result<(), FileError> {
     let record = Record { schema: SCHEMA, sum: sum(standing), standing: standing.clone() };
     file::write(&folder.join(NAME), &serde_json::to_vec_pretty(&record).unwrap_or_default(), Access::Private)
 }

@@ -78,7 +78,7 @@ impl AskError {
 
 /// A no that another clock would not have said is told with both clocks, if they are apart: a person must not go by the
 /// gateway's alone.
-pub fn with_clocks(why: AskError, gateway: &Believed, known: &Known) -> AskError {
+pub(crate) fn with_clocks(why: AskError, gateway: &Believed, known: &Known) -> AskError {
     match why {
         AskError::Call(CallError::Refused(refusal)) if refusal.is_about_time() => match gateway.clocks(known) {
             Some(clocks) => AskError::OtherTime { refusal, clocks: Box::new(clocks) },

@@ -11,7 +11,7 @@ const LONGEST: usize = 100;
 /// Where firmware says what it runs on.
 const MODEL: [&str; 2] = ["/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name"];
 
-pub fn facts(claim: Digest) -> Facts {
+pub(crate) fn facts(claim: Digest) -> Facts {
     let uname = rustix::system::uname();
     let mut more = BTreeMap::from([("kernel".to_owned(), short(&uname.release().to_string_lossy()))]);
     let model: Vec<String> = MODEL.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();

@@ -3,7 +3,7 @@
 use identity::host::HostName;
 
 /// The system's own name; if that has no dots, the first name with dots that its table of hosts gives to the same line.
-pub fn full_name(nodename: &str, table: &str) -> Option<HostName> {
+pub(crate) fn full_name(nodename: &str, table: &str) -> Option<HostName> {
     let own: HostName = nodename.parse().ok()?;
     if own.as_str().contains('.') {
         return Some(own);

@@ -15,7 +15,7 @@ use crate::ask::error::AskError;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 /// The ratchet, and with it what is trusted no more.
-pub fn save_authority(scope: &Scope, known: &Known) -> Result<(), AskError> {
+pub(crate) fn save_authority(scope: &Scope, known: &Known) -> Result<(), AskError> {
     scope.save_known(known)?;
     if let Err(why) = follow(scope, known) {
         tracing::error!(why = describe(&why), "the roots that other programs read could not be written");
@@ -24,13 +24,13 @@ pub fn save_authority(scope: &Scope, known: &Known) -> Result<(), AskError> {
 }
 
 /// A recovery counts from its first sight on, and that is on disk before anything else happens.
-pub fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Result<Option<Known>, AskError> {
+pub(crate) fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Result<Option<Known>, AskError> {
     keep_in_sight(scope, known.notice(recovery, known.now(clock::now())))
 }
 
 /// What was offered does not hold. What the signers took away is gone all the same; and a recovery may have taken effect where
 /// it comes from before this machine heard of it. True if something was kept.
-pub fn keep_the_rest(
+pub(crate) fn keep_the_rest(
     scope: &Scope,
     known: &Known,
     (why, beside): (&BadKnowledge, &[Envelope]),
@@ -44,7 +44,7 @@ pub fn keep_the_rest(
     Ok(heard.is_some() || noticed.is_some())
 }
 
-pub fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Known>, AskError> {
+pub(crate) fn keep_in_sight(scope: &Scope, noticed: Option<Known>) -> Result<Option<Known>, AskError> {
     let Some(newer) = noticed else {
         return Ok(None);
     };

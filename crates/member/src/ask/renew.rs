@@ -110,7 +110,7 @@ async fn come_back_at(scope: &Scope, node: &NodeFile, (mut gateway, known): (Bel
 
 /// Is the SVID in use no longer one by what the operators say now, although its time is not over? The signed head, which
 /// any stranger may read, says so.
-pub async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<bool, AskError> {
+pub(crate) async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<bool, AskError> {
     let Some(svid) = scope.seat(&node.principal()).svid()? else {
         return Ok(false);
     };
@@ -122,7 +122,7 @@ pub async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -
 }
 
 /// Half its life, a little earlier or later for each node, so that they do not all come at once.
-pub fn due_at(svid: &Svid, jitter: u8) -> Timestamp {
+pub(crate) fn due_at(svid: &Svid, jitter: u8) -> Timestamp {
     let life = svid.not_after.since(svid.not_before).0;
     svid.not_before + Seconds(life * (45 + u64::from(jitter) % 11) / 100)
 }

@@ -22,7 +22,7 @@ use crate::store::scope::Pending;
 
 /// For whom an SVID is asked, and by which node key.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking<'a> {
+pub(crate) struct Asking<'a> {
     pub known: &'a Known,
     pub principal: &'a Principal,
     pub node: &'a NodeName,
@@ -30,7 +30,7 @@ pub struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    pub fn request(&self, pending: &Pending, not_after: Timestamp) -> Result<SvidRequest, AskError> {
+    pub(crate) fn request(&self, pending: &Pending, not_after: Timestamp) -> Result<SvidRequest, AskError> {
         let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
         let request = certificate::make_request(&pending.key).map_err(|why| bad(&why))?;
         let svid_key = certificate::key_id(pending.key.public()).map_err(|why| bad(&why))?;
@@ -40,7 +40,7 @@ impl Asking<'_> {
     }
 
     /// Checks what came back as if a stranger had sent it, and returns the chain as PEM.
-    pub fn check(&self, issued: &Issued, pending: &Pending, roots: &Roots<Identity>) -> Result<String, AskError> {
+    pub(crate) fn check(&self, issued: &Issued, pending: &Pending, roots: &Roots<Identity>) -> Result<String, AskError> {
         let chain: Vec<CertificateDer<'static>> =
             issued.svid.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
         let standard = Standard {
@@ -66,7 +66,7 @@ impl Asking<'_> {
     }
 
     /// The admission must be this machine's own, by a gateway with a mandate.
-    pub fn check_admission(&self, issued: &Issued) -> Result<Evidence, AskError> {
+    pub(crate) fn check_admission(&self, issued: &Issued) -> Result<Evidence, AskError> {
         let known = self.known;
         let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(format!("the admission: {why}"));
         let signed = SignedEntry::open(known.org(), issued.admission.clone()).map_err(|why| bad(&why))?;
@@ -83,7 +83,7 @@ impl Asking<'_> {
 
 /// A node vouches for no SVID beyond what the operators allow the gateway to issue, and asks for none that would be of no
 /// use by its own clock: nothing is spent on it.
-pub fn check_offer(gateway: &Believed, challenge: &Challenge, known: &Known) -> Result<(), AskError> {
+pub(crate) fn check_offer(gateway: &Believed, challenge: &Challenge, known: &Known) -> Result<(), AskError> {
     weigh_offer(&gateway.mandate, challenge.not_after, known, clock::now())
 }
 

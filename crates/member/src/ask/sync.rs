@@ -64,7 +64,7 @@ fn clocks_apart(tip: &Envelope, known: &Known, here: Timestamp) -> Option<String
 }
 
 /// One check-in: says what the node has, takes what is new. If the clocks are apart, it says so.
-pub async fn check_in(
+pub(crate) async fn check_in(
     scope: &Scope,
     gateway: &mut Believed,
     known: &Known,
@@ -269,7 +269,7 @@ fn take_authority(
     Ok((newer, apart))
 }
 
-pub async fn check_in_once(scope: &Scope, gateways: &[Gateway]) -> Result<Known, AskError> {
+pub(crate) async fn check_in_once(scope: &Scope, gateways: &[Gateway]) -> Result<Known, AskError> {
     let (mut gateway, known) = connect(scope, gateways).await?;
     Ok(check_in(scope, &mut gateway, &known).await?.0)
 }

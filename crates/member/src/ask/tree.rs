@@ -16,7 +16,7 @@ use crate::store::{suspensions, tunnel};
 
 /// What a tree says.
 #[derive(Debug)]
-pub struct Told {
+pub(crate) struct Told {
     pub known: Known,
     pub listed: Result<Listed, AskError>,
     /// Said to be the bundles that its head trusts; not checked yet.
@@ -24,7 +24,7 @@ pub struct Told {
 }
 
 /// Authority is on disk before the rest is looked at, and stays also if the rest does not hold.
-pub async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Result<Told, AskError> {
+pub(crate) async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Result<Told, AskError> {
     let known = scope.known()?.ok_or(AskError::NotJoined)?;
     let (secret, node_key) = (scope.seal_secret()?, scope.node_key()?.public().digest());
     let (name, from, old) = (node.name.clone(), source.clone(), known.clone());

@@ -18,7 +18,7 @@ use crate::store::scope::Scope;
 use crate::store::scope::trust::TrustPaths;
 
 /// A joiner takes what the head trusts: it has nothing else.
-pub fn begin(scope: &Scope, known: &Known, trust: Trust, paths: TrustPaths) -> Result<(), AskError> {
+pub(crate) fn begin(scope: &Scope, known: &Known, trust: Trust, paths: TrustPaths) -> Result<(), AskError> {
     let (head, now) = (&known.head.head, known.now(clock::now()));
     let mut identity = Trusting::<Identity>::open_with(scope, known, paths.clone(), now)?;
     identity.take(scope, head, trust.identity, now)?;
@@ -28,7 +28,7 @@ pub fn begin(scope: &Scope, known: &Known, trust: Trust, paths: TrustPaths) -> R
 
 /// Fetches what the head trusts where nothing of it is here, or where it is not known which versions are. What goes wrong
 /// is told, and is no reason not to speak with the gateway.
-pub async fn fill(scope: &Scope, gateway: &mut Believed, known: &Known) {
+pub(crate) async fn fill(scope: &Scope, gateway: &mut Believed, known: &Known) {
     let filled = async {
         let Both { endpoint, identity } = Both::open(scope, known, known.now(clock::now()))?;
         fill_one(scope, (&mut *gateway, known), endpoint).await?;
@@ -51,7 +51,7 @@ async fn fill_one<D: InDomain>(
 }
 
 /// Offers all that the head trusts, fetched if it is not here yet.
-pub async fn take(scope: &Scope, (gateway, known): (&mut Believed, &Known), trying: Trying) -> Result<(), AskError> {
+pub(crate) async fn take(scope: &Scope, (gateway, known): (&mut Believed, &Known), trying: Trying) -> Result<(), AskError> {
     let now = known.now(clock::now());
     let Both { endpoint, identity } = Both::open(scope, known, now)?;
     take_one(scope, (gateway, known), endpoint, trying).await?;
@@ -74,7 +74,7 @@ async fn take_one<D: InDomain>(
 }
 
 /// The same with what a tree holds, checked as if a gateway had said it: both domains, or none.
-pub fn take_given(scope: &Scope, known: &Known, given: &[Envelope], trying: Trying) -> Result<(), AskError> {
+pub(crate) fn take_given(scope: &Scope, known: &Known, given: &[Envelope], trying: Trying) -> Result<(), AskError> {
     let (head, now) = (&known.head.head, known.now(clock::now()));
     let wrong = |why: &str| AskError::BadAnswer(format!("the roots in the tree are not taken: {why}"));
     let endpoint = known.bundles_among::<Endpoint>(given).map_err(wrong)?;
@@ -87,7 +87,7 @@ pub fn take_given(scope: &Scope, known: &Known, given: &[Envelope], trying: Tryi
 
 /// By whom and with what something new is tried.
 #[derive(Debug, Clone, Copy)]
-pub struct Probe<'a> {
+pub(crate) struct Probe<'a> {
     pub scope: &'a Scope,
     pub known: &'a Known,
     pub gateways: &'a [Gateway],
@@ -96,7 +96,7 @@ pub struct Probe<'a> {
 
 impl Probe<'_> {
     /// A gateway must be reached anew under each new version alone.
-    pub async fn endpoint(self, new: &[Bundle<Endpoint>]) -> Result<(), AskError> {
+    pub(crate) async fn endpoint(self, new: &[Bundle<Endpoint>]) -> Result<(), AskError> {
         for bundle in new {
             self.reach(self.gateways, bundle.roots()).await?;
         }
@@ -104,7 +104,7 @@ impl Probe<'_> {
     }
 
     /// A gateway must be reached anew whose issuing key each new version certifies.
-    pub async fn identity(self, new: &[Bundle<Identity>]) -> Result<(), AskError> {
+    pub(crate) async fn identity(self, new: &[Bundle<Identity>]) -> Result<(), AskError> {
         let now = self.known.now(clock::now());
         let roots = Trusting::<Endpoint>::open(self.scope, self.known, now)?.roots(&self.known.head.head);
         let mut last = AskError::NoGateway;
@@ -140,7 +140,7 @@ impl Probe<'_> {
 }
 
 /// Catches up with the org at whoever answers, and believes only what is signed. Nothing if that brings nothing new.
-pub async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known) -> Result<Option<Known>, AskError> {
+pub(crate) async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known) -> Result<Option<Known>, AskError> {
     let before = Trusting::<Endpoint>::open(scope, known, known.now(clock::now()))?.roots(&known.head.head);
     let mut known = known.clone();
     for gateway in gateways {

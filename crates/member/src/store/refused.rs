@@ -6,10 +6,10 @@ use crate::store::scope::{Scope, ScopeError, read_json, write_json};
 
 const NAME: &str = "refused.json";
 
-pub fn load(scope: &Scope) -> Result<Option<Refused>, ScopeError> {
+pub(crate) fn load(scope: &Scope) -> Result<Option<Refused>, ScopeError> {
     Ok(read_json::<Option<Refused>>(&scope.path(NAME))?.flatten())
 }
 
-pub fn save(scope: &Scope, refused: Option<&Refused>) -> Result<(), ScopeError> {
+pub(crate) fn save(scope: &Scope, refused: Option<&Refused>) -> Result<(), ScopeError> {
     write_json(&scope.path(NAME), &refused)
 }

@@ -42,7 +42,7 @@ struct PlaceFile {
 /// Keys by the name under which they were met first, and ports that were had.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Met {
+pub(crate) struct Met {
     pub schema: u32,
     pub pins: BTreeMap<NodeName, Digest>,
     pub ports: BTreeMap<Place, SocketAddr>,
@@ -50,7 +50,7 @@ pub struct Met {
 
 impl Met {
     /// What cannot be read is forgotten: keys are met again, and ports are bound again.
-    pub fn load(scope: &Scope) -> Self {
+    pub(crate) fn load(scope: &Scope) -> Self {
         read_json(&scope.path(MET))
             .unwrap_or_else(|why| {
                 tracing::error!(%why, "what the tunnel met before is forgotten");
@@ -59,25 +59,25 @@ impl Met {
             .unwrap_or_else(|| Self { schema: 1, ..Self::default() })
     }
 
-    pub fn save(&self, scope: &Scope) -> Result<(), ScopeError> {
+    pub(crate) fn save(&self, scope: &Scope) -> Result<(), ScopeError> {
         write_json(&scope.path(MET), self)
     }
 
     /// A key that was judged, under a name that is its own from now on.
-    pub fn pin(&mut self, name: NodeName, node_key: Digest) {
+    pub(crate) fn pin(&mut self, name: NodeName, node_key: Digest) {
         if self.pins.contains_key(&name) || self.pins.len() < pins::MOST {
             self.pins.insert(name, node_key);
         }
     }
 
     /// Keys that are of no use to anybody any more.
-    pub fn forget(&mut self, is_gone: impl Fn(&Digest) -> bool) {
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(&Digest) -> bool) {
         self.pins.retain(|_, key| !is_gone(key));
     }
 }
 
 /// Keeps what was checked: how a head in force lists this node. What cannot be written is asked for again.
-pub fn keep_place(scope: &Scope, known: &Known, listing: Option<&Listing>) {
+pub(crate) fn keep_place(scope: &Scope, known: &Known, listing: Option<&Listing>) {
     let place = PlaceFile { schema: 1, by: known.head_envelope.clone(), listing: listing.cloned() };
     let kept = || -> Result<(), ScopeError> {
         let path = scope.path(PLACE);
@@ -92,7 +92,7 @@ pub fn keep_place(scope: &Scope, known: &Known, listing: Option<&Listing>) {
 }
 
 /// What this node shows of itself to others; nothing while it was never shown its place.
-pub fn presented(scope: &Scope) -> Result<Option<Presented>, ScopeError> {
+pub(crate) fn presented(scope: &Scope) -> Result<Option<Presented>, ScopeError> {
     let Some(PlaceFile { by, listing, .. }) = read_json(&scope.path(PLACE))? else {
         return Ok(None);
     };
@@ -104,7 +104,7 @@ pub fn presented(scope: &Scope) -> Result<Option<Presented>, ScopeError> {
 
 /// A password for each of these users, made once, in files that only they should be given. Others' are wiped. One that
 /// cannot be read or made is one user without, and why.
-pub fn passwords(scope: &Scope, users: &BTreeSet<Name>) -> (BTreeMap<Name, Digest>, BTreeMap<Name, ScopeError>) {
+pub(crate) fn passwords(scope: &Scope, users: &BTreeSet<Name>) -> (BTreeMap<Name, Digest>, BTreeMap<Name, ScopeError>) {
     for entry in fs::read_dir(scope.path(SOCKS)).into_iter().flatten().flatten() {
         let name = entry.file_name().to_str().and_then(|name| name.parse::<Name>().ok());
         if name.is_none_or(|name| !users.contains(&name))
@@ -137,12 +137,12 @@ fn password(scope: &Scope, user: &Name) -> Result<Digest, ScopeError> {
     Ok(Digest::of(token.trim_ascii()))
 }
 
-pub fn password_file(scope: &Scope, user: &Name) -> PathBuf {
+pub(crate) fn password_file(scope: &Scope, user: &Name) -> PathBuf {
     scope.path(SOCKS).join(user.as_str())
 }
 
 /// Texts for browsers and for systemd-resolved, beside the keys and readable by the same user.
-pub fn write_pointers(scope: &Scope, org: &OrgName, at: &BTreeMap<Place, SocketAddr>) -> Result<(), ScopeError> {
+pub(crate) fn write_pointers(scope: &Scope, org: &OrgName, at: &BTreeMap<Place, SocketAddr>) -> Result<(), ScopeError> {
     let folder = scope.path(POINTERS);
     file::make_private_folder(&folder)?;
     if let Some(socks) = at.get(&Place::Socks) {

@@ -20,7 +20,7 @@ enum NotOpened {
 
 const LONGEST_PASSPHRASE: usize = 1 << 10;
 
-pub fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Result<JoinBundle, Failure> {
+pub(crate) fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Result<JoinBundle, Failure> {
     let bytes = file::read(path).map_err(|why| Failure::new(doing, &why))?;
     let text = sealed::open(&bytes, BUNDLE, || ask(passphrase).map_err(NotOpened::from)).map_err(|why| {
         let failure = Failure::new(doing, &why);

@@ -7,12 +7,12 @@ use ground::plain::plain;
 use member::apply::view::TrialView;
 
 #[derive(Debug, Default)]
-pub struct Countdown {
+pub(crate) struct Countdown {
     last: Option<Vec<String>>,
 }
 
 impl Countdown {
-    pub fn show(&mut self, trial: &TrialView) {
+    pub(crate) fn show(&mut self, trial: &TrialView) {
         let left = trial.deadline.since(clock::now());
         let waits = trial.waits_for.join("; ");
         let waits = if waits.is_empty() { "a moment".to_owned() } else { waits };

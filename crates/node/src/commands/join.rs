@@ -276,7 +276,7 @@ fn still_waits(common: &Common, scope: &Scope, doing: &str) -> Failure {
 }
 
 /// For whoever sits at the machine.
-pub fn in_words(waiting: &Waiting) -> String {
+pub(crate) fn in_words(waiting: &Waiting) -> String {
     let typed = waiting.words.iter().collect::<Vec<_>>().join(" ");
     format!(
         "`{}` waits for an operator of `{}`. Its words are:\n\n    {}\n\nThe operator compares them, and says yes: \
@@ -286,7 +286,7 @@ pub fn in_words(waiting: &Waiting) -> String {
 }
 
 /// Goes on with a join that waits, for the agent.
-pub async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> Result<(), Failure> {
+pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> Result<(), Failure> {
     let doing = format!("could not join `{}`", code.name);
     let folder = name_of(scope).parse().map_err(|why: identity::principal::BadName| Failure::new(&doing, &why))?;
     let _turn = take_turn(&common.root(), &folder, &doing).await?;
@@ -407,7 +407,7 @@ fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Res
 }
 
 /// Where the roots are to be for others; nothing if that was not said.
-pub fn wanted_paths(
+pub(crate) fn wanted_paths(
     endpoint: Option<&Path>,
     identity: Option<&Path>,
     doing: &str,

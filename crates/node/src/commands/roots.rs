@@ -180,12 +180,12 @@ fn is_denied(folder: &Path) -> bool {
 }
 
 /// A scope goes by the name of its folder: the org's, unless it was joined under another.
-pub fn name_of(scope: &Scope) -> String {
+pub(crate) fn name_of(scope: &Scope) -> String {
     scope.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// For a scope in which there is no member yet, or none any more.
-pub fn unjoined(doing: &str, program: Program) -> Failure {
+pub(crate) fn unjoined(doing: &str, program: Program) -> Failure {
     match program {
         Program::Node | Program::NodeAsGateway => {
             Failure::failed(doing, "no join has finished here").hint("run freehold-node join again")
@@ -200,7 +200,7 @@ fn nowhere(doing: &str, root: &Path) -> Failure {
     Failure::failed(doing, format!("no org was joined under `{}`", root.display()))
 }
 
-pub fn default_root() -> PathBuf {
+pub(crate) fn default_root() -> PathBuf {
     if rustix::process::geteuid().is_root() { PathBuf::from(SYSTEM_ROOT) } else { user_root() }
 }
 

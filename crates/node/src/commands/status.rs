@@ -80,7 +80,7 @@ fn roots(domain: &str, told: &DomainTold) -> String {
     format!("{domain}  roots of version {}{trial}{}", versions.join(", "), refused.unwrap_or_default())
 }
 
-pub fn short(digest: Digest) -> String {
+pub(crate) fn short(digest: Digest) -> String {
     digest.to_string().chars().take(12).collect()
 }
 

@@ -21,7 +21,7 @@ const KNOCK_TIME: Duration = Duration::from_secs(3);
 const ASK: &str = "an operator sees who may call what: freehold access --matrix";
 
 /// One line for each thing that it takes, in the order in which it is needed.
-pub async fn look(scope: &Scope, service: &Name, program: Program) -> Vec<Finding> {
+pub(crate) async fn look(scope: &Scope, service: &Name, program: Program) -> Vec<Finding> {
     let shelf = Shelf { folder: scope.folder.join(FOLDER) };
     let manifest = shelf.pointed().and_then(|digest| shelf.get(digest).ok()).map(|kept| kept.manifest);
     let (Some(manifest), Ok(Some(node))) = (manifest, scope.node()) else {

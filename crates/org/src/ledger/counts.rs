@@ -42,7 +42,7 @@ pub fn counts<T: Object>(envelope: &Envelope, ground: &Ground) -> Result<T, NotC
 }
 
 /// The same for what may have been over for a while when the head was made.
-pub fn counts_within<T: Object>(envelope: &Envelope, ground: &Ground, late: Seconds) -> Result<T, NotCounted> {
+pub(crate) fn counts_within<T: Object>(envelope: &Envelope, ground: &Ground, late: Seconds) -> Result<T, NotCounted> {
     let object: T = envelope.peek(Some(ground.org))?;
     let head = ground.head().ok_or(NotCounted::NoHead)?;
     let (found, needed) = (signers_of(envelope, ground), object.needs(&ground.set));
@@ -62,13 +62,13 @@ pub fn signers_of(envelope: &Envelope, ground: &Ground) -> usize {
 }
 
 /// The claim to which one signer of the set in force says no; that outranks every yes.
-pub fn says_no(envelope: &Envelope, ground: &Ground) -> Option<Digest> {
+pub(crate) fn says_no(envelope: &Envelope, ground: &Ground) -> Option<Digest> {
     let decision: Decision = envelope.peek(Some(ground.org)).ok()?;
     (decision.verdict == Verdict::Deny && signers_of(envelope, ground) > 0).then_some(decision.about)
 }
 
 /// As many signers as the invite asks for say yes to this very claim.
-pub fn says_yes(envelope: &Envelope, about: Digest, approvers: u8, ground: &Ground) -> bool {
+pub(crate) fn says_yes(envelope: &Envelope, about: Digest, approvers: u8, ground: &Ground) -> bool {
     let decision: Result<Decision, _> = envelope.peek(Some(ground.org));
     let yes = decision.is_ok_and(|decision| decision.about == about && decision.verdict == Verdict::Approve);
     yes && signers_of(envelope, ground) >= usize::from(approvers.max(1))

@@ -89,7 +89,7 @@ pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, No
 }
 
 /// The same, with whatever else is to change in it. Without a meaning, everybody is meant to be what they were.
-pub fn draft_with(
+pub(crate) fn draft_with(
     replica: &Replica,
     now: Timestamp,
     (wish, meaning): (&Wish, Option<&Meaning>),

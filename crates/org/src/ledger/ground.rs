@@ -111,7 +111,7 @@ fn takers<'h>(top: Option<&HeadRecord>, others: impl Iterator<Item = &'h HeadRec
 
 /// Whoever is frozen takes no head: what runs, runs by the one that the first rival names, and by what that reaches. If it
 /// is not here, by what the last set signed. What the rival took away that was in force here alone stays away.
-pub fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
+pub(crate) fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
     let mut ground = ground_at(org, &InForce::before(frozen), frozen.named, heads);
     if let Some(set) = &frozen.stood {
         heads.all().filter(|head| head.is_of(set)).for_each(|head| ground.revoked.absorb(head.lines()));
@@ -120,7 +120,7 @@ pub fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
 }
 
 /// As it was when this head was in force: of others only what it reaches counts.
-pub fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, heads: &Heads) -> Ground {
+pub(crate) fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, heads: &Heads) -> Ground {
     match named.and_then(|named| heads.held(&named)) {
         Some(named) => ground(org, in_force, &heads.within(&heads.reach(Some(named)))),
         None => ground(org, in_force, heads),

@@ -36,7 +36,7 @@ const OTHERS_WAIT: Duration = Duration::from_secs(2);
 const TOLD_BUNDLES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
-pub async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
+pub(crate) async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
     let message = SignedCall::message(exporter, &signed.call.0);
     let holds = |key: PublicKey| key.verify(&message, &signed.signature.0).is_ok();
     let admitted = {

@@ -19,7 +19,7 @@ use crate::gateway::Gateway;
 use crate::store::files::{Files, FilesError};
 
 /// What nothing names stays so long after it was last handed in or asked about: operators may still be signing.
-pub const UNUSED_FOR: Seconds = Seconds::DAY.times(7);
+pub(crate) const UNUSED_FOR: Seconds = Seconds::DAY.times(7);
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
 
 /// Away from the threads that answer: it reads and writes files.
@@ -41,7 +41,7 @@ fn refusal(why: &FilesError) -> Refusal {
     }
 }
 
-pub async fn missing(gateway: &Gateway, digests: Vec<Digest>) -> Result<Answer, Refusal> {
+pub(crate) async fn missing(gateway: &Gateway, digests: Vec<Digest>) -> Result<Answer, Refusal> {
     if digests.len() > DIGESTS_PER_CALL {
         return Err(Refusal::Malformed { why: "too many digests in one call".to_owned() });
     }
@@ -52,7 +52,7 @@ pub async fn missing(gateway: &Gateway, digests: Vec<Digest>) -> Result<Answer, 
     .await
 }
 
-pub async fn add_part(gateway: &Gateway, about: (Digest, u64), from: u64, bytes: Bytes) -> Result<Answer, Refusal> {
+pub(crate) async fn add_part(gateway: &Gateway, about: (Digest, u64), from: u64, bytes: Bytes) -> Result<Answer, Refusal> {
     on_disk(gateway, move |files| {
         let have = files.add_part(about, (from, &bytes.0)).map_err(|why| refusal(&why))?;
         Ok(Answer::FilePart { have })
@@ -60,7 +60,7 @@ pub async fn add_part(gateway: &Gateway, about: (Digest, u64), from: u64, bytes:
     .await
 }
 
-pub async fn sweep(gateway: &Gateway, unused_for: Seconds) -> Result<Answer, Refusal> {
+pub(crate) async fn sweep(gateway: &Gateway, unused_for: Seconds) -> Result<Answer, Refusal> {
     let mut named = gateway.state().await.named_files(clock::now());
     named.extend(root_files(gateway).iter().map(|pem| Digest::of(pem.as_bytes())));
     on_disk(gateway, move |files| {
@@ -71,7 +71,7 @@ pub async fn sweep(gateway: &Gateway, unused_for: Seconds) -> Result<Answer, Ref
 }
 
 /// A release or an invite is taken only if every file that it names is here: whoever follows it finds what it says.
-pub async fn check_named(gateway: &Gateway, org: OrgId, objects: &[Envelope]) -> Result<(), Refusal> {
+pub(crate) async fn check_named(gateway: &Gateway, org: OrgId, objects: &[Envelope]) -> Result<(), Refusal> {
     let named: Vec<Digest> = objects.iter().flat_map(|object| named_by(org, object)).collect();
     if named.is_empty() {
         return Ok(());
@@ -104,12 +104,12 @@ fn root_files(gateway: &Gateway) -> Vec<String> {
 
 /// The endpoint roots are there from the start: a joiner knows them by their hash, and believes nothing before it has
 /// them.
-pub fn put_roots(gateway: &Gateway) -> Result<(), FilesError> {
+pub(crate) fn put_roots(gateway: &Gateway) -> Result<(), FilesError> {
     root_files(gateway).iter().try_for_each(|pem| gateway.shelves.store.put(pem.as_bytes()).map(drop))
 }
 
 /// Gives up what nothing names, now and every hour.
-pub async fn keep_swept(gateway: Arc<Gateway>) {
+pub(crate) async fn keep_swept(gateway: Arc<Gateway>) {
     loop {
         match sweep(&gateway, UNUSED_FOR).await {
             Ok(Answer::FilesSwept { files: 1.., bytes }) => {

@@ -25,7 +25,7 @@ fn check_count(digests: &[Digest]) -> Result<(), Refusal> {
     if digests.len() > DIGESTS_PER_CALL { Err(malformed("too many digests in one call")) } else { Ok(()) }
 }
 
-pub fn missing(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusal> {
+pub(crate) fn missing(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusal> {
     check_count(digests)?;
     let mut missing = Vec::new();
     for digest in digests {
@@ -36,7 +36,7 @@ pub fn missing(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusa
     Ok(Answer::Missing { digests: missing })
 }
 
-pub fn blobs(desk: &mut Desk<'_>, blobs: &[Bytes]) -> Result<Answer, Refusal> {
+pub(crate) fn blobs(desk: &mut Desk<'_>, blobs: &[Bytes]) -> Result<Answer, Refusal> {
     if blobs.iter().any(|blob| blob.0.len() > MAX_BYTES) {
         return Err(malformed("a manifest is too large"));
     }
@@ -47,7 +47,7 @@ pub fn blobs(desk: &mut Desk<'_>, blobs: &[Bytes]) -> Result<Answer, Refusal> {
 }
 
 /// One part after the other, and with the last one the whole, if its digest is the one that was said.
-pub fn part(
+pub(crate) fn part(
     desk: &mut Desk<'_>,
     (digest, size): (Digest, u64),
     (from, bytes): (u64, &Bytes),
@@ -74,7 +74,7 @@ pub fn part(
     Ok(Answer::Staged {})
 }
 
-pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<Answer, Refusal> {
+pub(crate) fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<Answer, Refusal> {
     check_count(leaves)?;
     if from.saturating_add(leaves.len() as u64) > MAX_LEAVES {
         return Err(malformed("the map has too many leaves"));
@@ -95,7 +95,7 @@ pub fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) 
 }
 
 /// A map by what it differs in from another. Nothing of it is kept unless it has the root that was said.
-pub fn change(
+pub(crate) fn change(
     desk: &mut Desk<'_>,
     shelf: &Shelf,
     (root, base): (Digest, Digest),
@@ -126,7 +126,7 @@ pub fn change(
 }
 
 /// What one map differs in from another, if both are here and it fits into one answer.
-pub fn read_change(desk: &mut Desk<'_>, root: Digest, base: Digest) -> Result<Option<MapChange>, Refusal> {
+pub(crate) fn read_change(desk: &mut Desk<'_>, root: Digest, base: Digest) -> Result<Option<MapChange>, Refusal> {
     let (old, new) = desk.keep(|desk| {
         let whole = |root| desk.ledger.map(root, 0, usize::MAX);
         Ok((whole(base)?, whole(root)?))
@@ -136,7 +136,7 @@ pub fn read_change(desk: &mut Desk<'_>, root: Digest, base: Digest) -> Result<Op
 }
 
 /// A part of a map that a head names and this gateway does not have whole.
-pub fn keep_map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<(), Refusal> {
+pub(crate) fn keep_map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<(), Refusal> {
     check_count(leaves)?;
     if from.saturating_add(leaves.len() as u64) > MAX_LEAVES {
         return Err(malformed("the map has too many leaves"));
@@ -145,13 +145,13 @@ pub fn keep_map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Diges
 }
 
 /// Leaves of a map that are not here, as many as go into one question; if all are, manifests that they name.
-pub fn lacking(desk: &mut Desk<'_>, root: Digest) -> Result<Vec<Digest>, Refusal> {
+pub(crate) fn lacking(desk: &mut Desk<'_>, root: Digest) -> Result<Vec<Digest>, Refusal> {
     let leaves = desk.keep(|desk| desk.ledger.map(root, 0, usize::MAX))?;
     lacking_of(desk, leaves)
 }
 
 /// The same of these leaves.
-pub fn lacking_of(desk: &mut Desk<'_>, leaves: Vec<Digest>) -> Result<Vec<Digest>, Refusal> {
+pub(crate) fn lacking_of(desk: &mut Desk<'_>, leaves: Vec<Digest>) -> Result<Vec<Digest>, Refusal> {
     let (mut lacking, mut manifests) = (Vec::new(), BTreeSet::new());
     for digest in leaves {
         match desk.keep(|desk| desk.ledger.blob(digest))? {
@@ -172,13 +172,13 @@ pub fn lacking_of(desk: &mut Desk<'_>, leaves: Vec<Digest>) -> Result<Vec<Digest
     Ok(lacking)
 }
 
-pub fn read_map(desk: &mut Desk<'_>, root: Digest, from: u64) -> Result<Answer, Refusal> {
+pub(crate) fn read_map(desk: &mut Desk<'_>, root: Digest, from: u64) -> Result<Answer, Refusal> {
     let leaves = desk.keep(|desk| desk.ledger.map(root, from, DIGESTS_PER_CALL))?;
     let next = (leaves.len() == DIGESTS_PER_CALL).then(|| from.saturating_add(leaves.len() as u64));
     Ok(Answer::Map { leaves, next })
 }
 
-pub fn read_blobs(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusal> {
+pub(crate) fn read_blobs(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusal> {
     check_count(digests)?;
     let (mut blobs, mut size) = (Vec::new(), 0);
     for digest in digests {
@@ -194,7 +194,7 @@ pub fn read_blobs(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Ref
     Ok(Answer::Blobs { blobs })
 }
 
-pub fn reports(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
+pub(crate) fn reports(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
     let rows = desk.keep(|desk| desk.ledger.reports(after, REPORTS_PER_CALL))?;
     let more = rows.len() == usize::try_from(REPORTS_PER_CALL).unwrap_or(usize::MAX);
     let last = rows.last().map_or(after, |row| row.number);

@@ -19,12 +19,12 @@ use wire::control::Answer;
 use crate::gateway::Gateway;
 use crate::write::desk::Desk;
 
-pub async fn issuers(gateway: &Gateway) -> Result<Answer, Refusal> {
+pub(crate) async fn issuers(gateway: &Gateway) -> Result<Answer, Refusal> {
     Ok(Answer::Issuers { issuers: known(gateway).await? })
 }
 
 /// Every gateway's, this one's first: the others' as they were last heard, also of those that are asleep.
-pub async fn known(gateway: &Gateway) -> Result<Vec<Envelope>, Refusal> {
+pub(crate) async fn known(gateway: &Gateway) -> Result<Vec<Envelope>, Refusal> {
     let kept = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.issuers())).await?;
     let (judgment, now) = (gateway.judgment.load(), clock::now());
     // A voice may have lost its mandate since.
@@ -41,7 +41,7 @@ fn open(org: OrgId, head: &Head, envelope: &Envelope, now: Timestamp) -> Option<
 
 /// A spare key that nobody can have copied before now. Once for each head: what waits for more signatures follows this
 /// one, and names the key.
-pub async fn draw(gateway: &Gateway, domain: Domain) -> Result<Answer, Refusal> {
+pub(crate) async fn draw(gateway: &Gateway, domain: Domain) -> Result<Answer, Refusal> {
     let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
     // One that is behind may have this very key in its mandate by now.
     gateway.check_halt()?;

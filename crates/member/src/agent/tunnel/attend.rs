@@ -23,7 +23,7 @@ const OBEYS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a process is no longer attended to.
 #[derive(Debug)]
-pub enum End {
+pub(crate) enum End {
     /// It is not wanted any more.
     Dismissed,
     /// The agent is gone.
@@ -34,7 +34,7 @@ pub enum End {
 
 /// A process that runs, and what was said to it.
 #[derive(Debug)]
-pub struct Attended {
+pub(crate) struct Attended {
     pub child: Run,
     to: OwnedWriteHalf,
     words: mpsc::Receiver<Word>,
@@ -51,7 +51,7 @@ pub struct Attended {
 }
 
 impl Attended {
-    pub fn new(child: Run, socket: UnixStream) -> Self {
+    pub(crate) fn new(child: Run, socket: UnixStream) -> Self {
         let (mut from, to) = socket.into_split();
         let (told, words) = mpsc::channel(4);
         let reader = tokio::spawn(async move {
@@ -66,7 +66,7 @@ impl Attended {
         Self { child, to, words, reader, fed, next, obeyed: 0, waiting, due, questions }
     }
 
-    pub async fn attend(&mut self, supervisor: &mut Supervisor) -> End {
+    pub(crate) async fn attend(&mut self, supervisor: &mut Supervisor) -> End {
         if let Err(end) = self.feed(supervisor).await {
             return end;
         }

@@ -31,7 +31,7 @@ const LINES: u32 = 1_000;
 
 /// Of a process that was started, the ends that are here.
 #[derive(Debug)]
-pub struct Started {
+pub(crate) struct Started {
     pub run: Run,
     pub socket: UnixStream,
     /// What it says for the access log.
@@ -42,7 +42,7 @@ pub struct Started {
 
 /// The process, and all that it could make: it leads a group of its own, and they end together.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     child: Child,
     /// Until it was killed.
     group: Option<Pid>,
@@ -50,21 +50,21 @@ pub struct Run {
 
 impl Run {
     /// Of a child that leads its group.
-    pub fn new(child: Child) -> Self {
+    pub(crate) fn new(child: Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self { child, group: id.and_then(Pid::from_raw) }
     }
 
-    pub fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
     }
 
     /// Nothing of it runs any more then.
-    pub async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         self.kill_group();
         // What it was told is not in force, whatever becomes of it.
         let _ = self.child.kill().await;
@@ -86,7 +86,7 @@ impl Drop for Run {
 }
 
 /// Ends when it is dropped, or its socket is. `ps` shows which org it is for.
-pub fn start(org: &OrgName) -> io::Result<Started> {
+pub(crate) fn start(org: &OrgName) -> io::Result<Started> {
     let (lines, says) = io::pipe()?;
     let (log, logs) = io::pipe()?;
     let (ours, theirs) = StdUnixStream::pair()?;
@@ -125,7 +125,7 @@ fn own_name(called: Option<&OsStr>) -> &OsStr {
 
 /// Copies what it logs into the agent's own log, until it is gone. Each line is marked, cut and plain: whoever took the process
 /// over says nothing in the agent's name, and nothing to a terminal.
-pub fn copy_log(log: impl Read, mut to: impl Write) {
+pub(crate) fn copy_log(log: impl Read, mut to: impl Write) {
     let mut log = BufReader::new(log);
     let (mut since, mut copied, mut left_out) = (Instant::now(), 0, 0_u64);
     let mut say = |text: &str| {
@@ -156,7 +156,7 @@ pub fn copy_log(log: impl Read, mut to: impl Write) {
     }
 }
 
-pub async fn send(to: &mut (impl tokio::io::AsyncWrite + Unpin), order: &Numbered) -> io::Result<()> {
+pub(crate) async fn send(to: &mut (impl tokio::io::AsyncWrite + Unpin), order: &Numbered) -> io::Result<()> {
     // It may hold keys.
     let json = Zeroizing::new(serde_json::to_vec(order)?);
     let length = u32::try_from(json.len()).ok().filter(|_| json.len() <= MOST).ok_or(io::ErrorKind::FileTooLarge)?;
@@ -165,7 +165,7 @@ pub async fn send(to: &mut (impl tokio::io::AsyncWrite + Unpin), order: &Numbere
 }
 
 /// The next word; nothing if the process is gone, or says what it should not.
-pub async fn next<T: DeserializeOwned>(from: &mut OwnedReadHalf) -> Option<T> {
+pub(crate) async fn next<T: DeserializeOwned>(from: &mut OwnedReadHalf) -> Option<T> {
     /// Everything that is open on a busy node.
     const LONGEST: usize = 16 << 20;
     let length = usize::try_from(from.read_u32().await.ok()?).ok().filter(|length| *length <= LONGEST)?;

@@ -24,7 +24,7 @@ pub struct Orders {
 
 /// What it was told last, by digests: keys are not kept twice.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Fed {
+pub(crate) struct Fed {
     know: Option<Digest>,
     pins: BTreeMap<NodeName, Digest>,
     speak: Option<Digest>,
@@ -34,7 +34,7 @@ pub struct Fed {
 
 impl Fed {
     /// What is to be said, in the order in which it is to be obeyed.
-    pub fn changes(&mut self, next: &Orders, pins: &BTreeMap<NodeName, Digest>) -> Vec<Order> {
+    pub(crate) fn changes(&mut self, next: &Orders, pins: &BTreeMap<NodeName, Digest>) -> Vec<Order> {
         let mut orders = Vec::new();
         if *self == Self::default() {
             orders.push(Order::Be { org: next.org.clone(), node: next.node.clone() });
@@ -61,7 +61,7 @@ impl Fed {
     }
 
     /// Only those that were not said before: nobody is judged anew for one more name.
-    pub fn new_pins(&mut self, pins: &BTreeMap<NodeName, Digest>) -> Option<Order> {
+    pub(crate) fn new_pins(&mut self, pins: &BTreeMap<NodeName, Digest>) -> Option<Order> {
         let is_new = |(name, key): &(&NodeName, &Digest)| self.pins.get(*name) != Some(*key);
         let new: BTreeMap<_, _> = pins.iter().filter(is_new).map(|(name, key)| (name.clone(), *key)).collect();
         self.pins.extend(new.iter().map(|(name, key)| (name.clone(), *key)));

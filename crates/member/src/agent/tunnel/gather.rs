@@ -20,7 +20,7 @@ use crate::store::tunnel::{self as kept, Met};
 
 /// Nothing if there is nothing to carry. What is damaged, and is not about who is believed, is left out and told: it ends
 /// nothing that goes without it.
-pub fn orders(scope: &Scope, node: &NodeFile, engine: &Engine, met: &Met) -> Result<Option<Orders>, ScopeError> {
+pub(crate) fn orders(scope: &Scope, node: &NodeFile, engine: &Engine, met: &Met) -> Result<Option<Orders>, ScopeError> {
     let Some(manifest) = engine.current().filter(|manifest| is_wanted(manifest)) else {
         return Ok(None);
     };
@@ -42,7 +42,7 @@ pub fn orders(scope: &Scope, node: &NodeFile, engine: &Engine, met: &Met) -> Res
 }
 
 /// What is left out, and why, and what to do.
-pub type Gaps = BTreeMap<String, String>;
+pub(crate) type Gaps = BTreeMap<String, String>;
 
 fn identities(scope: &Scope, node: &NodeFile, gaps: &mut Gaps) -> Vec<Identity> {
     let mut speak = Vec::new();
@@ -73,7 +73,7 @@ fn presented(scope: &Scope, gaps: &mut Gaps) -> Option<Presented> {
 }
 
 /// Has a node with this manifest anything to carry?
-pub fn is_wanted(manifest: &Manifest) -> bool {
+pub(crate) fn is_wanted(manifest: &Manifest) -> bool {
     let runs = &manifest.runs;
     runs.relay
         || runs.address.is_some()

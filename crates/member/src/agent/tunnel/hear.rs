@@ -11,7 +11,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const WAITING: usize = 4;
 
 #[derive(Debug, Default)]
-pub struct Hearing {
+pub(crate) struct Hearing {
     waiting: VecDeque<News>,
     last: Option<Instant>,
     left_out: u64,
@@ -19,7 +19,7 @@ pub struct Hearing {
 }
 
 impl Hearing {
-    pub fn take(&mut self, news: News) {
+    pub(crate) fn take(&mut self, news: News) {
         if self.waiting.contains(&news) {
             return;
         }
@@ -35,17 +35,17 @@ impl Hearing {
     }
 
     /// When the next is to be looked at.
-    pub fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         let now = Instant::now();
         self.waiting.front().map(|_| self.last.map_or(now, |last| last + BETWEEN))
     }
 
-    pub fn look_at_next(&mut self) -> Option<News> {
+    pub(crate) fn look_at_next(&mut self) -> Option<News> {
         self.last = Some(Instant::now());
         self.waiting.pop_front()
     }
 
-    pub fn disbelieve(&mut self, why: &str) {
+    pub(crate) fn disbelieve(&mut self, why: &str) {
         self.disbelieved = self.disbelieved.saturating_add(1);
         if self.disbelieved.is_power_of_two() {
             tracing::warn!(why, times = self.disbelieved, "what a peer told of the org does not hold");

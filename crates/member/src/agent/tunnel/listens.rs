@@ -18,14 +18,14 @@ const TEXT: usize = 300;
 
 /// What it was told to do; nothing else is of interest.
 #[derive(Debug)]
-pub struct Wished {
+pub(crate) struct Wished {
     org: OrgId,
     at: BTreeMap<Place, Wish>,
     failed: BTreeSet<Place>,
 }
 
 impl Wished {
-    pub fn by(orders: &Orders) -> Self {
+    pub(crate) fn by(orders: &Orders) -> Self {
         let home: Vec<Principal> = orders.speak.iter().map(|identity| identity.principal.clone()).collect();
         let targets = Targets::of_all(&orders.allow);
         let here = Here { id: orders.id, org: &orders.org, node: &orders.node };
@@ -34,7 +34,7 @@ impl Wished {
         Self { org: orders.id, at: wishes.into_iter().collect(), failed: failed.into_keys().collect() }
     }
 
-    pub fn believe(
+    pub(crate) fn believe(
         &self,
         at: BTreeMap<Place, SocketAddr>,
         failed: BTreeMap<Place, String>,

@@ -25,7 +25,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const AFTER_A_FAILURE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
-pub struct Meetings {
+pub(crate) struct Meetings {
     met: Arc<Mutex<Met>>,
     /// By the orders of now; made when somebody is met.
     standing: Option<Standing>,
@@ -37,33 +37,33 @@ pub struct Meetings {
 }
 
 impl Meetings {
-    pub const fn new(met: Arc<Mutex<Met>>) -> Self {
+    pub(crate) const fn new(met: Arc<Mutex<Met>>) -> Self {
         Self { met, standing: None, is_new: false, last: None, due: None, disbelieved: 0 }
     }
 
-    pub fn met(&self) -> MutexGuard<'_, Met> {
+    pub(crate) fn met(&self) -> MutexGuard<'_, Met> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The orders are other ones.
-    pub fn judge_anew(&mut self) {
+    pub(crate) fn judge_anew(&mut self) {
         self.standing = None;
     }
 
     /// At once, or when enough time has passed since the last time.
-    pub fn wish_to_write(&mut self) {
+    pub(crate) fn wish_to_write(&mut self) {
         let now = Instant::now();
         let next = self.last.map_or(now, |last| now.max(last + BETWEEN));
         self.due.get_or_insert(next);
     }
 
     /// Also if the disk took nothing lately: others wait to be told what goes with it.
-    pub fn write_soon(&mut self) {
+    pub(crate) fn write_soon(&mut self) {
         self.due = None;
         self.wish_to_write();
     }
 
-    pub fn had_ports(&mut self, ports: &BTreeMap<Place, SocketAddr>) {
+    pub(crate) fn had_ports(&mut self, ports: &BTreeMap<Place, SocketAddr>) {
         let mut met = self.met();
         if met.ports != *ports {
             met.ports.clone_from(ports);
@@ -73,11 +73,11 @@ impl Meetings {
     }
 
     /// When what is new is to be written down.
-    pub const fn due(&self) -> Option<Instant> {
+    pub(crate) const fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    pub fn take(&mut self, orders: &Orders, meeting: Meeting) {
+    pub(crate) fn take(&mut self, orders: &Orders, meeting: Meeting) {
         if is_known(&self.met().pins, &meeting) {
             return;
         }
@@ -120,7 +120,7 @@ impl Meetings {
         Ok(standing)
     }
 
-    pub fn save(&mut self, scope: &Scope) -> Result<(), ScopeError> {
+    pub(crate) fn save(&mut self, scope: &Scope) -> Result<(), ScopeError> {
         let now = Instant::now();
         let saved = if self.is_new { self.met().save(scope) } else { Ok(()) };
         self.is_new = saved.is_err();

@@ -43,7 +43,7 @@ const MET: &str = "keys and ports";
 const POINTERS: &str = "pointers";
 
 #[derive(Debug)]
-pub struct Supervisor {
+pub(crate) struct Supervisor {
     scope: Scope,
     pub(super) wishes: mpsc::Receiver<Wish>,
     heard: mpsc::Sender<News>,
@@ -68,7 +68,7 @@ struct Said {
 }
 
 impl Supervisor {
-    pub fn new(
+    pub(crate) fn new(
         scope: Scope,
         (wishes, heard): (mpsc::Receiver<Wish>, mpsc::Sender<News>),
         (view, met): (Arc<Mutex<TunnelView>>, Arc<Mutex<Met>>),
@@ -79,7 +79,7 @@ impl Supervisor {
     }
 
     /// Until the agent is gone.
-    pub async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         loop {
             let Some(orders) = &self.orders else {
                 match self.wishes.recv().await {

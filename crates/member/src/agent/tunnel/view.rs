@@ -65,7 +65,7 @@ pub fn told(place: &Place, forwards: &BTreeMap<HostPort, Forward>) -> String {
 }
 
 /// Trouble that came, or is over; logged when it changes.
-pub fn note(view: &Mutex<TunnelView>, about: &str, trouble: Option<String>) {
+pub(crate) fn note(view: &Mutex<TunnelView>, about: &str, trouble: Option<String>) {
     let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
     if view.troubles.get(about) == trouble.as_ref() {
         return;

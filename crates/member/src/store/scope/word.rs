@@ -97,7 +97,7 @@ impl Scope {
 }
 
 /// Each once, in the order of its first place.
-pub fn in_turn(addresses: impl Iterator<Item = Address>) -> Vec<Address> {
+pub(crate) fn in_turn(addresses: impl Iterator<Item = Address>) -> Vec<Address> {
     let mut all = Vec::new();
     for address in addresses {
         if !all.contains(&address) {

@@ -24,7 +24,7 @@ const LONGEST_LINE: u64 = 8 << 10;
 const TOGETHER: usize = 64 << 10;
 
 #[derive(Debug)]
-pub struct AccessLog {
+pub(crate) struct AccessLog {
     path: PathBuf,
     old: PathBuf,
     longest: u64,
@@ -44,13 +44,13 @@ struct Gathered {
 }
 
 impl AccessLog {
-    pub fn new(scope: &Scope) -> Self {
+    pub(crate) fn new(scope: &Scope) -> Self {
         let (path, old) = (scope.path(LOG), scope.path(OLD_LOG));
         Self { path, old, longest: LONGEST_LOG, open: None, gathered: Gathered::default(), lost: 0 }
     }
 
     /// Until whoever says the lines is gone. `told` hears what is wrong, and when it is over.
-    pub fn keep(mut self, lines: impl Read, mut told: impl FnMut(Option<String>)) {
+    pub(crate) fn keep(mut self, lines: impl Read, mut told: impl FnMut(Option<String>)) {
         let mut lines = BufReader::with_capacity(TOGETHER, lines);
         // Before anybody calls.
         let mut trouble = self.file().err().map(|why| self.describe(&why));

@@ -4,7 +4,7 @@ use member::agent::tunnel::view::{State, TunnelView, told};
 use tunnel::orders::{CallerView, Count, PeerView, View};
 
 /// For `status`.
-pub fn in_words(tunnel: &TunnelView) -> Vec<String> {
+pub(crate) fn in_words(tunnel: &TunnelView) -> Vec<String> {
     let mut lines = Vec::new();
     match (tunnel.state, tunnel.since) {
         (State::Off, _) => return lines,
@@ -37,13 +37,13 @@ pub fn in_words(tunnel: &TunnelView) -> Vec<String> {
 }
 
 /// Those that are not shown.
-pub fn left_out(now: &View) -> Option<String> {
+pub(crate) fn left_out(now: &View) -> Option<String> {
     let View { left_out, .. } = now;
     (*left_out > 0)
         .then(|| format!("          and {left_out} more peers, callers or counts that carry nothing, or little"))
 }
 
-pub fn peer(peer: &PeerView) -> String {
+pub(crate) fn peer(peer: &PeerView) -> String {
     let way = peer.through.as_ref().map_or_else(|| "direct".to_owned(), |relay| format!("via {relay}"));
     let transport = format!("{:?}", peer.transport).to_lowercase();
     let trip = peer.round_trip_us.map(|us| format!(", round trip {us} µs")).unwrap_or_default();
@@ -54,7 +54,7 @@ pub fn peer(peer: &PeerView) -> String {
     )
 }
 
-pub fn caller(caller: &CallerView) -> String {
+pub(crate) fn caller(caller: &CallerView) -> String {
     let CallerView { node, transport, since, connections, streams, head } = caller;
     let way = if transport == "relay" { "tls, by a relay".to_owned() } else { format!("{transport}, direct") };
     format!("caller    {node} over {way}, {streams} streams on {connections} connections since {since}, head {head}")
@@ -79,11 +79,11 @@ fn sum(now: &View) -> String {
     )
 }
 
-pub fn refusals(count: &Count) -> u64 {
+pub(crate) fn refusals(count: &Count) -> u64 {
     count.refused.values().sum()
 }
 
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut whole, mut tenths, mut unit) = (bytes, 0, 0);
     while whole >= 1024 && unit + 1 < units.len() {

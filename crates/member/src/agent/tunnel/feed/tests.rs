@@ -25,7 +25,7 @@ fn identity(chain: u8) -> Identity {
     Identity { principal, chain: vec![Bytes(vec![chain])], key: Bytes(vec![7]) }
 }
 
-pub fn orders() -> Orders {
+pub(crate) fn orders() -> Orders {
     let runs = Manifest::empty(SCHEMA).runs;
     let known: KnownFile =
         serde_json::from_value(serde_json::json!({"schema": 3, "founding": word(1), "steps": [], "head": word(2)}))
