@@ -63,7 +63,11 @@ pub fn draft_svid(
 }
 
 /// A gateway's HTTPS certificate: its own names only.
-pub(crate) fn draft_endpoint(hosts: &[Host], serial: Serial, validity: Validity) -> Result<CertificateParams, BadCertificate> {
+pub(crate) fn draft_endpoint(
+    hosts: &[Host],
+    serial: Serial,
+    validity: Validity,
+) -> Result<CertificateParams, BadCertificate> {
     let common = hosts.first().map_or_else(|| "gateway".to_owned(), ToString::to_string);
     let mut params = draft_leaf(&common, serial, validity)?;
     params.subject_alt_names = hosts

@@ -206,7 +206,12 @@ pub(crate) fn check_turn(
 }
 
 /// A node key with an alarm is suspended, whoever shows it, until operators end it.
-pub(crate) fn check_alarm(desk: &mut Desk<'_>, key: Digest, source: Option<IpAddr>, now: Timestamp) -> Result<(), Refusal> {
+pub(crate) fn check_alarm(
+    desk: &mut Desk<'_>,
+    key: Digest,
+    source: Option<IpAddr>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
     let alarm = desk.keep(|desk| desk.ledger.alarm(key))?;
     let Some(mut alarm) = alarm.filter(|alarm| desk.heeds(alarm)) else {
         return Ok(());

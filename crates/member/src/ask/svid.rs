@@ -40,7 +40,12 @@ impl Asking<'_> {
     }
 
     /// Checks what came back as if a stranger had sent it, and returns the chain as PEM.
-    pub(crate) fn check(&self, issued: &Issued, pending: &Pending, roots: &Roots<Identity>) -> Result<String, AskError> {
+    pub(crate) fn check(
+        &self,
+        issued: &Issued,
+        pending: &Pending,
+        roots: &Roots<Identity>,
+    ) -> Result<String, AskError> {
         let chain: Vec<CertificateDer<'static>> =
             issued.svid.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
         let standard = Standard {

@@ -51,7 +51,11 @@ async fn fill_one<D: InDomain>(
 }
 
 /// Offers all that the head trusts, fetched if it is not here yet.
-pub(crate) async fn take(scope: &Scope, (gateway, known): (&mut Believed, &Known), trying: Trying) -> Result<(), AskError> {
+pub(crate) async fn take(
+    scope: &Scope,
+    (gateway, known): (&mut Believed, &Known),
+    trying: Trying,
+) -> Result<(), AskError> {
     let now = known.now(clock::now());
     let Both { endpoint, identity } = Both::open(scope, known, now)?;
     take_one(scope, (gateway, known), endpoint, trying).await?;

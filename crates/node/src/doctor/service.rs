@@ -12,7 +12,7 @@ use member::store::scope::{NodeFile, Scope};
 use terminal::finding::Finding;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tunnel::orders::{Called, Way};
+use tunnel::control::{Called, Way};
 use wire::peer::Declined;
 
 use crate::program::Program;

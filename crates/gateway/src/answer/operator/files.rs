@@ -52,7 +52,12 @@ pub(crate) async fn missing(gateway: &Gateway, digests: Vec<Digest>) -> Result<A
     .await
 }
 
-pub(crate) async fn add_part(gateway: &Gateway, about: (Digest, u64), from: u64, bytes: Bytes) -> Result<Answer, Refusal> {
+pub(crate) async fn add_part(
+    gateway: &Gateway,
+    about: (Digest, u64),
+    from: u64,
+    bytes: Bytes,
+) -> Result<Answer, Refusal> {
     on_disk(gateway, move |files| {
         let have = files.add_part(about, (from, &bytes.0)).map_err(|why| refusal(&why))?;
         Ok(Answer::FilePart { have })

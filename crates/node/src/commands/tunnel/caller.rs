@@ -6,7 +6,7 @@ use clap::Args;
 use member::agent::socket::Remote;
 use terminal::failure::Failure;
 use terminal::show::show;
-use tunnel::orders::{self, Connection};
+use tunnel::control::{self, Connection};
 
 use crate::commands::roots::Common;
 
@@ -48,8 +48,8 @@ impl Caller {
     }
 }
 
-fn told(caller: &orders::Caller, (far, near): (SocketAddr, Option<SocketAddr>)) -> String {
-    let orders::Caller { principal, node, service, at, since } = caller;
+fn told(caller: &control::Caller, (far, near): (SocketAddr, Option<SocketAddr>)) -> String {
+    let control::Caller { principal, node, service, at, since } = caller;
     let told = format!("`{service}` at {at} is called by {principal} on {node} since {since}");
     match near {
         Some(_) => told,

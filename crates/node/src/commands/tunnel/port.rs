@@ -13,7 +13,7 @@ use member::store::scope::Scope;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
-use tunnel::orders::Place;
+use tunnel::control::Place;
 
 use crate::commands::roots::Common;
 use crate::program::Program;

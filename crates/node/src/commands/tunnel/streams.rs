@@ -1,7 +1,7 @@
 //! The tunnel, in words: where it listens, whom it speaks to, and what was carried.
 
 use member::agent::tunnel::view::{State, TunnelView, told};
-use tunnel::orders::{CallerView, Count, PeerView, View};
+use tunnel::control::{CallerView, Count, PeerView, View};
 
 /// For `status`.
 pub(crate) fn in_words(tunnel: &TunnelView) -> Vec<String> {
@@ -96,7 +96,7 @@ pub(crate) fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tunnel::orders::Place;
+    use tunnel::control::Place;
 
     use super::*;
 

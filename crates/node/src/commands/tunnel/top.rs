@@ -9,7 +9,7 @@ use member::agent::socket::Remote;
 use member::agent::tunnel::view::TunnelView;
 use terminal::failure::Failure;
 use terminal::show::show;
-use tunnel::orders::{Count, View};
+use tunnel::control::{Count, View};
 
 use crate::commands::roots::Common;
 use crate::commands::tunnel::streams::{caller, left_out, peer, refusals, size};
