@@ -16,12 +16,12 @@ use identity::signers::Quorum;
 use node::answer::gateway::{Gateway, GatewayError};
 use node::report::{Exit, Failure};
 use node::store::gateway::GatewayFolder;
-use operate::agent::words::Material;
 use operate::folder::{FolderError, OperatorFolder};
-use operate::keys::{self, SignerKeys};
-use operate::remote::RemoteDesk;
+use operate::key::agent::words::Material;
+use operate::key::{self, SignerKeys};
 use operate::session::Session;
-use operate::timely::Reliance;
+use operate::session::desk::remote::RemoteDesk;
+use operate::session::timely::Reliance;
 use wire::connect::{CallError, Gateway as Peer};
 use wire::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
@@ -151,7 +151,7 @@ impl Common {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
         let opened =
-            keys::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
+            key::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
         Ok((known.org(), opened))
     }
 

@@ -12,11 +12,11 @@ use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::trust;
 use node::report::Failure;
-use operate::desk::Desk;
+use operate::gateway::papers::Papers;
 use operate::gateway::{DomainRoots, OpenRoots};
-use operate::papers::Papers;
-use operate::roots::{self, RootError, Sealing};
 use operate::session::Session;
+use operate::session::desk::Desk;
+use operate::trust::roots::{self, RootError, Sealing};
 use pki_types::CertificateDer;
 
 use crate::home::{Common, failure};

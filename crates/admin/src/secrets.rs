@@ -5,7 +5,7 @@ use ground::passphrase::NoPassphrase;
 use ground::sealed::SealError;
 use node::report::Failure;
 use operate::folder::OperatorFolder;
-use operate::keys::KeyError;
+use operate::key::KeyError;
 
 pub fn key_failure(folder: &OperatorFolder, doing: &str, why: &KeyError) -> Failure {
     let failure = Failure::new(doing, why);

@@ -6,7 +6,7 @@ use identity::head::{Cause, Head};
 use identity::time::Timestamp;
 use node::report::Failure;
 use operate::pending::{Need, Pending};
-use operate::roll::Roll;
+use operate::replica::roll::Roll;
 use operate::session::{Made, OperateError, Session};
 use serde::Serialize;
 use wire::known::Known;

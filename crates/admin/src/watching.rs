@@ -9,8 +9,8 @@ use ground::clock;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use node::report::{Exit, Failure, plain};
-use operate::publish::reports::Reports;
 use operate::publish::watch::{Fate, Receipts, Watch, listed};
+use operate::session::reports::Reports;
 use operate::session::{OperateError, Session};
 use serde::Serialize;
 

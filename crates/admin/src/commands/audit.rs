@@ -7,10 +7,10 @@ use manifest::access::{Who, may};
 use manifest::source;
 use node::report::{Exit, Failure, show};
 use operate::audit::Verdict;
-use operate::fleet::FleetFolder;
-use operate::hindsight::question::BadQuestion;
-use operate::hindsight::{CannotSay, Edge, HeadTold, Hindsight, SignerTold};
-use operate::publish::git;
+use operate::audit::hindsight::question::BadQuestion;
+use operate::audit::hindsight::{CannotSay, Edge, HeadTold, Hindsight, SignerTold};
+use operate::publish::fleet::FleetFolder;
+use operate::publish::fleet::git;
 use serde::Serialize;
 
 use crate::home::{Common, failure};

@@ -8,8 +8,8 @@ use manifest::fleet::Fleet;
 use manifest::source::{Complaint, KnownOrg};
 use node::report::{Failure, plain, show};
 use node::store::gateway::GatewayFolder;
-use operate::fleet::{FleetError, FleetFolder};
 use operate::folder::OperatorFolder;
+use operate::publish::fleet::{FleetError, FleetFolder};
 use serde::Serialize;
 
 use crate::home::Common;

@@ -6,7 +6,7 @@ use clap::Args;
 use ground::clock;
 use ground::file::{self, Access};
 use node::report::{Failure, show};
-use operate::landing::Landing as Page;
+use operate::invite::landing::Landing as Page;
 use serde::Serialize;
 
 use crate::home::Common;

@@ -7,7 +7,7 @@ use identity::head::Mandate;
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
-use operate::mandate::MandateWish;
+use operate::gateway::mandate::MandateWish;
 use serde::Serialize;
 
 use crate::home::{Common, failure};

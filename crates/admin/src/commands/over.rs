@@ -1,8 +1,8 @@
 //! `freehold sign --over`: signs anew what a change of signers ended, so that it counts again.
 
 use node::report::{Failure, show};
-use operate::adoption::bounded;
-use operate::over::Ending;
+use operate::signer::over::Ending;
+use operate::trust::adopted::bounded;
 use serde::Serialize;
 
 use crate::home::{Common, failure};

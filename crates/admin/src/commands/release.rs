@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use identity::id::Digest;
 use identity::time::Seconds;
 use node::report::{Failure, show};
-use operate::files::Sent;
+use operate::release::files::Sent;
 use operate::release::{NoAgent, read_agent};
 use org::executable::NotAnAgent;
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};

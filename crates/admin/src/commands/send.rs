@@ -7,8 +7,8 @@ use identity::head::Cause;
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
-use operate::describe;
 use operate::pending::{BadPending, Pending};
+use operate::signer::describe;
 use serde::Serialize;
 
 use crate::home::{Common, failure};

@@ -5,8 +5,8 @@ use ground::clock;
 use identity::head::TrustState;
 use identity::principal::NodeName;
 use node::report::{Failure, show};
+use operate::audit::status::{Lasting, Status as OrgStatus, TrustView};
 use operate::pending::Pending;
-use operate::status::{Lasting, Status as OrgStatus, TrustView};
 use serde::Serialize;
 use wire::known::Known;
 

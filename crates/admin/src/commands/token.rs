@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use ground::passphrase::Passphrase;
 use identity::key::PublicKey;
 use node::report::{Failure, show};
-use operate::token::uri::TokenUri;
-use operate::token::{self, TokenError};
+use operate::key::token::uri::TokenUri;
+use operate::key::token::{self, TokenError};
 use serde::Serialize;
 
 use crate::home::Common;

@@ -5,7 +5,7 @@ use ground::clock;
 use identity::glob::NameGlob;
 use identity::time::Seconds;
 use node::report::{Failure, show};
-use operate::waive::Waived;
+use operate::node::waive::Waived;
 
 use crate::home::{Common, failure};
 use crate::words::{confirm, table};

@@ -2,9 +2,9 @@
 
 use identity::principal::OrgName;
 use node::report::Failure;
-use operate::alone::HomeDesk;
 use operate::folder::OperatorFolder;
 use operate::session::Session;
+use operate::session::desk::home::HomeDesk;
 
 use super::{Common, failure};
 use crate::local::AnyDesk;

@@ -2,10 +2,10 @@
 
 use ledger::replicate::NotTaken;
 use node::report::{Exit, Failure, PARTED};
-use operate::desk::DeskError;
 use operate::replica::ReplicaError;
 use operate::session::OperateError;
-use operate::timely::ClockDoubt;
+use operate::session::desk::DeskError;
+use operate::session::timely::ClockDoubt;
 use org::ledger::draft::NotDrafted;
 use wire::connect::CallError;
 use wire::freeze::WAY_OUT;

@@ -9,10 +9,10 @@ use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 use node::store::gateway::GatewayFolder;
-use operate::head::MANDATE;
-use operate::mandate::MandateWish;
-use operate::papers::Papers;
+use operate::gateway::mandate::MandateWish;
+use operate::gateway::papers::Papers;
 use operate::session::Session;
+use operate::session::head::MANDATE;
 use serde::Serialize;
 
 use crate::home::{Common, failure};

@@ -3,7 +3,7 @@
 use clap::Args;
 use identity::principal::NodeName;
 use node::report::{Failure, show};
-use operate::reopen::{Branch, Fork, Reopening};
+use operate::gateway::reopen::{Branch, Fork, Reopening};
 use serde::Serialize;
 
 use crate::home::{Common, failure};

@@ -11,7 +11,7 @@ use node::answer::gateway::Gateway;
 use node::report::Failure;
 use node::store::gateway::GatewayFolder;
 use operate::session::OperateError;
-use operate::turn::issuers::Told;
+use operate::trust::issuers::Told;
 use wire::connect::Gateway as Peer;
 
 use super::Run;

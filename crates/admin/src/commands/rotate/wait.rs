@@ -11,8 +11,8 @@ use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::commands::run::stop_signal;
 use node::report::{Failure, plain};
-use operate::adoption::{Stances, bounded};
 use operate::session::OperateError;
+use operate::trust::adopted::{Stances, bounded};
 
 use super::Run;
 use crate::home::failure;

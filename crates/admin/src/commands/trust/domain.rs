@@ -6,7 +6,7 @@ use identity::head::Grace;
 use identity::id::Fingerprint;
 use node::report::Failure;
 use operate::session::Made;
-use operate::turn::Turned;
+use operate::trust::step::Turned;
 use serde::Serialize;
 use wire::known::Known;
 

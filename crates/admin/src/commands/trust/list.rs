@@ -7,8 +7,8 @@ use identity::head::{Grace, TrustLine, TrustState};
 use identity::id::Fingerprint;
 use identity::time::Timestamp;
 use node::report::{Failure, show};
-use operate::adoption::{Adoption, Stances, bounded};
-use operate::trust::{Version, Versions};
+use operate::trust::adopted::{Adoption, Stances, bounded};
+use operate::trust::versions::{Version, Versions};
 use serde::Serialize;
 
 use crate::home::{Common, failure};

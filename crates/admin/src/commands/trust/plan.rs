@@ -9,9 +9,9 @@ use identity::id::{Digest, Fingerprint};
 use identity::time::Seconds;
 use identity::trust::{self, BadStep, Step};
 use node::report::{Failure, show};
-use operate::adoption::bounded;
-use operate::breaks::{self, Break, Held, Kind, Outcome, Scene};
-use operate::unturned::Unturned;
+use operate::session::error::trust::Unturned;
+use operate::trust::adopted::bounded;
+use operate::trust::dependents::{self, Break, Held, Kind, Outcome, Scene};
 use serde::Serialize;
 
 use super::domain::DomainWord;
@@ -169,7 +169,7 @@ impl Plan {
         };
         let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
         let (step, brought) = self.step.taken(&scene, doing)?;
-        let outcome = breaks::outcome(&scene, step, brought.as_ref());
+        let outcome = dependents::outcome(&scene, step, brought.as_ref());
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
         let planned = Planned::of(&scene, step, &outcome);
         show(common.json, &planned, || planned.in_words());

@@ -8,8 +8,8 @@ use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
 use identity::principal::{Host, NodeName};
 use node::report::{Failure, show};
 use operate::session::OperateError;
-use operate::turn::outside::OutsideWish;
-use operate::unturned::Unturned;
+use operate::session::error::trust::Unturned;
+use operate::trust::outside::OutsideWish;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::home::{Common, failure};

@@ -8,9 +8,9 @@ use identity::head::{Grace, Mandate};
 use identity::id::{Fingerprint, KeyId};
 use identity::time::Timestamp;
 use node::report::{Failure, show};
-use operate::adoption::{Adoption, Stances, bounded};
 use operate::session::Session;
-use operate::trust::Version;
+use operate::trust::adopted::{Adoption, Stances, bounded};
+use operate::trust::versions::Version;
 use pki_types::CertificateDer;
 use serde::Serialize;
 
