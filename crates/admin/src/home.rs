@@ -15,12 +15,13 @@ use identity::id::OrgId;
 use identity::key::PublicKey;
 use identity::principal::{Address, OrgName, SignerName};
 use identity::signers::Quorum;
-use operate::agent::words::Material;
+
 use operate::folder::{FolderError, OperatorFolder};
-use operate::keys::{self, SignerKeys};
-use operate::remote::RemoteDesk;
+use operate::key::agent::words::Material;
+use operate::key::{self, SignerKeys};
 use operate::session::Session;
-use operate::timely::Reliance;
+use operate::session::desk::remote::RemoteDesk;
+use operate::session::timely::Reliance;
 use terminal::failure::{Exit, Failure};
 use wire::connect::{CallError, Gateway as Peer};
 use wire::freeze::Freeze;
@@ -151,7 +152,7 @@ impl Common {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
         let opened =
-            keys::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
+            key::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
         Ok((known.org(), opened))
     }
 

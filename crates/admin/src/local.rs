@@ -3,9 +3,9 @@
 use gateway::answer::operator::control;
 use gateway::gateway::Gateway;
 use ground::clock;
-use operate::alone::HomeDesk;
-use operate::desk::{Desk, DeskError};
-use operate::remote::RemoteDesk;
+use operate::session::desk::home::HomeDesk;
+use operate::session::desk::remote::RemoteDesk;
+use operate::session::desk::{Desk, DeskError};
 use wire::control::{Answer, Call};
 use wire::known::{BadKnowledge, Known};
 

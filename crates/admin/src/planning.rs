@@ -3,11 +3,11 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
-use operate::desk::Desk as _;
-use operate::publish::git::{self, GitState};
+use operate::publish::fleet::git::{self, GitState};
 use operate::publish::plan::{PlanError, Prepared};
 use operate::publish::watch::listed;
 use operate::session::Session;
+use operate::session::desk::Desk as _;
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 
@@ -77,7 +77,7 @@ pub struct PlanTold {
     not_heard: Vec<String>,
     displaced: Vec<String>,
     gone: Vec<operate::publish::plan::Gone>,
-    patterns: Vec<operate::publish::patterns::PatternChange>,
+    patterns: Vec<operate::invite::patterns::PatternChange>,
     warnings: Vec<operate::publish::shortening::Warning>,
 }
 

@@ -11,11 +11,11 @@ use identity::head::TrustState;
 use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::trust;
-use operate::desk::Desk;
+use operate::gateway::papers::Papers;
 use operate::gateway::{DomainRoots, OpenRoots};
-use operate::papers::Papers;
-use operate::roots::{self, RootError, Sealing};
 use operate::session::Session;
+use operate::session::desk::Desk;
+use operate::trust::roots::{self, RootError, Sealing};
 use pki_types::CertificateDer;
 use terminal::failure::Failure;
 

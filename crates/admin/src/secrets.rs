@@ -4,7 +4,7 @@ use ground::file::FileError;
 use ground::passphrase::NoPassphrase;
 use ground::sealed::SealError;
 use operate::folder::OperatorFolder;
-use operate::keys::KeyError;
+use operate::key::KeyError;
 use terminal::failure::Failure;
 
 pub fn key_failure(folder: &OperatorFolder, doing: &str, why: &KeyError) -> Failure {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use identity::head::{Cause, Head};
 use identity::time::Timestamp;
 use operate::pending::{Need, Pending};
-use operate::roll::Roll;
+use operate::replica::roll::Roll;
 use operate::session::{Made, OperateError, Session};
 use serde::Serialize;
 use terminal::failure::Failure;

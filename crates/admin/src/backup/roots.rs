@@ -40,7 +40,7 @@ pub fn roots(kept: &Kept) -> Result<Vec<RootTold>, Damaged> {
         let key = kept.iter().find(|(inside, _)| inside.as_str() == name).map(|(_, bytes)| bytes);
         // One under a passphrase cannot be looked into here.
         if let Some(bytes) = key.filter(|bytes| !sealed::is_protected(bytes)) {
-            let purpose = operate::roots::purpose_in(domain);
+            let purpose = operate::trust::roots::purpose_in(domain);
             let opened = sealed::open(bytes, &purpose, || Err(sealed::SealError::WrongPassphrase)).ok();
             let id = opened.and_then(|opened| P256Key::from_pkcs8(&opened).ok());
             let id = id.and_then(|key| certificate::key_id(key.public()).ok());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ground::clock;
 use ground::file::{self, Access};
-use operate::landing::Landing as Page;
+use operate::invite::landing::Landing as Page;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;

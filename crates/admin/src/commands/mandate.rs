@@ -6,7 +6,7 @@ use identity::glob::NameGlob;
 use identity::head::Mandate;
 use identity::principal::NodeName;
 use identity::time::Seconds;
-use operate::mandate::MandateWish;
+use operate::gateway::mandate::MandateWish;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;

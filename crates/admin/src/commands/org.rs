@@ -62,7 +62,7 @@ impl CardTo {
         let folder = OperatorFolder::at(&common.home(), &org);
         let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
         let memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
-        let card = operate::card::Card::of(&known, memory.gateways);
+        let card = operate::folder::card::Card::of(&known, memory.gateways);
         card.save(&self.out).map_err(|why| Failure::new(doing, &why))?;
         let (file, org_id) = (self.out.display().to_string(), known.org().to_string());
         let told = CardTold { file, org: org.to_string(), org_id };

@@ -1,7 +1,7 @@
 //! `freehold sign --over`: signs anew what a change of signers ended, so that it counts again.
 
-use operate::adoption::bounded;
-use operate::over::Ending;
+use operate::signer::over::Ending;
+use operate::trust::adopted::bounded;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;

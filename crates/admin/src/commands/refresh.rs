@@ -2,10 +2,10 @@
 
 use clap::Args;
 use ground::clock;
-use operate::around::Detour;
-use operate::roll::names;
+use operate::publish::around::Detour;
+use operate::replica::roll::names;
 use operate::session::Session;
-use operate::timely::Reliance;
+use operate::session::timely::Reliance;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;

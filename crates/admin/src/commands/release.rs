@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use identity::id::Digest;
 use identity::time::Seconds;
-use operate::files::Sent;
+use operate::release::files::Sent;
 use operate::release::{NoAgent, read_agent};
 use org::executable::NotAnAgent;
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};

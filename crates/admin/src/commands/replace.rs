@@ -3,7 +3,7 @@
 use clap::Args;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use operate::line::{Kit, Line};
+use operate::invite::line::{Kit, Line};
 use org::renew::{Conflict, Sighting};
 use org::state::Standing;
 use serde::Serialize;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ground::clock;
-use operate::describe;
 use operate::folder::OperatorFolder;
 use operate::pending::{BadPending, Pending};
-use operate::roll::{Roll, names};
-use operate::timely;
-use operate::weigh::{Weighed, weigh};
+use operate::replica::roll::{Roll, names};
+use operate::session::timely;
+use operate::signer::describe;
+use operate::signer::weigh::{Weighed, weigh};
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;

@@ -8,15 +8,15 @@ use ground::passphrase::Passphrase;
 use ground::random;
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::SignerName;
-use operate::adoption::bounded;
-use operate::card::{self, Card};
-use operate::describe::quorum_changes;
+use operate::folder::card::{self, Card};
 use operate::folder::{Memory, OperatorFolder};
-use operate::keys;
-use operate::over::Ending;
-use operate::signers::{Change, changed};
-use operate::token;
-use operate::token::uri::TokenUri;
+use operate::key;
+use operate::key::token;
+use operate::key::token::uri::TokenUri;
+use operate::signer::describe::quorum_changes;
+use operate::signer::over::Ending;
+use operate::signer::{Change, changed};
+use operate::trust::adopted::bounded;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
@@ -215,7 +215,7 @@ fn make_key(
     check_free(folder, name, doing)?;
     let passphrase = common.new_passphrase(unprotected, doing)?;
     let key = random::ed25519().map_err(|why| Failure::new(doing, &why))?;
-    keys::save(folder, name, &key, passphrase.as_ref()).map_err(|why| Failure::new(doing, &why))?;
+    key::save(folder, name, &key, passphrase.as_ref()).map_err(|why| Failure::new(doing, &why))?;
     let mut memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
     if memory.signer.is_none() {
         memory.signer = Some(name.clone());
@@ -232,7 +232,7 @@ fn use_token(
     doing: &str,
 ) -> Result<PublicKey, Failure> {
     if folder.tokens_here().contains(name) && !was_signer(known, name) {
-        let noted = keys::read_token(folder, name).map_err(|why| Failure::new(doing, &why))?;
+        let noted = key::read_token(folder, name).map_err(|why| Failure::new(doing, &why))?;
         if noted.uri.to_string() == uri.to_string() {
             // An earlier run was cut off, or somebody said no.
             return Ok(noted.key);
@@ -241,7 +241,7 @@ fn use_token(
     check_free(folder, name, doing)?;
     let key = if generate { token::generate(uri, Passphrase::ask) } else { token::describe(uri, Passphrase::ask) };
     let key = key.map_err(|why| super::token::failure(doing, &why))?;
-    keys::save_token(folder, name, uri, key).map_err(|why| Failure::new(doing, &why))?;
+    key::save_token(folder, name, uri, key).map_err(|why| Failure::new(doing, &why))?;
     Ok(key)
 }
 

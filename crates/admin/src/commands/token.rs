@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use ground::passphrase::Passphrase;
 use identity::key::PublicKey;
-use operate::token::uri::TokenUri;
-use operate::token::{self, TokenError};
+use operate::key::token::uri::TokenUri;
+use operate::key::token::{self, TokenError};
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;

@@ -4,10 +4,10 @@ use std::io::Write as _;
 
 use clap::Args;
 use identity::time::Seconds;
-use operate::agent::client::{self, AgentError, READY, RUNS};
-use operate::agent::holder::{self, HolderError};
-use operate::agent::place::AgentPlace;
-use operate::agent::words::{Given, HeldIn, LONGEST, Status};
+use operate::key::agent::client::{self, AgentError, READY, RUNS};
+use operate::key::agent::holder::{self, HolderError};
+use operate::key::agent::place::AgentPlace;
+use operate::key::agent::words::{Given, HeldIn, LONGEST, Status};
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;

@@ -4,7 +4,7 @@ use clap::Args;
 use ground::clock;
 use identity::glob::NameGlob;
 use identity::time::Seconds;
-use operate::waive::Waived;
+use operate::node::waive::Waived;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;

@@ -25,8 +25,8 @@ use ledger::error::LedgerError;
 use ledger::store::Ledger;
 use member::store::scope::{NodeFile, Scope, ScopeError};
 use operate::folder::{FolderError, Memory, OperatorFolder};
-use operate::head::{FRESH, MANDATE};
-use operate::keys::{self, KeyError};
+use operate::key::{self, KeyError};
+use operate::session::head::{FRESH, MANDATE};
 use org::admission::{Claim, ClaimAuthority};
 use org::entry::{Action, SignedEntry};
 use org::founding::{BadFounding, Founding, FoundingRecord};
@@ -143,7 +143,7 @@ async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundEr
     let founding = record(plan, &roots, &signers, recovery, now)?;
     roots.save(&operator, plan.passphrase.as_ref())?;
     for (name, key) in plan.signers.iter().zip(&signers) {
-        keys::save(&operator, name, key, plan.passphrase.as_ref())?;
+        key::save(&operator, name, key, plan.passphrase.as_ref())?;
     }
 
     let founder = Founder { plan, founding: &founding, signers: &signers, now };

@@ -1,9 +1,9 @@
 //! What a home does with its own copy of the ledger: it looks at it when no gateway answers.
 
 use identity::principal::OrgName;
-use operate::alone::HomeDesk;
 use operate::folder::OperatorFolder;
 use operate::session::Session;
+use operate::session::desk::home::HomeDesk;
 use terminal::failure::Failure;
 
 use super::{Common, failure};

@@ -1,10 +1,10 @@
 //! An operator's failure as it is shown: the exit code, and what to do about it.
 
 use ledger::replicate::NotTaken;
-use operate::desk::DeskError;
 use operate::replica::ReplicaError;
 use operate::session::OperateError;
-use operate::timely::ClockDoubt;
+use operate::session::desk::DeskError;
+use operate::session::timely::ClockDoubt;
 use org::ledger::draft::NotDrafted;
 use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;

@@ -43,7 +43,7 @@ fn a_named_org_is_one_of_this_home_and_the_fleets_own() {
     let fleet = fleets.path().join("fleet");
     let setting = manifest::example::Setting::unknown().unwrap();
     let own = setting.org.to_string();
-    operate::fleet::init(&fleet, &setting).unwrap();
+    operate::publish::fleet::init(&fleet, &setting).unwrap();
     let read = |orgs: &[&str], named: Option<&str>| {
         let (_folder, common) = home(orgs, named);
         read_fleet(&common, Some(&fleet), "").map(|(_, fleet)| fleet.org.name.to_string())

@@ -9,10 +9,10 @@ use identity::time::Seconds;
 use manifest::compile::Compiled;
 use org::ledger::draft::{Meaning, Wish};
 
-use super::published::nodes;
-use crate::desk::Desk;
-use crate::handed::Handed;
-use crate::keys::SignerKeys;
+use crate::key::SignerKeys;
+use crate::pending::handed::Handed;
+use crate::replica::published::nodes;
+use crate::session::desk::Desk;
 use crate::session::{Made, OperateError, Session};
 
 /// What a person was shown, and said yes to.

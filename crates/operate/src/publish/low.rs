@@ -10,7 +10,7 @@ use manifest::fleet::{Fleet, ROLE_OPERATOR};
 use manifest::stored::Manifest;
 
 use super::members::Member;
-use super::published::nodes;
+use crate::replica::published::nodes;
 
 /// A machine of low assurance, and what the fleet would have it be.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use manifest::compile::MemberKnown;
 use org::entry::SignedEntry;
 use org::state::State;
 
-use super::published::Published;
-use crate::desk::Desk;
-use crate::distrust::Distrust;
 use crate::replica::ReplicaError;
+use crate::replica::published::Published;
+use crate::session::desk::Desk;
+use crate::session::error::distrust::Distrust;
 use crate::session::{OperateError, Session};
 
 /// A member by the ledger, as it was folded here.

@@ -15,12 +15,12 @@ use serde::Serialize;
 
 use super::low::TooLow;
 use super::members::{Member, has_left};
-use super::patterns::Patterns;
-use super::published::{Published, nodes};
 use super::schema::CommonSchema;
 use super::shortening::{Warning, warnings};
-use crate::desk::Desk;
-use crate::distrust::Distrust;
+use crate::invite::patterns::Patterns;
+use crate::replica::published::{Published, nodes};
+use crate::session::desk::Desk;
+use crate::session::error::distrust::Distrust;
 use crate::session::{OperateError, Session};
 
 #[derive(Debug, thiserror::Error)]

@@ -10,11 +10,11 @@ use org::ledger::draft::Wish;
 use org::ledger::heads::Held;
 
 use super::heads::meaning;
-use super::published::Published;
-use crate::desk::Desk;
-use crate::handed::Handed;
-use crate::head::span;
-use crate::keys::SignerKeys;
+use crate::key::SignerKeys;
+use crate::pending::handed::Handed;
+use crate::replica::published::Published;
+use crate::session::desk::Desk;
+use crate::session::head::span;
 use crate::session::{Made, OperateError, Session};
 
 impl<D: Desk> Session<D> {

@@ -4,7 +4,7 @@ use identity::principal::NodeName;
 use manifest::stored::SCHEMA;
 
 use super::members::Member;
-use super::reports::Reports;
+use crate::session::reports::Reports;
 
 /// The highest schema that all nodes read that were ever heard. One that was not heard yet holds nobody back: a manifest
 /// that it cannot read it refuses, says so, and stays what it is.

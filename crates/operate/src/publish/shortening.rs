@@ -12,9 +12,9 @@ use manifest::fleet::Fleet;
 use manifest::stored::Manifest;
 use serde::Serialize;
 
-use super::published::{Published, nodes};
-use super::watch::listed;
-use crate::head::span;
+use crate::publish::watch::listed;
+use crate::replica::published::{Published, nodes};
+use crate::session::head::span;
 
 /// One thing that gets shorter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

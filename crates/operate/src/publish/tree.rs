@@ -7,7 +7,7 @@ use identity::time::Timestamp;
 use manifest::stored::Manifest;
 use wire::tree::{Contents, ForNode};
 
-use crate::desk::Desk;
+use crate::session::desk::Desk;
 use crate::session::{OperateError, Session};
 
 impl<D: Desk> Session<D> {

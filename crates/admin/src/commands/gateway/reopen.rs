@@ -2,7 +2,7 @@
 
 use clap::Args;
 use identity::principal::NodeName;
-use operate::reopen::{Branch, Fork, Reopening};
+use operate::gateway::reopen::{Branch, Fork, Reopening};
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;

@@ -13,12 +13,12 @@ use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use operate::breaks;
-use operate::keys::SignerKeys;
-use operate::retire::RetireWish;
-use operate::rotate::{Stage, stage};
+use operate::key::SignerKeys;
 use operate::session::Session;
-use operate::unturned::Unturned;
+use operate::session::error::trust::Unturned;
+use operate::trust::dependents;
+use operate::trust::retire::RetireWish;
+use operate::trust::stage::{Stage, stage};
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
@@ -259,7 +259,7 @@ impl Run<'_> {
     async fn retire<T: InDomain>(&mut self, version: u64) -> Result<Then, Failure> {
         let wish = RetireWish { domain: T::DOMAIN, version, early: false, waived: Vec::new() };
         let scene = self.session.scene(T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
-        let outcome = breaks::outcome(&scene, wish.step(), None);
+        let outcome = dependents::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(&self.doing, &Unturned::Step(why).into()))?;
         if !outcome.breaks.is_empty() {
             self.told.missing = outcome.breaks.iter().map(|it| format!("{}: {}", it.in_words(), it.why)).collect();

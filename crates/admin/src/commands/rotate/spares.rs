@@ -10,7 +10,7 @@ use identity::head::Mandate;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::session::OperateError;
-use operate::turn::issuers::Told;
+use operate::trust::issuers::Told;
 use terminal::failure::Failure;
 use wire::connect::Gateway as Peer;
 

@@ -7,10 +7,10 @@ use ground::plain::plain;
 use identity::bundle::InDomain;
 use identity::id::Digest;
 use identity::trust::{self, Step};
-use operate::breaks::{self, Break, Held};
 use operate::gateway::ISSUER_LIFE;
-use operate::turn::stolen::Spares;
-use operate::unturned::Unturned;
+use operate::session::error::trust::Unturned;
+use operate::trust::dependents::{self, Break, Held};
+use operate::trust::stolen::Spares;
 use terminal::failure::Failure;
 
 use super::spares::Known;
@@ -72,7 +72,7 @@ async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<Strin
     let issuers = spares.ready.iter().map(|(_, key)| (key.id, until)).collect();
     let new = Held { version, roots: Vec::new(), issuers };
     let step = Step::Replace { bundle: Digest([0; 32]) };
-    let outcome = breaks::outcome(&scene, step, Some(&new)).map_err(|why| failed(Unturned::Step(why).into()))?;
+    let outcome = dependents::outcome(&scene, step, Some(&new)).map_err(|why| failed(Unturned::Step(why).into()))?;
     run.say(&Planned::of(&scene, step, &outcome).in_words());
     run.say(match T::DOMAIN {
         identity::bundle::Domain::Identity => {

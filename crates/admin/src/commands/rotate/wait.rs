@@ -11,8 +11,8 @@ use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::commands::run::stop_signal;
-use operate::adoption::{Stances, bounded};
 use operate::session::OperateError;
+use operate::trust::adopted::{Stances, bounded};
 use terminal::failure::Failure;
 
 use super::Run;

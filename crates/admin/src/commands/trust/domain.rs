@@ -5,7 +5,7 @@ use identity::bundle::Domain;
 use identity::head::Grace;
 use identity::id::Fingerprint;
 use operate::session::Made;
-use operate::turn::Turned;
+use operate::trust::step::Turned;
 use serde::Serialize;
 use terminal::failure::Failure;
 use wire::known::Known;

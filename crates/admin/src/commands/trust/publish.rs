@@ -7,8 +7,8 @@ use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
 use identity::principal::{Host, NodeName};
 use operate::session::OperateError;
-use operate::turn::outside::OutsideWish;
-use operate::unturned::Unturned;
+use operate::session::error::trust::Unturned;
+use operate::trust::outside::OutsideWish;
 use terminal::failure::Failure;
 use terminal::show::show;
 

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use identity::id::Fingerprint;
-use operate::breaks::{self, Break, Waived};
-use operate::retire::RetireWish;
-use operate::unturned::Unturned;
+use operate::session::error::trust::Unturned;
+use operate::trust::dependents::{self, Break, Waived};
+use operate::trust::retire::RetireWish;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
@@ -55,7 +55,7 @@ impl Retire {
         let (domain, version) = self.version.find(&session.lines(), doing)?;
         let wish = RetireWish { domain, version, early: self.early, waived: self.waive };
         let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
-        let outcome = breaks::outcome(&scene, wish.step(), None);
+        let outcome = dependents::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
         let planned = Planned::of(&scene, wish.step(), &outcome);
         let Waived { open, idle, several } = outcome.waive(&wish.waived);

@@ -5,8 +5,8 @@ use identity::key::{PublicKey, Sign as _};
 use identity::members::Meant;
 use org::report::{Mark, Refused};
 
-use super::super::reports::Heard;
 use super::*;
+use crate::session::reports::Heard;
 
 const OTHER: Digest = Digest([2; 32]);
 const SINCE: Timestamp = Timestamp::from_unix(1_000_000);

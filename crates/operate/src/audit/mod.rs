@@ -1,0 +1,243 @@
+//! The ledger, checked here: every entry by its signature, every head's leaves by their evidence.
+
+pub mod beside;
+pub mod status;
+pub mod hindsight;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use identity::causes::describe;
+use identity::envelope::{Envelope, Payload as _};
+use identity::head::Head;
+use identity::id::{Correlation, Digest, OrgId};
+use identity::key::PublicKey;
+use identity::members::NodeLeaf;
+use org::audit::{self, Line};
+use org::entry::SignedEntry;
+use org::founding::Founding;
+use org::ledger::chain::Chain;
+use org::ledger::evidence::Evidence;
+use org::state::State;
+use serde::Serialize;
+use wire::control::{Answer, Call};
+
+use crate::audit::beside::{counted_elsewhere, name_of};
+use crate::replica::{Replica, ReplicaError};
+use crate::session::desk::{Desk, DeskError};
+use crate::session::{OperateError, Session};
+
+/// The result of a check.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    pub ok: bool,
+    pub entries: usize,
+    pub heads: usize,
+    /// So many of them do not count; the audit says why.
+    pub void: usize,
+    /// The first thing that does not hold.
+    pub first_bad: Option<String>,
+}
+
+impl<D: Desk> Session<D> {
+    /// Every entry, judged here.
+    pub async fn audit(&mut self, subject: Option<&str>) -> Result<Vec<Line>, OperateError> {
+        let (state, entries) = (self.folded().await?, self.ledger().await?);
+        let mut told = BTreeSet::new();
+        // Two gateways may have been handed the same.
+        let lines = entries.iter().map(|signed| audit::line(&state, signed));
+        let lines = lines.filter(|line| told.insert((line.action.clone(), line.subject.clone(), line.fingerprint)));
+        let mut lines: Vec<Line> = lines.collect();
+        told_by_its_head(&mut lines, &state);
+        lines.retain(|line| subject.is_none_or(|subject| line.concerns(subject, &state)));
+        Ok(lines)
+    }
+
+    /// What this home's own copy of the ledger says, brought up to date.
+    pub(crate) async fn folded(&mut self) -> Result<Arc<State>, OperateError> {
+        // Once per command, unless the ledger moved.
+        if let Some(state) = self.fold.as_ref().filter(|state| self.is_whole(state)) {
+            return Ok(Arc::clone(state));
+        }
+        let state = Arc::new(Box::pin(self.replica()).await?.state);
+        self.fold = Some(Arc::clone(&state));
+        if self.is_whole(&state) {
+            return Ok(state);
+        }
+        let lacks = counted_elsewhere(&state, &self.survey.gateway, &self.survey.frontier);
+        if lacks.is_empty() { Err(OperateError::LedgerBehind) } else { Err(OperateError::NotBrought(lacks.join("; "))) }
+    }
+
+    /// For who only looks: what is here, also if a gateway counts what it does not bring, or brings what is not taken.
+    pub(crate) async fn fold_here(&mut self) -> Result<Arc<State>, OperateError> {
+        match self.folded().await {
+            Ok(state) => return Ok(state),
+            Err(OperateError::LedgerBehind | OperateError::NotBrought(_)) => {}
+            Err(why) => self.copy_trouble = Some(describe(&why)),
+        }
+        if self.fold.is_none() {
+            let replica = Replica::open(&self.folder, &self.known)?.unlocked();
+            self.fold = Some(Arc::new(replica.state));
+        }
+        self.fold.clone().ok_or(OperateError::LedgerBehind)
+    }
+
+    /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows. One that
+    /// this home followed before its signers were contested is here, and counts for nothing.
+    fn is_whole(&self, state: &State) -> bool {
+        let head = self.known.head.digest;
+        let left = *state.signer_set() != self.known.signers && state.replica.heads.contains(&head);
+        state.frontier.covers_all(&self.survey.frontier) && (left || state.head_named(head).is_some())
+    }
+
+    /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
+    pub async fn verify(&mut self) -> Result<Verdict, OperateError> {
+        let state = self.folded().await?;
+        let entries = Box::pin(self.replica()).await?.ledger.all_entries().map_err(ReplicaError::from)?;
+        let envelopes = entries.into_iter().map(|signed| signed.envelope).collect();
+        let mut verdict = check_alone(&self.known.founding, envelopes, &state);
+        if verdict.ok && !self.desk().is_alone() {
+            // This home's copy is good; the gateway's own is what others get.
+            let told = self.ledger_told().await?;
+            verdict.first_bad = open_all(&self.known.founding, told, &state).1;
+            verdict.ok = verdict.first_bad.is_none();
+        }
+        Ok(verdict)
+    }
+
+    /// Every entry that the gateway has, in the order of arrival.
+    pub(crate) async fn ledger_told(&mut self) -> Result<Vec<Envelope>, OperateError> {
+        let (mut all, mut after) = (Vec::new(), 0);
+        loop {
+            let Answer::Entries { entries, next } = self.ask(Call::Entries { after }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            all.extend(entries);
+            match next {
+                // Only forward, however the gateway counts.
+                Some(next) if next > after => after = next,
+                _ => return Ok(all),
+            }
+        }
+    }
+}
+
+/// A bundle, a release or a step to other signers that came with a head which names it is told by that one.
+fn told_by_its_head(lines: &mut Vec<Line>, state: &State) {
+    let is_head = |line: &Line| state.head_named(line.fingerprint).is_some();
+    let heads: BTreeSet<(Correlation, &str)> =
+        lines.iter().filter(|line| is_head(line)).map(|line| (line.correlation, about(&line.action))).collect();
+    let heads: BTreeSet<(Correlation, String)> = heads.into_iter().map(|(it, of)| (it, of.to_owned())).collect();
+    let named = |line: &Line| heads.contains(&(line.correlation, about(&line.action).to_owned()));
+    lines.retain(|line| {
+        is_head(line) || !["bootstrap_trust", "release", "signers"].contains(&about(&line.action)) || !named(line)
+    });
+}
+
+fn about(action: &str) -> &str {
+    action.split_once('.').map_or(action, |(about, _)| about)
+}
+
+/// Reads every entry afresh: what they say, and the first thing that does not hold. What does not count is a line of the
+/// audit and no failure: a gateway that lies could write it at any time.
+pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, state: &State) -> Verdict {
+    let count = entries.len();
+    let (opened, first_bad) = open_all(founding, entries, state);
+    let first_bad = first_bad.or_else(|| broken_link(state)).or_else(|| without_evidence(state, &opened));
+    let heads = opened.iter().flat_map(|signed| org::ledger::replica::carried(&signed.entry.action));
+    let heads = heads.filter(|envelope| envelope.kind() == Head::KIND).map(Envelope::digest).collect::<BTreeSet<_>>();
+    let void = opened.iter().filter(|signed| audit::line(state, signed).result.starts_with("void")).count();
+    Verdict { ok: first_bad.is_none(), entries: count, heads: heads.len(), void, first_bad }
+}
+
+/// Each by its signature, and each chain from its first entry on; the first that does not hold.
+fn open_all(founding: &Founding, entries: Vec<Envelope>, state: &State) -> (Vec<SignedEntry>, Option<String>) {
+    let mut opened = Vec::with_capacity(entries.len());
+    let mut first_bad = None;
+    for (number, envelope) in entries.into_iter().enumerate() {
+        match SignedEntry::open(founding.id, envelope) {
+            Ok(signed) => opened.push(signed),
+            Err(why) => drop(first_bad.get_or_insert(format!("entry {}: {why}", number + 1))),
+        }
+    }
+    let first_bad = first_bad.or_else(|| missing(state, &opened));
+    (opened, first_bad)
+}
+
+/// An entry that another names as the one before it, and that is not here. What a head did not settle is asked only of voices that
+/// may still speak: what a closed one left hanging, operators have looked at, and no key of a thief makes the whole ledger bad.
+fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
+    let there: BTreeSet<Digest> = entries.iter().map(|signed| signed.digest).collect();
+    let follows = |signed: &&SignedEntry| match signed.entry.previous {
+        Some(before) => there.contains(&before),
+        None => signed.entry.seq == 1,
+    };
+    let settled = settled(state);
+    let is_asked = |signed: &&SignedEntry| match (settled.get(&signed.entry.voice), state.head()) {
+        (_, None) => true,
+        (Some(chain), _) if signed.entry.seq <= chain.seq => chain.entries.contains(&signed.digest),
+        (_, Some(_)) => state.ground.mandate(signed.entry.voice).is_some(),
+    };
+    let asked = entries.iter().filter(is_asked);
+    let cut = asked.filter(|signed| !follows(signed)).min_by_key(|signed| signed.entry.seq)?;
+    let (before, name) = (cut.entry.seq.saturating_sub(1), name_of(state, &cut.entry.voice));
+    let seq = cut.entry.seq;
+    Some(format!("entry {before} of the chain of {name} is missing: whoever wrote entry {seq} in that voice had it"))
+}
+
+/// What the head in force settled of a chain.
+struct Settled {
+    seq: u64,
+    entries: BTreeSet<Digest>,
+}
+
+fn settled(state: &State) -> BTreeMap<PublicKey, Settled> {
+    let record = state.head().into_iter().flat_map(|record| &record.head.record);
+    let chains = record.filter_map(|(voice, at)| Some((*voice, *at, state.replica.chains.get(voice)?)));
+    chains
+        .map(|(voice, at, entries)| {
+            let recorded = Chain::of(entries, Some(at)).recorded.iter().map(|written| written.digest).collect();
+            (voice, Settled { seq: at.seq, entries: recorded })
+        })
+        .collect()
+}
+
+/// What a head settled of a gateway's chain must be here, link by link; and no chain may fork.
+fn broken_link(state: &State) -> Option<String> {
+    let name = |voice| name_of(state, voice);
+    // What a voice wrote that was closed, operators have looked at.
+    let fork = state.fold.forks.iter().find(|(voice, _)| state.ground.mandate(**voice).is_some());
+    let fork = fork.map(|(voice, seq)| format!("the chain of {} forks at entry {seq}", name(voice)));
+    let record = state.head().into_iter().flat_map(|record| &record.head.record);
+    let mut lacking = record.filter(|(voice, _)| !state.fold.whole.contains(voice));
+    let lacking = || {
+        lacking.next().map(|(voice, at)| {
+            let head = state.head();
+            let makers = head.map(|head| state.signers_of_object(&head.envelope).join(", ")).unwrap_or_default();
+            let version = head.map(|head| head.head.version).unwrap_or_default();
+            let (name, seq) = (name(voice), at.seq);
+            format!("the chain of {name} is not whole up to entry {seq}: whoever made head {version} had it ({makers})")
+        })
+    };
+    fork.or_else(lacking)
+}
+
+/// Whoever is listed was admitted by an entry that is here, under this very name and key, by whoever must have signed.
+fn without_evidence(state: &State, entries: &[SignedEntry]) -> Option<String> {
+    let there: BTreeMap<Digest, &SignedEntry> = entries.iter().map(|signed| (signed.digest, signed)).collect();
+    let mut leaves = state.leaves().into_iter().flat_map(|leaves| leaves.values());
+    leaves.find_map(|leaf| {
+        let why = unproven(state.org, leaf, there.get(&leaf.admission).copied())?;
+        Some(format!("`{}` is listed by head, and the entry that admitted it, {}, {why}", leaf.name, leaf.admission))
+    })
+}
+
+/// Why an entry is no evidence for a leaf.
+fn unproven(org: OrgId, leaf: &NodeLeaf, admission: Option<&SignedEntry>) -> Option<String> {
+    let Some(signed) = admission else { return Some("is not here".to_owned()) };
+    match Evidence::of(org, signed) {
+        Err(why) => Some(format!("does not hold: {why}")),
+        Ok(evidence) if evidence.claim.name == leaf.name && evidence.key() == leaf.node_key => None,
+        Ok(evidence) => Some(format!("admitted `{}` with the node key {}", evidence.claim.name, evidence.key())),
+    }
+}

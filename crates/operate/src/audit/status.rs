@@ -1,0 +1,269 @@
+//! The org on one page: what is in force, who is there, what is wrong, and how long each machine lasts on its own.
+
+use std::collections::BTreeMap;
+
+use identity::bundle::{Domain, Endpoint, Identity, InDomain as _};
+use identity::causes::describe;
+use identity::head::{Head, Mandate, TrustLine};
+use identity::id::OrgId;
+use identity::principal::{Address, NodeName, OrgName, SignerName};
+use identity::time::{Seconds, Timestamp};
+use ledger::views::NodeView;
+use org::gateway::ENDS_SOON;
+use org::head::AHEAD;
+use org::state::Standing;
+use org::survival::{Ends, Limit, returns_until, survival};
+use serde::Serialize;
+use wire::freeze::Freeze;
+
+use crate::audit::beside::{LeftView, RivalView};
+use crate::session::desk::Desk;
+use crate::session::reports::Reports;
+use crate::session::{OperateError, Session};
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    pub org: OrgName,
+    pub org_id: OrgId,
+    pub at: Timestamp,
+    pub head: HeadView,
+    pub gateways: Vec<GatewayView>,
+    /// How many nodes are in each state.
+    pub nodes: BTreeMap<&'static str, usize>,
+    /// Versions that are trusted, and those that somebody went by when last heard of although they are retired.
+    pub trust: Vec<TrustView>,
+    /// Machines that wait for a person.
+    pub waiting: usize,
+    /// Heads beside the one in force, and what they take away.
+    pub rivals: Vec<RivalView>,
+    /// Heads that machines followed, and the one in force does not reach.
+    pub heads_left: Vec<LeftView>,
+    pub alarms: Vec<String>,
+    /// The one that ends first comes first.
+    pub survival: Vec<Lasting>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct HeadView {
+    pub version: u64,
+    pub issued_at: Timestamp,
+    pub fresh_until: Timestamp,
+    pub fresh: bool,
+    pub signer_set: u64,
+    pub threshold: usize,
+    pub signers: Vec<SignerName>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct GatewayView {
+    pub name: NodeName,
+    pub active: bool,
+    pub mandate_until: Timestamp,
+    /// Until when its keys have certificates under the roots in use: the one of SVIDs, and the one of its own
+    /// certificates. Unknown if no gateway says.
+    pub issuer_until: Option<Timestamp>,
+    pub endpoint_issuer_until: Option<Timestamp>,
+    pub svid_ttl: Seconds,
+    pub addresses: Vec<Address>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TrustView {
+    pub domain: &'static str,
+    pub version: u64,
+    pub state: &'static str,
+    /// How many members say that they go by it; unknown where no gateway answers.
+    pub used_by: Option<usize>,
+}
+
+/// One machine without any gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lasting {
+    pub node: NodeName,
+    /// Until then others believe it.
+    pub until: Timestamp,
+    pub left: Seconds,
+    pub limit: Limit,
+    pub svid_until: Option<Timestamp>,
+    /// From then on it works on, but shouts, and takes in nobody whom it has not met.
+    pub shouts_from: Timestamp,
+    /// Until then it comes back by its node key, once a gateway answers; later an operator must say so.
+    pub returns_until: Option<Timestamp>,
+}
+
+impl Lasting {
+    /// A machine whose issuer is not known is as good as the gateway whose papers end first.
+    fn of(node: &NodeView, head: &Head, gateways: &[GatewayView], now: Timestamp) -> Self {
+        let active = gateways.iter().filter(|gateway| gateway.active);
+        let mandate = active.clone().map(|gateway| gateway.mandate_until).min();
+        let longest = active.clone().map(|gateway| gateway.svid_ttl).min().unwrap_or(Seconds::DAY);
+        let issuer = active.filter_map(|gateway| gateway.issuer_until).min();
+        let svid = node.observed.svid_expires_at;
+        let (until, limit) = survival(Ends { svid, longest, mandate, issuer }, now);
+        Self {
+            node: node.name.clone(),
+            until,
+            left: until.since(now),
+            limit,
+            svid_until: svid,
+            shouts_from: head.fresh_until,
+            returns_until: svid.map(returns_until),
+        }
+    }
+}
+
+impl<D: Desk> Session<D> {
+    /// All, or one machine's survival with the same page around it.
+    pub async fn status(&mut self, only: Option<&NodeName>, now: Timestamp) -> Result<Status, OperateError> {
+        let nodes = self.nodes().await?;
+        if let Some(name) = only.filter(|name| !nodes.iter().any(|node| node.name == **name)) {
+            return Err(OperateError::NoSuch { what: "node", name: name.to_string() });
+        }
+        let reports = self.reports_known().await?;
+        let gateways = self.gateway_views(now).await?;
+        // Without a gateway nobody knows who waits, nor who has which SVID.
+        let alone = self.desk().is_alone();
+        let waiting = if alone { 0 } else { self.waiting().await?.0.len() };
+        let head = self.known.head.head.clone();
+        let live: Vec<&NodeView> = nodes.iter().filter(|node| node.state != Standing::Revoked).collect();
+        let shown = live.iter().filter(|node| !alone && only.is_none_or(|name| node.name == *name));
+        let mut survival: Vec<Lasting> = shown.map(|node| Lasting::of(node, &head, &gateways, now)).collect();
+        survival.sort_by(|a, b| (a.until, &a.node).cmp(&(b.until, &b.node)));
+        let mut counts = BTreeMap::new();
+        for node in &nodes {
+            let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
+            *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
+        }
+        // What was said beside the head in force is in the ledger alone.
+        let unfolded = self.folded().await.err().map(|why| describe(&why));
+        let mut trust = trust_views(&head.trust, &live, &reports);
+        if alone {
+            for view in &mut trust {
+                view.used_by = None;
+            }
+        }
+        let (rivals, heads_left) = (self.rival_heads(&nodes), self.heads_left(&live, &reports));
+        let alarms = [
+            self.troubles(&live, &gateways, now),
+            self.missing().await?,
+            rivals.iter().map(|rival| rival.in_words(head.version)).collect(),
+            heads_left.iter().map(LeftView::in_words).collect(),
+            self.left_behind(&nodes),
+        ];
+        let quorum = &self.known.signers.quorum;
+        Ok(Status {
+            org: self.known.founding.record.name.clone(),
+            org_id: self.known.org(),
+            at: now,
+            head: HeadView {
+                version: head.version,
+                issued_at: head.issued_at,
+                fresh_until: head.fresh_until,
+                fresh: head.is_fresh(now),
+                signer_set: self.known.signers.version,
+                threshold: quorum.threshold(),
+                signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
+            },
+            nodes: counts,
+            trust,
+            waiting,
+            alarms: alarms.into_iter().flatten().chain(unfolded).collect(),
+            rivals,
+            heads_left,
+            gateways,
+            survival,
+        })
+    }
+
+    async fn gateway_views(&mut self, now: Timestamp) -> Result<Vec<GatewayView>, OperateError> {
+        let told = self.issuers().await?;
+        let identity = self.issuing_until::<Identity>(&told).await?;
+        let endpoint = self.issuing_until::<Endpoint>(&told).await?;
+        let view = |mandate: &Mandate| GatewayView {
+            name: mandate.gateway.clone(),
+            active: mandate.is_active(now),
+            mandate_until: mandate.not_after,
+            issuer_until: identity.get(&mandate.gateway).copied(),
+            endpoint_issuer_until: endpoint.get(&mandate.gateway).copied(),
+            svid_ttl: mandate.svid_ttl,
+            addresses: mandate.addresses.clone(),
+        };
+        Ok(self.known.head.head.mandates.iter().map(view).collect())
+    }
+
+    /// What a person should look at.
+    fn troubles(&self, live: &[&NodeView], gateways: &[GatewayView], now: Timestamp) -> Vec<String> {
+        let head = &self.known.head.head;
+        let mut alarms = Vec::new();
+        if !head.is_fresh(now) {
+            alarms
+                .push(format!("head {} is no longer fresh since {}: freehold refresh", head.version, head.fresh_until));
+        }
+        if head.issued_at > now + AHEAD {
+            let ahead = head.issued_at.since(now).roughly();
+            alarms.push(format!(
+                "head {} is dated {}, {ahead} ahead of this clock: compare it with NTP; if this clock is right: freehold \
+                 refresh --reset-clock",
+                head.version, head.issued_at
+            ));
+        }
+        let over = gateways.iter().filter(|gateway| !gateway.active);
+        alarms
+            .extend(over.map(|gateway| format!("the mandate of `{}` is not in force: freehold refresh", gateway.name)));
+        for gateway in gateways.iter().filter(|gateway| gateway.active) {
+            let ends = [(Identity::DOMAIN, gateway.issuer_until), (Endpoint::DOMAIN, gateway.endpoint_issuer_until)];
+            alarms.extend(ends.into_iter().filter_map(|(domain, until)| ending(gateway, domain, until?, now)));
+        }
+        if self.survey.halt.is_some() {
+            alarms.push("the gateway knows that its ledger is behind, and issues nothing: freehold doctor".to_owned());
+        }
+        let frozen = Freeze::of(&self.known, now);
+        alarms.extend(frozen.as_ref().map(|freeze| format!("FROZEN: {freeze}")));
+        let recoveries = if frozen.is_some() { Vec::new() } else { self.alarms() };
+        alarms.extend(recoveries.iter().map(|(set, due)| {
+            format!("a RECOVERY replaces the signers by set {} at {due}: freehold recover --cancel", set.version)
+        }));
+        for node in live {
+            let name = &node.name;
+            alarms.extend(node.observed.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
+        }
+        alarms.extend(self.odd_marks.iter().cloned());
+        alarms.extend(self.turned_elsewhere());
+        alarms
+    }
+}
+
+/// What is retired and nobody's any more is history: `freehold trust list` has it.
+fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: &Reports) -> Vec<TrustView> {
+    let views = lines.iter().map(|line| (line, trust_view(line, nodes, reports)));
+    views
+        .filter(|(line, view)| line.state.is_trusted() || view.used_by.unwrap_or(0) > 0)
+        .map(|(_, view)| view)
+        .collect()
+}
+
+/// Said in time: a rotation takes as long as its grace.
+fn ending(gateway: &GatewayView, domain: Domain, until: Timestamp, now: Timestamp) -> Option<String> {
+    let (name, word) = (&gateway.name, domain.word());
+    let what = match until {
+        over if over <= now => format!("ended at {over}: what it issues is not believed"),
+        soon if soon <= now + ENDS_SOON => format!("ends at {soon}"),
+        _ => return None,
+    };
+    Some(format!("the certificate of the `{word}` issuing key of `{name}` {what}: freehold rotate {word}"))
+}
+
+fn trust_view(line: &TrustLine, nodes: &[&NodeView], reports: &Reports) -> TrustView {
+    let uses = |node: &&&NodeView| {
+        let told = reports.get(&node.node_key.digest()).and_then(|heard| heard.report.trust.as_ref());
+        told.is_some_and(|trust| {
+            let domain = match line.domain {
+                Domain::Endpoint => &trust.endpoint,
+                Domain::Identity => &trust.identity,
+            };
+            domain.versions.contains(&line.version)
+        })
+    };
+    let used_by = Some(nodes.iter().filter(uses).count());
+    TrustView { domain: line.domain.word(), version: line.version, state: line.state.word(), used_by }
+}

@@ -1,0 +1,332 @@
+//! What is handed to whoever runs the machine that joins: one line to paste, or a file in a form that other tools read.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use identity::bundle::Endpoint;
+use identity::id::Digest;
+use identity::principal::{Address, Host, Way};
+use org::release::Release;
+use zeroize::Zeroizing;
+
+use crate::session::desk::Desk;
+use crate::session::{OperateError, Session};
+
+/// Static bytes: nothing is ever written into them, so that their hash says everything.
+pub const JOIN_SH: &[u8] = include_bytes!("../../assets/join.sh");
+pub const JOIN_PS1: &[u8] = include_bytes!("../../assets/join.ps1");
+
+/// Where cloud-init leaves the code and what runs with it: gone when the machine starts again.
+const CLOUD_FOLDER: &str = "/run/freehold";
+
+/// What a line says that got no script, and one that got another. No quote in them: they stand in quotes.
+const NO_SCRIPT: &str = "nobody gave the script that this line names. Does a gateway run there, can this machine reach it, is \
+                         the invite still good? Or something else answers there: compare the address with the operator";
+const OTHER_SCRIPT: &str = "the script is not the one that this line names, and was not run. What answers there is no gateway \
+                            of the org, or somebody is in the middle: compare the address with the operator. Or the line \
+                            was not copied whole";
+
+/// What a line downloads, by hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kit {
+    pub script: Digest,
+    pub powershell: Digest,
+    pub root: Digest,
+    /// What whoever answers HTTPS for a gateway is believed by, in the place of the org's roots: for that name alone.
+    pub outside: BTreeMap<Host, Digest>,
+    pub release: Release,
+}
+
+impl Kit {
+    /// Everything that a gateway must keep while the invite lives.
+    pub fn files(&self) -> impl Iterator<Item = Digest> {
+        let own = [self.script, self.powershell, self.root].into_iter();
+        own.chain(self.outside.values().copied()).chain(self.release.files())
+    }
+}
+
+impl<D: Desk> Session<D> {
+    /// What the line of an invite downloads, handed in where it is missing. Nothing if there is no release, or no
+    /// gateway that a plain download reaches.
+    pub async fn line_kit(&mut self) -> Result<Option<Kit>, OperateError> {
+        let Some(release) = self.releases().await?.current else {
+            return Ok(None);
+        };
+        self.check_agents(&release).await?;
+        let (root, outside) = (self.endpoint_roots_pem().await?, self.outside_files().await?);
+        let list = release.list_text();
+        let mut files = vec![JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()];
+        files.extend(outside.values().map(String::as_bytes));
+        self.hand_in_files(&files, |_| {}).await?;
+        let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);
+        let outside = outside.into_iter().map(|(host, pem)| (host, Digest::of(pem.as_bytes()))).collect();
+        Ok(Some(Kit { script, powershell, root, outside, release }))
+    }
+
+    /// The outside roots of each name.
+    async fn outside_files(&mut self) -> Result<BTreeMap<Host, String>, OperateError> {
+        let mut files: BTreeMap<Host, String> = BTreeMap::new();
+        for outside in self.outside_in_use::<Endpoint>().await? {
+            for host in outside.hosts {
+                files.entry(host).or_default().push_str(&outside.pem);
+            }
+        }
+        Ok(files)
+    }
+}
+
+impl<D: Desk> Session<D> {
+    /// A gateway that was restored has its ledger, and not its agents.
+    async fn check_agents(&mut self, release: &Release) -> Result<(), OperateError> {
+        let missing = self.missing_files(release.agents.iter().map(|agent| agent.sha256).collect()).await?;
+        let lost = release.agents.iter().find(|agent| missing.iter().any(|gap| gap.digest == agent.sha256));
+        lost.map_or(Ok(()), |agent| {
+            let (os, arch, number) = (&agent.os, &agent.arch, release.number);
+            Err(OperateError::Unwise(format!(
+                "the gateway does not have the agent for {os} {arch} of release {number}: add it again, freehold release \
+                 add FILE"
+            )))
+        })
+    }
+}
+
+/// Everything that stands in a line.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    pub code: &'a str,
+    pub gateways: &'a [Address],
+    /// Nothing: the agent must be there already.
+    pub kit: Option<&'a Kit>,
+    /// A name that the machine must take.
+    pub name: Option<&'a str>,
+}
+
+/// Where files are fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Source {
+    url: String,
+    root: Digest,
+}
+
+/// As the script reads them: a root is that of the gateways before it that have none.
+fn words(sources: &[Source]) -> String {
+    let mut words = String::new();
+    for (at, Source { url, root }) in sources.iter().enumerate() {
+        let _ = write!(words, " --gateway {url}");
+        if sources.get(at + 1).is_none_or(|next| next.root != *root) {
+            let _ = write!(words, " --root {root}");
+        }
+    }
+    words
+}
+
+/// One root if all have the same, else one for each.
+fn roots(sources: &[Source]) -> String {
+    let same = sources.windows(2).all(|pair| matches!(pair, [one, next] if one.root == next.root));
+    let roots = sources.iter().map(|source| source.root.to_string());
+    roots.take(if same { 1 } else { usize::MAX }).collect::<Vec<_>>().join(",")
+}
+
+fn urls(sources: &[Source]) -> Vec<&str> {
+    sources.iter().map(|source| source.url.as_str()).collect()
+}
+
+impl Line<'_> {
+    /// Can it bring the agent along?
+    pub fn installs(&self) -> bool {
+        !self.sources().is_empty()
+    }
+
+    /// Where a plain download gets to, and by which roots whoever answers there is believed. A gateway inside something
+    /// else counts only where a root of the carrier's own is known.
+    fn sources(&self) -> Vec<Source> {
+        let Some(kit) = self.kit else { return Vec::new() };
+        let source = |address: &Address| {
+            let root = match address.way {
+                Way::Direct => Some(kit.root),
+                Way::WebSocket { .. } => kit.outside.get(&address.host).copied(),
+                Way::Socks5 { .. } => None,
+            };
+            Some(Source { url: format!("https://{}", address.host_port()), root: root? })
+        };
+        self.gateways.iter().filter_map(source).collect()
+    }
+
+    /// For a root shell of any kind. The code is a word of `echo`, which every shell has built in, so that no list of
+    /// processes shows it.
+    pub fn shell(&self) -> Zeroizing<String> {
+        let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
+        let body = self.body("; ").unwrap_or_else(|| format!("freehold-node join{name}"));
+        let (open, close) = if self.installs() { ("(", ")") } else { ("", "") };
+        Zeroizing::new(format!("echo {} | {open}{body}{close}", self.code))
+    }
+
+    /// Fetches the script, compares its hash, runs it; the code is on stdin.
+    fn body(&self, and: &str) -> Option<String> {
+        let (kit, sources) = (self.kit?, self.sources());
+        // Whoever answers is asked: what it gives counts by its hash alone.
+        let fetch = "curl -qfsSk -m 300 --max-filesize 1000000 -o join.sh \"$u/v1/file/$h\" || wget -qO join.sh --no-check-certificate \"$u/v1/file/$h\"";
+        let mut steps: Vec<String> =
+            ["set -e", "d=$(mktemp -d)", "trap 'cd /; rm -rf \"$d\"' 0", "cd \"$d\""].map(str::to_owned).into();
+        steps.push(format!("h={}", kit.script));
+        if sources.is_empty() {
+            return None;
+        }
+        let urls = urls(&sources).join(" ");
+        steps.push(format!("for u in {urls}; do {{ {fetch}; }} && break; rm -f join.sh; done"));
+        steps.push(format!("[ -s join.sh ] || {{ echo 'freehold: {NO_SCRIPT}' >&2; exit 1; }}"));
+        steps.push(format!(
+            "(sha256sum join.sh || shasum -a 256 join.sh || digest -a sha256 join.sh || openssl dgst -sha256 join.sh) \
+             2>/dev/null | grep -q $h || {{ echo 'freehold: {OTHER_SCRIPT}' >&2; exit 3; }}"
+        ));
+        let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
+        steps.push(format!("sh join.sh{} --agents {}{name}", words(&sources), kit.release.list));
+        Some(steps.join(and))
+    }
+
+    /// The same for an administrator's PowerShell.
+    pub fn powershell(&self) -> Option<Zeroizing<String>> {
+        let (kit, sources) = (self.kit?, self.sources());
+        let (first, gateways) = (&sources.first()?.url, urls(&sources).join(","));
+        let name = self.name.map(|name| format!(" -Name '{name}'")).unwrap_or_default();
+        let mut line = Zeroizing::new(String::new());
+        // Writing into a string cannot fail.
+        let _ = write!(
+            line,
+            "'{}' | & {{ $h = '{}'; $f = Join-Path ([IO.Path]::GetTempPath()) ([Guid]::NewGuid().ToString() + '.ps1'); \
+             try {{ curl.exe -fsSko $f ('{first}/v1/file/' + $h); if (-not (Test-Path $f)) {{ throw 'freehold: {NO_SCRIPT}' }}; \
+             if ((Get-FileHash $f -Algorithm SHA256).Hash -ne $h) {{ throw 'freehold: {OTHER_SCRIPT}' }}; $input | powershell.exe -NoProfile \
+             -ExecutionPolicy Bypass -File $f -Gateway '{gateways}' -Root '{}' -Agents {}{name} }} finally {{ Remove-Item $f \
+             -ErrorAction SilentlyContinue }} }}",
+            self.code,
+            kit.powershell,
+            roots(&sources),
+            kit.release.list
+        );
+        Some(line)
+    }
+
+    /// User data for cloud-init: the code in a private file in memory, and what reads it.
+    pub fn cloud_init(&self) -> Zeroizing<String> {
+        let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
+        let body = self.body("\n").unwrap_or_else(|| format!("freehold-node join{name}"));
+        let script = format!("(\n{body}\n) < {CLOUD_FOLDER}/code && rm -f {CLOUD_FOLDER}/code");
+        let mut indented = String::new();
+        for line in script.lines() {
+            let _ = writeln!(indented, "      {line}");
+        }
+        Zeroizing::new(format!(
+            "#cloud-config\n\
+             write_files:\n  \
+               - path: {CLOUD_FOLDER}/code\n    \
+                 owner: root:root\n    \
+                 permissions: '0600'\n    \
+                 content: |\n      {code}\n  \
+               - path: {CLOUD_FOLDER}/join\n    \
+                 owner: root:root\n    \
+                 permissions: '0600'\n    \
+                 content: |\n{indented}\
+             runcmd:\n  \
+               - [sh, {CLOUD_FOLDER}/join]\n",
+            code = self.code
+        ))
+    }
+
+    /// Lines `NAME=value`, as systemd's EnvironmentFile and containers read them.
+    pub fn env(&self) -> Zeroizing<String> {
+        let mut lines = Zeroizing::new(format!("FREEHOLD_INVITE={}\n", self.code));
+        let sources = self.sources();
+        if let Some(kit) = self.kit.filter(|_| !sources.is_empty()) {
+            let _ = writeln!(lines, "FREEHOLD_GATEWAYS={}", urls(&sources).join(","));
+            let _ = writeln!(lines, "FREEHOLD_SCRIPT_SHA256={}", kit.script);
+            let _ = writeln!(lines, "FREEHOLD_ROOT_SHA256={}", roots(&sources));
+            let _ = writeln!(lines, "FREEHOLD_AGENTS_SHA256={}", kit.release.list);
+        }
+        if let Some(name) = self.name {
+            let _ = writeln!(lines, "FREEHOLD_NAME={name}");
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kit() -> Kit {
+        let agent = org::release::Agent {
+            os: "linux".parse().unwrap(),
+            arch: "x86_64".parse().unwrap(),
+            version: "0.1.0".parse().unwrap(),
+            size: 1,
+            sha256: Digest([4; 32]),
+        };
+        let release = Release::next(None, vec![agent], "2026-11-15T12:00:00Z".parse().unwrap());
+        let [script, powershell, root] = [1, 2, 3].map(|byte| Digest([byte; 32]));
+        Kit { script, powershell, root, outside: BTreeMap::new(), release }
+    }
+
+    fn addresses(texts: &[&str]) -> Vec<Address> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_line_names_three_hashes_and_every_gateway() {
+        let (kit, gateways) = (kit(), addresses(&["gw.example:7443", "[::1]:7443"]));
+        let line = Line { code: "fh1_code", gateways: &gateways, kit: Some(&kit), name: Some("web-1") };
+        let told = line.shell();
+        let (script, root, list) = (kit.script, kit.root, kit.release.list);
+        assert!(told.starts_with("echo fh1_code | (set -e; d=$(mktemp -d); "), "{}", &*told);
+        assert!(told.contains(&format!("h={script}; for u in https://gw.example:7443 https://[::1]:7443; do")));
+        let runs = format!(
+            "; sh join.sh --gateway https://gw.example:7443 --gateway https://[::1]:7443 --root {root} --agents {list} \
+             --name web-1)"
+        );
+        assert!(told.ends_with(&runs), "{}", &*told);
+        assert_eq!(told.matches("fh1_code").count(), 1);
+        // Whoever meets another script, or none, hears what may answer there.
+        assert!(told.contains("somebody is in the middle") && told.contains("something else answers there"));
+        assert!(!told.contains('\n'));
+        let windows = line.powershell().unwrap();
+        assert!(windows.contains("somebody is in the middle"), "{}", &*windows);
+        assert!(windows.starts_with("'fh1_code' | & {") && windows.contains(&kit.powershell.to_string()));
+        assert!(kit.files().collect::<Vec<_>>().contains(&Digest([4; 32])), "the agent itself is kept, too");
+    }
+
+    #[test]
+    fn without_a_release_the_agent_must_be_there() {
+        let gateways = addresses(&["gw.example:7443"]);
+        let line = Line { code: "fh1_code", gateways: &gateways, kit: None, name: None };
+        assert_eq!(*line.shell(), "echo fh1_code | freehold-node join");
+        assert_eq!((line.installs(), line.powershell()), (false, None));
+        assert_eq!(*line.env(), "FREEHOLD_INVITE=fh1_code\n");
+        let user_data = line.cloud_init();
+        assert!(user_data.starts_with("#cloud-config\n") && user_data.contains("freehold-node join"));
+    }
+
+    #[test]
+    fn a_carrier_is_believed_by_its_own_root_for_its_own_name() {
+        let mut kit = kit();
+        let (own, outside, list) = (kit.root, Digest([9; 32]), kit.release.list);
+        let gateways =
+            addresses(&["wss://gw.example", "wss://other.example:8443/x", "socks5://127.0.0.1:9/gw.example:1"]);
+        let line = |kit: &Kit| Line { code: "c", gateways: &gateways, kit: Some(kit), name: None }.shell().to_string();
+        assert_eq!(line(&kit), "echo c | freehold-node join");
+        kit.outside.insert("gw.example".parse().unwrap(), outside);
+        let told = line(&kit);
+        let runs = format!("sh join.sh --gateway https://gw.example:443 --root {outside} --agents {list})");
+        assert!(told.ends_with(&runs) && !told.contains("other.example") && !told.contains(":1 "), "{told}");
+        // Beside one that answers itself: to each its own.
+        let both = addresses(&["gw.example:7443", "[::1]:7443", "wss://gw.example"]);
+        let line = Line { code: "c", gateways: &both, kit: Some(&kit), name: None };
+        let runs = format!(
+            "sh join.sh --gateway https://gw.example:7443 --gateway https://[::1]:7443 --root {own} --gateway \
+             https://gw.example:443 --root {outside} --agents {list})"
+        );
+        assert!(line.shell().ends_with(&runs), "{}", &*line.shell());
+        let roots = format!("{own},{own},{outside}");
+        assert!(line.powershell().unwrap().contains(&format!("-Root '{roots}' -Agents {list}")));
+        assert!(line.env().contains(&format!("\nFREEHOLD_ROOT_SHA256={roots}\n")));
+        assert!(kit.files().any(|digest| digest == outside), "a gateway keeps it while the invite lives");
+    }
+}

@@ -1,0 +1,242 @@
+//! Machines that wait for a person: all that is signed is checked here, where the key is; then one signer says yes or no.
+
+use std::net::IpAddr;
+
+use ground::{clock, random};
+use identity::envelope::Envelope;
+use identity::head::Cause;
+use identity::id::{Digest, InviteId};
+use identity::key::PublicKey;
+use identity::principal::{NodeName, SignerName};
+use identity::time::Timestamp;
+use org::admission::{Claim, Facts};
+use org::approve::{Decision, Verdict};
+use org::invite::{Approval, Invite};
+use org::ledger::draft::Wish;
+use org::state::{MemberRecord, Standing};
+use org::words::{self, Words};
+use wire::control::{Answer, Call, WaitingView};
+
+use crate::key::{KeyError, SignerKeys};
+use crate::pending::handed::Handed;
+use crate::session::desk::{Desk, DeskError};
+use crate::session::{Made, OperateError, Session};
+
+/// A machine that waits. Everything but its address and its times was checked against signatures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    pub claim: Claim,
+    pub digest: Digest,
+    pub words: Words,
+    /// What it tells of itself; nothing, or nothing that holds, if absent.
+    pub facts: Option<Facts>,
+    pub invite: Invite,
+    /// By the gateway's word.
+    pub source: IpAddr,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
+    /// Signers of today who said yes.
+    pub yes: Vec<SignerName>,
+}
+
+/// A member whose admission does not count any more, because its invite or its gateway was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutOff {
+    pub name: NodeName,
+    pub node_key: PublicKey,
+    pub admission: Digest,
+    pub invite: Option<InviteId>,
+    pub gateway: NodeName,
+    pub at: Timestamp,
+    /// Why it waits.
+    pub why: String,
+}
+
+impl CutOff {
+    fn of(member: &MemberRecord) -> Self {
+        let admission = &member.admission;
+        Self {
+            name: member.claim().name.clone(),
+            node_key: member.claim().node_key,
+            admission: admission.digest,
+            invite: admission.invite,
+            gateway: admission.gateway.clone(),
+            at: admission.at,
+            why: member.why.as_ref().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+/// Why it is not clear which machine is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unclear {
+    Nobody,
+    Several(Vec<Waiting>),
+}
+
+/// The machine that an operator means, and whether that was said by all seven words or the whole digest: then it was
+/// compared already.
+pub fn pick(waiting: &[Waiting], said: &str) -> Result<(Waiting, bool), Unclear> {
+    let numbers = words::read(said).filter(|numbers| !numbers.is_empty());
+    let all = numbers.as_ref().is_some_and(|numbers| numbers.len() == Words::COUNT);
+    let digits = said.len() >= 8 && said.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let named = |fits: &dyn Fn(&&Waiting) -> bool| waiting.iter().filter(fits).cloned().collect::<Vec<_>>();
+    let by_words = |one: &&Waiting| numbers.as_ref().is_some_and(|numbers| one.words.begin_with(numbers));
+    let by_name = named(&|one| one.claim.name.as_str() == said);
+    let (mut found, certain) = if all {
+        (named(&by_words), true)
+    } else if !by_name.is_empty() {
+        (by_name, false)
+    } else if digits {
+        (named(&|one| one.digest.to_string().starts_with(&said.to_ascii_lowercase())), said.len() == 64)
+    } else if numbers.as_ref().is_some_and(|numbers| numbers.len() >= 3) {
+        (named(&by_words), false)
+    } else {
+        (Vec::new(), false)
+    };
+    match (found.pop(), found.is_empty()) {
+        (None, _) => Err(Unclear::Nobody),
+        (Some(one), true) => Ok((one, certain)),
+        (Some(one), false) => {
+            found.push(one);
+            Err(Unclear::Several(found))
+        }
+    }
+}
+
+/// Does a node key, as people are shown it, begin so?
+pub fn begins(key: &PublicKey, prefix: &str) -> bool {
+    key.digest().to_string().starts_with(&prefix.to_ascii_lowercase())
+}
+
+/// The one whose key begins so; without a key, the only one. Else those that fit.
+pub fn choose(mut cut: Vec<CutOff>, key: Option<&str>) -> Result<CutOff, Vec<CutOff>> {
+    cut.retain(|cut| key.is_none_or(|prefix| begins(&cut.node_key, prefix)));
+    match cut.pop() {
+        Some(one) if cut.is_empty() => Ok(one),
+        last => Err(cut.into_iter().chain(last).collect()),
+    }
+}
+
+impl<D: Desk> Session<D> {
+    /// Every machine that waits, and, in words, what the gateway showed that does not hold.
+    pub async fn waiting(&mut self) -> Result<(Vec<Waiting>, Vec<String>), OperateError> {
+        let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None);
+        loop {
+            let Answer::Waiting { waiting, next } = self.ask(Call::Waiting { after }).await? else {
+                return Err(DeskError::OtherAnswer.into());
+            };
+            for view in waiting {
+                match self.check_waiting(&view) {
+                    Ok((one, doubt)) => {
+                        odd.extend(doubt);
+                        all.push(one);
+                    }
+                    Err(why) => odd.push(format!("the gateway shows claim {}, but {why}", view.claim.digest())),
+                }
+            }
+            match next {
+                // Only forward, however the gateway counts.
+                Some(next) if after.is_none_or(|after| next > after) => after = Some(next),
+                _ => break,
+            }
+        }
+        all.sort_by(|a, b| (a.first_seen, &a.claim.name, a.digest).cmp(&(b.first_seen, &b.claim.name, b.digest)));
+        Ok((all, odd))
+    }
+
+    /// Nothing of it is the gateway's word but address and times.
+    fn check_waiting(&self, view: &WaitingView) -> Result<(Waiting, Option<String>), &'static str> {
+        let (org, digest) = (self.known.org(), view.claim.digest());
+        let invite = self.open_invite(&view.invite).ok_or("the operators did not sign its invite")?;
+        let current = self.known.signers.open::<Invite>(&view.invite).is_ok();
+        if !current || self.known.head.head.revocations.invite_is_revoked(invite.id) {
+            return Err("its invite is not good any more");
+        }
+        let named: Claim = view.claim.peek(Some(org)).map_err(|_| "it cannot be read")?;
+        let claim: Claim = view
+            .claim
+            .open_signed_by(Some(org), &named.keys(&invite))
+            .map_err(|_| "it is not signed by the machine's key and its invite's")?;
+        let covers = invite.is_named_by(&claim) && invite.check_claim(&claim).is_ok();
+        if invite.approval != Approval::Human || !covers || invite.check_time(clock::now()).is_err() {
+            return Err("its invite does not cover it, or is over");
+        }
+        if self.known.head.head.revocations.node_keys.contains(&claim.node_key.digest()) {
+            return Err("its key was revoked");
+        }
+        let facts = view.facts.as_ref().map(|facts| facts.open_signed_by::<Facts>(Some(org), &[claim.node_key]));
+        let facts = facts.map(|facts| facts.ok().filter(|facts| facts.claim == digest && facts.is_plain()));
+        let doubt = matches!(facts, Some(None)).then(|| {
+            format!("what the gateway shows as the facts of `{}` is not what that machine signed", claim.name)
+        });
+        let yes = view.approval.as_ref().map(|said| self.voices(said, digest)).unwrap_or_default();
+        let waiting = Waiting {
+            digest,
+            words: Words::of(digest),
+            facts: facts.flatten(),
+            source: view.source,
+            first_seen: view.first_seen,
+            last_seen: view.last_seen,
+            yes,
+            invite,
+            claim,
+        };
+        Ok((waiting, doubt))
+    }
+
+    /// Today's signers who said yes in this envelope.
+    fn voices(&self, said: &Envelope, about: Digest) -> Vec<SignerName> {
+        let yes = Decision { about, verdict: Verdict::Approve };
+        if said.peek::<Decision>(Some(self.known.org())).ok() != Some(yes) {
+            return Vec::new();
+        }
+        let quorum = &self.known.signers.quorum;
+        let keys = said.signers_among(&quorum.keys());
+        let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
+        signed.map(|signer| signer.name.clone()).collect()
+    }
+
+    /// The machines of this name that were cut off, or that contest it: by the ledger, folded here.
+    pub async fn cut_off(&mut self, name: &NodeName) -> Result<Vec<CutOff>, OperateError> {
+        Ok(self.all_cut_off().await?.into_iter().filter(|it| it.name == *name).collect())
+    }
+
+    /// Every machine whose admission does not count, in the order of names.
+    pub async fn all_cut_off(&mut self) -> Result<Vec<CutOff>, OperateError> {
+        let state = self.folded().await?;
+        let waits = state.members.values().filter(|member| state.standing(member) == Standing::Waiting);
+        let mut all: Vec<CutOff> = waits.map(CutOff::of).collect();
+        all.sort_by(|a, b| (&a.name, a.at).cmp(&(&b.name, b.at)));
+        Ok(all)
+    }
+
+    /// The signer who speaks here.
+    pub fn speaker(&self, keys: &SignerKeys) -> Result<SignerName, OperateError> {
+        let (own, _) = keys.author(self.signer(), &self.known.signers.quorum)?;
+        Ok(own.clone())
+    }
+
+    /// Lists a machine that waits: a leaf is the approval, and outlives its invite and its gateway.
+    pub async fn list_waiting(&mut self, keys: &SignerKeys, waits: &CutOff) -> Result<Made<u64>, OperateError> {
+        self.publish(keys, |session, now| {
+            let cause = Cause::NodeList { name: waits.name.clone(), node_key: waits.node_key.digest() };
+            let wish = Wish { list: vec![waits.admission], ..Wish::default() };
+            let head = session.next_head_with(now, cause, (&wish, None), |_| {})?;
+            let version = head.version;
+            Ok((Handed::of(session.seal(&head)?), version))
+        })
+        .await
+    }
+
+    /// One signer's word about a claim. Words add up in the ledger.
+    pub async fn decide(&mut self, keys: &SignerKeys, about: Digest, verdict: Verdict) -> Result<(), OperateError> {
+        let correlation = random::correlation()?;
+        let _turn = self.turn_to_sign().await?;
+        self.look_again().await?;
+        self.check_clock(clock::now())?;
+        let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
+        let decision = self.seal(&Decision { about, verdict })?.signed(key.as_ref()).map_err(KeyError::from)?;
+        self.hand_over(Handed::of(decision), correlation).await
+    }
+}

@@ -1,0 +1,285 @@
+//! Something that waits for more signatures, as a file that goes from one operator to the next.
+
+pub mod handed;
+pub mod listing;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ground::file::{self, Access, FileError};
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::head::{BadHead, Cause, Head, SignedHead};
+use identity::id::{Digest, OrgId};
+use identity::principal::{OrgName, SignerName};
+use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, SignersRef};
+use identity::time::Timestamp;
+use org::approve::Waiver;
+use org::invite::Invite;
+use org::ledger::step::Step;
+use org::release::{BadRelease, Release};
+use serde::{Deserialize, Serialize};
+use wire::known::Known;
+
+use crate::key::{KeyError, SignerKeys};
+use crate::pending::handed::Handed;
+use crate::pending::listing::Listing;
+
+const SCHEMA: u32 = 2;
+
+/// As it lies on disk. Nothing in it is believed: what it says is read from the signed bytes inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pending {
+    pub freehold_pending: u32,
+    pub org: OrgName,
+    pub org_id: OrgId,
+    pub made_at: Timestamp,
+    pub handed: Handed,
+    /// Whom its head lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listing: Option<Listing>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadPending {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("`{path}` is no pending file: {why}")]
+    NotPending { path: String, why: String },
+    #[error("it belongs to another org: `{0}`")]
+    OtherOrg(OrgName),
+    #[error("this is nothing that waits for signatures")]
+    NothingToSign,
+    #[error(transparent)]
+    Release(#[from] BadRelease),
+    #[error("its head names another release")]
+    OtherRelease,
+    #[error("its head does not come with what its cause needs")]
+    OtherCause,
+    #[error("it shows other members than its head names")]
+    OtherMap,
+    #[error("the copies are of different things")]
+    Differ,
+    #[error(transparent)]
+    Envelope(#[from] BadEnvelope),
+    #[error("it would not follow what is so now")]
+    Head(#[from] BadHead),
+    #[error("it would not follow the signer set that is in force")]
+    Signers(#[from] BrokenChain),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// One object inside, and who must sign it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    pub what: &'static str,
+    pub quorum: Quorum,
+    pub signed: Vec<SignerName>,
+}
+
+impl Need {
+    pub fn is_met(&self) -> bool {
+        self.signed.len() >= self.quorum.threshold()
+    }
+
+    /// Those who have not signed yet.
+    pub fn others(&self) -> Vec<&SignerName> {
+        let open = self.quorum.signers().iter().filter(|signer| !self.signed.contains(&signer.name));
+        open.map(|signer| &signer.name).collect()
+    }
+}
+
+impl Pending {
+    pub fn new(known: &Known, handed: Handed, made_at: Timestamp) -> Self {
+        let org = known.founding.record.name.clone();
+        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed, listing: None }
+    }
+
+    pub fn read(path: &Path) -> Result<Self, BadPending> {
+        let not = |why: String| BadPending::NotPending { path: path.display().to_string(), why };
+        let bytes = file::read(path)?;
+        let pending: Self = serde_json::from_slice(&bytes).map_err(|why| not(why.to_string()))?;
+        if pending.freehold_pending != SCHEMA {
+            return Err(not("it was written by a newer freehold: upgrade this one".to_owned()));
+        }
+        Ok(pending)
+    }
+
+    pub fn save(&self, path: &Path) -> Result<(), BadPending> {
+        let not = |why: serde_json::Error| BadPending::NotPending { path: String::new(), why: why.to_string() };
+        let json = serde_json::to_vec_pretty(self).map_err(not)?;
+        Ok(file::write(path, &json, Access::Private)?)
+    }
+
+    /// A name for the file, from what is in it.
+    pub fn file_name(&self) -> String {
+        let what = match self.handed.cause(self.org_id) {
+            Some(cause) => named(&cause),
+            None => "invite",
+        };
+        let digest = self.digests().first().map(ToString::to_string).unwrap_or_default();
+        let short: String = digest.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+        format!("{}-{what}-{short}.pending", self.org)
+    }
+
+    /// What is to be signed, by its digests: independent of who has.
+    fn digests(&self) -> Vec<Digest> {
+        self.handed.0.iter().map(Envelope::digest).collect()
+    }
+
+    /// Who must sign what, in the order of the objects. It must fit what is known: nobody is asked to sign a step
+    /// that could not be taken.
+    pub fn needs(&self, known: &Known) -> Result<Vec<Need>, BadPending> {
+        if self.org_id != known.org() {
+            return Err(BadPending::OtherOrg(self.org.clone()));
+        }
+        match self.handed.0.as_slice() {
+            objects if !objects.is_empty() && objects.iter().all(stands_alone) => {
+                Ok(objects.iter().map(|object| need(what(object), &known.signers.quorum, object)).collect())
+            }
+            [with @ .., head] if head.kind() == Head::KIND => head_needs(known, head, with),
+            _ => Err(BadPending::NothingToSign),
+        }
+    }
+
+    /// The quorums whose members can sign something in it.
+    pub fn quorums(&self, known: &Known) -> Result<Vec<Quorum>, BadPending> {
+        Ok(self.needs(known)?.into_iter().map(|need| need.quorum).collect())
+    }
+
+    /// Adds what the keys at hand can add. Returns who signed anew.
+    pub fn sign(&mut self, known: &Known, keys: &SignerKeys) -> Result<BTreeSet<SignerName>, BadPending> {
+        let needs = self.needs(known)?;
+        let mut fresh = BTreeSet::new();
+        for (envelope, need) in self.handed.0.iter_mut().zip(needs) {
+            let signed = keys.add(envelope, &need.quorum)?;
+            fresh.extend(signed.into_iter().filter(|name| !need.signed.contains(name)));
+        }
+        Ok(fresh)
+    }
+
+    /// Takes over the signatures of another copy.
+    pub fn merge(&mut self, other: &Self) -> Result<(), BadPending> {
+        if self.org_id != other.org_id || self.digests() != other.digests() {
+            return Err(BadPending::Differ);
+        }
+        for (own, theirs) in self.handed.0.iter_mut().zip(&other.handed.0) {
+            own.merge(theirs);
+        }
+        Ok(())
+    }
+}
+
+/// It counts by its signatures alone, without a head.
+fn stands_alone(object: &Envelope) -> bool {
+    [Invite::KIND, Waiver::KIND].contains(&object.kind())
+}
+
+fn what(object: &Envelope) -> &'static str {
+    if object.kind() == Waiver::KIND { "waiver" } else { "invite" }
+}
+
+fn need(what: &'static str, quorum: &Quorum, envelope: &Envelope) -> Need {
+    let keys = envelope.signers_among(&quorum.keys());
+    let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
+    Need { what, quorum: quorum.clone(), signed: signed.map(|signer| signer.name.clone()).collect() }
+}
+
+/// What a file with such a head is called by.
+const fn named(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::SignersInstall => "signers",
+        Cause::ReleasePublish { .. } => "release",
+        Cause::TrustPublish(_) | Cause::TrustActivate(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_) => "trust",
+        Cause::Founding
+        | Cause::Refresh
+        | Cause::NodeRevoke { .. }
+        | Cause::NodeList { .. }
+        | Cause::InviteRevoke { .. }
+        | Cause::MandateChange { .. }
+        | Cause::GatewayAdd { .. }
+        | Cause::GatewayMove { .. }
+        | Cause::GatewayRemove { .. }
+        | Cause::GatewayReopen { .. }
+        | Cause::FleetPublish
+        | Cause::FleetRollback { .. }
+        | Cause::PrincipalRevoke { .. } => "head",
+    }
+}
+
+/// What comes with a head first, then the head.
+fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<Need>, BadPending> {
+    let (body, current): (Head, _) = (head.peek(Some(known.org()))?, &known.signers.quorum);
+    if let (Cause::SignersInstall, [step]) = (&body.cause, with) {
+        let next = next_step(known, step)?;
+        check_signers(&body, next.to.as_ref())?;
+        // What settles between two sets leaves the head of one of them, perhaps the one that was followed here.
+        if !next.settles {
+            check_head(known, head, next.to.as_ref())?;
+        }
+        let by = if step.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
+        return Ok(vec![need("signer set", by, step), need("its first head", &next.to.quorum, head)]);
+    }
+    check_head(known, head, known.signers.as_ref())?;
+    match (&body.cause, with) {
+        (Cause::ReleasePublish { number }, [release]) => {
+            let told: Release = release.peek(Some(known.org()))?;
+            told.check()?;
+            if body.release != Some(release.digest()) || told.number != *number {
+                return Err(BadPending::OtherRelease);
+            }
+            Ok(vec![need("release", current, release), need("head that names it", current, head)])
+        }
+        (Cause::TrustPublish(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_), [bundle]) => {
+            Ok(vec![need("trust bundle", current, bundle), need("head that turns trust", current, head)])
+        }
+        (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, head)]),
+        (Cause::GatewayReopen { .. }, invites) if invites.iter().all(|it| it.kind() == Invite::KIND) => {
+            let invites = invites.iter().map(|invite| need("invite", current, invite));
+            Ok(invites.chain([need("head", current, head)]).collect())
+        }
+        (
+            Cause::Founding
+            | Cause::Refresh
+            | Cause::NodeRevoke { .. }
+            | Cause::NodeList { .. }
+            | Cause::InviteRevoke { .. }
+            | Cause::MandateChange { .. }
+            | Cause::GatewayAdd { .. }
+            | Cause::GatewayMove { .. }
+            | Cause::GatewayRemove { .. }
+            | Cause::FleetPublish
+            | Cause::FleetRollback { .. }
+            | Cause::PrincipalRevoke { .. },
+            [],
+        ) => Ok(vec![need("head", current, head)]),
+        _ => Err(BadPending::OtherCause),
+    }
+}
+
+/// The step to the set that would follow: the next one, or one that the recovery keys name where two sets claim its place.
+fn next_step(known: &Known, step: &Envelope) -> Result<Step, BadPending> {
+    let step = Step::read(known.org(), step)?;
+    let (now, found) = (&known.signers, step.to.version);
+    let settles = |set: &SignerSet| step.settles && step.previous == set.id && found == set.version + 2;
+    let follows = !step.settles && found == now.version + 1 && step.previous == now.id;
+    if follows || (found > now.version && known.signer_sets().iter().any(settles)) {
+        return Ok(step);
+    }
+    Err(BrokenChain::NotASuccessor { known: now.version, found }.into())
+}
+
+fn check_signers(head: &Head, signers: SignersRef) -> Result<(), BadPending> {
+    if head.signers == signers {
+        return Ok(());
+    }
+    Err(BadHead::OtherSigners { found: head.signers.version, known: signers.version }.into())
+}
+
+/// Nothing is signed ahead, for signers who are not there yet.
+fn check_head(known: &Known, head: &Envelope, signers: SignersRef) -> Result<(), BadPending> {
+    let body: Head = head.peek(Some(known.org()))?;
+    check_signers(&body, signers)?;
+    Ok(SignedHead { head: body, digest: head.digest() }.may_follow(&known.head)?)
+}

@@ -1,0 +1,106 @@
+//! No gateway answers: what this home's own copy of the ledger says is looked at, and nothing is changed.
+
+use identity::id::Digest;
+use identity::text::Bytes;
+use identity::time::Timestamp;
+use org::refusal::Refusal;
+use org::state::State;
+use wire::control::{Answer, Call, Survey};
+
+use crate::folder::{Memory, OperatorFolder};
+use crate::replica::Replica;
+use crate::session::OperateError;
+use crate::session::desk::{Desk, DeskError};
+
+/// Answers from the copy. What only a gateway knows (who was seen when, SVIDs, machines that wait) is not there.
+#[derive(Debug)]
+pub struct HomeDesk {
+    replica: Replica,
+    memory: Memory,
+    as_of: Timestamp,
+}
+
+impl HomeDesk {
+    /// Nothing if this home never saw a ledger.
+    pub fn open(folder: &OperatorFolder) -> Result<Option<Self>, OperateError> {
+        let memory = folder.memory()?;
+        let Some(as_of) = memory.pulled_at else { return Ok(None) };
+        let replica = Replica::open(folder, &folder.known()?)?.unlocked();
+        let empty = replica.state.head().is_none();
+        Ok((!empty).then_some(Self { replica, memory, as_of }))
+    }
+
+    /// When the copy was last brought up to date.
+    pub const fn as_of(&self) -> Timestamp {
+        self.as_of
+    }
+
+    fn survey(&self) -> Option<Survey> {
+        let state = &self.replica.state;
+        Some(Survey {
+            frontier: state.frontier.clone(),
+            head: state.head()?.envelope.clone(),
+            signers: state.told_steps(1),
+            tip: None,
+            gateway: self.memory.gateway.clone()?,
+            addresses: self.memory.gateways.clone(),
+            halt: None,
+            recoveries: Vec::new(),
+            mark: None,
+            forks: state.fold.forks.keys().copied().collect(),
+        })
+    }
+}
+
+fn failed(why: impl std::error::Error) -> DeskError {
+    DeskError::Refused(Refusal::Failed { why: why.to_string() })
+}
+
+impl Desk for HomeDesk {
+    async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
+        let state: &State = &self.replica.state;
+        match call {
+            Call::Survey { .. } => {
+                self.survey().map(|survey| Answer::Survey(Box::new(survey))).ok_or(DeskError::NoGateway)
+            }
+            Call::Bundles {} => {
+                Ok(Answer::Bundles { bundles: state.bundles.values().map(|it| it.envelope.clone()).collect() })
+            }
+            Call::Issuers {} => Ok(Answer::Issuers { issuers: Vec::new() }),
+            Call::Map { root, from } => {
+                let leaves =
+                    if from == 0 { self.replica.ledger.map(root, 0, usize::MAX).map_err(failed)? } else { Vec::new() };
+                if leaves.is_empty() { Err(DeskError::NotHome(root)) } else { Ok(Answer::Map { leaves, next: None }) }
+            }
+            Call::Blobs { digests } => {
+                let read = |digest: &Digest| match self.replica.ledger.blob(*digest).map_err(failed)? {
+                    Some(bytes) => Ok(Bytes(bytes)),
+                    None => Err(DeskError::NotHome(*digest)),
+                };
+                Ok(Answer::Blobs { blobs: digests.iter().map(read).collect::<Result<_, _>>()? })
+            }
+            Call::MapChange { .. } => Ok(Answer::MapChange(None)),
+            // It has what it has.
+            Call::Beyond { .. } => Ok(Answer::Beyond { entries: Vec::new(), more: false }),
+            Call::Take { .. }
+            | Call::Hand { .. }
+            | Call::Recover { .. }
+            | Call::Missing { .. }
+            | Call::Stage { .. }
+            | Call::StagePart { .. }
+            | Call::StageMap { .. }
+            | Call::StageChange { .. }
+            | Call::Spare { .. }
+            | Call::FilesMissing { .. }
+            | Call::FilePart { .. }
+            | Call::FilesSweep { .. }
+            | Call::Waiting { .. }
+            | Call::Reports { .. }
+            | Call::Observed { .. }
+            | Call::Entries { .. }
+            | Call::Waivers {}
+            | Call::Releases {}
+            | Call::Peers {} => Err(DeskError::NoGateway),
+        }
+    }
+}

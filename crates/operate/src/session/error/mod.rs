@@ -1,0 +1,4 @@
+//! Why an operator's command is refused, in words.
+
+pub mod distrust;
+pub mod trust;

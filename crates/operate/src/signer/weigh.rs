@@ -1,0 +1,242 @@
+//! Another operator's head, held against this home's own fold before it is co-signed: what it does to machines, and what
+//! contradicts what is known here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use identity::head::{Cause, FleetRef, Head, Recorded};
+use identity::id::Digest;
+use identity::key::PublicKey;
+use identity::members::{ClassLeaves, Leaf, NodeLeaf};
+use identity::principal::NodeName;
+use org::ledger::chain::Chain;
+use org::ledger::draft::Meaning;
+use org::ledger::fold::Leaves;
+use org::state::{HeadRecord, State};
+use wire::known::Known;
+
+use crate::folder::OperatorFolder;
+use crate::pending::{BadPending, Pending};
+use crate::replica::kept;
+use crate::replica::roll::{Roll, ended, newly_listed};
+use crate::replica::{Replica, ReplicaError};
+
+/// Where a head says otherwise than this home's fold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    #[error("it lists `{0}`, of which this home's copy of the ledger knows nothing")]
+    Unknown(NodeName),
+    #[error("it lists `{name}`, which does not count here: {why}")]
+    NotCounted { name: NodeName, why: String },
+    #[error("it lists `{0}` with another key than the one that is known here")]
+    OtherKey(NodeName),
+    #[error("it lists `{0}` by another admission than the one that is known here")]
+    OtherAdmission(NodeName),
+    #[error("it means {0} to be something else than now, though it is of the fleet of now")]
+    OtherMeaning(String),
+    #[error("it drops `{0}`, and does not revoke its key")]
+    Dropped(NodeName),
+    #[error("it forgets what was revoked")]
+    Forgets,
+    #[error("it settles the chain of `{0}` no further than an earlier entry than now")]
+    RecordFalls(String),
+    #[error("it settles the chain of `{gateway}` at an entry {seq} that is not the one here")]
+    RecordParts { gateway: String, seq: u64 },
+}
+
+/// What a co-signer sees.
+#[derive(Debug, Default)]
+pub struct Weighed {
+    pub roll: Roll,
+    /// Machines, and classes of them, that are meant to be something else than now.
+    pub remade: Vec<String>,
+    pub contradictions: Vec<Contradiction>,
+    /// What could not be compared, and why.
+    pub unseen: Option<String>,
+}
+
+/// Nothing to weigh if no head is in it.
+pub fn weigh(folder: &OperatorFolder, known: &Known, pending: &Pending) -> Result<Weighed, BadPending> {
+    let Some(head) = pending.handed.head(known.org()) else { return Ok(Weighed::default()) };
+    let unseen = |why: &str| Ok(Weighed { unseen: Some(why.to_owned()), ..Weighed::default() });
+    let replica = match Replica::open(folder, known).map(Replica::unlocked) {
+        Ok(replica) if replica.state.head().is_some_and(|own| own.digest == known.head.digest) => replica,
+        Ok(_) | Err(ReplicaError::Ledger(_) | ReplicaError::NotTaken(_)) => {
+            return unseen("this home's copy of the ledger is not as new as what it knows");
+        }
+        Err(ReplicaError::File(why)) => return Err(why.into()),
+    };
+    let Some(root) = head.members else { return unseen("it names no members' map") };
+    let at_home = |root: Option<Digest>| match root {
+        Some(root) => kept::leaves_at_home(folder, known, root),
+        None => Some(Vec::new()),
+    };
+    let listed = match (at_home(Some(root)), &pending.listing) {
+        (Some(leaves), _) => leaves,
+        (None, Some(listing)) => match at_home(listing.base) {
+            Some(before) => listing.apply(before, root).ok_or(BadPending::OtherMap)?,
+            None => return unseen("the members' map that it was made from is not in this home"),
+        },
+        (None, None) => return unseen("the file does not say whom it lists"),
+    };
+    let Replica { mut state, ledger, .. } = replica;
+    let now = match (state.leaves(), known.head.head.members) {
+        (Some(leaves), _) => leaves.clone(),
+        (None, None) => Leaves::new(),
+        (None, Some(_)) => return unseen("the members' map of the head in force is not in this home"),
+    };
+    // Under other signers, the head that a succession names may be followed.
+    if head.signers == known.signers.as_ref() && !head.previous.contains(&known.head.digest) {
+        let followed = head.previous.first().copied().filter(|digest| state.replica.heads.contains(digest));
+        let found = followed.and_then(|digest| ledger.heads(&BTreeSet::from([digest])).ok()?.pop());
+        let record = found.and_then(|envelope| {
+            let head = envelope.peek(Some(known.org())).ok()?;
+            Some(HeadRecord { digest: envelope.digest(), envelope, head })
+        });
+        let Some(record) = record else {
+            return unseen("it goes round the head in force, and the one that it follows is not in this home");
+        };
+        let Some(leaves) = at_home(record.head.members) else {
+            return unseen("the members' map of the head that it follows is not in this home");
+        };
+        bring(&mut state, &record, &leaves);
+        state.ground = state.ground.around(&record, &state.replica.heads);
+        state.fold = state.replica.fold(&state.ground);
+    }
+    Ok(judge(&state, &now, &head, &listed))
+}
+
+/// By the state as it is where the head goes on from; `now` lists whom the head in force does.
+fn judge(state: &State, now: &Leaves, head: &Head, listed: &[Leaf]) -> Weighed {
+    let (none, nothing) = (Leaves::new(), BTreeMap::new());
+    let before = state.leaves().unwrap_or(&none);
+    let own = state.head().map(|record| &record.head);
+    let after: Leaves = nodes(listed).map(|leaf| (leaf.name.clone(), leaf.clone())).collect();
+    let mut contradictions: Vec<Contradiction> =
+        after.values().filter_map(|leaf| contradicts(state, before, head, leaf)).collect();
+    let kept: BTreeSet<Digest> = after.values().map(|leaf| leaf.node_key).collect();
+    let lost =
+        |leaf: &&NodeLeaf| !kept.contains(&leaf.node_key) && !head.revocations.node_keys.contains(&leaf.node_key);
+    let dropped: BTreeSet<&NodeName> =
+        before.values().chain(now.values()).filter(lost).map(|leaf| &leaf.name).collect();
+    contradictions.extend(dropped.into_iter().cloned().map(Contradiction::Dropped));
+    let classes = own.and_then(|own| state.replica.classes.get(&own.members?)).cloned().unwrap_or_default();
+    let remade = remade(&Meaning::of_map(before, classes), before, head, listed);
+    if own.is_some_and(|own| keeps_fleet(own, head)) {
+        contradictions.extend(remade.iter().cloned().map(Contradiction::OtherMeaning));
+    }
+    if !head.revocations.keeps(&state.revocations, head.issued_at) {
+        contradictions.push(Contradiction::Forgets);
+    }
+    let (settled, mut unseen) = (own.map_or(&nothing, |own| &own.record), Vec::new());
+    for (voice, place) in settled {
+        if head.record.get(voice).is_none_or(|it| it.seq < place.seq) {
+            contradictions.push(Contradiction::RecordFalls(gateway_of(state, *voice)));
+        }
+    }
+    for (voice, at) in &head.record {
+        let (gateway, seq) = (gateway_of(state, *voice), at.seq);
+        match settles(state, *voice, *at, settled.get(voice).copied()) {
+            Some(true) => {}
+            Some(false) => contradictions.push(Contradiction::RecordParts { gateway, seq }),
+            None => {
+                let why =
+                    format!("it settles the chain of `{gateway}` up to entry {seq}, which this home does not have");
+                unseen.push(why);
+            }
+        }
+    }
+    let roll = Roll { lists: newly_listed(Some(now), &after), revokes_keys: ended(state, head), ..Roll::default() };
+    Weighed { roll, remade, contradictions, unseen: (!unseen.is_empty()).then(|| unseen.join("; ")) }
+}
+
+/// Puts an older head and its map where drafts and judges look for them.
+pub(crate) fn bring(state: &mut State, head: &HeadRecord, leaves: &[Leaf]) {
+    state.replica.bring_back(&head.envelope);
+    let Some(root) = head.head.members else { return };
+    let classes = ClassLeaves::of(leaves).all().cloned().collect();
+    state.replica.maps.insert(root, nodes(leaves).map(|leaf| (leaf.name.clone(), leaf.clone())).collect());
+    state.replica.classes.insert(root, classes);
+}
+
+fn nodes(listed: &[Leaf]) -> impl Iterator<Item = &NodeLeaf> {
+    listed.iter().filter_map(|leaf| match leaf {
+        Leaf::Node(leaf) => Some(leaf),
+        Leaf::Class(_) => None,
+    })
+}
+
+fn gateway_of(state: &State, voice: PublicKey) -> String {
+    state.voices.get(&voice).map_or_else(|| voice.to_string(), ToString::to_string)
+}
+
+/// Is that the entry here at this place, on from what is settled already? Nothing if the entries are not here.
+fn settles(state: &State, voice: PublicKey, at: Recorded, own: Option<Recorded>) -> Option<bool> {
+    if own == Some(at) {
+        return Some(true);
+    }
+    let entries = state.replica.chains.get(&voice)?;
+    let Some(written) = entries.get(&at.digest) else {
+        return state.has_other(&voice, at).then_some(false);
+    };
+    let chain = Chain::of(entries, Some(at));
+    let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|it| it.digest == own.digest));
+    let first = chain.recorded.first().map_or(at.seq, |first| first.seq);
+    // One that leads past what is settled leads elsewhere; of one that ends before that nobody can tell.
+    let passed = own.is_some_and(|own| first <= own.seq);
+    if written.seq == at.seq && linked { Some(true) } else { (written.seq != at.seq || passed).then_some(false) }
+}
+
+/// Whoever goes on by the fleet of now means everybody to be what they were.
+fn keeps_fleet(own: &Head, head: &Head) -> bool {
+    // Of files that no commit names nobody can say that they are those of now.
+    let is_named = |fleet: &FleetRef| fleet.commit.is_some() && !fleet.dirty;
+    match head.cause {
+        Cause::FleetPublish | Cause::FleetRollback { .. } => {
+            own.fleet == head.fleet && head.fleet.as_ref().is_none_or(is_named)
+        }
+        _ => true,
+    }
+}
+
+/// Who is meant to be something else than before. What a fleet means those to be whom it newly lists, it says for the first
+/// time.
+pub(crate) fn remade(meaning: &Meaning, before: &Leaves, head: &Head, listed: &[Leaf]) -> Vec<String> {
+    let compiled = matches!(head.cause, Cause::FleetPublish | Cause::FleetRollback { .. });
+    let judged = |leaf: &&NodeLeaf| !compiled || before.contains_key(&leaf.name);
+    let other = nodes(listed).filter(judged).filter(|leaf| meaning.of(&leaf.name) != leaf.manifest);
+    let classes = ClassLeaves::of(listed);
+    let new = classes.all().filter(|class| !meaning.classes.contains(class));
+    let gone = meaning.classes.iter().filter(|class| classes.get(&class.class).is_none());
+    let other_classes = new.chain(gone).map(|class| format!("the class `{}`", class.class));
+    other.map(|leaf| format!("`{}`", leaf.name)).chain(other_classes).collect()
+}
+
+/// Whether this leaf is other than the fold has it, or a rival that is taken in.
+fn contradicts(state: &State, before: &Leaves, head: &Head, leaf: &NodeLeaf) -> Option<Contradiction> {
+    let (name, key, admission) = (&leaf.name, leaf.node_key, leaf.admission);
+    let rivals = state.ground.rivals.iter().filter_map(|it| state.replica.maps.get(&it.head.members?));
+    let listed = rivals.chain([before]).filter_map(|leaves| leaves.get(name)).map(|own| (own.node_key, own.admission));
+    let folded = [&state.fold.members, &state.fold.handed].map(|all| all.get(name).map(|it| (it.key, it.admission)));
+    let known: Vec<(Digest, Digest)> = listed.chain(folded.into_iter().flatten()).collect();
+    if known.contains(&(key, admission)) {
+        return None;
+    }
+    let claims = Some((name.clone(), key));
+    let waiting = state.fold.waiting.get(&admission).filter(|it| it.claims == claims);
+    match waiting {
+        // It is what the head is for: a person looked at who waits.
+        Some(_) if chooses(head, name) => None,
+        _ if known.iter().any(|(known, _)| *known == key) => Some(Contradiction::OtherAdmission(name.clone())),
+        _ if !known.is_empty() => Some(Contradiction::OtherKey(name.clone())),
+        Some(waiting) => Some(Contradiction::NotCounted { name: name.clone(), why: waiting.why.to_string() }),
+        None => Some(Contradiction::Unknown(name.clone())),
+    }
+}
+
+fn chooses(head: &Head, chosen: &NodeName) -> bool {
+    match &head.cause {
+        Cause::NodeList { name, .. } => name == chosen,
+        Cause::GatewayReopen { .. } => true,
+        _ => false,
+    }
+}
