@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use ground::random;
-use identity::binding::Terms;
 use identity::certificate;
+use identity::certificate::binding::Terms;
 use identity::envelope::Envelope;
 use identity::key::{EdKey, P256Key, Sign};
 use identity::principal::{NodeName, Principal};

@@ -5,8 +5,8 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use identity::binding::Terms;
 use identity::certificate;
+use identity::certificate::binding::Terms;
 use identity::envelope::Envelope;
 use identity::id::KeyId;
 use identity::key::{EdKey, P256Key, Sign as _};

@@ -24,7 +24,7 @@ use operate::session::desk::remote::RemoteDesk;
 use operate::session::timely::Reliance;
 use terminal::failure::{Exit, Failure};
 use wire::connect::{CallError, Gateway as Peer};
-use wire::freeze::Freeze;
+use wire::known::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;

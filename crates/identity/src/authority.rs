@@ -2,8 +2,8 @@
 
 use pki_types::CertificateDer;
 
-use crate::binding::Binding;
 use crate::bundle::{Domain, Endpoint, Identity, InDomain};
+use crate::certificate::binding::Binding;
 use crate::certificate::{self, BadCertificate, RequestedKey, Validity};
 use crate::id::{KeyId, Serial};
 use crate::key::{P256Key, Sign as _};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use identity::glob::NameGlob;
-use identity::host::HostGlob;
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
-use identity::label::Label;
+use identity::principal::glob::NameGlob;
+use identity::principal::host::HostGlob;
+use identity::principal::label::Label;
 use identity::principal::{Name, NodeName, Principal, SignerName};
 use identity::time::Timestamp;
 use org::invite::{Approval, InviteKind, Uses};

@@ -327,7 +327,8 @@ fn home(fleet: &Fleet, who: &Subject, at: Option<&NodeName>) -> Option<Step> {
 }
 
 fn classes_of<'a>(fleet: &'a Fleet, node: &NodeName) -> impl Iterator<Item = &'a Name> {
-    let covering = move |names: &[identity::glob::NameGlob]| names.iter().any(|glob| glob.matches(node.as_str()));
+    let covering =
+        move |names: &[identity::principal::glob::NameGlob]| names.iter().any(|glob| glob.matches(node.as_str()));
     let classes: Vec<&Name> =
         fleet.classes.iter().filter(|(_, class)| covering(&class.names)).map(|(name, _)| name).collect();
     classes.into_iter()

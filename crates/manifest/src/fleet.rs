@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::glob::NameGlob;
-use identity::host::HostGlob;
 use identity::id::OrgId;
-use identity::label::Label;
+use identity::principal::glob::NameGlob;
+use identity::principal::host::HostGlob;
+use identity::principal::label::Label;
 use identity::principal::{Address, HostPort, Name, NodeName, OrgName};
 use identity::time::Seconds;
 use ipnet::IpNet;

@@ -8,9 +8,9 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use identity::glob::NameGlob;
 use identity::id::Digest;
-use identity::label::Label;
+use identity::principal::glob::NameGlob;
+use identity::principal::label::Label;
 use identity::principal::{Address, Host, HostPort, Kind, Name, NodeName, Principal};
 use identity::text::{BadText, Bytes};
 use identity::text_form;

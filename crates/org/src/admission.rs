@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use identity::binding::Binding;
+use identity::certificate::binding::Binding;
 use identity::envelope::Payload;
 use identity::id::{Digest, InviteId};
 use identity::key::{BadKey, PublicKey, Sign};
@@ -13,8 +13,8 @@ use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::invite::{Invite, InviteKind};
-use identity::host::HostName;
-use identity::label::Label;
+use identity::principal::host::HostName;
+use identity::principal::label::Label;
 
 /// What a joiner says of itself; stable across reconnects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! A person's yes or no to one claim, and the waiver that says yes beforehand to names whose proof holds.
 
 use identity::envelope::{Envelope, Payload};
-use identity::glob::NameGlob;
 use identity::id::Digest;
 use identity::principal::NodeName;
+use identity::principal::glob::NameGlob;
 use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use identity::envelope::Payload;
-use identity::host::{HostGlob, HostName};
 use identity::id::{Digest, Fingerprint, InviteId};
 use identity::key::PublicKey;
-use identity::label::Label;
+use identity::principal::host::{HostGlob, HostName};
+use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::text::BadText;
 use identity::text_form;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::admission::Claim;
 use crate::refusal::{Ceiling, Refusal};
-use identity::glob::NameGlob;
+use identity::principal::glob::NameGlob;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

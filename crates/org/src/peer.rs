@@ -10,7 +10,7 @@ use identity::key::PublicKey;
 use identity::members::{BadListing, Listing, NodeLeaf};
 use identity::principal::{NodeName, Principal, SignerName};
 use identity::time::Timestamp;
-use identity::untrusted::Untrusted;
+use identity::verifier::untrusted::Untrusted;
 use identity::verifier::{BelievedSvid, ProvenSvid, Standard};
 use serde::{Deserialize, Serialize};
 

@@ -10,8 +10,8 @@ use member::ask::error::AskError;
 use org::refusal::Refusal;
 use serde::Serialize;
 use wire::connect::CallError;
-use wire::freeze::WAY_OUT;
 use wire::known::BadKnowledge;
+use wire::known::freeze::WAY_OUT;
 
 /// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node, 5 begun and waiting for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,9 +271,9 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
 #[cfg(test)]
 mod tests {
     use identity::time::Timestamp;
-    use identity::untrusted::{Inactive, Untrusted};
+    use identity::verifier::untrusted::{Inactive, Untrusted};
     use org::founding::BadFounding;
-    use wire::clocks::Clocks;
+    use wire::connect::clocks::Clocks;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The words of joining, returning and renewing.
 
-use identity::binding::Binding;
+use identity::certificate::binding::Binding;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::Principal;

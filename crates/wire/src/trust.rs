@@ -5,10 +5,10 @@ use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
 use identity::envelope::Envelope;
 use pki_types::CertificateDer;
 
+use crate::connect::standing::{Signed, Standing};
 use crate::connect::{AlertKind, Believed, CallError, Conversation, Gateway};
 use crate::known::{BadKnowledge, Known};
 use crate::permit::Ask;
-use crate::standing::{Signed, Standing};
 
 /// Every bundle that a head trusts.
 #[derive(Debug, Clone)]

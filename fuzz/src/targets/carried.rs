@@ -1,7 +1,7 @@
 //! What carriers send before TLS begins: WebSocket frames, and PROXY headers. All at once or byte by byte, it says the same.
 
-use wire::frame::{Decoder, From, Kind, encode};
-use wire::proxied::{Read, parse};
+use wire::carry::frame::{Decoder, From, Kind, encode};
+use wire::carry::proxied::{Read, parse};
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut masked = vec![b'c'];

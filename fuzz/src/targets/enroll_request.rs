@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use identity::binding::{Binding, Terms};
+use identity::certificate::binding::{Binding, Terms};
 use identity::certificate::{make_request, read_request};
 use identity::id::{Digest, KeyId};
 use identity::principal::Principal;

@@ -1,8 +1,8 @@
 //! Certificate requests and bindings that ask for more than was offered: only a P-256 key is ever taken from them.
 
 use ground::random;
-use identity::binding::Terms;
 use identity::certificate;
+use identity::certificate::binding::Terms;
 use identity::id::OrgId;
 use identity::key::Sign as _;
 use identity::principal::Principal;
@@ -87,7 +87,7 @@ fn a_request_that_its_own_p256_key_did_not_sign_is_refused() {
     scene.audit();
 }
 
-type Forge<'a> = &'a dyn Fn(Ground) -> identity::binding::Binding;
+type Forge<'a> = &'a dyn Fn(Ground) -> identity::certificate::binding::Binding;
 
 #[test]
 fn a_binding_fits_the_offer_or_nothing_is_issued() {

@@ -2,8 +2,8 @@
 
 use ground::{clock, random};
 use identity::authority::Authority;
-use identity::binding::{Binding, Terms};
 use identity::bundle::Identity;
+use identity::certificate::binding::{Binding, Terms};
 use identity::certificate::{self, RequestedKey, Validity, draft_svid};
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};

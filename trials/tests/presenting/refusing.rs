@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use ground::{clock, random};
 use identity::authority::Authority;
-use identity::binding::Terms;
 use identity::bundle::{Domain, Identity};
+use identity::certificate::binding::Terms;
 use identity::certificate::{self, Validity, draft_svid};
 use identity::id::Fingerprint;
 use identity::key::Sign as _;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use ground::random;
 use identity::authority::Authority;
-use identity::binding::Terms;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate;
+use identity::certificate::binding::Terms;
 use identity::key::P256Key;
 use identity::principal::Principal;
 use rustls::AlertDescription as Alert;

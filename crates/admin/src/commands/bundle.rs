@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use ground::passphrase::Passphrase;
 use ground::{file, sealed};
 use identity::envelope::Envelope;
-use identity::label::Label;
+use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;

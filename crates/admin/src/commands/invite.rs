@@ -2,9 +2,9 @@
 
 use clap::{Args, Subcommand};
 use ground::clock;
-use identity::glob::NameGlob;
-use identity::host::HostGlob;
-use identity::label::Label;
+use identity::principal::glob::NameGlob;
+use identity::principal::host::HostGlob;
+use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;

@@ -2,9 +2,9 @@
 
 use clap::{Args, Subcommand};
 use ground::clock;
-use identity::glob::NameGlob;
 use identity::head::Mandate;
 use identity::principal::NodeName;
+use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
 use operate::gateway::mandate::MandateWish;
 use serde::Serialize;

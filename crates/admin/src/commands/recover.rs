@@ -22,7 +22,7 @@ use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
-use wire::freeze::Freeze;
+use wire::known::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
 use zeroize::Zeroizing;
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use ground::file::{self, Access, FileError};
-use identity::glob::NameGlob;
-use identity::host::HostGlob;
+use identity::principal::glob::NameGlob;
+use identity::principal::host::HostGlob;
 use identity::time::Seconds;
 use operate::invite::kinds::{Kind, TTL, TTL_WITH_A_PERSON, Terms};
 use org::invite::{Approval, Uses};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ground::clock;
-use identity::glob::NameGlob;
+use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
 use operate::node::waive::Waived;
 use terminal::confirm::confirm;

@@ -363,7 +363,7 @@ impl Founder<'_> {
             let pending = seat.pending()?;
             let offered = self.now + plan.svid_ttl;
             let svid_key = certificate::key_id(pending.key.public())?;
-            let terms = identity::binding::Terms {
+            let terms = identity::certificate::binding::Terms {
                 org: self.founding.id,
                 principal,
                 node: &plan.node,

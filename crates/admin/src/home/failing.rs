@@ -8,8 +8,8 @@ use operate::session::timely::ClockDoubt;
 use org::ledger::draft::NotDrafted;
 use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;
-use wire::freeze::WAY_OUT;
 use wire::known::BadKnowledge;
+use wire::known::freeze::WAY_OUT;
 
 use super::BEHIND;
 

@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 use wire::carry::WebSocket;
-use wire::frame;
-use wire::proxied::{self, Whose};
+use wire::carry::frame;
+use wire::carry::proxied::{self, Whose};
 use wire::tls::{self, EXPORTER_LABEL};
 
 use crate::gateway::Gateway;

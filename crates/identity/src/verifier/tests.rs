@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use scene::{Branch, NOW, ORG, SERIAL, Scene, WEB, days, host, node, p256, principal};
+
 use super::*;
-use crate::binding::{Binding, Terms};
+use crate::certificate::binding::{Binding, Terms};
 use crate::certificate::{Validity, draft_svid, key_id, make_request, read_request};
 use crate::id::Digest;
 use crate::key::{EdKey, P256Key, Sign as _};
 use crate::principal::Kind;
 use crate::time::Seconds;
-use scene::{Branch, NOW, ORG, SERIAL, Scene, WEB, days, host, node, p256, principal};
 
 pub(crate) mod scene;
 mod hostile;
@@ -164,7 +165,8 @@ fn a_binding_holds_for_one_org_principal_node_and_key() {
     let mut moved = scene.bind(&ann, "web-1");
     moved.node = node("db-1");
     let chain = scene.twisted("spiffe://harbor/user/ann", |draft| {
-        draft.custom_extensions = vec![rcgen::CustomExtension::from_oid_content(crate::binding::OID, moved.to_der())];
+        draft.custom_extensions =
+            vec![rcgen::CustomExtension::from_oid_content(crate::certificate::binding::OID, moved.to_der())];
     });
     scene.check(&chain, &bad, "a user's binding moved to another node");
 }
@@ -177,7 +179,7 @@ fn a_leaf_without_exactly_one_readable_binding_is_refused() {
         &Untrusted::NoBinding(Box::new(principal(WEB))),
         "none",
     );
-    let content = |bytes: Vec<u8>| rcgen::CustomExtension::from_oid_content(crate::binding::OID, bytes);
+    let content = |bytes: Vec<u8>| rcgen::CustomExtension::from_oid_content(crate::certificate::binding::OID, bytes);
     let garbage = scene.twisted(WEB, |draft| draft.custom_extensions = vec![content(b"\x0c\x02{}".to_vec())]);
     scene.check(&garbage, &Untrusted::Malformed, "unreadable");
     let twice = scene.twisted(WEB, |draft| {

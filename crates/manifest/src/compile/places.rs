@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use identity::glob::NameGlob;
+use identity::principal::glob::NameGlob;
 use identity::principal::{Name, NodeName};
 
 use crate::fleet::{At, Fleet};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use identity::glob::NameGlob;
 use identity::id::OrgId;
+use identity::principal::glob::NameGlob;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 

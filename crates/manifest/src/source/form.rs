@@ -1,9 +1,9 @@
 //! The forms that texts in a fleet have: how each is checked, what people call it, what an editor may match.
 
-use identity::glob::NameGlob;
-use identity::host::HostGlob;
 use identity::id::OrgId;
-use identity::label::Label;
+use identity::principal::glob::NameGlob;
+use identity::principal::host::HostGlob;
+use identity::principal::label::Label;
 use identity::principal::{Address, BadName, Host, HostPort, Name, NodeName, OrgName};
 use identity::time::Seconds;
 use ipnet::IpNet;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use identity::label::Label;
 use identity::principal::Name;
+use identity::principal::label::Label;
 use identity::text::Bytes;
 use identity::time::Seconds;
 

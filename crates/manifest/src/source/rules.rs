@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use identity::glob::NameGlob;
+use identity::principal::glob::NameGlob;
 use identity::principal::{Host, Name};
 
 use super::build::Spots;

@@ -30,7 +30,7 @@ use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
 use org::report::Refused;
 use tokio::sync::{mpsc, watch};
-use wire::clocks::Clocks;
+use wire::connect::clocks::Clocks;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::Known;
 use wire::peer::News;

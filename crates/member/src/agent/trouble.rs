@@ -2,7 +2,7 @@
 
 use identity::time::{Seconds, Timestamp};
 use wire::connect::CallError;
-use wire::freeze::{self, Freeze};
+use wire::known::freeze::{self, Freeze};
 use wire::known::{BadKnowledge, Known};
 
 use crate::ask::error::AskError;

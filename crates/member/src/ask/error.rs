@@ -4,7 +4,7 @@ use identity::members::BadListing;
 use identity::time::Timestamp;
 use manifest::stored::BadManifest;
 use org::refusal::Refusal;
-use wire::clocks::Clocks;
+use wire::connect::clocks::Clocks;
 use wire::connect::{Believed, CallError};
 use wire::known::{BadKnowledge, Known};
 

@@ -1,6 +1,6 @@
 //! A machine's full host name, as it knows it itself.
 
-use identity::host::HostName;
+use identity::principal::host::HostName;
 
 /// The system's own name; if that has no dots, the first name with dots that its table of hosts gives to the same line.
 pub(crate) fn full_name(nodename: &str, table: &str) -> Option<HostName> {

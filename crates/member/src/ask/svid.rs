@@ -1,9 +1,9 @@
 //! Asking for an SVID and checking the answer: the part that joining, renewing and returning share.
 
 use ground::clock;
-use identity::binding::Terms;
 use identity::bundle::{Identity, Roots};
 use identity::certificate;
+use identity::certificate::binding::Terms;
 use identity::head::Mandate;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
@@ -12,8 +12,8 @@ use identity::verifier::{self, Side, Standard};
 use org::entry::SignedEntry;
 use org::ledger::evidence::Evidence;
 use pki_types::CertificateDer;
-use wire::clocks::Clocks;
 use wire::connect::Believed;
+use wire::connect::clocks::Clocks;
 use wire::enroll::{Challenge, Issued, SvidRequest};
 use wire::known::Known;
 
@@ -108,7 +108,7 @@ fn weigh_offer(mandate: &Mandate, until: Timestamp, known: &Known, clock: Timest
 
 #[cfg(test)]
 mod tests {
-    use wire::clocks::Wrong;
+    use wire::connect::clocks::Wrong;
 
     use super::*;
     use crate::scene::{self, NOW};

@@ -13,7 +13,7 @@ use org::admission::Leave;
 use org::consent::Consent;
 use org::frontier::Tip;
 use org::suspended::mark;
-use wire::clocks::Clocks;
+use wire::connect::clocks::Clocks;
 use wire::connect::{AlertKind, Believed, CallError, Gateway};
 use wire::known::{BadKnowledge, Known};
 use wire::permit::Ask;

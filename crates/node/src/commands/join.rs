@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ground::file::{self, Access, Lock};
-use identity::host::HostName;
 use identity::key::Sign;
-use identity::label::Label;
+use identity::principal::host::HostName;
+use identity::principal::label::Label;
 use identity::principal::{Name, NodeName, OrgName};
 use identity::time::Seconds;
 use member::agent::status::{Status, WaitingStatus};

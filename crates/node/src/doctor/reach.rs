@@ -15,10 +15,10 @@ use terminal::finding::Finding;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use wire::carry::way;
 use wire::connect::{Anchor, CallError, Gateway, Provisional};
 use wire::known::Known;
 use wire::tls::{self, Expect, OwnSvid};
-use wire::way;
 
 const LOOK_TIME: Duration = Duration::from_secs(10);
 const MAX_HEADERS: u64 = 16 << 10;

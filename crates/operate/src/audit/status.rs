@@ -14,7 +14,7 @@ use org::head::AHEAD;
 use org::state::Standing;
 use org::survival::{Ends, Limit, returns_until, survival};
 use serde::Serialize;
-use wire::freeze::Freeze;
+use wire::known::freeze::Freeze;
 
 use crate::audit::beside::{LeftView, RivalView};
 use crate::session::desk::Desk;

@@ -1,8 +1,8 @@
 //! What a gateway may do, made narrower or wider.
 
-use identity::glob::NameGlob;
 use identity::head::{Cause, Mandate};
 use identity::principal::NodeName;
+use identity::principal::glob::NameGlob;
 use identity::time::{Seconds, Timestamp};
 
 use crate::key::SignerKeys;

@@ -1,9 +1,9 @@
 //! What a joiner must show, by the kind of invite: keys are drawn, and what would be unwise is refused.
 
 use ground::random;
-use identity::host::HostGlob;
 use identity::id::{InviteId, OrgId};
 use identity::key::{PublicKey, Sign as _};
+use identity::principal::host::HostGlob;
 use identity::time::Seconds;
 use manifest::fleet::ROLE_OPERATOR;
 use org::code::{InviteSecret, InviteSeed, Ticket};
@@ -89,7 +89,7 @@ impl InviteWish {
                     .to_owned(),
             );
         }
-        if terms.hosts.is_empty() && self.names.iter().any(identity::glob::NameGlob::is_any) {
+        if terms.hosts.is_empty() && self.names.iter().any(identity::principal::glob::NameGlob::is_any) {
             return unwise("a pattern that fits any name lets in whoever asks".to_owned());
         }
         if self.roles.iter().any(|role| role.as_str() == ROLE_OPERATOR) {

@@ -9,10 +9,10 @@ pub mod replace;
 use std::collections::BTreeSet;
 
 use ground::random;
-use identity::glob::NameGlob;
 use identity::head::{Cause, Head};
 use identity::id::{Digest, InviteId};
-use identity::label::Label;
+use identity::principal::glob::NameGlob;
+use identity::principal::label::Label;
 use identity::principal::{Address, Name, NodeName};
 use identity::time::{Seconds, Timestamp};
 use ipnet::IpNet;

@@ -111,7 +111,7 @@ impl<D: Desk> Session<D> {
     }
 }
 
-fn any() -> Vec<identity::glob::NameGlob> {
+fn any() -> Vec<identity::principal::glob::NameGlob> {
     "*".parse().map(|any| vec![any]).unwrap_or_default()
 }
 

@@ -2,9 +2,9 @@
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::glob::NameGlob;
 use identity::id::Digest;
 use identity::principal::SignerName;
+use identity::principal::glob::NameGlob;
 use identity::time::{Seconds, Timestamp};
 use org::approve::{Decision, Verdict, Waiver};
 use serde::Serialize;

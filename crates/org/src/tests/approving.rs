@@ -1,8 +1,8 @@
 //! A person's yes or no: whose counts, about what, and what becomes of an admission without one.
 
 use identity::envelope::Envelope;
-use identity::glob::NameGlob;
 use identity::id::Digest;
+use identity::principal::glob::NameGlob;
 use identity::time::{Seconds, Timestamp};
 
 use super::world::{HERE, Site, Turned, invite_id};

@@ -1,8 +1,8 @@
 //! Two machines meet, and one of them has a thief's papers: replaced signers, a gateway that was taken over, old heads.
 
 use identity::authority::Authority;
-use identity::binding::Terms;
 use identity::bundle::{Identity, Roots};
+use identity::certificate::binding::Terms;
 use identity::certificate::{Validity, key_id, make_request, read_request};
 use identity::envelope::Envelope;
 use identity::head::Head;

@@ -9,7 +9,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{Name, NodeName, OrgName, SignerName};
 use identity::time::Timestamp;
-use identity::untrusted::Untrusted;
+use identity::verifier::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
 use org::ledger::ground::Ground;
 use org::peer::{Company, NotAPeer, Peer, Presented};

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use identity::glob::NameGlob;
+use identity::principal::glob::NameGlob;
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::Seconds;
 use manifest::stored::{Access, Caller, Place};

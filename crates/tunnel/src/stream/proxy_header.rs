@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_reader_of_such_headers_finds_the_caller() {
-        use wire::proxied::{Read, Whose, parse};
+        use wire::carry::proxied::{Read, Whose, parse};
         for source in ["192.0.2.7", "2001:db8::1"] {
             let caller: IpAddr = source.parse().unwrap();
             let bytes = header(Some(&SocketAddr::new(caller, 40_000).to_string()), "127.0.0.1:8080");

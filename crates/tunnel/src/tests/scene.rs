@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ground::{clock, random};
 use identity::authority::Authority;
-use identity::binding::Terms;
 use identity::bundle::Identity as IdentityDomain;
+use identity::certificate::binding::Terms;
 use identity::certificate::{Validity, draft_svid, key_id};
 use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Mandate, Revocations};

@@ -10,7 +10,7 @@ use identity::certificate;
 use identity::id::Digest;
 use identity::principal::Principal;
 use identity::text::Bytes;
-use identity::untrusted::Untrusted;
+use identity::verifier::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
 use org::peer::{NotAPeer, Peer, Presented};
 use org::report::plain;

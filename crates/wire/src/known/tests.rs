@@ -8,7 +8,7 @@ use identity::signers::{Recovery, Succession};
 use identity::time::Seconds;
 
 use super::*;
-use crate::freeze::Freeze;
+use crate::known::freeze::Freeze;
 use crate::scene::{NOW, head, known, quorum, sealed};
 
 /// The next set on its predecessor's word.

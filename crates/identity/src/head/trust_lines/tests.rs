@@ -1,12 +1,11 @@
 //! What may follow, and what two sides say together.
 
+use TrustState::{Active, Grace, Retired, Staged};
 use proptest::prelude::*;
 
 use super::*;
 use crate::time::{Seconds, Timestamp};
 use crate::trust::{self, Step};
-
-use TrustState::{Active, Grace, Retired, Staged};
 
 const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
 const D: Domain = Domain::Identity;

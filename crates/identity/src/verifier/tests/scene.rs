@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use pki_types::CertificateDer;
 
 use crate::authority::Authority;
-use crate::binding::{Binding, Terms};
 use crate::bundle::{Endpoint, Identity, InDomain, Roots};
+use crate::certificate::binding::{Binding, Terms};
 use crate::certificate::{self, Validity, draft_svid, key_id, make_request, read_request};
 use crate::head::{Cause, Head, Mandate, Revocations};
 use crate::id::{Digest, KeyId, OrgId, Serial};

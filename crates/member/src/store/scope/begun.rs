@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ground::file::{self, Access};
-use identity::host::HostName;
 use identity::key::{P256Key, PublicKey};
-use identity::label::Label;
+use identity::principal::host::HostName;
+use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
 use serde::{Deserialize, Serialize};
 

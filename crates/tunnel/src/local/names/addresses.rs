@@ -104,7 +104,7 @@ fn first_choice(org: OrgId, wanted: &Wanted) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use identity::glob::NameGlob;
+    use identity::principal::glob::NameGlob;
     use manifest::stored::Dial;
 
     use super::*;

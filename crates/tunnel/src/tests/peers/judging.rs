@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ground::{clock, random};
-use identity::binding::Terms;
+use identity::certificate::binding::Terms;
 use identity::certificate::{Validity, key_id};
 use identity::key::Sign as _;
 use identity::time::Seconds;
@@ -238,7 +238,8 @@ async fn cannot_use_a_binding_twice(transport: Transport) {
         Terms { org: org.founding_id(), principal: &own, node: &node("beta"), svid_key: bound, not_after: until };
     let old = terms.sign(&org.keys[&node("beta")]).unwrap();
     let svid = org.twisted((&own, "beta"), &key, day(), |draft| {
-        draft.custom_extensions = vec![rcgen::CustomExtension::from_oid_content(identity::binding::OID, old.to_der())];
+        draft.custom_extensions =
+            vec![rcgen::CustomExtension::from_oid_content(identity::certificate::binding::OID, old.to_der())];
     });
     beta.held.speak(&[svid]).unwrap();
     let found = beta.call("wiki").await.map(drop).unwrap_err();

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 
 use ground::{clock, random};
 use identity::authority::Authority;
-use identity::binding::Terms;
 use identity::bundle::Identity;
+use identity::certificate::binding::Terms;
 use identity::certificate::{self, RequestedKey, Validity};
 use identity::head::{Head, Mandate};
 use identity::id::Digest;

@@ -1,5 +1,9 @@
 //! Names: orgs, nodes, users, services, signers, hosts, and the SPIFFE ids made from them.
 
+pub mod glob;
+pub mod host;
+pub mod label;
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::bundle::Domain;
 use crate::envelope::{BadEnvelope, Envelope, Payload};
-use crate::glob::NameGlob;
 use crate::id::{Digest, KeyId};
 use crate::key::PublicKey;
+use crate::principal::glob::NameGlob;
 use crate::principal::{Address, Host, Kind, NodeName, Principal};
 use crate::signers::{SignerSet, SignersRef};
 use crate::text::BadText;

@@ -1,5 +1,7 @@
 //! Keys that sign: Ed25519 for operators, invites and gateways' voices, P-256 for nodes and TLS.
 
+pub mod remembered;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,7 +11,7 @@ use ed25519_dalek::Signer as _;
 use zeroize::Zeroizing;
 
 use crate::id::{Digest, sha256};
-use crate::remembered::{self, Claim};
+use crate::key::remembered::Claim;
 use crate::text::{BadText, base64url, base64url_onto, from_base64url};
 use crate::text_form;
 

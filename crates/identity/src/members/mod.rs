@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::glob::NameGlob;
 use crate::id::Digest;
+use crate::principal::glob::NameGlob;
 use crate::principal::{Name, NodeName};
 
 /// What stands under one key of the map.

@@ -18,6 +18,7 @@ use org::ledger::step::{Sights, Step};
 use org::state::HeadRecord;
 use org::suspended::mark;
 
+pub mod freeze;
 mod bad;
 mod file;
 

@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::carry::socks::{self, NoSocks};
 use crate::carry::{self, Carried, NoSocket};
-use crate::socks::{self, NoSocks};
 use crate::tls::{self, TlsSetup};
 
 /// A stream to a gateway, whoever carries it.

@@ -193,8 +193,9 @@ text_form!(NameGlob);
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::{Just, Strategy, prop, prop_oneof, proptest};
+
+    use super::*;
 
     #[test]
     fn a_star_stands_for_any_run() {

@@ -1,5 +1,7 @@
 //! Certificates and requests as bytes: what we draft, and what we read back. Drafting and reading share no code.
 
+pub mod binding;
+
 use pki_types::CertificateDer;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -7,7 +9,7 @@ use rcgen::{
 };
 use x509_parser::prelude::{FromDer as _, GeneralName, ParsedExtension, X509Certificate, X509CertificationRequest};
 
-use crate::binding::{self, Binding};
+use crate::certificate::binding::Binding;
 use crate::id::{KeyId, Serial};
 use crate::key::{P256Key, PublicKey};
 use crate::principal::{Host, Principal};

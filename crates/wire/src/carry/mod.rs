@@ -1,6 +1,11 @@
 //! A stream inside a WebSocket, and how the two ends agree on one. Whoever carries it is trusted with nothing: TLS to
 //! the gateway goes on inside.
 
+pub mod frame;
+pub(crate) mod socks;
+pub mod proxied;
+pub mod way;
+
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -19,7 +24,7 @@ use identity::text::{base64, from_base64};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::frame::{Decoder, From, Kind, encode};
+use crate::carry::frame::{Decoder, From, Kind, encode};
 
 const KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
 const ACCEPT: HeaderName = HeaderName::from_static("sec-websocket-accept");

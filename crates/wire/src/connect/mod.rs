@@ -15,7 +15,7 @@ use identity::id::OrgId;
 use identity::principal::{Address, NodeName};
 use identity::signers::SignersRef;
 use identity::time::{Seconds, Timestamp};
-use identity::untrusted::Inactive;
+use identity::verifier::untrusted::Inactive;
 use identity::verifier::{ProvisionalEndpoint, Untrusted};
 use org::founding::Founding;
 use org::refusal::Refusal;
@@ -25,15 +25,17 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::clocks::Clocks;
+use crate::carry::way::{self, NoWay};
+use crate::connect::clocks::Clocks;
+use crate::connect::standing::Standing;
 use crate::http::{self, MAX_REPLY};
 use crate::known::{BadKnowledge, Known};
 use crate::permit::{Ask, Method};
-use crate::standing::Standing;
 use crate::sync::{Documents, Done, ShowRequest};
 use crate::tls::{self, EXPORTER_LABEL, Expect, OwnSvid, TlsSetup};
-use crate::way::{self, NoWay};
 
+pub mod clocks;
+pub(crate) mod standing;
 mod explain;
 
 use explain::from_tls;

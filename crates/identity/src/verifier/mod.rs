@@ -1,20 +1,22 @@
 //! Whom to believe over TLS: chain, mandated issuer, kind and name, binding, revocations, time. One for all.
 
+pub mod untrusted;
+
 use pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
-use crate::binding::Binding;
 use crate::bundle::{Domain, Endpoint, Identity, InDomain, NamedRoot, Roots};
+use crate::certificate::binding::Binding;
 use crate::certificate::{self, MOST_BACKDATED, Reading, Validity};
 use crate::head::{Head, Mandate, Revocations};
 use crate::id::{Fingerprint, KeyId, OrgId, Serial};
 use crate::key::PublicKey;
+use crate::key::remembered::Remembering;
 use crate::principal::{Host, NodeName, OrgName, Principal};
-use crate::remembered::Remembering;
 use crate::time::Timestamp;
-use crate::untrusted::{Inactive, Named, Of, Unmandated, Unrooted};
+use crate::verifier::untrusted::{Inactive, Named, Of, Unmandated, Unrooted};
 
-pub use crate::untrusted::Untrusted;
+pub use crate::verifier::untrusted::Untrusted;
 
 /// Against what an SVID is judged.
 #[derive(Debug, Clone, Copy)]

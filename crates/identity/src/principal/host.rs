@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::glob;
+use crate::principal::glob;
 use crate::text::BadText;
 use crate::text_form;
 
