@@ -10,8 +10,8 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::{EdKey, Sign};
 use identity::time::Timestamp;
-use org::entry::{Action, SignedEntry};
 use org::founding::Founding;
+use org::ledger::entry::{Action, SignedEntry};
 use org::state::State;
 use rusqlite::{Connection, params};
 

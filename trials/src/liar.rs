@@ -21,8 +21,8 @@ use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Me
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
 use ledger::store::Ledger;
-use org::entry::Entry;
-use org::frontier::Tip;
+use org::ledger::entry::Entry;
+use org::ledger::frontier::Tip;
 use org::ledger::replica::carried;
 use org::refusal::Refusal;
 use pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};

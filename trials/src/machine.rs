@@ -12,7 +12,7 @@ use identity::id::KeyId;
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
-use org::admission::{Purpose, Transcript};
+use org::invite::admission::{Purpose, Transcript};
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use rustls::ClientConfig;

@@ -3,7 +3,7 @@
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{Leaf, Meant, NodeLeaf};
-use org::entry::Action;
+use org::ledger::entry::Action;
 use rusqlite::Connection;
 use serde_json::Value;
 use trials::intruder::Intruder;

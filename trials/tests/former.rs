@@ -5,7 +5,7 @@ use identity::envelope::Envelope;
 use identity::head::Cause;
 use identity::id::InviteId;
 use identity::key::EdKey;
-use org::entry::Action;
+use org::ledger::entry::Action;
 use trials::intruder::Intruder;
 use trials::place::{Place, stderr, succeeded, text};
 use trials::thief::Thief;

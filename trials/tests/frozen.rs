@@ -5,7 +5,7 @@ use identity::envelope::Envelope;
 use identity::head::{Cause, Head};
 use identity::key::{EdKey, Sign as _};
 use identity::signers::{Quorum, Signer, SignerSet, Succession};
-use org::entry::Action;
+use org::ledger::entry::Action;
 use serde_json::Value;
 use trials::intruder::Intruder;
 use trials::place::{Place, Running, json, refused, stderr, stdout, succeeded, text, until};

@@ -7,7 +7,7 @@ use identity::bundle::Roots;
 use identity::certificate;
 use identity::key::P256Key;
 use identity::text::Bytes;
-use org::code::InviteCode;
+use org::invite::code::InviteCode;
 use org::refusal::Refusal;
 use trials::place::{Place, Running, ended, json, output, refused, stderr, succeeded, text, until};
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};

@@ -3,7 +3,7 @@
 use ground::clock;
 use identity::id::Digest;
 use ledger::store::Ledger;
-use org::entry::Action;
+use org::ledger::entry::Action;
 use org::state::State;
 use trials::intruder::Intruder;
 use trials::place::{Place, stdout, succeeded, text, until};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use identity::id::InviteId;
-use org::code::{InviteCode, InviteSecret, Ticket};
+use org::invite::code::{InviteCode, InviteSecret, Ticket};
 use serde_json::Value;
 use trials::place::{Place, ended, refused, stderr, succeeded, text, until};
 

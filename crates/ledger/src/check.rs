@@ -2,8 +2,8 @@
 //!
 //! A byte that flipped on the disk is not noticed by SQLite. Entries are signed, so the ledger itself can tell.
 
-use org::entry::SignedEntry;
-use org::renew::Issuance;
+use org::enroll::renew::Issuance;
+use org::ledger::entry::SignedEntry;
 
 use crate::error::LedgerError;
 use crate::store::Ledger;

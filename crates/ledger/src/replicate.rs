@@ -5,7 +5,7 @@ use identity::head::Head;
 use identity::key::PublicKey;
 use identity::signers::{Recovery, Succession};
 use identity::time::Timestamp;
-use org::entry::SignedEntry;
+use org::ledger::entry::SignedEntry;
 use org::ledger::replica::carried;
 use org::ledger::signers::Stance;
 use org::state::State;

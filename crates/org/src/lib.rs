@@ -5,44 +5,22 @@
 // Objects that are signed or sent.
 pub mod refusal;
 pub mod founding;
-pub mod code;
 pub mod invite;
-pub mod words;
-pub mod approve;
-pub mod admission;
 pub mod report;
-pub mod carried;
 pub mod gateway;
-pub mod executable;
 pub mod release;
+pub mod suspend;
 
 // The ledger's entries and its rules, each asked in one place.
-pub mod entry;
 pub mod ledger;
-pub mod frontier;
 
 // What is true now, and how it comes to be.
-pub mod suspend;
-pub mod suspended;
-pub mod consent;
 pub mod state;
-pub mod signer;
-pub mod head;
-pub(crate) mod trust;
-pub(crate) mod decide;
-pub(crate) mod conclude;
 pub mod enroll;
-pub mod grant;
-pub mod take;
-pub mod accept;
 
 // Questions to the state.
-pub mod renew;
-pub mod survival;
 pub mod member;
-pub mod peer;
 pub mod audit;
-pub mod hindsight;
 
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,7 @@
 mod world;
 mod laws;
 mod writing;
-mod joining;
-mod kinds;
-mod approving;
-mod belonging;
-mod granting;
+mod join;
 mod replacing;
 mod suspending;
 mod mandating;
@@ -19,4 +15,3 @@ mod parsing;
 mod governing;
 mod taking_back;
 mod attacks;
-mod spending;

@@ -21,7 +21,7 @@ use ground::clock;
 use identity::principal::{Name, Principal};
 use identity::verifier::{ProvenSvid, Side};
 use manifest::stored::{Access, Caller, Place};
-use org::peer::Peer;
+use org::member::peer::Peer;
 use pki_types::CertificateDer;
 use tunnel::access::standing::Rule;
 use tunnel::access::table::Tables;

@@ -11,9 +11,9 @@ use identity::members::change::MapChange;
 use identity::principal::{Address, NodeName, SignerName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::frontier::Frontier;
+use org::enroll::renew::Conflict;
+use org::ledger::frontier::Frontier;
 use org::refusal::Refusal;
-use org::renew::Conflict;
 use serde::{Deserialize, Serialize};
 
 /// A question with a current signer's signature over it and over the connection.

@@ -6,8 +6,8 @@ use identity::members::change::MapChange;
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::frontier::Frontier;
-use org::renew::Issuance;
+use org::enroll::renew::Issuance;
+use org::ledger::frontier::Frontier;
 use serde::{Deserialize, Serialize};
 
 use crate::control::ReportView;

@@ -10,7 +10,7 @@ use identity::head::SignedHead;
 use identity::id::Digest;
 use identity::principal::{Name, NodeName, SignerName};
 use identity::time::Timestamp;
-use org::peer::Presented;
+use org::member::peer::Presented;
 use org::report::plain;
 use serde::{Deserialize, Deserializer, Serialize};
 

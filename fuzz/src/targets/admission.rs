@@ -3,9 +3,9 @@
 use identity::envelope::Envelope;
 use identity::id::OrgId;
 use identity::key::PublicKey;
-use org::admission::{Claim, ClaimAuthority};
-use org::approve::{Decision, Verdict, Waiver};
-use org::entry::{Action, Entry, SignedEntry};
+use org::invite::admission::{Claim, ClaimAuthority};
+use org::invite::approve::{Decision, Verdict, Waiver};
+use org::ledger::entry::{Action, Entry, SignedEntry};
 use org::invite::{Approval, Invite};
 use org::ledger::evidence::Evidence;
 

@@ -8,7 +8,7 @@ use identity::id::{Digest, KeyId};
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::admission::{Claim, ClaimAuthority, Purpose, Transcript};
+use org::invite::admission::{Claim, ClaimAuthority, Purpose, Transcript};
 use org::enroll::{Attempt, Verdict, check_name_is_free, consider};
 use org::invite::Approval;
 use wire::enroll::{EnrollRequest, SvidRequest};

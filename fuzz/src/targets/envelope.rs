@@ -8,10 +8,10 @@ use identity::envelope::{Envelope, Payload};
 use identity::head::Head;
 use identity::key::PublicKey;
 use identity::signers::Succession;
-use org::admission::{Claim, Leave};
-use org::entry::Entry;
+use org::invite::admission::{Claim, Leave};
+use org::ledger::entry::Entry;
 use org::founding::FoundingRecord;
-use org::frontier::Tip;
+use org::ledger::frontier::Tip;
 use org::invite::Invite;
 
 use crate::cast::{NOW, SIGNERS, public};

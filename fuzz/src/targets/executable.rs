@@ -1,6 +1,6 @@
 //! Programs of any platform: read within their bounds, and a version is a word that cannot break out of its line.
 
-use org::executable::{Platform, marked_version};
+use org::release::executable::{Platform, marked_version};
 use org::release::{Agent, MAX_FILE, Release};
 
 const SYSTEMS: [&str; 7] = ["linux", "macos", "freebsd", "openbsd", "netbsd", "illumos", "windows"];

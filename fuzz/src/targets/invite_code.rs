@@ -4,7 +4,7 @@ use identity::id::{Digest, Fingerprint, InviteId, OrgId, sha256};
 use identity::principal::Address;
 use identity::signers::SignersRef;
 use identity::text::{base64url, from_base64url};
-use org::code::{InviteCode, InviteSecret, InviteSeed, Ticket};
+use org::invite::code::{InviteCode, InviteSecret, InviteSeed, Ticket};
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let text = code(vec!["gw.example:7443".parse().expect("an address"), "[::1]:7443".parse().expect("an address")]);

@@ -15,8 +15,8 @@ use identity::signers::Recovery;
 use ledger::store::Ledger;
 use ledger::views;
 use org::enroll::{Attempt, consider};
-use org::entry::{Action, SignedEntry};
-use org::frontier::Frontier;
+use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::frontier::Frontier;
 use org::state::State;
 use rusqlite::Connection;
 

@@ -9,7 +9,7 @@ use identity::envelope::Envelope;
 use identity::head::Revocations;
 use identity::id::Digest;
 use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
-use org::peer::Presented;
+use org::member::peer::Presented;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, ReadBuf};

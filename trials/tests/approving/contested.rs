@@ -1,7 +1,7 @@
 //! Two machines that were let in under one name: an operator says which of them it is.
 
 use identity::key::Sign as _;
-use org::entry::Action;
+use org::ledger::entry::Action;
 use serde_json::json;
 use trials::intruder::Intruder;
 use trials::joiner::Joiner;

@@ -61,7 +61,7 @@ fn a_gateway_cannot_swap_what_a_machine_signed() {
     assert!(told.contains("it is not signed by the machine's key and its invite's"), "{told}");
     assert_eq!(waiting(&place).len(), 1, "only the other is shown");
     refused(&place.freehold(&["node", "approve", &shown[0], "--yes"]), "no such machine waits");
-    let forgers = org::words::Words::of(counterfeit.digest()).to_string();
+    let forgers = org::invite::words::Words::of(counterfeit.digest()).to_string();
     refused(&place.freehold(&["node", "approve", &forgers, "--yes"]), "no such machine waits");
 
     // Another machine's claim in its place has other words.

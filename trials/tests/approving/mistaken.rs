@@ -1,6 +1,6 @@
 //! The wrong one of two, a use that is gone, a claim in other hands.
 
-use org::words::Words;
+use org::invite::words::Words;
 use rusqlite::Connection;
 use trials::joiner::{Ground, Joiner, prove};
 use trials::place::{Place, refused, stderr, succeeded, text};

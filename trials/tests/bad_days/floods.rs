@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use org::code::InviteCode;
+use org::invite::code::InviteCode;
 use trials::joiner::{Ground, Joiner, check_in};
 use trials::place::{Place, succeeded, text, until};
 use trials::stranger::{Cut, Dial, Line};
@@ -22,8 +22,8 @@ fn flooder(number: u8) -> Ipv4Addr {
 /// The same invite with another secret.
 fn forged(code: &str) -> String {
     let mut code: InviteCode = code.parse().unwrap();
-    let secret = org::code::InviteSecret::new(ground::random::bytes().unwrap());
-    code.ticket = org::code::Ticket::Token { invite: code.ticket.invite().unwrap(), secret };
+    let secret = org::invite::code::InviteSecret::new(ground::random::bytes().unwrap());
+    code.ticket = org::invite::code::Ticket::Token { invite: code.ticket.invite().unwrap(), secret };
     code.encode().to_string()
 }
 

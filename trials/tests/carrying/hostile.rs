@@ -95,7 +95,7 @@ fn a_carrier_that_changes_a_byte_is_noticed_and_nothing_is_spent() {
     let id = trials::place::text(&invite, "id");
     for changes in [Changes::Downward(700), Changes::Downward(2_500), Changes::Upward(700), Changes::Upward(2_000)] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut code: org::code::InviteCode = trials::place::text(&invite, "code").parse().unwrap();
+        let mut code: org::invite::code::InviteCode = trials::place::text(&invite, "code").parse().unwrap();
         code.gateways = vec![format!("wss://{}", listener.local_addr().unwrap()).parse().unwrap()];
         carrier(listener, place.port, changes);
         let told = place.join("web-1", &code.encode());

@@ -53,7 +53,7 @@ fn the_words_of_a_proxy_reach_whoever_joins() {
     // A gateway is no proxy, and does not pass for one.
     let other = Place::founded(&[]);
     let _other = other.serve();
-    let mut code: org::code::InviteCode = place.code(&[]).parse().unwrap();
+    let mut code: org::invite::code::InviteCode = place.code(&[]).parse().unwrap();
     code.gateways = vec![format!("socks5://{}/localhost:{}", other.address(), place.port).parse().unwrap()];
     let told = place.join("web-2", &code.encode());
     ended(&told, 1, "the SOCKS5 proxy at");

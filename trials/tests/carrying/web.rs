@@ -92,7 +92,7 @@ fn the_address_of_the_caller_is_the_sockets_unless_a_named_proxy_says_otherwise(
     let _gateway = place.serve();
     // A code for each carrier: it names the way, and the gateway is the same.
     let code = |carrier: &Carrier, from: &str| {
-        let mut code: org::code::InviteCode = place.code(&["--from", from]).parse().unwrap();
+        let mut code: org::invite::code::InviteCode = place.code(&["--from", from]).parse().unwrap();
         code.gateways = vec![carrier.wss().parse().unwrap()];
         code.encode()
     };

@@ -6,7 +6,7 @@ use ground::{clock, random};
 use identity::head::Recorded;
 use identity::id::Digest;
 use identity::principal::NodeName;
-use org::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry};
 use trials::faults::Clock;
 use trials::intruder::Intruder;
 use trials::joiner::Joiner;

@@ -10,7 +10,7 @@ use identity::head::Head;
 use identity::key::EdKey;
 use identity::signers::{Recovery, SignerSet};
 use identity::time::Seconds;
-use org::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry};
 use org::ledger::replica::carried;
 use trials::intruder::Intruder;
 use trials::place::{Place, Running, json, stderr, succeeded, text, until};

@@ -5,7 +5,7 @@ use identity::envelope::Envelope;
 use identity::head::Placement;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::Principal;
-use org::admission::Leave;
+use org::invite::admission::Leave;
 use trials::joiner::{Ground, Joiner, check_in};
 use trials::stranger::{Dial, Own};
 use trials::thief::Thief;

@@ -84,9 +84,9 @@ fn an_alarm_takes_the_key_of_the_bundle() {
     let (file, told) = issued(&place, "web-1");
     succeeded(&open(&place, "web-1", &file, &text(&told, "passphrase")));
     // Somebody who knows the invite's id and not its key.
-    let mut code: org::code::InviteCode = place.code(&[]).parse().unwrap();
+    let mut code: org::invite::code::InviteCode = place.code(&[]).parse().unwrap();
     let invite = text(&told, "invite").parse().unwrap();
-    code.ticket = org::code::Ticket::Key { invite, seed: org::code::InviteSeed::new([7; 32]) };
+    code.ticket = org::invite::code::Ticket::Key { invite, seed: org::invite::code::InviteSeed::new([7; 32]) };
     let joiner = Joiner::new(&code.encode(), "web-1");
     let mut line = Dial::to(place.port).line();
     let ground = Ground::on(&mut line);

@@ -36,7 +36,7 @@ fn the_file_of_a_key_is_asked_for_and_never_overwritten() {
 
 #[test]
 fn another_key_proves_nothing() {
-    use org::code::{InviteCode, InviteSeed, Ticket};
+    use org::invite::code::{InviteCode, InviteSeed, Ticket};
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     let file = place.path("key").to_string_lossy().into_owned();

@@ -10,7 +10,7 @@ use identity::certificate::{self, Validity, draft_svid};
 use identity::id::Fingerprint;
 use identity::key::Sign as _;
 use identity::time::Seconds;
-use org::code::InviteCode;
+use org::invite::code::InviteCode;
 use rustls::AlertDescription as Alert;
 use trials::faults::Clock;
 use trials::joiner::Joiner;

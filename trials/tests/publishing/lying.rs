@@ -1,8 +1,8 @@
 //! A gateway that lies to the operator's tool about its members.
 
 use identity::key::PublicKey;
-use org::entry::Action;
-use org::frontier::Frontier;
+use org::ledger::entry::Action;
+use org::ledger::frontier::Frontier;
 use trials::between::Between;
 use trials::intruder::Intruder;
 use trials::joiner::Joiner;

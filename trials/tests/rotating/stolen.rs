@@ -11,7 +11,7 @@ use identity::head::Head;
 use identity::id::KeyId;
 use identity::key::P256Key;
 use identity::principal::NodeName;
-use org::code::InviteCode;
+use org::invite::code::InviteCode;
 use rustix::process::Signal;
 use rustls::AlertDescription as Alert;
 use serde_json::{Value, json};

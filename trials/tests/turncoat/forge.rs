@@ -10,10 +10,10 @@ use identity::key::{EdKey, PublicKey, Sign as _};
 use identity::principal::NodeName;
 use identity::signers::{Quorum, Recovery, Signer, SignersRef, Succession};
 use identity::time::{Seconds, Timestamp};
-use org::admission::{Claim, ClaimAuthority, Leave};
-use org::entry::{Action, Entry, SignedEntry, Under};
-use org::frontier::Tip;
+use org::invite::admission::{Claim, ClaimAuthority, Leave};
 use org::invite::{Invite, Right, Uses};
+use org::ledger::entry::{Action, Entry, SignedEntry, Under};
+use org::ledger::frontier::Tip;
 use org::state::State;
 use org::suspend::Suspension;
 use trials::dice::Dice;
@@ -170,7 +170,7 @@ impl Hand {
 
     /// For an invite of which the secret is here, as the former signer would have it.
     fn invite(&self, state: &State, dice: &mut Dice) -> Option<Envelope> {
-        let code: org::code::InviteCode = dice.choose(&self.codes)?.parse().unwrap();
+        let code: org::invite::code::InviteCode = dice.choose(&self.codes)?.parse().unwrap();
         let mut invite: Invite = state.invite(code.ticket.authority().invite()?)?.1.invite.clone();
         let gateway = "vps".parse().unwrap();
         invite.rights = vec![Right { gateway, voice: self.voice.public(), uses: Uses::Unlimited }];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use identity::envelope::Envelope;
-use org::entry::SignedEntry;
+use org::ledger::entry::SignedEntry;
 use org::state::State;
 use serde_json::{Value, json};
 use trials::dice::Dice;

@@ -13,7 +13,7 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use operate::invite::InviteWish;
 use operate::invite::kinds::{Kind, Terms};
-use org::carried::{BUNDLE, JoinBundle, JoinRequest};
+use org::invite::carried::{BUNDLE, JoinBundle, JoinRequest};
 use org::invite::{Approval, InviteKind, Uses};
 use serde::Serialize;
 use terminal::confirm::confirm;

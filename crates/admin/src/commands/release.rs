@@ -8,7 +8,7 @@ use identity::id::Digest;
 use identity::time::Seconds;
 use operate::release::files::Sent;
 use operate::release::{NoAgent, read_agent};
-use org::executable::NotAnAgent;
+use org::release::executable::NotAnAgent;
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 use serde::Serialize;
 use terminal::failure::Failure;

@@ -4,7 +4,7 @@ use clap::Args;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::invite::line::{Kit, Line};
-use org::renew::{Conflict, Sighting};
+use org::enroll::renew::{Conflict, Sighting};
 use org::state::Standing;
 use serde::Serialize;
 use terminal::confirm::confirm;

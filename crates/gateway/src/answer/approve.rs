@@ -10,13 +10,13 @@ use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::claims::WaitingClaim;
-use org::admission::{Claim, Facts};
-use org::approve::Verdict as Said;
 use org::enroll::{self, Attempt, Verdict};
 use org::invite::InviteKind;
+use org::invite::admission::{Claim, Facts};
+use org::invite::approve::Verdict as Said;
+use org::invite::words::Words;
 use org::refusal::Refusal;
 use org::state::State;
-use org::words::Words;
 use wire::control::{Answer, WaitingView};
 use wire::enroll::EnrollRequest;
 

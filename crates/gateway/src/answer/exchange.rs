@@ -9,7 +9,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::text::Bytes;
-use org::entry::SignedEntry;
+use org::ledger::entry::SignedEntry;
 use org::member::Member;
 use org::refusal::Refusal;
 use wire::control::{Answer, ReportView};

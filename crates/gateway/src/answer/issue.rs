@@ -8,8 +8,8 @@ use identity::key::PublicKey;
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
 use identity::time::Timestamp;
+use org::enroll::renew::Issuance;
 use org::refusal::Refusal;
-use org::renew::Issuance;
 use wire::enroll::SvidRequest;
 
 use crate::gateway::Gateway;

@@ -6,8 +6,8 @@ use identity::signers::{Recovery, SignerSet, Word};
 use identity::time::Timestamp;
 use org::ledger::signers::{Signers, Stance};
 use org::refusal::Refusal;
-use org::signer::MAX_OPEN;
 use org::state::State;
+use org::state::signer::MAX_OPEN;
 
 use crate::gateway::Gateway;
 use crate::write::desk::Desk;

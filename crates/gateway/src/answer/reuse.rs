@@ -4,7 +4,7 @@
 
 use ground::clock;
 use identity::id::InviteId;
-use org::admission::{Claim, ClaimAuthority, Purpose, Transcript};
+use org::invite::admission::{Claim, ClaimAuthority, Purpose, Transcript};
 use org::invite::{Invite, InviteKind};
 use wire::control::Reuse;
 use wire::enroll::EnrollRequest;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use org::admission::Leave;
-use org::entry::Action;
+use org::enroll::renew;
+use org::invite::admission::Leave;
+use org::ledger::entry::Action;
 use org::member::Member;
 use org::refusal::Refusal;
-use org::renew;
 use org::report::Report;
 use org::state::{Standing, State};
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};

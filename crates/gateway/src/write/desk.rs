@@ -14,12 +14,12 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::error::LedgerError;
 use ledger::store::{Alarm, Ledger};
-use org::entry::{Action, SignedEntry};
-use org::frontier::Tip;
-use org::grant::Granted;
+use org::enroll::grant::Granted;
+use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::frontier::Tip;
 use org::refusal::Refusal;
 use org::state::State;
-use org::take::Effect;
+use org::state::take::Effect;
 
 use crate::limit::halt::Halt;
 use crate::write::published::{Incomplete, Published, READ_AHEAD, Staged};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use identity::principal::NodeName;
 use identity::time::Timestamp;
-use org::frontier::Frontier;
+use org::ledger::frontier::Frontier;
 use tokio::sync::watch;
 use wire::control::PeerView;
 

@@ -10,11 +10,11 @@ use identity::id::Digest;
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
 use member::store::suspensions;
-use org::accept::NotAccepted;
+use org::enroll::renew;
 use org::refusal::Refusal;
-use org::renew;
 use org::state::State;
-use org::suspended::{Stopped, Suspensions};
+use org::state::accept::NotAccepted;
+use org::suspend::suspended::{Stopped, Suspensions};
 use wire::written::Written;
 
 use crate::store::folder::GatewayFolder;

@@ -11,7 +11,7 @@ use identity::key::{EdKey, PublicKey, Sign as _};
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use member::store::scope::ScopeError;
-use org::frontier::Tip;
+use org::ledger::frontier::Tip;
 use org::refusal::Refusal;
 use org::state::State;
 use wire::written::Written;

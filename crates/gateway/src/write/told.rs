@@ -1,8 +1,9 @@
 //! What every node is told of the state that readers see: written once for each state, not once for each node.
 
 use identity::id::Digest;
-use org::state::{HeadRecord, State};
-use org::suspended::mark;
+use org::ledger::heads::HeadRecord;
+use org::state::State;
+use org::suspend::suspended::mark;
 use wire::sync::SyncRequest;
 use wire::written::Written;
 

@@ -6,7 +6,7 @@ use identity::certificate;
 use identity::head::Mandate;
 use identity::key::Sign as _;
 use identity::time::{Seconds, Timestamp};
-use org::survival::{Ends, Limit, returns_until, survival};
+use org::audit::survival::{Ends, Limit, returns_until, survival};
 use serde::Serialize;
 use wire::known::Known;
 

@@ -11,7 +11,7 @@ use identity::key::Sign as _;
 use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use org::report::{Refused, TrustTold};
-use org::suspended::Suspended;
+use org::suspend::suspended::Suspended;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::tunnel::view::TunnelView;

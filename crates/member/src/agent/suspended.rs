@@ -5,7 +5,7 @@ use identity::causes::describe;
 use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::time::Timestamp;
-use org::suspended::{Stopped, Suspended};
+use org::suspend::suspended::{Stopped, Suspended};
 
 use crate::agent::Agent;
 use crate::store::scope::{Scope, ScopeError};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use identity::id::Digest;
-use org::admission::Facts;
+use org::invite::admission::Facts;
 
 /// Longer values are cut.
 const LONGEST: usize = 100;

@@ -6,7 +6,7 @@ use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
-use org::admission::{Purpose, Transcript};
+use org::invite::admission::{Purpose, Transcript};
 use org::refusal::Refusal;
 use wire::connect::{Believed, Gateway};
 use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};

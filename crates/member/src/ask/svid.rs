@@ -9,7 +9,7 @@ use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
-use org::entry::SignedEntry;
+use org::ledger::entry::SignedEntry;
 use org::ledger::evidence::Evidence;
 use pki_types::CertificateDer;
 use wire::connect::Believed;

@@ -15,7 +15,7 @@ use identity::id::{InviteId, OrgId};
 use identity::key::{BadKey, P256Key};
 use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
-use org::admission::SealKey;
+use org::invite::admission::SealKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::known::{BadKnowledge, Known};

@@ -7,7 +7,7 @@ use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::Sign as _;
-use org::suspended::{Suspended, Suspensions};
+use org::suspend::suspended::{Suspended, Suspensions};
 use wire::known::Known;
 
 use crate::store::scope::{Scope, ScopeError, read_json, write_json};

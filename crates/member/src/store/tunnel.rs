@@ -15,7 +15,7 @@ use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::members::Listing;
 use identity::principal::{Name, NodeName, OrgName};
-use org::peer::Presented;
+use org::member::peer::Presented;
 use serde::{Deserialize, Serialize};
 use tunnel::access::pins;
 use tunnel::control::Place;

@@ -6,8 +6,8 @@ use ground::file::{self, Access};
 use identity::id::{Digest, OrgId};
 use identity::principal::{Address, NodeName, OrgName};
 use identity::time::Timestamp;
-use org::code::InviteCode;
-use org::words::Words;
+use org::invite::code::InviteCode;
+use org::invite::words::Words;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -59,7 +59,7 @@ impl Scope {
         if read.schema != 1 {
             return Err(damaged("a newer program wrote it".to_owned()));
         }
-        let code = read.code.parse().map_err(|why: org::code::BadCode| damaged(why.to_string()))?;
+        let code = read.code.parse().map_err(|why: org::invite::code::BadCode| damaged(why.to_string()))?;
         Ok(Some((read.waiting.clone(), code)))
     }
 

@@ -7,7 +7,7 @@ use ground::file;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::{self, SealError};
 use ground::secret;
-use org::carried::{BUNDLE, JoinBundle};
+use org::invite::carried::{BUNDLE, JoinBundle};
 use terminal::failure::{Exit, Failure};
 
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub(crate) fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Resul
     })?;
     let damaged = || Failure::refused(doing, format!("`{}` is no bundle", path.display()));
     let text = std::str::from_utf8(&text).map_err(|_| damaged())?;
-    text.parse().map_err(|why: org::code::BadCode| Failure::new(doing, &why).exit(Exit::Refused))
+    text.parse().map_err(|why: org::invite::code::BadCode| Failure::new(doing, &why).exit(Exit::Refused))
 }
 
 fn ask(file: Option<&Path>) -> Result<Passphrase, NoPassphrase> {

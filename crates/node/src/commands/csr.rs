@@ -9,7 +9,7 @@ use identity::key::Sign as _;
 use identity::principal::NodeName;
 use member::ask::enroll;
 use member::store::scope::Scope;
-use org::carried::JoinRequest;
+use org::invite::carried::JoinRequest;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;

@@ -17,7 +17,7 @@ use member::ask::keep::{Both, identity_roots};
 use member::ask::reach::is_lost;
 use member::store::scope::trust::TrustPaths;
 use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
-use org::frontier::Tip;
+use org::ledger::frontier::Tip;
 use terminal::failure::Failure;
 use terminal::finding::{Finding, Mark, Patient, tell};
 use wire::connect::Gateway;

@@ -20,8 +20,8 @@ use member::ask::renew;
 use member::store::scope::trust::TrustPaths;
 use member::store::scope::{NodeFile, Scope, ScopeError, Wish, read_key};
 use member::store::waiting::Waiting;
-use org::carried::JoinBundle;
-use org::code::{InviteCode, Ticket};
+use org::invite::carried::JoinBundle;
+use org::invite::code::{InviteCode, Ticket};
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 use wire::connect::{CallError, Gateway};
@@ -241,7 +241,7 @@ fn nothing_to_read() -> bool {
     !matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
 }
 
-fn not_a_code(doing: &str, why: &org::code::BadCode) -> Failure {
+fn not_a_code(doing: &str, why: &org::invite::code::BadCode) -> Failure {
     Failure::usage(doing, why.to_string()).hint("ask an operator for a new one: freehold invite create")
 }
 

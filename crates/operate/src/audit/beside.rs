@@ -7,9 +7,10 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 use identity::trust;
 use ledger::views::NodeView;
-use org::frontier::Frontier;
+use org::ledger::frontier::Frontier;
+use org::ledger::heads::HeadRecord;
 use org::ledger::heads::Held;
-use org::state::{HeadRecord, State};
+use org::state::State;
 use serde::Serialize;
 
 use crate::session::desk::Desk;

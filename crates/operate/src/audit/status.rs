@@ -9,10 +9,10 @@ use identity::id::OrgId;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
 use ledger::views::NodeView;
+use org::audit::survival::{Ends, Limit, returns_until, survival};
 use org::gateway::ENDS_SOON;
-use org::head::AHEAD;
 use org::state::Standing;
-use org::survival::{Ends, Limit, returns_until, survival};
+use org::state::head::AHEAD;
 use serde::Serialize;
 use wire::known::freeze::Freeze;
 

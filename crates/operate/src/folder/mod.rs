@@ -12,7 +12,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{Address, NodeName, OrgName, SignerName};
 use identity::time::Timestamp;
-use org::frontier::Frontier;
+use org::ledger::frontier::Frontier;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::known::{BadKnowledge, Known, KnownFile};

@@ -6,8 +6,8 @@ use identity::key::{PublicKey, Sign as _};
 use identity::principal::host::HostGlob;
 use identity::time::Seconds;
 use manifest::fleet::ROLE_OPERATOR;
-use org::code::{InviteSecret, InviteSeed, Ticket};
 use org::invite::InviteKind;
+use org::invite::code::{InviteSecret, InviteSeed, Ticket};
 
 use super::InviteWish;
 use crate::session::OperateError;

@@ -17,7 +17,7 @@ use identity::principal::{Address, Name, NodeName};
 use identity::time::{Seconds, Timestamp};
 use ipnet::IpNet;
 use ledger::views::{self, InviteView};
-use org::code::InviteCode;
+use org::invite::code::InviteCode;
 use org::invite::{Approval, Invite, Right, Uses};
 use org::ledger::draft::Wish;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use identity::id::Digest;
 use identity::time::Seconds;
 use ledger::views::NodeView;
-use org::code::InviteCode;
+use org::invite::code::InviteCode;
 use org::invite::{Approval, Invite, Uses};
 use org::state::Standing;
 

@@ -4,9 +4,9 @@ use ground::{clock, random};
 use identity::id::Digest;
 use identity::time::Timestamp;
 use ledger::views::NodeView;
-use org::consent::Consent;
 use org::report::Applied;
 use org::state::Standing;
+use org::state::consent::Consent;
 
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::handed::Handed;

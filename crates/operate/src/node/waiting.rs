@@ -9,12 +9,12 @@ use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::principal::{NodeName, SignerName};
 use identity::time::Timestamp;
-use org::admission::{Claim, Facts};
-use org::approve::{Decision, Verdict};
+use org::invite::admission::{Claim, Facts};
+use org::invite::approve::{Decision, Verdict};
+use org::invite::words::{self, Words};
 use org::invite::{Approval, Invite};
 use org::ledger::draft::Wish;
 use org::state::{MemberRecord, Standing};
-use org::words::{self, Words};
 use wire::control::{Answer, Call, WaitingView};
 
 use crate::key::{KeyError, SignerKeys};

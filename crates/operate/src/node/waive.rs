@@ -6,7 +6,7 @@ use identity::id::Digest;
 use identity::principal::SignerName;
 use identity::principal::glob::NameGlob;
 use identity::time::{Seconds, Timestamp};
-use org::approve::{Decision, Verdict, Waiver};
+use org::invite::approve::{Decision, Verdict, Waiver};
 use serde::Serialize;
 
 use crate::key::{KeyError, SignerKeys};

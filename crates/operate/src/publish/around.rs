@@ -8,8 +8,8 @@ use identity::members::Leaf;
 use identity::time::Timestamp;
 use org::ledger::draft::{Meaning, Wish};
 use org::ledger::fold::Leaves;
+use org::ledger::heads::HeadRecord;
 use org::ledger::heads::Held;
-use org::state::HeadRecord;
 
 use crate::key::SignerKeys;
 use crate::pending::handed::Handed;

@@ -6,7 +6,7 @@ use identity::id::Digest;
 use identity::principal::{NodeName, Principal};
 use ledger::views::NodeView;
 use manifest::compile::MemberKnown;
-use org::entry::SignedEntry;
+use org::ledger::entry::SignedEntry;
 use org::state::State;
 
 use crate::replica::ReplicaError;

@@ -4,7 +4,7 @@ pub mod files;
 
 use identity::head::Cause;
 use identity::id::Digest;
-use org::executable::{NotAnAgent, Platform, marked_version};
+use org::release::executable::{NotAnAgent, Platform, marked_version};
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 
 use crate::key::SignerKeys;

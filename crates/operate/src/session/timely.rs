@@ -6,9 +6,9 @@ use identity::head::Head;
 use identity::id::OrgId;
 use identity::signers::Recovery;
 use identity::time::{Seconds, Timestamp};
-use org::frontier::Tip;
-use org::head::AHEAD;
 use org::invite::Invite;
+use org::ledger::frontier::Tip;
+use org::state::head::AHEAD;
 use wire::known::Known;
 
 use crate::folder::Memory;

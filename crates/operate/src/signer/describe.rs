@@ -4,10 +4,10 @@ use identity::bundle::BundleBody;
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{Cause, FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState, Turn};
 use identity::signers::{Quorum, Recovery, Succession};
-use org::approve::Waiver;
-use org::head::AHEAD;
+use org::invite::approve::Waiver;
 use org::invite::{Approval, Invite, InviteKind};
 use org::release::{Agent, Release};
+use org::state::head::AHEAD;
 use wire::known::Known;
 
 use crate::pending::handed::Handed;

@@ -11,7 +11,8 @@ use identity::principal::NodeName;
 use org::ledger::chain::Chain;
 use org::ledger::draft::Meaning;
 use org::ledger::fold::Leaves;
-use org::state::{HeadRecord, State};
+use org::ledger::heads::HeadRecord;
+use org::state::State;
 use wire::known::Known;
 
 use crate::folder::OperatorFolder;

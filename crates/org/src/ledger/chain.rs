@@ -9,8 +9,8 @@ use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::time::Timestamp;
 
-use crate::admission::Leave;
-use crate::entry::{Action, SignedEntry};
+use crate::invite::admission::Leave;
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::evidence::{Evidence, Papers};
 
 /// An entry as it is kept in memory, without its bytes: where it stands, and what it does.

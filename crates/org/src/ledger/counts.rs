@@ -6,9 +6,9 @@ use identity::id::Digest;
 use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 
-use crate::admission::Claim;
-use crate::approve::{Decision, Verdict, Waiver};
 use crate::invite::Invite;
+use crate::invite::admission::Claim;
+use crate::invite::approve::{Decision, Verdict, Waiver};
 use crate::ledger::ground::Ground;
 use crate::suspend::Suspension;
 

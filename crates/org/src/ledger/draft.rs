@@ -17,10 +17,10 @@ use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State, Why};
 use crate::ledger::ground::{Ground, taken_away};
+use crate::ledger::heads::HeadRecord;
 use crate::ledger::heads::Held;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Frozen;
-use crate::state::HeadRecord;
 
 /// What is to change; nothing: only the record and the time.
 #[derive(Debug, Clone, Default)]

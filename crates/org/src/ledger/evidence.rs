@@ -8,9 +8,9 @@ use identity::envelope::{BadEnvelope, Envelope};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 
-use crate::admission::{Claim, ClaimAuthority};
-use crate::entry::{Action, SignedEntry};
 use crate::invite::Invite;
+use crate::invite::admission::{Claim, ClaimAuthority};
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::ground::Ground;
 
 /// Built only by reading: its parts fit each other, and, unless a leaf names it, the claim is signed by

@@ -8,9 +8,9 @@ use identity::key::PublicKey;
 use identity::signers::SignerSet;
 use identity::trust;
 
+use crate::ledger::heads::HeadRecord;
 use crate::ledger::heads::{Heads, Held};
 use crate::ledger::signers::{Frozen, InForce};
-use crate::state::HeadRecord;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ground {

@@ -11,8 +11,15 @@ use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::signers::{SignerSet, SignersRef};
 use identity::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
-use crate::state::HeadRecord;
+/// A head, as it was signed and as it reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadRecord {
+    pub digest: Digest,
+    pub envelope: Envelope,
+    pub head: Head,
+}
 
 /// Nothing about them is believed yet.
 #[derive(Debug, Clone, Default)]

@@ -12,8 +12,8 @@ use identity::key::PublicKey;
 use identity::members::NodeLeaf;
 use identity::principal::{Kind, NodeName};
 
-use crate::admission::Claim;
-use crate::approve::{Decision, Waiver};
+use crate::invite::admission::Claim;
+use crate::invite::approve::{Decision, Waiver};
 use crate::invite::{Approval, Invite, Uses};
 use crate::ledger::counts::{NotCounted, counts, counts_within, says_yes};
 use crate::ledger::evidence::Evidence;

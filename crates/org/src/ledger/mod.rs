@@ -1,5 +1,6 @@
 //! The ledger: heads, what operators signed, and what gateways wrote since. The only judges of what counts.
 
+pub mod entry;
 pub mod step;
 pub mod signers;
 pub mod heads;
@@ -7,6 +8,7 @@ pub mod ground;
 pub mod counts;
 pub mod evidence;
 pub mod chain;
+pub mod frontier;
 pub mod judge;
 pub mod fold;
 pub mod replica;

@@ -13,11 +13,11 @@ use identity::principal::NodeName;
 use identity::signers::{Recovery, SignerSet, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 
-use crate::approve::Decision;
-use crate::entry::{Action, Entry, SignedEntry};
 use crate::founding::Founding;
+use crate::invite::approve::Decision;
 use crate::ledger::chain::{Entries, Written};
 use crate::ledger::counts::says_no;
+use crate::ledger::entry::{Action, Entry, SignedEntry};
 use crate::ledger::fold::{Holdings, Leaves, State, fold};
 use crate::ledger::ground::{Ground, ground, ground_at, wanting};
 use crate::ledger::heads::Heads;

@@ -1,16 +1,16 @@
 //! Attacks on the earlier ledger that worked, tried on this one: signers who were removed, gateways that lie.
 
 use super::world::{HERE, Site, Turned, said};
-use crate::admission::{Claim, ClaimAuthority};
-use crate::entry::{Action, SignedEntry};
+use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::ledger::counts::NotCounted;
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{DELAY, Org, Sent, claim, day, invite, key, leaf, machine, mandate, node, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;
-use crate::take::NotTaken;
+use crate::state::take::NotTaken;
 
 /// Any one of `ann` and `bob` signs. `k1` is listed as `web`. Ann removed bob on day 3; `home` knows, `late` does not.
 struct Removed {

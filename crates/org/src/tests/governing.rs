@@ -7,16 +7,16 @@ use identity::head::{BadHead, SignedHead};
 use identity::time::Seconds;
 
 use super::world::{HERE, Site, Turned, said};
-use crate::accept::NotAccepted;
 use crate::audit;
-use crate::consent::Consent;
-use crate::entry::Action;
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::Action;
 use crate::ledger::tests::world::{DELAY, Org, Sent, day, invite, key, node, signed, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;
+use crate::state::accept::NotAccepted;
+use crate::state::consent::Consent;
 use crate::suspend::Suspension;
-use crate::suspended::Suspensions;
+use crate::suspend::suspended::Suspensions;
 
 const PHRASES: &[&str] = &["phrase-1", "phrase-2"];
 

@@ -6,10 +6,10 @@ use identity::time::Seconds;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 
 use super::world::{Site, Turned, said};
-use crate::approve::{Decision, Verdict as Word};
-use crate::entry::{Action, SignedEntry};
+use crate::invite::approve::{Decision, Verdict as Word};
 use crate::invite::{Approval, Invite};
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::tests::world::{FRESH, Org, Sent, day, invite, key, mandate, node, voice};
 use crate::suspend::Suspension;
 

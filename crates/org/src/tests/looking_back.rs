@@ -6,9 +6,9 @@ use identity::members::ClassLeaf;
 use identity::time::{Seconds, Timestamp};
 
 use super::world::{HERE, Site, said};
-use crate::entry::{Action, SignedEntry, Under};
-use crate::hindsight::{NotBelieved, Past};
+use crate::audit::hindsight::{NotBelieved, Past};
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::{Action, SignedEntry, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::heads::Held;
 use crate::ledger::tests::world::{Org, Sent, day, ed, invite, key, node};

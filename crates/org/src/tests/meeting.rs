@@ -14,16 +14,16 @@ use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{ProvenSvid, Side, Standard};
 
-use crate::admission::{Claim, ClaimAuthority};
-use crate::approve::{Decision, Verdict};
-use crate::entry::{Action, SignedEntry, Under};
+use crate::invite::admission::{Claim, ClaimAuthority};
+use crate::invite::approve::{Decision, Verdict};
 use crate::ledger::counts::NotCounted;
+use crate::ledger::entry::{Action, SignedEntry, Under};
 use crate::ledger::evidence::BadEvidence;
 use crate::ledger::ground::Ground;
+use crate::ledger::heads::HeadRecord;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{self, FRESH, Org, day, ed, machine, node, quorum};
-use crate::peer::{Company, NotAPeer, Peer, Presented};
-use crate::state::HeadRecord;
+use crate::member::peer::{Company, NotAPeer, Peer, Presented};
 
 const NOW: Timestamp = day(1);
 

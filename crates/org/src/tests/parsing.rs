@@ -7,12 +7,12 @@ use identity::text::base64url;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 
 use super::world::{HERE, Site};
-use crate::admission::{Claim, Leave};
-use crate::code::InviteCode;
-use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::invite::Invite;
+use crate::invite::admission::{Claim, Leave};
+use crate::invite::code::InviteCode;
+use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::tests::world::{Org, Sent, day, ed, invite, voice};
-use crate::take::NotTaken;
+use crate::state::take::NotTaken;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..300)

@@ -1,17 +1,18 @@
 //! A machine that was reinstalled: its old key proves it, and its name changes hands with the next head.
 
+use identity::key::Sign as _;
+
 use super::world::{HERE, Site, Turned, invite_id, invited};
-use crate::admission::{Claim, ClaimAuthority};
 use crate::enroll::{Verdict, check_name_is_free};
-use crate::entry::Action;
+use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{Org, claim, invite, key, machine};
 use crate::refusal::Refusal;
 use crate::state::Standing;
-use crate::take::NotTaken;
-use identity::key::Sign as _;
+use crate::state::take::NotTaken;
 
 /// `k1` is listed as `web`; the invite `j` is there for whoever comes next.
 fn settled() -> (Org, Site) {

@@ -8,10 +8,10 @@ use identity::time::{Seconds, Timestamp};
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop, proptest};
 
 use super::world::{HERE, Site};
-use crate::entry::Action;
+use crate::ledger::entry::Action;
 use crate::ledger::tests::world::{Org, day, ed, node, quorum};
 use crate::suspend::Suspension;
-use crate::suspended::{MARKS, MOST, Suspended, Suspensions};
+use crate::suspend::suspended::{MARKS, MOST, Suspended, Suspensions};
 
 const NOW: Timestamp = day(1);
 

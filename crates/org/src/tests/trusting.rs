@@ -9,8 +9,8 @@ use identity::trust::{self, Step};
 
 use super::world::{HERE, Site};
 use crate::audit;
-use crate::entry::SignedEntry;
 use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::entry::SignedEntry;
 use crate::ledger::tests::world::{Org, Sent, day};
 
 const D: Domain = Domain::Endpoint;

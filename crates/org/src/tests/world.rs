@@ -6,20 +6,20 @@ use identity::envelope::{Envelope, Payload as _};
 use identity::id::{Correlation, Digest, InviteId};
 use identity::key::Sign as _;
 
-use crate::admission::Claim;
+use crate::enroll::grant::{Granted, KnownInvite, ProvenClaim};
 use crate::enroll::{Attempt, Verdict, check_name_is_free, consider};
-use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::founding::Founding;
-use crate::frontier::Frontier;
-use crate::grant::{Granted, KnownInvite, ProvenClaim};
 use crate::invite::Invite;
+use crate::invite::admission::Claim;
 use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{self, Why};
+use crate::ledger::frontier::Frontier;
 use crate::ledger::step::Sights;
 use crate::ledger::tests::world::{Org, Sent, day, ed, key, machine, node, voice};
 use crate::refusal::Refusal;
+use crate::state::take::NotTaken;
 use crate::state::{InviteRecord, MemberRecord, Standing, State};
-use crate::take::NotTaken;
 
 /// The gateway that is asked in tests that need one.
 pub const HERE: &str = "g1";

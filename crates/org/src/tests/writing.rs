@@ -3,13 +3,13 @@
 use identity::envelope::Envelope;
 
 use super::world::{HERE, Site, invited, said};
-use crate::entry::{Action, SignedEntry};
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{Org, Sent, day, invite, key, voice};
 use crate::state::Standing;
-use crate::take::NotTaken;
+use crate::state::take::NotTaken;
 
 /// Three machines came in, one by one.
 fn settled() -> (Org, Site, Envelope, Vec<SignedEntry>) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ground::clock;
 use identity::causes::describe;
-use org::peer::{NotAPeer, Peer};
+use org::member::peer::{NotAPeer, Peer};
 use org::report::plain;
 use quinn::crypto::rustls::NoInitialCipherSuite;
 use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ground::clock;
 use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
-use org::peer::Peer;
+use org::member::peer::Peer;
 
 use crate::access::standing::Standing;
 use crate::dial::choose::By;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use identity::principal::{HostPort, NodeName, Principal};
 use identity::time::Timestamp;
-use org::peer::Peer;
+use org::member::peer::Peer;
 use org::report::plain;
 use quinn::Endpoint;
 use tokio::time::timeout;

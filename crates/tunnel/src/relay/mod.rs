@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::principal::NodeName;
-use org::peer::Peer;
+use org::member::peer::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use identity::principal::{Kind as PrincipalKind, NodeName};
-use org::peer::Peer;
+use org::member::peer::Peer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

@@ -11,7 +11,7 @@ use identity::id::Digest;
 use identity::key::P256Key;
 use identity::principal::{Host, HostPort, Name, NodeName, OrgName, Principal};
 use manifest::stored::{Access, Target};
-use org::peer::Peer;
+use org::member::peer::Peer;
 use pki_types::CertificateDer;
 use rustls::client::ResolvesClientCert;
 use rustls::server::{ClientHello, ResolvesServerCert};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ground::clock;
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::Timestamp;
-use org::peer::Peer;
+use org::member::peer::Peer;
 use tokio::sync::watch;
 
 use crate::access::standing::{Denied, Rule};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ground::clock;
 use identity::principal::{Name, NodeName};
 use manifest::stored::Listener;
-use org::peer::{NotAPeer, Peer};
+use org::member::peer::{NotAPeer, Peer};
 use org::report::plain;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;

@@ -16,13 +16,13 @@ use identity::principal::{Kind, NodeName, OrgName, Principal};
 use identity::signers::{Quorum, Recovery, Signer, Succession};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::admission::{Claim, ClaimAuthority, SealKey};
-use org::entry::{Action, SignedEntry, Under};
 use org::founding::{Founding, FoundingRecord};
+use org::invite::admission::{Claim, ClaimAuthority, SealKey};
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
-use org::peer::Presented;
+use org::ledger::entry::{Action, SignedEntry, Under};
+use org::member::peer::Presented;
 use org::suspend::Suspension;
-use org::suspended::Suspensions;
+use org::suspend::suspended::Suspensions;
 use rcgen::{CertificateParams, KeyPair};
 use wire::known::Known;
 

@@ -12,7 +12,7 @@ use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::verifier::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
-use org::peer::{NotAPeer, Peer, Presented};
+use org::member::peer::{NotAPeer, Peer, Presented};
 use org::report::plain;
 use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use org::peer::Peer;
+use org::member::peer::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::frame::buffer::Room;

@@ -11,12 +11,12 @@ use identity::signers::{BrokenChain, SignerSet, SignersRef, Word};
 use identity::time::Timestamp;
 use org::founding::Founding;
 use org::ledger::ground::{Ground, ground};
+use org::ledger::heads::HeadRecord;
 use org::ledger::heads::Held;
 use org::ledger::replica::Replica;
 use org::ledger::signers::{Frozen, InForce, Signers, Stance};
 use org::ledger::step::{Sights, Step};
-use org::state::HeadRecord;
-use org::suspended::mark;
+use org::suspend::suspended::mark;
 
 pub mod freeze;
 mod bad;

@@ -12,8 +12,8 @@ use identity::id::{Correlation, Digest, OrgId};
 use identity::key::PublicKey;
 use identity::principal::Principal;
 use identity::time::Timestamp;
-use org::entry::SignedEntry;
-use org::frontier::Frontier;
+use org::ledger::entry::SignedEntry;
+use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
 use org::ledger::step::Step;
 use org::refusal::Refusal;
@@ -172,7 +172,7 @@ fn bundles(state: &State) -> Vec<Envelope> {
 /// for a head from the future is good for too long.
 fn check_times(org: OrgId, objects: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
     for dated in objects.iter().filter_map(|object| Some(object.peek::<Head>(Some(org)).ok()?.issued_at)) {
-        if dated > now + org::head::AHEAD {
+        if dated > now + org::state::head::AHEAD {
             let ahead = dated.since(now).roughly();
             let why = format!(
                 "it is dated {dated}, {ahead} ahead: the gateway's clock says {now}; one of the two clocks is wrong, so \

@@ -8,7 +8,7 @@ use identity::causes::describe;
 use identity::principal::Name;
 use identity::text::Bytes;
 use manifest::stored::{Manifest, Socks};
-use org::peer::Presented;
+use org::member::peer::Presented;
 use tunnel::control::{Identity, Knowledge, Running};
 
 use super::feed::Orders;

@@ -3,7 +3,7 @@
 use identity::head::{Head, Recorded};
 use identity::id::Digest;
 use identity::key::{EdKey, Sign as _};
-use org::frontier::Tip;
+use org::ledger::frontier::Tip;
 
 use super::*;
 use crate::scene::{self, NOW, key};

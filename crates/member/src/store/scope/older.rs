@@ -3,7 +3,7 @@
 use ground::clock;
 use ground::steady::Steady;
 use identity::envelope::{Envelope, Payload as _};
-use org::entry::Entry;
+use org::ledger::entry::Entry;
 use wire::known::{BadKnowledge, Known, KnownFile};
 
 use super::{Scope, ScopeError};
@@ -41,7 +41,7 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use identity::key::Sign as _;
-    use org::admission::Leave;
+    use org::invite::admission::Leave;
 
     use super::*;
     use crate::scene::{self, NOW, scope};

@@ -4,7 +4,7 @@ use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::principal::{Address, NodeName};
 use identity::time::Timestamp;
-use org::frontier::Tip;
+use org::ledger::frontier::Tip;
 use serde::{Deserialize, Serialize};
 use wire::known::Known;
 

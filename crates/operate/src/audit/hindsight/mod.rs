@@ -15,7 +15,7 @@ use identity::time::Timestamp;
 use manifest::stored::BadManifest;
 use manifest::table::Table;
 use org::audit;
-use org::hindsight::Past;
+use org::audit::hindsight::Past;
 use org::ledger::fold::Leaves;
 use org::ledger::heads::Held;
 use org::ledger::replica::carried;

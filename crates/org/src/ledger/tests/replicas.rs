@@ -9,15 +9,14 @@ use identity::principal::NodeName;
 use identity::signers::{SignerSet, SignersRef};
 use identity::time::Timestamp;
 
-use crate::entry::{Action, Entry, SignedEntry, Under};
+use super::world::{Org, Sent, day, key, node, voice};
 use crate::founding::Founding;
 use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{State, Why};
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, InForce, Signers};
-
-use super::world::{Org, Sent, day, key, node, voice};
 
 /// A replica with the bytes of its entries, as a store keeps them beside it: what it hands on is what it was given.
 #[derive(Debug, Clone)]

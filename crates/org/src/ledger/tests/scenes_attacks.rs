@@ -3,9 +3,9 @@
 use identity::envelope::Envelope;
 use identity::id::{Correlation, Digest};
 
-use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::counts::NotCounted;
 use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::{Facts, Member, NotMember, Place, Shown, Unseen, judge};
@@ -142,7 +142,8 @@ fn a_real_member_is_not_unseated_before_nor_after_the_gateway_is_closed() {
 fn a_gateway_cannot_make_a_machine_leave() {
     let org = Org::new(1, &["ann"]);
     let mut home = org.replica();
-    let forged = crate::admission::Leave { node_key: identity::key::Sign::public(machine("ka").as_ref()), at: day(0) };
+    let forged =
+        crate::invite::admission::Leave { node_key: identity::key::Sign::public(machine("ka").as_ref()), at: day(0) };
     let forged = org.seal(&forged, &["g2"]).signed(machine("k-eve").as_ref()).unwrap();
     write(&org, &mut home, "g2", 1, Action::NodeLeave { leave: forged, name: node("alpha") });
     assert_holds(&home, "alpha", "ka", 1);

@@ -2,7 +2,7 @@
 
 use identity::envelope::Envelope;
 
-use crate::entry::{Action, SignedEntry};
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::replica::Replica;
 use crate::ledger::tests::replicas::{state, tell, under};

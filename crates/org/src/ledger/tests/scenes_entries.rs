@@ -1,9 +1,9 @@
 //! Scenes of gateways' chains: who is let in, who waits and why, names, uses, forks and restored machines.
 
-use crate::entry::Action;
 use crate::invite::Invite;
 use crate::ledger::counts::NotCounted;
 use crate::ledger::draft::{Wish, draft};
+use crate::ledger::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::replicas::{
@@ -340,8 +340,8 @@ fn a_voided_entry_beside_good_ones_holds_up_none_of_them() {
 
 #[test]
 fn a_no_outranks_a_yes_wherever_it_comes_from() {
-    use crate::approve::{Decision, Verdict};
     use crate::invite::Approval;
+    use crate::invite::approve::{Decision, Verdict};
     let org = Org::new(1, &["ann", "bob"]);
     let mut home = org.replica();
     let asks =

@@ -5,9 +5,9 @@ use identity::head::{Head, Revocations, TrustLine, TrustState};
 use identity::id::{Digest, InviteId};
 use identity::key::Sign as _;
 
-use crate::entry::Action;
 use crate::invite::{Invite, InviteKind};
 use crate::ledger::draft::{Fate, Wish, draft};
+use crate::ledger::entry::Action;
 use crate::ledger::judge::{Member, NotMember};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, hear_all, in_force, install, publish,

@@ -3,8 +3,8 @@
 use identity::envelope::Envelope;
 use identity::signers::SignerSet;
 
-use crate::entry::Action;
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::Action;
 use crate::ledger::tests::replicas::{
     Store, assert_holds, assert_nobody, frozen, give, head_of, hear, hear_all, in_force, install, publish, state, tell,
 };

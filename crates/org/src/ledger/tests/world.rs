@@ -13,13 +13,12 @@ use identity::signers::{Quorum, Recovery, Signer, SignerSet, SignersRef, Success
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 
-use crate::admission::{Claim, ClaimAuthority, Leave, SealKey};
-use crate::entry::{Action, SignedEntry, Under};
-use crate::founding::{Founding, FoundingRecord};
-use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
-use crate::ledger::fold::Leaves;
-
 use super::replicas::{Store, hear};
+use crate::founding::{Founding, FoundingRecord};
+use crate::invite::admission::{Claim, ClaimAuthority, Leave, SealKey};
+use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
+use crate::ledger::entry::{Action, SignedEntry, Under};
+use crate::ledger::fold::Leaves;
 
 /// In days: how long a recovery waits, and how long a head is fresh.
 pub const DELAY: u64 = 4;

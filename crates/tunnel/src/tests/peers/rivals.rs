@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use manifest::stored::Caller;
 use org::ledger::judge::NotMember;
-use org::peer::NotAPeer;
+use org::member::peer::NotAPeer;
 
 use crate::control::{Knowledge, Word};
 use crate::tests::calls::calling::whole_call;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use ground::clock;
 use identity::time::Seconds;
 use manifest::stored::{Caller, Transport};
-use org::peer::NotAPeer;
-use org::suspended::Suspensions;
+use org::member::peer::NotAPeer;
+use org::suspend::suspended::Suspensions;
 use wire::peer::Declined;
 
 use crate::control::{Knowledge, Word};

@@ -8,7 +8,7 @@ use identity::key::{EdKey, Sign as _};
 use identity::text::Bytes;
 use identity::time::Timestamp;
 use manifest::stored::{Manifest, SCHEMA};
-use org::admission::Leave;
+use org::invite::admission::Leave;
 use tunnel::control::Place;
 use wire::known::KnownFile;
 
@@ -39,7 +39,7 @@ pub(crate) fn orders() -> Orders {
             ahead: 0,
             roots: Vec::new(),
             former: Vec::new(),
-            suspensions: org::suspended::Suspensions::default(),
+            suspensions: org::suspend::suspended::Suspensions::default(),
             presented: None,
         },
         speak: vec![identity(1)],

@@ -90,7 +90,7 @@ impl Town {
             ahead: 0,
             roots,
             former: Vec::new(),
-            suspensions: org::suspended::Suspensions::default(),
+            suspensions: org::suspend::suspended::Suspensions::default(),
             presented: None,
         };
         Orders { id: self.founding.id, know, ..orders() }

@@ -7,10 +7,10 @@ use identity::id::Digest;
 use identity::signers::SignerSet;
 
 use super::{Act, Dice, History, Theft, What, names, short};
-use crate::entry::Action;
 use crate::invite::{Invite, Uses};
 use crate::ledger::counts::counts;
 use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::entry::Action;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::State;
 use crate::ledger::ground::Ground;

@@ -10,8 +10,8 @@ use identity::principal::NodeName;
 use identity::signers::Word;
 
 use super::{Dice, History, Theft, short};
-use crate::entry::SignedEntry;
 use crate::invite::Uses;
+use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
 use crate::ledger::ground::{Ground, frozen_ground, ground};

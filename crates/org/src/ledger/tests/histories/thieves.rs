@@ -6,8 +6,8 @@ use identity::id::Digest;
 
 use super::acts::NAMES;
 use super::{Dice, History, Theft, names, short};
-use crate::entry::{Action, Entry, SignedEntry, Under};
 use crate::invite::Invite;
+use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::tests::replicas::{admission, hear, holdings};
 use crate::ledger::tests::world::{GATEWAYS, Sent, day, junk, key, leaf, mandate, node, voice};

@@ -5,18 +5,18 @@ use identity::id::Digest;
 use identity::principal::glob::NameGlob;
 use identity::time::{Seconds, Timestamp};
 
-use super::world::{HERE, Site, Turned, invite_id};
-use crate::admission::{Claim, ClaimAuthority};
-use crate::approve::{Approved, Decision, Verdict as Said, Waiver};
 use crate::enroll::{Attempt, Verdict, consider};
-use crate::entry::{Action, SignedEntry};
+use crate::invite::admission::{Claim, ClaimAuthority};
+use crate::invite::approve::{Approved, Decision, Verdict as Said, Waiver};
 use crate::invite::{Approval, InviteKind};
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{Org, claim, day, invite, node};
 use crate::refusal::Refusal;
 use crate::state::Standing;
+use crate::tests::world::{HERE, Site, Turned, invite_id};
 
 const BOTH: [&str; 2] = ["ann", "ben"];
 

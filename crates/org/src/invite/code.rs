@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::admission::ClaimAuthority;
 use aws_lc_rs::hkdf;
 use identity::id::{Digest, Fingerprint, InviteId, OrgId, sha256};
 use identity::key::EdKey;
@@ -11,6 +10,8 @@ use identity::principal::{Address, OrgName};
 use identity::signers::SignersRef;
 use identity::text::{base64url, from_base64url};
 use zeroize::Zeroizing;
+
+use crate::invite::admission::ClaimAuthority;
 
 const PREFIX: &str = "fh1_";
 /// Room for as many gateways as a code may name, each under the longest name that there is.

@@ -1,6 +1,8 @@
 //! The agent release: which program each platform runs, by its hash. Its schema is frozen, so that an old agent can
 //! always learn how to update itself.
 
+pub mod executable;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write as _;
@@ -12,8 +14,6 @@ use identity::text::BadText;
 use identity::text_form;
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use crate::state::{InviteRecord, ReleaseRecord, State};
 
 /// No agent is larger, nor anything else that a gateway hands to strangers.
 pub const MAX_FILE: u64 = 256 << 20;
@@ -154,27 +154,6 @@ fn list_text(agents: &[Agent]) -> String {
         let _ = writeln!(text, "{os} {arch} {sha256} {size} {version}");
     }
     text
-}
-
-impl State {
-    /// The release that the head in force names.
-    pub fn release(&self) -> Option<&ReleaseRecord> {
-        self.releases.get(&self.head()?.head.release?)
-    }
-
-    /// The files that a gateway must not give up: those of the release in force, and of each invite that somebody can
-    /// still use.
-    pub fn named_files(&self, now: Timestamp) -> BTreeSet<Digest> {
-        let released = self.release().into_iter().flat_map(|record| record.release.files());
-        let live = self.invites.values().filter(|record| self.is_live(record, now));
-        released.chain(live.flat_map(|record| record.invite.files.iter().copied())).collect()
-    }
-
-    fn is_live(&self, record: &InviteRecord, now: Timestamp) -> bool {
-        // Who spends more than its own right takes nothing from another's.
-        let left = record.invite.rights.iter().any(|right| record.uses_left(&right.gateway) != Some(0));
-        left && now < record.invite.expires_at && !self.revocations.invite_is_revoked(record.invite.id)
-    }
 }
 
 #[cfg(test)]

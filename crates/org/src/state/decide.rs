@@ -7,8 +7,8 @@ use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::approve::{Approved, Verdict, Waiver};
 use crate::invite::Invite;
+use crate::invite::approve::{Approved, Verdict, Waiver};
 use crate::ledger::counts::{NotCounted, counts};
 use crate::state::{InviteRecord, State};
 

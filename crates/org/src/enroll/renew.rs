@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::refusal::Refusal;
 use crate::state::{MemberRecord, Standing, State};
-use crate::suspended::Stopped;
+use crate::suspend::suspended::Stopped;
 
 /// The last SVID that was made for a principal: one row of the issuance log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

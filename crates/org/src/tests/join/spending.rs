@@ -11,17 +11,17 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::PublicKey;
 
-use super::world::{Site, invite_id, said};
-use crate::admission::ClaimAuthority;
 use crate::enroll::{Verdict, check_name_is_free};
-use crate::entry::Action;
+use crate::invite::admission::ClaimAuthority;
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{Org, Sent, claim, invite, key, voice};
 use crate::refusal::Refusal;
+use crate::state::take::NotTaken;
 use crate::state::{MemberRecord, Standing, State};
-use crate::take::NotTaken;
+use crate::tests::world::{Site, invite_id, said};
 
 const GATES: [&str; 2] = ["g1", "g2"];
 const ON: u64 = 1;

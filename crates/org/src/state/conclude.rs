@@ -10,18 +10,18 @@ use identity::principal::NodeName;
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
 
-use crate::admission::ClaimAuthority;
-use crate::approve::{Decision, Waiver};
-use crate::consent::Consent;
-use crate::frontier::Frontier;
 use crate::invite::Invite;
+use crate::invite::admission::ClaimAuthority;
+use crate::invite::approve::{Decision, Waiver};
 use crate::ledger::chain::Written;
 use crate::ledger::evidence::Evidence;
+use crate::ledger::frontier::Frontier;
 use crate::ledger::ground::{Ground, frozen_ground, ground};
 use crate::ledger::heads::Held;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Signers;
 use crate::release::Release;
+use crate::state::consent::Consent;
 use crate::state::{
     AdmissionRecord, BundleRecord, InviteRecord, MemberRecord, ReleaseRecord, Standing, State, SuspensionRecord,
 };

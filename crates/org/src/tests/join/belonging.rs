@@ -5,11 +5,11 @@ use identity::key::Sign as _;
 use identity::signers::{Quorum, Signer, SignerSet};
 use identity::verifier::BelievedSvid;
 
-use super::world::{HERE, Site, invited};
 use crate::ledger::draft::Wish;
 use crate::ledger::tests::world::{Org, day, ed, invite, key, machine, node};
 use crate::member::Member;
 use crate::refusal::Refusal;
+use crate::tests::world::{HERE, Site, invited};
 
 fn svid(key: &str, name: &str) -> BelievedSvid {
     BelievedSvid {
@@ -59,7 +59,7 @@ fn a_revoked_machine_is_no_member_and_neither_is_one_that_left_or_waits() {
     site.leave(&org, (HERE, 1), ("k2", "web-2"));
     assert_eq!(recognized(&site, "k2", "web-2"), Err(Refusal::KeyLeft));
     let (org, mut site) = settled();
-    let id = super::world::invite_id("i");
+    let id = crate::tests::world::invite_id("i");
     site.publish(&org, (1, &["ann"]), &Wish { revoke_invites: vec![id], drop: vec![node("web-1")], ..Wish::default() });
     assert_eq!(recognized(&site, "k1", "web-1"), Err(Refusal::Waiting));
     assert_eq!(recognized(&site, "k2", "web-2"), Ok(()), "it has a leaf");

@@ -10,15 +10,15 @@ use identity::members::ClassLeaf;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::conclude::admission;
-use crate::entry::{Action, Entry, SignedEntry, Under};
-use crate::grant::Granted;
+use crate::enroll::grant::Granted;
 use crate::ledger::chain::{Act, Written};
+use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{Admitted, Leaves, Why};
 use crate::ledger::heads::Held;
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
 use crate::ledger::replica::carried;
 use crate::state::State;
+use crate::state::conclude::admission;
 
 /// What an entry changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

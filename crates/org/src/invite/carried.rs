@@ -9,8 +9,8 @@ use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::admission::SealKey;
-use crate::code::{BadCode, InviteCode};
+use crate::invite::admission::SealKey;
+use crate::invite::code::{BadCode, InviteCode};
 
 /// Public things only, signed by the node key. It belongs to no org: whoever signs it decides which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ mod tests {
     use identity::signers::SignersRef;
 
     use super::*;
-    use crate::code::{InviteSeed, Ticket};
+    use crate::invite::code::{InviteSeed, Ticket};
 
     fn bundle() -> JoinBundle {
         let code = InviteCode {

@@ -1,24 +1,35 @@
 //! What is true now: what came here, judged. Records and questions; `take` has what comes, `conclude` the judging.
 
+mod suspended;
+mod released;
+pub mod consent;
+pub mod signer;
+pub mod head;
+pub(crate) mod trust;
+pub(crate) mod decide;
+pub(crate) mod conclude;
+pub mod take;
+pub mod accept;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use identity::bundle::{BundleBody, Domain};
 use identity::envelope::Envelope;
-use identity::head::{Head, Revocations};
+use identity::head::Revocations;
 use identity::id::{Digest, InviteId, OrgId};
 use identity::key::PublicKey;
 use identity::principal::{NodeName, OrgName, SignerName};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::admission::Claim;
-use crate::approve::Verdict;
 use crate::founding::Founding;
-use crate::frontier::Frontier;
+use crate::invite::admission::Claim;
+use crate::invite::approve::Verdict;
 use crate::invite::{Invite, Right, Uses};
 use crate::ledger::fold::{self, Leaves, Why};
+use crate::ledger::frontier::Frontier;
 use crate::ledger::ground::Ground;
-use crate::ledger::heads::Held;
+use crate::ledger::heads::{HeadRecord, Held};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Signers;
 use crate::release::Release;
@@ -68,13 +79,6 @@ pub struct State {
     pub(crate) denied: BTreeSet<Digest>,
     /// Objects that came since it was judged last.
     pub(crate) fresh: BTreeSet<Digest>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeadRecord {
-    pub digest: Digest,
-    pub envelope: Envelope,
-    pub head: Head,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use identity::id::Digest;
 use identity::time::{Seconds, Timestamp};
 
-use super::world::{HERE, Site, invite_id, invited};
-use crate::admission::{Claim, ClaimAuthority};
-use crate::approve::{Decision, Verdict as Word};
 use crate::enroll::{Attempt, Verdict, check_name_is_free, consider};
-use crate::entry::Action;
+use crate::invite::admission::{Claim, ClaimAuthority};
+use crate::invite::approve::{Decision, Verdict as Word};
 use crate::invite::{Invite, Right, Uses};
 use crate::ledger::draft::Wish;
+use crate::ledger::entry::Action;
 use crate::ledger::tests::world::{Org, claim, day, invite, key, node, voice};
 use crate::refusal::{Ceiling, Refusal};
+use crate::tests::world::{HERE, Site, invite_id, invited};
 
 const INSIDE: &str = "10.1.2.3";
 const NOW: Timestamp = day(1);

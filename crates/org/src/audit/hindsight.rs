@@ -13,14 +13,14 @@ use identity::principal::{NodeName, SignerName};
 use identity::signers::{Signer, SignerSet};
 use identity::time::Timestamp;
 
-use crate::admission::Claim;
-use crate::entry::{Action, SignedEntry};
+use crate::enroll::renew;
 use crate::founding::Founding;
+use crate::invite::admission::Claim;
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Leaves;
 use crate::ledger::heads::Held;
 use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
-use crate::renew;
 use crate::state::{State, SuspensionRecord};
 use crate::suspend::Suspension;
 

@@ -3,14 +3,16 @@
 //! Neither is enough. A stolen issuing key can make an SVID for any name, bound by any node key; only the admission
 //! says which name that node key has.
 
+pub mod peer;
+
 use identity::id::Digest;
 use identity::members::NodeLeaf;
 use identity::principal::{Kind, NodeName, Principal};
 use identity::verifier::BelievedSvid;
 
+use crate::enroll::renew;
 use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
-use crate::renew;
 use crate::state::{MemberRecord, State};
 
 /// Built only by `recognize`.

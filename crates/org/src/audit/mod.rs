@@ -1,5 +1,8 @@
 //! The ledger in words: who did what to whom, when, with what result.
 
+pub mod survival;
+pub mod hindsight;
+
 use identity::bundle::BundleBody;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::{Cause, Grace, Head, TrustState, Turn};
@@ -10,17 +13,17 @@ use identity::signers::{Recovery, Succession};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{Claim, Leave};
-use crate::approve::{Decision, Verdict, Waiver};
-use crate::consent::Consent;
-use crate::entry::{Action, SignedEntry};
 use crate::founding::FoundingRecord;
-use crate::head::AHEAD;
 use crate::invite::Invite;
+use crate::invite::admission::{Claim, Leave};
+use crate::invite::approve::{Decision, Verdict, Waiver};
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::signers::Stance;
 use crate::release::Release;
+use crate::state::consent::Consent;
+use crate::state::head::AHEAD;
 use crate::state::{MemberRecord, State};
 use crate::suspend::Suspension;
 

@@ -6,6 +6,8 @@ use identity::certificate::binding::Binding;
 use identity::envelope::Payload;
 use identity::id::{Digest, InviteId};
 use identity::key::{BadKey, PublicKey, Sign};
+use identity::principal::host::HostName;
+use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::text::{BadText, Bytes, base64, from_base64};
 use identity::text_form;
@@ -13,8 +15,6 @@ use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::invite::{Invite, InviteKind};
-use identity::principal::host::HostName;
-use identity::principal::label::Label;
 
 /// What a joiner says of itself; stable across reconnects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

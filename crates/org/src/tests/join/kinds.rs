@@ -5,17 +5,17 @@ use identity::id::Digest;
 use identity::key::{PublicKey, Sign};
 use identity::time::Seconds;
 
-use super::world::{HERE, Site, invite_id, invited};
-use crate::admission::{Claim, ClaimAuthority};
-use crate::approve::Waiver;
+use crate::enroll::grant::{KnownInvite, ProvenClaim};
 use crate::enroll::{Attempt, Verdict, consider};
-use crate::entry::Action;
-use crate::grant::{KnownInvite, ProvenClaim};
+use crate::invite::admission::{Claim, ClaimAuthority};
+use crate::invite::approve::Waiver;
 use crate::invite::{Approval, Invite, InviteKind};
+use crate::ledger::entry::Action;
 use crate::ledger::evidence::{BadEvidence, Evidence, Parts};
 use crate::ledger::tests::world::{Org, claim, day, ed, invite, machine, node, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;
+use crate::tests::world::{HERE, Site, invite_id, invited};
 
 const INSIDE: &str = "10.1.2.3";
 

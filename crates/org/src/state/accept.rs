@@ -7,13 +7,13 @@ use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::signers::{Recovery, SignerSet, Succession};
 
-use crate::approve::{Decision, Waiver};
-use crate::consent::Consent;
 use crate::invite::Invite;
+use crate::invite::approve::{Decision, Waiver};
 use crate::ledger::counts::{NotCounted, counts};
 use crate::ledger::signers::Stance;
 use crate::release::{BadRelease, Release};
 use crate::state::State;
+use crate::state::consent::Consent;
 use crate::suspend::{self, Suspension};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -14,8 +14,8 @@ use identity::verifier::untrusted::Untrusted;
 use identity::verifier::{BelievedSvid, ProvenSvid, Standard};
 use serde::{Deserialize, Serialize};
 
-use crate::entry::SignedEntry;
 use crate::ledger::counts::NotCounted;
+use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::{BadEvidence, Evidence};
 use crate::ledger::ground::Ground;
 use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};

@@ -1,5 +1,11 @@
 //! An invite: an operator-signed permission to join, with its bounds.
 
+pub mod admission;
+pub mod approve;
+pub mod words;
+pub mod code;
+pub mod carried;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
@@ -8,6 +14,7 @@ use std::str::FromStr;
 use identity::envelope::Payload;
 use identity::id::{Digest, Fingerprint, InviteId};
 use identity::key::PublicKey;
+use identity::principal::glob::NameGlob;
 use identity::principal::host::{HostGlob, HostName};
 use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
@@ -17,9 +24,8 @@ use identity::time::Timestamp;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::admission::Claim;
+use crate::invite::admission::Claim;
 use crate::refusal::{Ceiling, Refusal};
-use identity::principal::glob::NameGlob;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

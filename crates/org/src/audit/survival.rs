@@ -3,7 +3,7 @@
 use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::renew::RETURN_WINDOW;
+use crate::enroll::renew::RETURN_WINDOW;
 
 /// What ends the life of a machine that hears of nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

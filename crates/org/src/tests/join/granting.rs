@@ -3,22 +3,22 @@
 use identity::envelope::Envelope;
 use identity::key::Sign;
 
-use super::world::{HERE, Site, invited, said};
-use crate::admission::ClaimAuthority;
 use crate::enroll::Verdict;
-use crate::entry::Action;
-use crate::grant::{Granted, KnownInvite, ProvenClaim};
+use crate::enroll::grant::{Granted, KnownInvite, ProvenClaim};
+use crate::invite::admission::ClaimAuthority;
 use crate::ledger::chain::Written;
+use crate::ledger::entry::Action;
 use crate::ledger::evidence::BadEvidence;
 use crate::ledger::tests::world::{Org, claim, day, ed, invite, machine};
-use crate::take::NotTaken;
+use crate::state::take::NotTaken;
+use crate::tests::world::{HERE, Site, invited, said};
 
 fn settled() -> (Org, Site) {
     invited(&["i", "j"].map(|id| invite(id, &["*"], &[(HERE, 2)], 20)))
 }
 
 fn claimed(org: &Org, hands: &[&dyn Sign]) -> Envelope {
-    let mut envelope = org.seal(&claim("k1", "web", ClaimAuthority::Invite(super::world::invite_id("i"))), &[]);
+    let mut envelope = org.seal(&claim("k1", "web", ClaimAuthority::Invite(crate::tests::world::invite_id("i"))), &[]);
     for hand in hands {
         envelope.sign(*hand).unwrap();
     }

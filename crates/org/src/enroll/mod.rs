@@ -1,5 +1,8 @@
 //! Who may join. Decides only; the caller proves, signs and sends.
 
+pub mod grant;
+pub mod renew;
+
 use std::net::IpAddr;
 
 use identity::envelope::Envelope;
@@ -8,7 +11,7 @@ use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::admission::{Claim, ClaimAuthority};
+use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::{Approval, Invite, InviteKind, Uses};
 use crate::ledger::fold::Why;
 use crate::refusal::Refusal;

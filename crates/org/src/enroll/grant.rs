@@ -6,11 +6,11 @@ use identity::envelope::{BadEnvelope, Envelope};
 use identity::id::{InviteId, OrgId};
 use identity::key::PublicKey;
 
-use crate::admission::Claim;
 use crate::enroll::Verdict;
-use crate::entry::{Action, SignedEntry};
+use crate::invite::admission::Claim;
 use crate::invite::{Approval, Invite};
 use crate::ledger::chain::{Act, Written};
+use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::evidence::{BadEvidence, Evidence, Papers, check_named};
 
 /// A claim that its invite's key and its node key have signed, and the key that it takes the place of, if any. Built
